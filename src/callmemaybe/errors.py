@@ -1,0 +1,92 @@
+"""Every exception of the package, typed by who is to blame.
+
+::
+
+    CallMeMaybeError            the root: `except CallMeMaybeError` catches everything of ours
+    |- InputError               the caller's data is wrong; str() is "where: what; what to do"
+    |  |- UnsupportedSchema     a JSON Schema says something we cannot promise (.pointer)
+    |  `- GrammarError          a regex or a grammar text is wrong (.line)
+    |- BudgetError              the token budget is smaller than the shortest valid answer
+    |- VocabularyError          the vocabulary cannot be read, or lacks what a grammar needs
+    |- ModelError               a model cannot be found, fetched, loaded or run
+    `- DecodingError            ours: a promise of the engine was broken
+
+Foreign exceptions are translated into these once, at the edge where they appear.
+"""
+
+from __future__ import annotations
+
+
+class CallMeMaybeError(Exception):
+    """The root of every exception that this package raises on purpose."""
+
+
+class InputError(CallMeMaybeError):
+    """The data handed in is wrong; says where, what, and what to do about it.
+
+    ``where`` is a file with line and column, a JSON pointer, or an argument's name.
+    """
+
+    def __init__(
+        self, message: str, *, where: str | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.where = where
+        self.hint = hint
+
+    def __str__(self) -> str:
+        place = f"{self.where}: " if self.where else ""
+        advice = f"; {self.hint}" if self.hint else ""
+        return f"{place}{self.message}{advice}"
+
+
+class UnsupportedSchema(InputError):
+    """A JSON Schema uses what the engine can neither mask nor check; never ignored silently.
+
+    ``pointer`` is the JSON pointer of the offending keyword, from the root of the schema.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        pointer: str,
+        where: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, where=pointer if where is None else where, hint=hint)
+        self.pointer = pointer
+
+
+class GrammarError(InputError):
+    """A regular expression or a grammar is wrong; ``line`` counts from 1 where there is a text."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        line: int | None = None,
+        where: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        if where is None and line is not None:
+            where = f"line {line}"
+        super().__init__(message, where=where, hint=hint)
+        self.line = line
+
+
+class BudgetError(CallMeMaybeError):
+    """The token budget is smaller than the shortest valid answer; raised before generation."""
+
+
+class VocabularyError(CallMeMaybeError):
+    """A vocabulary cannot be read, or does not have what a grammar asks of it."""
+
+
+class ModelError(CallMeMaybeError):
+    """A model cannot be found, fetched, loaded or run; the message says what to do next."""
+
+
+class DecodingError(CallMeMaybeError):
+    """The engine broke one of its own promises; a bug in this package, never the caller's fault."""
