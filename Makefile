@@ -1,0 +1,77 @@
+# Everything a newcomer needs: `make run`, `make test`. Both make their own environment in .venv.
+#   make run ARGS="--verbose"      arguments for `callmemaybe run`
+#   make run PYTHON=/path/python   choose the interpreter for a new .venv
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+ARGS ?=
+PYTHON ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint format types contract tests train clean
+
+help:
+	@echo 'make run     install, then turn the example prompts into calls (no network model needed)'
+	@echo 'make test    lint, types, import contract and tests'
+	@echo 'make train   train the embedded model again (needs PyTorch; see training/)'
+	@echo 'make clean   remove the environment and all caches'
+
+run: $(VENV)/.core
+	@$(BIN)/callmemaybe run $(ARGS)
+
+test: lint types contract tests
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+contract: $(VENV)/.dev
+	$(BIN)/lint-imports
+
+tests: $(VENV)/.dev
+	$(BIN)/pytest $(ARGS)
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+train: $(VENV)/.train
+	$(BIN)/python -m training.train $(ARGS)
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+# One interpreter that can make environments; the first that fits wins.
+$(VENV)/bin/python:
+	@set -e; found=; \
+	for python in $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11 python); do \
+	    if "$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' \
+	        >/dev/null 2>&1; then found=$$python; break; fi; \
+	done; \
+	if [ -z "$$found" ]; then \
+	    echo 'No Python 3.11 or newer with the venv module was found.' >&2; \
+	    echo 'Install one (Debian, Ubuntu: apt install python3 python3-venv), or name one:' >&2; \
+	    echo '    make run PYTHON=/path/to/python3' >&2; \
+	    exit 1; \
+	fi; \
+	echo "Making $(VENV) with $$found ($$("$$found" --version))"; \
+	rm -rf $(VENV); "$$found" -m venv $(VENV)
+
+$(VENV)/.core: pyproject.toml | $(VENV)/bin/python
+	@echo 'Installing callmemaybe (core only)'
+	@$(PIP) install -e .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
+	@echo 'Installing callmemaybe with its development tools'
+	@$(PIP) install -e '.[dev]'
+	@touch $@ $(VENV)/.core
+
+$(VENV)/.train: pyproject.toml | $(VENV)/bin/python
+	@echo 'Installing callmemaybe with what training needs'
+	@$(PIP) install -e '.[train]'
+	@touch $@
