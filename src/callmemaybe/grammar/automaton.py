@@ -1,0 +1,97 @@
+"""The contract of a deterministic automaton over bytes and control tokens.
+
+States are interned integers: equal situations are one state however they were reached, so whatever
+is computed for a state (its edges here, its token mask in ``matching``) is computed once. Expansion
+is lazy, and nothing is ever a dead end: what cannot reach an accepting end is dropped when it arises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+DEAD = -1
+Edges = tuple[tuple[int, int], ...]
+NO_EDGES: Edges = ()
+NO_CONTROLS: Mapping[str, int] = {}
+
+
+class Captured(NamedTuple):
+    """One capture: its name and where it starts and ends, in symbols; ``end`` None while open."""
+
+    name: str
+    start: int
+    end: int | None
+
+
+class Automaton:
+    """What every automaton offers; states are ints, 0 is the start, -1 is dead.
+
+    Expansion is lazy and idempotent, so automata may be shared between threads: two threads that
+    expand the same state at once do the same work twice and keep one result.
+    """
+
+    start: int
+    least: float
+    """Fewest symbols of any accepted string (infinite if there is none)."""
+
+    def edges(self, state: int) -> Edges:
+        """Return (set of bytes as a 256-bit int, target) pairs; the sets are disjoint."""
+        raise NotImplementedError
+
+    def controls(self, state: int) -> Mapping[str, int]:
+        """Return the control tokens allowed here, by text, with their targets."""
+        raise NotImplementedError
+
+    def is_accepting(self, state: int) -> bool:
+        """Whether what was read so far is in the language."""
+        raise NotImplementedError
+
+    def distance(self, state: int) -> int:
+        """Fewest further symbols (bytes or controls) to an accepting end."""
+        raise NotImplementedError
+
+    def is_final(self, state: int) -> bool:
+        """Whether this state accepts and nothing may follow."""
+        return self.is_accepting(state) and not self.edges(state) and not self.controls(state)
+
+    def step(self, state: int, byte: int) -> int:
+        """Return the state after one byte, or -1."""
+        for mask, target in self.edges(state):
+            if mask >> byte & 1:
+                return target
+        return DEAD
+
+    def walk(self, state: int, data: bytes) -> int:
+        """Return the state after all of ``data``, or -1."""
+        for byte in data:
+            if state < 0:
+                return DEAD
+            state = self.step(state, byte)
+        return state
+
+    def forced(self, state: int) -> tuple[bytes, int]:
+        """Return the longest run of bytes that must come next, and the state after it.
+
+        The run ends before a choice, a control token, an accepting state, or a loop.
+        """
+        run = bytearray()
+        seen = {state}
+        while not self.is_accepting(state) and not self.controls(state):
+            edges = self.edges(state)
+            if len(edges) != 1 or edges[0][0] & (edges[0][0] - 1):
+                break
+            target = edges[0][1]
+            if target in seen:
+                break
+            run.append(edges[0][0].bit_length() - 1)
+            seen.add(target)
+            state = target
+        return bytes(run), state
+
+    def inside(self, state: int) -> tuple[Automaton, int, int] | None:
+        """Return (machine, q, after) if this state is nothing but "inside one lexeme at q".
+
+        When the lexeme ends, matching continues in state ``after``.
+        """
+        return None

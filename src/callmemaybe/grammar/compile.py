@@ -1,0 +1,21 @@
+"""Grammar -> Automaton, with the last few kept: the same grammar is compiled once.
+
+Compiling is cheap because nothing is expanded before it is needed; what is worth keeping is what an
+automaton has learnt (its states, and the token masks others hang on them).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from callmemaybe.grammar.grammar import Grammar
+from callmemaybe.grammar.tree import TreeAutomaton, automaton_of
+
+#: Tool sets whose automata stay warm. Each holds only the states that were visited.
+KEPT = 64
+
+
+@lru_cache(maxsize=KEPT)
+def compile(grammar: Grammar) -> TreeAutomaton:  # noqa: A001 - the name of the contract, as re.compile
+    """Return the deterministic automaton of ``grammar``; equal grammars share one object."""
+    return automaton_of(grammar)

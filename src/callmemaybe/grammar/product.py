@@ -1,0 +1,125 @@
+"""Intersection and difference of two automata, for lexemes such as "this pattern, at most 20 long"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import count
+
+from callmemaybe.errors import GrammarError
+from callmemaybe.grammar.automaton import DEAD, NO_CONTROLS, NO_EDGES, Automaton, Edges
+from callmemaybe.grammar.grammar import INFINITE
+
+#: A product of two automata is searched this far for an accepting end before it is refused.
+PRODUCT_LIMIT = 200_000
+
+
+class ProductAutomaton(Automaton):
+    """Intersection or difference of two automata, stepped side by side (no controls).
+
+    States from which nothing can be accepted are dropped, found by breadth-first search; a product
+    in which that search visits more than PRODUCT_LIMIT states is refused with a GrammarError.
+    """
+
+    def __init__(self, left: Automaton, right: Automaton, *, subtract: bool) -> None:
+        """Combine: strings of ``left`` that are (or, with ``subtract``, are not) in ``right``."""
+        self._left = left
+        self._right = right
+        self._subtract = subtract
+        self._ids: dict[tuple[int, int], int] = {}
+        self._next_id = count()
+        self._pairs: dict[int, tuple[int, int]] = {}
+        self._moves: dict[int, Edges] = {}
+        self._edges: dict[int, Edges] = {}
+        self._distances: dict[int, float] = {}
+        self.start = self._id((left.start, right.start))
+        self.least = self._search(self.start) if left.least < INFINITE else INFINITE
+
+    def is_accepting(self, state: int) -> bool:
+        """Whether what was read so far is in the combined language."""
+        left, right = self._pairs[state]
+        return self._left.is_accepting(left) and (
+            (right >= 0 and self._right.is_accepting(right)) is not self._subtract
+        )
+
+    def controls(self, state: int) -> Mapping[str, int]:
+        """Return nothing: lexemes have no control tokens."""
+        return NO_CONTROLS
+
+    def edges(self, state: int) -> Edges:
+        """Return disjoint (byte set, target) pairs; every target can still accept."""
+        found = self._edges.get(state)
+        if found is None:
+            live = tuple(e for e in self._all_moves(state) if self._search(e[1]) < INFINITE)
+            found = self._edges.setdefault(state, live)
+        return found
+
+    def distance(self, state: int) -> int:
+        """Fewest further bytes to an accepting end."""
+        return int(self._search(state))
+
+    def _id(self, pair: tuple[int, int]) -> int:
+        found = self._ids.get(pair)
+        if found is None:
+            fresh = next(self._next_id)
+            self._pairs[fresh] = pair
+            found = self._ids.setdefault(pair, fresh)
+        return found
+
+    def _all_moves(self, state: int) -> Edges:
+        found = self._moves.get(state)
+        if found is None:
+            moves: dict[int, int] = {}
+            for mask, pair in self._combine(*self._pairs[state]):
+                target = self._id(pair)
+                moves[target] = moves.get(target, 0) | mask
+            found = self._moves.setdefault(state, tuple((m, t) for t, m in moves.items()))
+        return found
+
+    def _combine(self, left: int, right: int) -> Iterator[tuple[int, tuple[int, int]]]:
+        others = self._right.edges(right) if right >= 0 else NO_EDGES
+        for mask, target in self._left.edges(left):
+            remaining = mask
+            for other, onward in others:
+                if common := mask & other:
+                    yield common, (target, onward)
+                    remaining &= ~common
+            if remaining and self._subtract:
+                yield remaining, (target, DEAD)
+
+    def _search(self, origin: int) -> float:
+        """Distance to the nearest accepting state, by breadth-first search with memory."""
+        if (known := self._distances.get(origin)) is not None:
+            return known
+        parents: dict[int, int] = {origin: DEAD}
+        level, depth = [origin], 0
+        best, at = INFINITE, DEAD
+        while level and depth < best:
+            following: list[int] = []
+            for state in level:
+                here = 0 if self.is_accepting(state) else self._distances.get(state)
+                if here is not None:
+                    if depth + here < best:
+                        best, at = depth + here, state
+                    continue
+                for _, target in self._all_moves(state):
+                    if target not in parents:
+                        parents[target] = state
+                        following.append(target)
+            if len(parents) > PRODUCT_LIMIT:
+                raise GrammarError(
+                    f"combining two patterns needs more than {PRODUCT_LIMIT} states",
+                    hint="simplify the pattern or its length limits",
+                )
+            level, depth = following, depth + 1
+        self._remember(origin, parents, at)
+        return self._distances[origin]
+
+    def _remember(self, origin: int, parents: Mapping[int, int], at: int) -> None:
+        if at == DEAD:
+            self._distances.update(dict.fromkeys(parents, INFINITE))
+            return
+        left = self._distances.setdefault(at, 0)
+        while at != origin:
+            at = parents[at]
+            left += 1
+            self._distances[at] = left
