@@ -89,7 +89,7 @@ class Automaton:
             state = target
         return bytes(run), state
 
-    def inside(self, state: int) -> tuple[Automaton, int, int] | None:
+    def inside(self, state: int) -> tuple[Automaton, int, int] | None:  # noqa: ARG002 - the contract's argument
         """Return (machine, q, after) if this state is nothing but "inside one lexeme at q".
 
         When the lexeme ends, matching continues in state ``after``.

@@ -41,7 +41,7 @@ class ProductAutomaton(Automaton):
             (right >= 0 and self._right.is_accepting(right)) is not self._subtract
         )
 
-    def controls(self, state: int) -> Mapping[str, int]:
+    def controls(self, state: int) -> Mapping[str, int]:  # noqa: ARG002 - the contract's argument
         """Return nothing: lexemes have no control tokens."""
         return NO_CONTROLS
 
