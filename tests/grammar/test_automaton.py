@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from callmemaybe.errors import GrammarError
 from callmemaybe.grammar.automaton import Automaton
+from callmemaybe.grammar.compile import automaton_of
 from callmemaybe.grammar.compile import compile as compile_grammar
 from callmemaybe.grammar.grammar import (
     EMPTY,
@@ -42,7 +43,7 @@ from callmemaybe.grammar.grammar import (
     words,
     words_then,
 )
-from callmemaybe.grammar.tree import TreeAutomaton, automaton_of, machine_of
+from callmemaybe.grammar.tree import TreeAutomaton, machine_of
 
 ALPHABET = b"ab"
 LONGEST = 5

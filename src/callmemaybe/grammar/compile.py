@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from callmemaybe.grammar.grammar import Grammar
-from callmemaybe.grammar.tree import TreeAutomaton, automaton_of
+from callmemaybe.grammar.tree import TreeAutomaton
 
 #: Tool sets whose automata stay warm. Each holds only the states that were visited.
 KEPT = 64
@@ -19,3 +19,8 @@ KEPT = 64
 def compile(grammar: Grammar) -> TreeAutomaton:  # noqa: A001 - the name of the contract, as re.compile
     """Return the deterministic automaton of ``grammar``; equal grammars share one object."""
     return automaton_of(grammar)
+
+
+def automaton_of(grammar: Grammar) -> TreeAutomaton:
+    """Return a new automaton of a grammar."""
+    return TreeAutomaton(grammar.root, grammar.rules, grammar.lengths)

@@ -7,7 +7,7 @@ from itertools import count
 
 from callmemaybe.errors import GrammarError
 from callmemaybe.grammar.automaton import DEAD, NO_CONTROLS, NO_EDGES, Automaton, Edges
-from callmemaybe.grammar.grammar import INFINITE
+from callmemaybe.grammar.nodes import INFINITE
 
 #: A product of two automata is searched this far for an accepting end before it is refused.
 PRODUCT_LIMIT = 200_000

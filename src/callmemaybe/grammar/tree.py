@@ -18,14 +18,13 @@ from typing import Any
 
 from callmemaybe.errors import GrammarError
 from callmemaybe.grammar.automaton import DEAD, NO_CONTROLS, NO_EDGES, Automaton, Captured, Edges
-from callmemaybe.grammar.grammar import (
+from callmemaybe.grammar.nodes import (
     INFINITE,
     Both,
     Bytes,
     Choice,
     Control,
     Except,
-    Grammar,
     Lexeme,
     Literal,
     Mark,
@@ -33,40 +32,23 @@ from callmemaybe.grammar.grammar import (
     Ref,
     Repeat,
     Words,
-    least_of,
 )
-from callmemaybe.grammar.grammar import Sequence as Seq
+from callmemaybe.grammar.nodes import Sequence as Seq
+from callmemaybe.grammar.places import (
+    MACHINES,
+    NEVER,
+    History,
+    Never,
+    Place,
+    Rest,
+    Seed,
+    State,
+    after_literal,
+    captures_of,
+    refine,
+    takes,
+)
 from callmemaybe.grammar.product import ProductAutomaton
-
-
-class _Rest:
-    """A continuation: this node, then the rest. Interned per automaton."""
-
-    __slots__ = ("least", "node", "rest")
-
-    def __init__(self, node: Node, rest: _Rest | None, least: int) -> None:
-        self.node = node
-        self.rest = rest
-        self.least = least
-
-
-# A place: (leaf node, position in it, continuation). Position is an offset in a Literal, a range
-# (low, high, depth) of Words, a machine's state in a lexeme, 0 elsewhere.
-_Place = tuple[Node, Any, _Rest | None]
-# A history of captures, newest first: (name, opens, offset, older).
-_History = tuple[Any, ...] | None
-
-
-class _State:
-    __slots__ = ("accepting", "after", "controls", "distance", "edges", "places")
-
-    def __init__(self, places: tuple[_Place, ...], accepting: bool) -> None:
-        self.places = places
-        self.accepting = accepting
-        self.edges: Edges | None = None
-        self.controls: Mapping[str, int] | None = None
-        self.distance: int | None = None
-        self.after: int | None = None
 
 
 class TreeAutomaton(Automaton):
@@ -77,11 +59,11 @@ class TreeAutomaton(Automaton):
         self._rules = rules
         self._lengths = lengths
         self._live: dict[Words, Words] = {}
-        self._rests: dict[tuple[Node, _Rest | None], _Rest] = {}
-        self._ids: dict[tuple[tuple[_Place, ...], bool], int] = {}
+        self._rests: dict[tuple[Node, Rest | None], Rest] = {}
+        self._ids: dict[tuple[tuple[Place, ...], bool], int] = {}
         self._next_id = count()
-        self._states: dict[int, _State] = {}
-        self._root: _Seed = (root, None, None)
+        self._states: dict[int, State] = {}
+        self._root: Seed = (root, None, None)
         self.least = least_of(root, lengths)
         self.start = self._state([self._root])
 
@@ -124,7 +106,7 @@ class TreeAutomaton(Automaton):
                 if not data.startswith(left, at):
                     return DEAD
                 at += len(left)
-                state = self._state([_after_literal(leaf, offset + len(left), rest)])
+                state = self._state([after_literal(leaf, offset + len(left), rest)])
             else:
                 state = self.step(state, data[at])
                 at += 1
@@ -158,7 +140,7 @@ class TreeAutomaton(Automaton):
         if len(found.places) != 1:
             return None
         leaf, position, rest = found.places[0]
-        if not isinstance(leaf, _MACHINES):
+        if not isinstance(leaf, MACHINES):
             return None
         if found.after is None:
             found.after = self._state([(None, None, rest)])
@@ -177,82 +159,82 @@ class TreeAutomaton(Automaton):
                 (seed, history)
                 for place, history in places.items()
                 for mask, seed in self._moves(place)
-                if _takes(mask, symbol)
+                if takes(mask, symbol)
             ]
             places, ended = self._closure(moved, offset)
-            if not places and ended is _NEVER:
+            if not places and ended is NEVER:
                 raise GrammarError(
                     f"symbol {offset - 1} of the text is not in the grammar's language"
                 )
-        return _captures_of(next(iter(places.values())) if ended is _NEVER else ended)
+        return captures_of(next(iter(places.values())) if ended is NEVER else ended)
 
     # -- construction -----------------------------------------------------------------------
 
-    def _state(self, seeds: Iterable[_Seed]) -> int:
+    def _state(self, seeds: Iterable[Seed]) -> int:
         """Intern the state that the seeds close to."""
-        places: dict[_Place, _History] = {}
+        places: dict[Place, History] = {}
         ended = self._close([(seed, None) for seed in seeds], None, places)
-        accepting = self._leave_lexemes(dict(places), ended, None) is not _NEVER
+        accepting = self._leave_lexemes(dict(places), ended, None) is not NEVER
         key = (tuple(places), accepting)
         found = self._ids.get(key)
         if found is None:
             fresh = next(self._next_id)
-            self._states[fresh] = _State(*key)
+            self._states[fresh] = State(*key)
             found = self._ids.setdefault(key, fresh)
         return found
 
     def _closure(
-        self, seeds: Iterable[tuple[_Seed, _History]], offset: int | None
-    ) -> tuple[dict[_Place, _History], _History | _Never]:
+        self, seeds: Iterable[tuple[Seed, History]], offset: int | None
+    ) -> tuple[dict[Place, History], History | Never]:
         """Every place the seeds reach without a symbol, and the history of reaching the end."""
-        places: dict[_Place, _History] = {}
+        places: dict[Place, History] = {}
         ended = self._close(seeds, offset, places)
         ended = self._leave_lexemes(places, ended, offset)
         return places, ended
 
     def _leave_lexemes(
-        self, places: dict[_Place, _History], ended: _History | _Never, offset: int | None
-    ) -> _History | _Never:
+        self, places: dict[Place, History], ended: History | Never, offset: int | None
+    ) -> History | Never:
         """Add the places behind every lexeme that may end here."""
         waiting = list(places.items())[::-1]
         while waiting:
             (leaf, position, rest), history = waiting.pop()
-            if not isinstance(leaf, _MACHINES) or not machine_of(leaf).is_accepting(position):
+            if not isinstance(leaf, MACHINES) or not machine_of(leaf).is_accepting(position):
                 continue
-            behind: dict[_Place, _History] = {}
+            behind: dict[Place, History] = {}
             reached = self._close([((None, None, rest), history)], offset, behind)
-            ended = reached if ended is _NEVER else ended
+            ended = reached if ended is NEVER else ended
             waiting.extend(item for item in behind.items() if item[0] not in places)
             places.update((place, past) for place, past in behind.items() if place not in places)
         return ended
 
-    def _rest(self, node: Node, rest: _Rest | None) -> _Rest:
+    def _rest(self, node: Node, rest: Rest | None) -> Rest:
         key = (node, rest)
         found = self._rests.get(key)
         if found is None:
             least = int(least_of(node, self._lengths)) + (rest.least if rest else 0)
-            found = self._rests.setdefault(key, _Rest(node, rest, least))
+            found = self._rests.setdefault(key, Rest(node, rest, least))
         return found
 
     def _close(
         self,
-        seeds: Iterable[tuple[_Seed, _History]],
+        seeds: Iterable[tuple[Seed, History]],
         offset: int | None,
-        places: dict[_Place, _History],
-    ) -> _History | _Never:
+        places: dict[Place, History],
+    ) -> History | Never:
         """Add every place that the seeds reach without a symbol, leftmost first.
 
-        Returns the history with which the end of the grammar is reached, or _NEVER. ``offset`` is
+        Returns the history with which the end of the grammar is reached, or NEVER. ``offset`` is
         where marks are recorded; None records none.
         """
-        ended: _History | _Never = _NEVER
-        seen: set[tuple[Node, _Rest | None]] = set()
+        ended: History | Never = NEVER
+        seen: set[tuple[Node, Rest | None]] = set()
         stack = list(seeds)[::-1]
         while stack:
             (node, position, rest), history = stack.pop()
             if node is None:
                 if rest is None:
-                    ended = history if ended is _NEVER else ended
+                    ended = history if ended is NEVER else ended
                     continue
                 node, rest = rest.node, rest.rest
             if position is not None:
@@ -272,10 +254,10 @@ class TreeAutomaton(Automaton):
     def _enter(
         self,
         node: Node,
-        rest: _Rest | None,
-        history: _History,
-        places: dict[_Place, _History],
-        stack: list[tuple[_Seed, _History]],
+        rest: Rest | None,
+        history: History,
+        places: dict[Place, History],
+        stack: list[tuple[Seed, History]],
     ) -> None:
         """Open a node that was reached; pushes in reverse, so that the first option is first."""
         if isinstance(node, Literal | Bytes | Control):
@@ -310,9 +292,9 @@ class TreeAutomaton(Automaton):
     def _enter_repeat(
         self,
         node: Repeat,
-        rest: _Rest | None,
-        history: _History,
-        stack: list[tuple[_Seed, _History]],
+        rest: Rest | None,
+        history: History,
+        stack: list[tuple[Seed, History]],
     ) -> None:
         body, least, most = node.body, node.at_least, node.at_most
         if least == 0 or least_of(body, self._lengths) == 0:
@@ -326,10 +308,10 @@ class TreeAutomaton(Automaton):
         self,
         node: Node,
         position: Any,
-        rest: _Rest | None,
-        history: _History,
-        places: dict[_Place, _History],
-        stack: list[tuple[_Seed, _History]],
+        rest: Rest | None,
+        history: History,
+        places: dict[Place, History],
+        stack: list[tuple[Seed, History]],
     ) -> None:
         """Add the place inside a leaf, or go on behind the leaf if that is its end."""
         if isinstance(node, Words):
@@ -347,18 +329,18 @@ class TreeAutomaton(Automaton):
                 stack.append(((None, None, after), history))
                 self._arrive(node, (low + 1, high, depth), rest, history, places, stack)
                 return
-        elif isinstance(node, _MACHINES) and machine_of(node).is_final(position):
+        elif isinstance(node, MACHINES) and machine_of(node).is_final(position):
             stack.append(((None, None, rest), history))
             return
         places.setdefault((node, position, rest), history)
 
     # -- moving -----------------------------------------------------------------------------
 
-    def _moves(self, place: _Place) -> Iterator[tuple[int | str, _Seed]]:
+    def _moves(self, place: Place) -> Iterator[tuple[int | str, Seed]]:
         """Yield (byte set or control text, what is reached) for one place."""
         leaf, position, rest = place
         if isinstance(leaf, Literal):
-            yield 1 << leaf.data[position], _after_literal(leaf, position + 1, rest)
+            yield 1 << leaf.data[position], after_literal(leaf, position + 1, rest)
         elif isinstance(leaf, Bytes):
             yield leaf.mask, (None, None, rest)
         elif isinstance(leaf, Control):
@@ -375,13 +357,13 @@ class TreeAutomaton(Automaton):
             for mask, target in machine_of(leaf).edges(position):
                 yield mask, (leaf, target, rest)
 
-    def _expand(self, state: _State) -> None:
+    def _expand(self, state: State) -> None:
         """Compute the edges: split the byte sets of all places into disjoint ones."""
-        controls: dict[str, list[_Seed]] = {}
-        regions: list[tuple[int, list[_Seed]]] = []
+        controls: dict[str, list[Seed]] = {}
+        regions: list[tuple[int, list[Seed]]] = []
         taken = 0
-        places: dict[_Place, _History] = dict.fromkeys(state.places)
-        self._leave_lexemes(places, _NEVER, None)
+        places: dict[Place, History] = dict.fromkeys(state.places)
+        self._leave_lexemes(places, NEVER, None)
         for place in places:
             for mask, seed in self._moves(place):
                 if isinstance(mask, str):
@@ -390,7 +372,7 @@ class TreeAutomaton(Automaton):
                     regions.append((mask, [seed]))
                     taken |= mask
                 else:
-                    regions = _refine(regions, mask, mask & ~taken, seed)
+                    regions = refine(regions, mask, mask & ~taken, seed)
                     taken |= mask
         edges: dict[int, int] = {}
         for mask, seeds in regions:
@@ -401,7 +383,7 @@ class TreeAutomaton(Automaton):
         } or NO_CONTROLS
         state.edges = tuple((mask, target) for target, mask in edges.items()) or NO_EDGES
 
-    def _place_distance(self, place: _Place) -> float:
+    def _place_distance(self, place: Place) -> float:
         leaf, position, rest = place
         behind: float = rest.least if rest else 0
         if isinstance(leaf, Literal):
@@ -419,65 +401,6 @@ class TreeAutomaton(Automaton):
         return machine_of(leaf).distance(position) + behind
 
 
-_MACHINES = Lexeme | Both | Except
-# What a move leads to: a node to enter (position None), a place, or (None, None, rest).
-_Seed = tuple[Node | None, Any, _Rest | None]
-
-
-class _Never:
-    """The end was not reached (None is a history: no captures)."""
-
-
-_NEVER = _Never()
-
-
-def _after_literal(leaf: Node, offset: int, rest: _Rest | None) -> _Seed:
-    return (leaf, offset, rest) if offset < len(leaf.data) else (None, None, rest)  # type: ignore[attr-defined]
-
-
-def _takes(mask: int | str, symbol: int | str) -> bool:
-    if isinstance(symbol, str) or isinstance(mask, str):
-        return mask == symbol
-    return bool(mask >> symbol & 1)
-
-
-def _refine(
-    regions: list[tuple[int, list[_Seed]]], mask: int, fresh: int, seed: _Seed
-) -> list[tuple[int, list[_Seed]]]:
-    """Split the regions so that ``mask`` is a union of some of them, and add ``seed`` to those."""
-    split: list[tuple[int, list[_Seed]]] = []
-    for region, seeds in regions:
-        common = region & mask
-        if not common:
-            split.append((region, seeds))
-        elif common == region:
-            seeds.append(seed)
-            split.append((region, seeds))
-        else:
-            split.append((common, [*seeds, seed]))
-            split.append((region & ~mask, seeds))
-    if fresh:
-        split.append((fresh, [seed]))
-    return split
-
-
-def _captures_of(history: _History | _Never) -> list[Captured]:
-    events: list[tuple[str, bool, int]] = []
-    while isinstance(history, tuple):
-        name, opens, offset, history = history
-        events.append((name, opens, offset))
-    found: list[Captured] = []
-    open_at: dict[str, list[int]] = {}
-    for name, opens, offset in reversed(events):
-        if opens:
-            open_at.setdefault(name, []).append(len(found))
-            found.append(Captured(name, offset, None))
-        elif open_at.get(name):
-            index = open_at[name].pop()
-            found[index] = found[index]._replace(end=offset)
-    return found
-
-
 def machine_of(node: Node) -> Automaton:
     """Return the shared automaton of a regular node (a lexeme, an intersection, a difference).
 
@@ -491,7 +414,7 @@ def machine_of(node: Node) -> Automaton:
             )
         else:
             body = node.body if isinstance(node, Lexeme) else node
-            if isinstance(body, _MACHINES):
+            if isinstance(body, MACHINES):
                 machine = machine_of(body)
             else:
                 machine = TreeAutomaton(body, {}, {})
@@ -499,6 +422,63 @@ def machine_of(node: Node) -> Automaton:
     return node.machine  # type: ignore[no-any-return]
 
 
-def automaton_of(grammar: Grammar) -> TreeAutomaton:
-    """Return a new automaton of a grammar."""
-    return TreeAutomaton(grammar.root, grammar.rules, grammar.lengths)
+def least_of(node: Node, rule_lengths: Mapping[str, float]) -> float:
+    """Fewest symbols of any string of ``node``, given those of the rules (missing: infinite).
+
+    Iterative (post-order), because schemas may nest a thousand levels deep. What does not depend
+    on a rule is remembered on the node itself.
+    """
+    if node.least is not None:
+        return node.least
+    open_lengths: dict[Node, float] = {}
+    stack = [(node, False)]
+    while stack:
+        current, ready = stack.pop()
+        if current.least is not None or current in open_lengths:
+            continue
+        if not ready and current.children and not isinstance(current, Both | Except):
+            stack.append((current, True))
+            stack.extend((child, False) for child in current.children)
+            continue
+        length = _least_step(current, open_lengths, rule_lengths)
+        if isinstance(current, Ref) or any(child in open_lengths for child in current.children):
+            open_lengths[current] = length
+        else:
+            object.__setattr__(current, "least", length)
+    return open_lengths[node] if node in open_lengths else known_least(node)
+
+
+def known_least(node: Node) -> float:
+    """Return ``node.least`` of a node for which :func:`least_of` has found it."""
+    if node.least is None:
+        raise TypeError(f"the length of {node!r} is not known yet")
+    return node.least
+
+
+def _least_step(node: Node, known: Mapping[Node, float], rules: Mapping[str, float]) -> float:
+    def of(child: Node) -> float:
+        return child.least if child.least is not None else known[child]
+
+    match node:
+        case Literal():
+            return len(node.data)
+        case Bytes() | Control():
+            return 1
+        case Mark():
+            return 0
+        case Ref():
+            return rules.get(node.name, INFINITE)
+        case Seq():
+            return sum(of(p) for p in node.parts)
+        case Choice():
+            return min((of(o) for o in node.options), default=INFINITE)
+        case Repeat():
+            return 0 if node.at_least == 0 else of(node.body) * node.at_least
+        case Words():
+            then = node.then
+            return min(len(w) + (of(then[i]) if then else 0) for i, w in enumerate(node.words))
+        case Lexeme():
+            return of(node.body)
+        case Both() | Except():
+            return machine_of(node).least
+    raise TypeError(f"unknown node {node!r}")

@@ -1,0 +1,391 @@
+"""The nodes of a grammar: immutable, hash-consed trees, and the functions that build them.
+
+A node is pure data: it knows no automaton, no token and no tool. Nodes are *hash-consed*: building
+the same content twice gives the same object, so equality is identity, hashing is O(1), and whatever
+is derived from a node (an automaton, a length) can be kept beside it and shared between grammars.
+
+Everything at and above this room is bytes; text is encoded by the front ends.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar, Self
+from weakref import WeakValueDictionary
+
+ALL_BYTES = (1 << 256) - 1
+INFINITE = math.inf
+
+
+class Node:
+    """One node of a grammar; compare with ``is``. Construct through the functions below."""
+
+    __slots__ = ("__weakref__", "_fields", "least", "machine")
+    _interned: ClassVar[WeakValueDictionary[tuple[Any, ...], Node]] = WeakValueDictionary()
+
+    _fields: tuple[Any, ...]
+    #: Fewest symbols of any string of this node, once known; None while it depends on a Ref.
+    least: float | None
+    #: The automaton derived from this node when it is used as a lexeme; filled by ``automaton.py``.
+    machine: Any
+
+    def __new__(cls, *fields: Any) -> Self:
+        """Return the one node with this content."""
+        key = (cls, *fields)
+        found = Node._interned.get(key)
+        if found is None:
+            node = super().__new__(cls)
+            object.__setattr__(node, "_fields", fields)
+            object.__setattr__(node, "machine", None)
+            object.__setattr__(node, "least", None)
+            found = Node._interned.setdefault(key, node)
+        return found  # type: ignore[return-value]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError("grammar nodes are immutable")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self._fields
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(_short, self._fields))})"
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """The nodes directly below this one, in order."""
+        return ()
+
+
+def _short(field: object) -> str:
+    if isinstance(field, int) and field > 1 << 64:
+        return _byte_class(field)
+    text = repr(field)
+    return text if len(text) <= 200 else text[:197] + "..."
+
+
+def _byte_class(mask: int) -> str:
+    return "[" + "".join(repr(bytes([b]))[2:-1] for b in bytes_of(mask)) + "]"
+
+
+class Literal(Node):
+    """Exactly these bytes (at least one)."""
+
+    __slots__ = ()
+
+    @property
+    def data(self) -> bytes:
+        """The bytes."""
+        return self._fields[0]  # type: ignore[no-any-return]
+
+
+class Bytes(Node):
+    """Any one byte of a set, given as a 256-bit integer (bit b = byte b)."""
+
+    __slots__ = ()
+
+    @property
+    def mask(self) -> int:
+        """The set."""
+        return self._fields[0]  # type: ignore[no-any-return]
+
+
+class Control(Node):
+    """One control token, named by its text; no sequence of bytes ever matches it."""
+
+    __slots__ = ()
+
+    @property
+    def text(self) -> str:
+        """The name of the token."""
+        return self._fields[0]  # type: ignore[no-any-return]
+
+
+class Ref(Node):
+    """The rule of that name in the grammar at hand."""
+
+    __slots__ = ()
+
+    @property
+    def name(self) -> str:
+        """The rule's name."""
+        return self._fields[0]  # type: ignore[no-any-return]
+
+
+class Mark(Node):
+    """Matches nothing; opens or closes the capture of that name at this point."""
+
+    __slots__ = ()
+
+    @property
+    def name(self) -> str:
+        """The capture's name."""
+        return self._fields[0]  # type: ignore[no-any-return]
+
+    @property
+    def opens(self) -> bool:
+        """Whether the capture begins here (else it ends)."""
+        return self._fields[1]  # type: ignore[no-any-return]
+
+
+class Sequence(Node):
+    """One part after the other."""
+
+    __slots__ = ()
+
+    @property
+    def parts(self) -> tuple[Node, ...]:
+        """The parts in order."""
+        return self._fields[0]  # type: ignore[no-any-return]
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """The parts in order."""
+        return self.parts
+
+
+class Choice(Node):
+    """Any of the options; for captures, the first one that fits wins."""
+
+    __slots__ = ()
+
+    @property
+    def options(self) -> tuple[Node, ...]:
+        """The options in order."""
+        return self._fields[0]  # type: ignore[no-any-return]
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """The options in order."""
+        return self.options
+
+
+class Repeat(Node):
+    """The body, ``at_least`` to ``at_most`` times (``at_most`` None: without end)."""
+
+    __slots__ = ()
+
+    @property
+    def body(self) -> Node:
+        """What is repeated."""
+        return self._fields[0]  # type: ignore[no-any-return]
+
+    @property
+    def at_least(self) -> int:
+        """Fewest repetitions."""
+        return self._fields[1]  # type: ignore[no-any-return]
+
+    @property
+    def at_most(self) -> int | None:
+        """Most repetitions."""
+        return self._fields[2]  # type: ignore[no-any-return]
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """The body."""
+        return (self.body,)
+
+
+class Words(Node):
+    """One of many words (sorted, distinct), each followed by its own continuation, as one trie.
+
+    ``then`` is either empty (nothing follows any word) or as long as ``words``. A hundred thousand
+    words are one node; choosing among them is a binary search, not a hundred thousand options.
+    """
+
+    __slots__ = ()
+
+    @property
+    def words(self) -> tuple[bytes, ...]:
+        """The words, sorted."""
+        return self._fields[0]  # type: ignore[no-any-return]
+
+    @property
+    def then(self) -> tuple[Node, ...]:
+        """What follows each word, or nothing."""
+        return self._fields[1]  # type: ignore[no-any-return]
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """The continuations."""
+        return self.then
+
+
+class Lexeme(Node):
+    """The language of a regular node, determinised on its own and shared between grammars."""
+
+    __slots__ = ()
+
+    @property
+    def body(self) -> Node:
+        """The regular node."""
+        return self._fields[0]  # type: ignore[no-any-return]
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """The body."""
+        return (self.body,)
+
+
+class _Pair(Node):
+    __slots__ = ()
+
+    @property
+    def left(self) -> Node:
+        """The first operand."""
+        return self._fields[0]  # type: ignore[no-any-return]
+
+    @property
+    def right(self) -> Node:
+        """The second operand."""
+        return self._fields[1]  # type: ignore[no-any-return]
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """Both operands."""
+        return (self.left, self.right)
+
+
+class Both(_Pair):
+    """Intersection of two regular nodes."""
+
+    __slots__ = ()
+
+
+class Except(_Pair):
+    """The strings of a regular node that another regular node does not have."""
+
+    __slots__ = ()
+
+
+EMPTY = Sequence(())
+NOTHING = Choice(())
+
+
+def lit(data: str | bytes) -> Node:
+    """Exactly this text (UTF-8) or these bytes."""
+    raw = data.encode() if isinstance(data, str) else bytes(data)
+    return Literal(raw) if raw else EMPTY
+
+
+def byte_set(data: Iterable[int]) -> Node:
+    """Any one of these bytes."""
+    mask = 0
+    for byte in data:
+        mask |= 1 << byte
+    return from_mask(mask)
+
+
+def byte_range(low: int, high: int) -> Node:
+    """Any one byte from ``low`` to ``high`` inclusive."""
+    return from_mask(((1 << (high + 1)) - 1) & ~((1 << low) - 1))
+
+
+def from_mask(mask: int) -> Node:
+    """Any one byte of a 256-bit set; one byte is a literal, no byte is NOTHING."""
+    if mask == 0:
+        return NOTHING
+    if mask & (mask - 1) == 0:
+        return Literal(bytes([mask.bit_length() - 1]))
+    return Bytes(mask)
+
+
+def bytes_of(mask: int) -> Iterator[int]:
+    """Yield the bytes of a 256-bit set, ascending."""
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
+
+
+def seq(*parts: Node) -> Node:
+    """Concatenation; flattens, joins neighbouring literals, and is NOTHING if a part is."""
+    flat: list[Node] = []
+    for part in parts:
+        for piece in part.parts if isinstance(part, Sequence) else (part,):
+            if piece is NOTHING:
+                return NOTHING
+            last = flat[-1] if flat else None
+            if isinstance(piece, Literal) and isinstance(last, Literal):
+                flat[-1] = Literal(last.data + piece.data)
+            else:
+                flat.append(piece)
+    return flat[0] if len(flat) == 1 else Sequence(tuple(flat))
+
+
+def alt(*options: Node) -> Node:
+    """Union; flattens, drops repeats and NOTHING, and joins single bytes into one set."""
+    flat: dict[Node, None] = {}
+    for option in options:
+        for piece in option.options if isinstance(option, Choice) else (option,):
+            flat[piece] = None
+    singles = [
+        n for n in flat if isinstance(n, Bytes) or (isinstance(n, Literal) and len(n.data) == 1)
+    ]
+    if len(singles) > 1:
+        mask = 0
+        for node in singles:
+            mask |= node.mask if isinstance(node, Bytes) else 1 << node.data[0]
+            del flat[node]
+        flat = {from_mask(mask): None, **flat}
+    return next(iter(flat)) if len(flat) == 1 else Choice(tuple(flat))
+
+
+def repeat(body: Node, least: int = 0, most: int | None = None) -> Node:
+    """``body`` from ``least`` to ``most`` times; ``most`` None means without end."""
+    if most is not None and most < least:
+        return NOTHING
+    if body is NOTHING:
+        return EMPTY if least == 0 else NOTHING
+    if body is EMPTY or most == 0:
+        return EMPTY
+    if least == most == 1:
+        return body
+    return Repeat(body, least, most)
+
+
+def opt(body: Node) -> Node:
+    """``body`` or nothing."""
+    return repeat(body, 0, 1)
+
+
+def many(body: Node) -> Node:
+    """``body`` any number of times."""
+    return repeat(body)
+
+
+def some(body: Node) -> Node:
+    """``body`` at least once."""
+    return repeat(body, 1)
+
+
+def capture(name: str, body: Node) -> Node:
+    """``body``, remembered under ``name``."""
+    return seq(Mark(name, True), body, Mark(name, False))
+
+
+def words(texts: Iterable[str | bytes]) -> Node:
+    """Exactly one of these words."""
+    raw = sorted({t.encode() if isinstance(t, str) else bytes(t) for t in texts})
+    return _words(tuple(raw), ())
+
+
+def words_then(branches: Mapping[str | bytes, Node]) -> Node:
+    """One of these words, followed by what belongs to it."""
+    pairs = sorted((w.encode() if isinstance(w, str) else bytes(w), n) for w, n in branches.items())
+    return _words(tuple(w for w, _ in pairs), tuple(n for _, n in pairs))
+
+
+def _words(raw: tuple[bytes, ...], then: tuple[Node, ...]) -> Node:
+    if not raw:
+        return NOTHING
+    if len(raw) == 1:
+        return seq(lit(raw[0]), *then)
+    return Words(raw, then)
+
+
+def lexeme(body: Node) -> Node:
+    """Mark a regular node as one lexeme: determinised once, shared by every grammar that has it."""
+    if body is NOTHING or body is EMPTY or isinstance(body, Lexeme | Both | Except | Literal):
+        return body
+    return Lexeme(body)

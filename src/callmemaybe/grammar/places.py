@@ -1,0 +1,104 @@
+"""Where a reader of a grammar tree can be: places, continuations, histories of captures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from callmemaybe.grammar.automaton import Captured, Edges
+from callmemaybe.grammar.nodes import Both, Except, Lexeme, Node
+
+MACHINES = Lexeme | Both | Except
+
+
+class Rest:
+    """A continuation: this node, then the rest. Interned per automaton."""
+
+    __slots__ = ("least", "node", "rest")
+
+    def __init__(self, node: Node, rest: Rest | None, least: int) -> None:
+        self.node = node
+        self.rest = rest
+        self.least = least
+
+
+# A place: (leaf node, position in it, continuation). Position is an offset in a Literal, a range
+# (low, high, depth) of Words, a machine's state in a lexeme, 0 elsewhere.
+Place = tuple[Node, Any, Rest | None]
+# A history of captures, newest first: (name, opens, offset, older).
+History = tuple[Any, ...] | None
+
+
+class State:
+    """A set of places, and what was computed for it so far."""
+
+    __slots__ = ("accepting", "after", "controls", "distance", "edges", "places")
+
+    def __init__(self, places: tuple[Place, ...], accepting: bool) -> None:
+        self.places = places
+        self.accepting = accepting
+        self.edges: Edges | None = None
+        self.controls: Mapping[str, int] | None = None
+        self.distance: int | None = None
+        self.after: int | None = None
+
+
+# What a move leads to: a node to enter (position None), a place, or (None, None, rest).
+Seed = tuple[Node | None, Any, Rest | None]
+
+
+class Never:
+    """The end was not reached (None is a history: no captures)."""
+
+
+NEVER = Never()
+
+
+def after_literal(leaf: Node, offset: int, rest: Rest | None) -> Seed:
+    """Return what is reached after `offset` bytes of a literal."""
+    return (leaf, offset, rest) if offset < len(leaf.data) else (None, None, rest)  # type: ignore[attr-defined]
+
+
+def takes(mask: int | str, symbol: int | str) -> bool:
+    """Whether a move (byte set or control text) takes this symbol."""
+    if isinstance(symbol, str) or isinstance(mask, str):
+        return mask == symbol
+    return bool(mask >> symbol & 1)
+
+
+def refine(
+    regions: list[tuple[int, list[Seed]]], mask: int, fresh: int, seed: Seed
+) -> list[tuple[int, list[Seed]]]:
+    """Split the regions so that ``mask`` is a union of some of them, and add ``seed`` to those."""
+    split: list[tuple[int, list[Seed]]] = []
+    for region, seeds in regions:
+        common = region & mask
+        if not common:
+            split.append((region, seeds))
+        elif common == region:
+            seeds.append(seed)
+            split.append((region, seeds))
+        else:
+            split.append((common, [*seeds, seed]))
+            split.append((region & ~mask, seeds))
+    if fresh:
+        split.append((fresh, [seed]))
+    return split
+
+
+def captures_of(history: History | Never) -> list[Captured]:
+    """Pair the opening and closing marks of a history."""
+    events: list[tuple[str, bool, int]] = []
+    while isinstance(history, tuple):
+        name, opens, offset, history = history
+        events.append((name, opens, offset))
+    found: list[Captured] = []
+    open_at: dict[str, list[int]] = {}
+    for name, opens, offset in reversed(events):
+        if opens:
+            open_at.setdefault(name, []).append(len(found))
+            found.append(Captured(name, offset, None))
+        elif open_at.get(name):
+            index = open_at[name].pop()
+            found[index] = found[index]._replace(end=offset)
+    return found
