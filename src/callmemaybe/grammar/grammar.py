@@ -26,6 +26,7 @@ from callmemaybe.grammar.nodes import (
     Ref,
     Repeat,
     Sequence,
+    Substrings,
     Words,
     alt,
     byte_range,
@@ -40,6 +41,7 @@ from callmemaybe.grammar.nodes import (
     repeat,
     seq,
     some,
+    substring_of,
     words,
     words_then,
 )
@@ -63,6 +65,7 @@ __all__ = [
     "Ref",
     "Repeat",
     "Sequence",
+    "Substrings",
     "Words",
     "alt",
     "byte_range",
@@ -78,6 +81,7 @@ __all__ = [
     "repeat",
     "seq",
     "some",
+    "substring_of",
     "words",
     "words_then",
 ]

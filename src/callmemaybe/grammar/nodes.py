@@ -10,7 +10,8 @@ Everything at and above this room is bytes; text is encoded by the front ends.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import pairwise
 from typing import Any, ClassVar, Self
 from weakref import WeakValueDictionary
 
@@ -258,6 +259,27 @@ class Except(_Pair):
     __slots__ = ()
 
 
+class Substrings(Node):
+    """Any run of neighbouring units of a text (see :func:`substring_of`)."""
+
+    __slots__ = ()
+
+    @property
+    def units(self) -> tuple[bytes, ...]:
+        """The text in the pieces that a substring never splits."""
+        return self._fields[0]  # type: ignore[no-any-return]
+
+    @property
+    def starts(self) -> tuple[bool, ...]:
+        """Whether a substring may start with that unit."""
+        return self._fields[1]  # type: ignore[no-any-return]
+
+    @property
+    def ends(self) -> tuple[bool, ...]:
+        """Whether a substring may end with that unit."""
+        return self._fields[2]  # type: ignore[no-any-return]
+
+
 EMPTY = Sequence(())
 NOTHING = Choice(())
 
@@ -384,8 +406,27 @@ def _words(raw: tuple[bytes, ...], then: tuple[Node, ...]) -> Node:
     return Words(raw, then)
 
 
+def substring_of(
+    text: str, *, escape: Callable[[str], bytes] = str.encode, whole_words: bool = False
+) -> Node:
+    """Any non-empty substring of ``text``, in whole characters.
+
+    ``escape`` spells one character in the output (say, as inside a JSON string). With
+    ``whole_words`` a substring neither starts nor ends in the middle of a run of letters and digits.
+    """
+    inner = [a.isalnum() and b.isalnum() for a, b in pairwise(text)] if whole_words else []
+    inner = inner or [False] * max(len(text) - 1, 0)
+    starts = tuple(not cut for cut in [False, *inner][: len(text)])
+    ends = tuple(not cut for cut in [*inner, False][: len(text)])
+    return Substrings(tuple(map(escape, text)), starts, ends) if text else NOTHING
+
+
 def lexeme(body: Node) -> Node:
     """Mark a regular node as one lexeme: determinised once, shared by every grammar that has it."""
-    if body is NOTHING or body is EMPTY or isinstance(body, Lexeme | Both | Except | Literal):
+    if (
+        body is NOTHING
+        or body is EMPTY
+        or isinstance(body, Lexeme | Both | Except | Substrings | Literal)
+    ):
         return body
     return Lexeme(body)

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from callmemaybe.grammar.automaton import Captured, Edges
-from callmemaybe.grammar.nodes import Both, Except, Lexeme, Node
+from callmemaybe.grammar.nodes import Both, Except, Lexeme, Node, Substrings
 
-MACHINES = Lexeme | Both | Except
+MACHINES = Lexeme | Both | Except | Substrings
 
 
 class Rest:

@@ -31,6 +31,7 @@ from callmemaybe.grammar.nodes import (
     Node,
     Ref,
     Repeat,
+    Substrings,
     Words,
 )
 from callmemaybe.grammar.nodes import Sequence as Seq
@@ -49,6 +50,7 @@ from callmemaybe.grammar.places import (
     takes,
 )
 from callmemaybe.grammar.product import ProductAutomaton
+from callmemaybe.grammar.substrings import SubstringAutomaton
 
 
 class TreeAutomaton(Automaton):
@@ -412,6 +414,8 @@ def machine_of(node: Node) -> Automaton:
             machine = ProductAutomaton(
                 machine_of(node.left), machine_of(node.right), subtract=isinstance(node, Except)
             )
+        elif isinstance(node, Substrings):
+            machine = SubstringAutomaton(node.units, node.starts, node.ends)
         else:
             body = node.body if isinstance(node, Lexeme) else node
             if isinstance(body, MACHINES):
@@ -479,6 +483,6 @@ def _least_step(node: Node, known: Mapping[Node, float], rules: Mapping[str, flo
             return min(len(w) + (of(then[i]) if then else 0) for i, w in enumerate(node.words))
         case Lexeme():
             return of(node.body)
-        case Both() | Except():
+        case Both() | Except() | Substrings():
             return machine_of(node).least
     raise TypeError(f"unknown node {node!r}")
