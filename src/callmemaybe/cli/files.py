@@ -1,0 +1,97 @@
+"""Writing files so that a reader sees the old content or the new, never half of it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from callmemaybe.errors import CallMeMaybeError, InputError
+
+
+class NotWritten(CallMeMaybeError):
+    """A file could not be written (the disk is full, say); what stood there before still does."""
+
+
+def check_writable(path: Path, what: str) -> None:
+    """Make the folder of ``path`` and try to write there; raise InputError when it cannot work.
+
+    What is already at ``path`` stays as it is.
+    """
+    try:
+        if path.is_dir():
+            raise InputError(f"{what} would replace a folder", where=str(path), hint="name a file")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if _is_special(path):
+            with path.open("ab"):
+                return
+        temporary = _temporary(path.resolve())
+        temporary.open("xb").close()
+        temporary.unlink()
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"{what} cannot be written: {_reason(error)}",
+            where=str(path),
+            hint="choose another path",
+        ) from None
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Replace the content of ``path``; at any moment, power cut included, old or new is complete.
+
+    A symbolic link stays one; a device or a pipe is written directly. Raises NotWritten.
+    """
+    try:
+        data = text.encode()
+        if _is_special(path):
+            path.write_bytes(data)
+        else:
+            _replace(path.resolve(), data)
+    except OSError as error:
+        raise NotWritten(f"{path}: cannot be written: {_reason(error)}") from error
+
+
+def same_file(first: Path, second: Path) -> bool:
+    """Whether both paths lead to one file, existing or not."""
+    return first.resolve() == second.resolve()
+
+
+def _replace(path: Path, data: bytes) -> None:
+    temporary = _temporary(path)
+    try:
+        with temporary.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        if path.exists():
+            temporary.chmod(path.stat().st_mode & 0o7777)
+        temporary.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+    with contextlib.suppress(OSError), _folder(path.parent) as descriptor:
+        # The new name survives a power cut only once its folder is on the disk.
+        os.fsync(descriptor)
+
+
+@contextlib.contextmanager
+def _folder(path: Path) -> Iterator[int]:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name[:100]}.{os.getpid()}.tmp")
+
+
+def _is_special(path: Path) -> bool:
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)

@@ -1,0 +1,205 @@
+"""The result file of a batch and the notes beside it that let a later run resume.
+
+The result file is a JSON array of exactly ``{"prompt", "name", "parameters"}`` in input order. What
+such a record cannot say (with which functions and settings it was made, and whether a null name
+means "no function fits", "failed" or "not done yet") stands in a second file beside it,
+``<output>.run.json``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from callmemaybe._json import dumps
+from callmemaybe.calls import ToolSpec
+from callmemaybe.cli.files import write_atomically
+from callmemaybe.cli.jsonread import Number, read, read_text
+from callmemaybe.cli.jsonwrite import write, write_string
+from callmemaybe.errors import InputError
+
+_KEYS = {"prompt", "name", "parameters"}
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One prompt's result: ``parameters`` is the JSON text that goes into the file.
+
+    ``name`` is None when no function fits, and when ``failure`` says why there is no call.
+    """
+
+    prompt: str
+    name: str | None
+    parameters: str = "{}"
+    failure: str | None = None
+
+    @classmethod
+    def of_call(cls, prompt: str, tool: ToolSpec, arguments: str) -> Record:
+        """Return the record of a call; ``arguments`` is JSON as it was generated."""
+        value = read(arguments, source="arguments", number=Number, max_depth=None).value
+        return cls(prompt, tool.name, write(value, tool.schema))
+
+    def text(self) -> str:
+        """Return the record as it stands in the result file, indented by two."""
+        name = "null" if self.name is None else write_string(self.name)
+        return (
+            f'  {{\n    "prompt": {write_string(self.prompt)},\n    "name": {name},\n'
+            f'    "parameters": {self.parameters}\n  }}'
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What decides the content of the results, apart from the prompts."""
+
+    functions: str
+    model: str
+    options: Mapping[str, object]
+
+    @classmethod
+    def of(cls, tools: Sequence[ToolSpec], model: str, **options: object) -> Settings:
+        """Return the settings of a run; the functions are remembered as a hash of what they say."""
+        said = dumps([tool.as_openai() for tool in tools])
+        return cls(_hash(said), model, options)
+
+    def difference(self, notes: Mapping[str, object]) -> str | None:
+        """Say what has changed since the run that wrote ``notes``, or None."""
+        if notes.get("functions") != self.functions:
+            return "the functions have changed"
+        if notes.get("model") != self.model:
+            return f"the model was {notes.get('model')}"
+        before = notes.get("options")
+        known = before if isinstance(before, dict) else {}
+        changed = [
+            name
+            for name in sorted({*self.options, *known})
+            if name not in known or known[name] != self.options.get(name)
+        ]
+        return f"{' and '.join(changed)} changed" if changed else None
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What an earlier run left: finished records by position, and what to tell the user."""
+
+    records: dict[int, Record]
+    remark: str
+
+
+class ResultFile:
+    """The result file at ``path`` together with its notes."""
+
+    def __init__(self, path: Path, settings: Settings) -> None:
+        self.path = path
+        self.notes_path = path.with_name(path.name + ".run.json")
+        self._settings = settings
+
+    def write(self, prompts: Sequence[str], records: Sequence[Record | None]) -> None:
+        """Replace the file by all records up to the last finished one. Raises NotWritten.
+
+        A gap (possible only in an interrupted resumed run) becomes a null record and is noted.
+        """
+        end = max((i for i, record in enumerate(records, 1) if record is not None), default=0)
+        body = _body([record or Record(prompts[i], None) for i, record in enumerate(records[:end])])
+        write_atomically(self.path, body)
+        if not self.path.is_file():
+            return
+        notes = {
+            "results": _hash(body),
+            "functions": self._settings.functions,
+            "model": self._settings.model,
+            "options": dict(self._settings.options),
+            "failed": {
+                str(i): record.failure
+                for i, record in enumerate(records)
+                if record and record.failure
+            },
+            "missing": [i for i, record in enumerate(records[:end]) if record is None],
+        }
+        write_atomically(self.notes_path, json.dumps(notes, ensure_ascii=False, indent=2) + "\n")
+
+    def resume(self, prompts: Sequence[str], tools: Sequence[ToolSpec]) -> Kept:
+        """Return the finished records of an earlier run that still hold, matched by position.
+
+        Raises InputError when there is a file but it holds no results.
+        """
+        if not self.path.is_file():
+            return Kept({}, "nothing to resume from: there is no result file yet")
+        text = read_text(self.path)
+        document = read(text, source=str(self.path), number=Number, max_depth=None)
+        if not isinstance(document.value, list):
+            raise InputError(
+                "not a result file: expected a list of results",
+                where=document.place(),
+                hint="run without --resume to replace it",
+            )
+        notes = self._notes()
+        changed = self._settings.difference(notes) if notes else None
+        if changed:
+            return Kept({}, f"{changed} since the last run: every prompt is done again")
+        # Notes vouch for the very file they were written with, not for one edited since.
+        is_noted = notes.get("results") == _hash(text)
+        unfinished = _unfinished(notes) if is_noted else set()
+        by_name = {tool.name: tool for tool in tools}
+        kept = {
+            index: record
+            for index, item in enumerate(document.value[: len(prompts)])
+            if index not in unfinished
+            and (record := _record(item, prompts[index], by_name, is_noted)) is not None
+        }
+        return Kept(kept, f"{len(kept)} of {len(prompts)} results are kept")
+
+    def _notes(self) -> dict[str, object]:
+        """Return the notes of the last run, empty where there are none that can be read."""
+        try:
+            value = read(read_text(self.notes_path), source=str(self.notes_path)).value
+        except InputError:
+            return {}
+        return value if isinstance(value, dict) else {}
+
+
+def _body(records: Sequence[Record]) -> str:
+    return "[\n" + ",\n".join(record.text() for record in records) + "\n]\n" if records else "[]\n"
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _unfinished(notes: Mapping[str, object]) -> set[int]:
+    failed, missing = notes.get("failed"), notes.get("missing")
+    return {
+        *(int(key) for key in (failed if isinstance(failed, dict) else ())),
+        *(missing if isinstance(missing, list) else ()),
+    }
+
+
+def _record(
+    item: object, prompt: str, tools: Mapping[str, ToolSpec], is_noted: bool
+) -> Record | None:
+    """Return the record if it is of this prompt and still holds, else None."""
+    if not isinstance(item, dict) or set(item) != _KEYS or item["prompt"] != prompt:
+        return None
+    name, parameters = item["name"], item["parameters"]
+    if name is None:
+        # Without notes a null name may as well be a failure: do it again.
+        return Record(prompt, None) if is_noted and parameters == {} else None
+    tool = tools.get(name) if isinstance(name, str) else None
+    if tool is None or not isinstance(parameters, dict):
+        return None
+    text = write(parameters, tool.schema)
+    return Record(prompt, tool.name, text) if is_noted or _fits(text, tool) else None
+
+
+def _fits(parameters: str, tool: ToolSpec) -> bool:
+    """Whether the arguments satisfy the tool's schema; asked where no notes vouch for them."""
+    import jsonschema_rs
+
+    try:
+        validator = jsonschema_rs.validator_for(dict(tool.schema))
+        return bool(validator.is_valid(json.loads(parameters)))
+    except (ValueError, RecursionError, jsonschema_rs.ValidationError):
+        return False

@@ -1,0 +1,193 @@
+"""The command ``run``: check everything that can be wrong, load the model, do the batch."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from callmemaybe.cli.exits import Exit
+from callmemaybe.cli.files import check_writable, same_file
+from callmemaybe.cli.inputs import read_functions, read_prompts
+from callmemaybe.cli.results import Kept, ResultFile, Settings
+from callmemaybe.cli.stopping import Stopped, stopped_by_signals
+from callmemaybe.errors import InputError
+
+if TYPE_CHECKING:
+    from callmemaybe.caller import Caller, Step
+    from callmemaybe.calls import ToolSpec
+    from callmemaybe.cli.batch import Batch, Row
+    from callmemaybe.cli.show import Show
+    from callmemaybe.cli.trace import Trace
+
+
+class NoCall(StrEnum):
+    """Whether a prompt may end without a call."""
+
+    FORBID = "forbid"
+    ALLOW = "allow"
+
+
+class Choose(StrEnum):
+    """How the function's name is chosen."""
+
+    EXACT = "exact"
+    GREEDY = "greedy"
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """The options of ``callmemaybe run``, already of the right types."""
+
+    functions: Path
+    prompts: Path
+    output: Path
+    model: str
+    max_tokens: int
+    temperature: float
+    seed: int | None
+    no_call: NoCall
+    choose: Choose
+    verbose: bool
+    quiet: bool
+    trace: Path | None
+    resume: bool
+
+    def settings(self, tools: tuple[ToolSpec, ...]) -> Settings:
+        """Return what decides the results. A larger budget does not spoil finished ones."""
+        return Settings.of(
+            tools,
+            self.model,
+            no_call=self.no_call.value,
+            choose=self.choose.value,
+            temperature=self.temperature,
+            seed=self.seed,
+        )
+
+
+def run(options: RunOptions) -> Exit:
+    """Do one batch and return the exit code.
+
+    Raises InputError before any model is loaded, ModelError, NotWritten, and Stopped after what is
+    done has been saved.
+    """
+    with stopped_by_signals():
+        tools, prompts = _inputs(options)
+        file = ResultFile(options.output, options.settings(tools))
+        kept = file.resume(prompts, tools) if options.resume else Kept({}, "")
+        # From here on it pays to import what is heavy.
+        from callmemaybe.cli.show import Show
+
+        show = Show(len(prompts), verbose=options.verbose, quiet=options.quiet)
+        if kept.remark:
+            show.say(kept.remark)
+        batch = _batch(options, tools, prompts, file, kept)
+        return _drive(batch, show, options)
+
+
+def _inputs(options: RunOptions) -> tuple[tuple[ToolSpec, ...], list[str]]:
+    if not math.isfinite(options.temperature):
+        raise InputError("must be a finite number", where="--temperature", hint="0 is greedy")
+    tools = read_functions(options.functions)
+    prompts = read_prompts(options.prompts)
+    paths = {
+        "--functions_definition": options.functions,
+        "--input": options.prompts,
+        "--output": options.output,
+        "--trace": options.trace,
+    }
+    for (first, one), (second, other) in combinations(paths.items(), 2):
+        is_written = second in {"--output", "--trace"}
+        if one and other and is_written and one.is_file() and same_file(one, other):
+            raise InputError(f"is the file of {first}, too", where=second, hint="name another")
+    check_writable(options.output, "the result file")
+    if options.trace:
+        check_writable(options.trace, "the trace")
+    return tools, prompts
+
+
+def _batch(
+    options: RunOptions,
+    tools: tuple[ToolSpec, ...],
+    prompts: list[str],
+    file: ResultFile,
+    kept: Kept,
+) -> Batch:
+    from callmemaybe.cli.batch import Batch
+
+    return Batch(_caller(options, tools), tools, prompts, file, kept.records)
+
+
+def _caller(options: RunOptions, tools: tuple[ToolSpec, ...]) -> Caller:
+    from callmemaybe import models
+    from callmemaybe.caller import Caller
+
+    return Caller(
+        models.load(options.model),
+        tools,
+        choose=options.choose.value,
+        no_call=options.no_call is NoCall.ALLOW,
+        max_tokens=options.max_tokens,
+        temperature=options.temperature,
+        seed=options.seed,
+    )
+
+
+def _drive(batch: Batch, show: Show, options: RunOptions) -> Exit:
+    started = time.perf_counter()
+    rows: list[Row] = []
+    with ExitStack() as stack:
+        trace = _open_trace(options, stack)
+        try:
+            with show.running():
+                for row in batch.rows(_watcher(batch, show, trace, options)):
+                    rows.append(row)
+                    show.row(row)
+                    if trace:
+                        trace.row(row)
+        except Stopped:
+            if batch.has_new:
+                batch.save()
+                show.say(f"Stopped; what was done is in {options.output}, --resume goes on.")
+            raise
+        except BaseException:
+            # Say, the disk of the trace is full: what was paid for is kept all the same.
+            if batch.has_new:
+                batch.save()
+            raise
+        batch.save()
+    show.table(rows)
+    show.end(rows, time.perf_counter() - started, str(options.output))
+    return Exit.SOME_FAILED if any(row.record.failure for row in rows) else Exit.DONE
+
+
+def _open_trace(options: RunOptions, stack: ExitStack) -> Trace | None:
+    if options.trace is None:
+        return None
+    from callmemaybe.cli.trace import Trace
+
+    trace = Trace(options.trace)
+    stack.callback(trace.close)
+    return trace
+
+
+def _watcher(
+    batch: Batch, show: Show, trace: Trace | None, options: RunOptions
+) -> Callable[[int, Step], None] | None:
+    """Return what watches the steps, or None: looking costs time."""
+    if not options.verbose and trace is None:
+        return None
+
+    def watch(index: int, step: Step) -> None:
+        if options.verbose and not options.quiet:
+            show.step(index, step, batch.prompts[index])
+        if trace:
+            trace.step(index, step)
+
+    return watch

@@ -1,0 +1,227 @@
+"""What a person sees of a run: progress while it lasts, a table at the end, steps when asked for.
+
+Progress and steps go to standard error, the table to standard output. Colour and moving bars
+appear only on a terminal; NO_COLOR and TERM=dumb are respected. Whatever comes from files or a
+model is made printable first, so that no text can command the terminal.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import IO
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+from rich.text import Text
+
+from callmemaybe.caller import Step
+from callmemaybe.cli.batch import Row
+
+#: More rows than this are cut out of the middle of the table; the file has them all.
+_MOST_ROWS = 120
+_WIDTH_OF_FILES = 160
+_KIND_STYLES = {"forced": "dim", "drafted": "cyan", "chosen": "bold green"}
+
+
+class Terminal(Console):
+    """A console that goes quiet when its reader is gone, instead of ending the program."""
+
+    def on_broken_pipe(self) -> None:
+        """Drop everything from here on: the results still have to be written."""
+        self.quiet = True
+        devnull = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(devnull, self.file.fileno())
+        os.close(devnull)
+
+
+def console(file: IO[str]) -> Terminal:
+    """Return a console for ``file``; wide where the reader is no terminal that says its width."""
+    terminal = Terminal(file=file, highlight=False, emoji=False, markup=False)
+    if not terminal.is_terminal and "COLUMNS" not in os.environ:
+        terminal.width = _WIDTH_OF_FILES
+    return terminal
+
+
+def printable(text: str, most: int | None = None) -> str:
+    """Return ``text`` with everything a terminal might obey made visible, cut to ``most``."""
+    if most is not None and len(text) > most:
+        text = text[: most - 1] + "…"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+class Show:
+    """The display of one run over ``total`` prompts."""
+
+    def __init__(self, total: int, *, verbose: bool, quiet: bool) -> None:
+        self._total = total
+        self._verbose = verbose
+        self._quiet = quiet
+        self._err = console(sys.stderr)
+        self._out = console(sys.stdout)
+        self._task: TaskID | None = None
+        self._step_prompt = -1
+        self._progress: Progress | None = None
+        if self._err.is_terminal and not self._err.is_dumb_terminal and not quiet:
+            self._progress = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeRemainingColumn(),
+                console=self._err,
+                transient=True,
+            )
+
+    def say(self, text: str) -> None:
+        """Tell something beside the results, unless told to be quiet."""
+        if not self._quiet:
+            self._err.print(Text(printable(text)))
+
+    def running(self) -> AbstractContextManager[object]:
+        """Return the context in which rows are shown as they come."""
+        if self._progress is None:
+            return nullcontext()
+        self._task = self._progress.add_task("", total=self._total)
+        return self._progress
+
+    def row(self, row: Row) -> None:
+        """Show that a prompt is done."""
+        if self._progress is not None and self._task is not None:
+            description = printable(_call(row), 48)
+            self._progress.update(self._task, advance=1, description=f"{description:<48}")
+        if self._quiet:
+            return
+        if self._verbose or self._progress is None:
+            line = Text(f"[{row.index + 1}/{self._total}] ")
+            line.append(printable(_call(row)), "red" if row.record.failure else "bold")
+            line.append(_figures_in_words(row), "dim")
+            self._err.print(line, soft_wrap=True)
+        if row.record.failure and row.details and self._verbose:
+            self._err.print(Text(printable_lines(row.details)), soft_wrap=True)
+
+    def step(self, index: int, step: Step, prompt: str) -> None:
+        """Show one step of decoding: what came, from how many, and the five likeliest."""
+        if index != self._step_prompt:
+            self._step_prompt = index
+            self._err.print(Text(f"[{index + 1}/{self._total}] {printable(prompt)}", "bold"))
+        line = Text("  ")
+        line.append(f"{step.kind:<8}", _KIND_STYLES.get(step.kind, ""))
+        line.append(printable(_decoded(step.data)), "reverse")
+        if step.allowed is not None:
+            line.append(f"  {step.allowed} allowed", "yellow")
+        self._err.print(line, soft_wrap=True)
+        if step.before:
+            self._err.print(Text("    model    " + _likeliest(step.before), "dim"), soft_wrap=True)
+        if step.after:
+            self._err.print(Text("    allowed  " + _likeliest(step.after), "dim"), soft_wrap=True)
+        so_far = _decoded(step.text)
+        self._err.print(Text("    so far   " + printable(so_far[-200:]), "dim"), soft_wrap=True)
+
+    def table(self, rows: Sequence[Row]) -> None:
+        """Print the table of all results."""
+        if self._quiet:
+            return
+        table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
+        table.add_column("#", justify="right", style="dim", no_wrap=True)
+        table.add_column("prompt", ratio=2, no_wrap=True, overflow="ellipsis")
+        table.add_column("call", ratio=3, no_wrap=True, overflow="ellipsis")
+        table.add_column("p(name)", justify="right", no_wrap=True)
+        table.add_column("ms", justify="right", no_wrap=True)
+        table.add_column("forced/chosen", justify="right", no_wrap=True)
+        for row in _cut(rows):
+            if row is None:
+                table.add_row("…", f"{len(rows) - _MOST_ROWS} more in the file")
+            else:
+                table.add_row(*_cells(row))
+        self._out.print(table)
+
+    def end(self, rows: Sequence[Row], seconds: float, path: str) -> None:
+        """Print the sums, every failure's reason, and where the results are."""
+        for row in rows:
+            if row.record.failure:
+                self._err.print(
+                    Text(f"prompt {row.index + 1}: {printable(row.record.failure)}", "red"),
+                    soft_wrap=True,
+                )
+        if not self._quiet:
+            self._out.print(Text(_sums(rows, seconds)), soft_wrap=True)
+            self._out.print(Text(f"Results: {printable(path)}", "bold"), soft_wrap=True)
+
+
+def printable_lines(text: str) -> str:
+    """Return a text of several lines made printable line by line."""
+    return "\n".join(printable(line) for line in text.splitlines())
+
+
+def _call(row: Row) -> str:
+    record = row.record
+    if record.failure:
+        return f"failed: {record.failure}"
+    return "no call" if record.name is None else f"{record.name}({record.parameters[1:-1]})"
+
+
+def _cells(row: Row) -> tuple[str | Text, ...]:
+    call = Text(printable(_call(row), 300), "red" if row.record.failure else "")
+    prompt = printable(row.record.prompt, 300)
+    outcome = row.outcome
+    if outcome is None:
+        return str(row.index + 1), prompt, call, "kept" if row.is_kept else "", "", ""
+    return (
+        str(row.index + 1),
+        prompt,
+        call,
+        f"{outcome.name_probability:.1%}",
+        f"{outcome.seconds * 1000:.0f}",
+        f"{outcome.forced}/{outcome.chosen}",
+    )
+
+
+def _figures_in_words(row: Row) -> str:
+    outcome = row.outcome
+    if outcome is None:
+        return "  kept" if row.is_kept else ""
+    return f"  {outcome.name_probability:.1%}, {outcome.seconds * 1000:.0f} ms"
+
+
+def _sums(rows: Sequence[Row], seconds: float) -> str:
+    outcomes = [row.outcome for row in rows if row.outcome is not None]
+    calls = sum(row.record.name is not None for row in rows)
+    failed = sum(row.record.failure is not None for row in rows)
+    kept = sum(row.is_kept for row in rows)
+    none = len(rows) - calls - failed
+    counts = [(calls, "calls"), (none, "without a call"), (failed, "failed"), (kept, "kept")]
+    parts = [f"{len(rows)} prompts", *(f"{count} {what}" for count, what in counts if count)]
+    if outcomes:
+        forced = sum(outcome.forced for outcome in outcomes)
+        tokens = forced + sum(outcome.chosen for outcome in outcomes)
+        mean = sum(outcome.seconds for outcome in outcomes) / len(outcomes)
+        parts += [f"{seconds:.1f} s", f"{mean * 1000:.0f} ms per prompt"]
+        parts += [f"{forced / tokens:.0%} of {tokens} tokens forced"] if tokens else []
+    return ", ".join(parts)
+
+
+def _cut(rows: Sequence[Row]) -> Iterable[Row | None]:
+    if len(rows) <= _MOST_ROWS:
+        return rows
+    half = _MOST_ROWS // 2
+    return [*rows[:half], None, *rows[-half:]]
+
+
+def _likeliest(tokens: Iterable[tuple[bytes | str, float]]) -> str:
+    return "  ".join(
+        f"{printable(repr(_decoded(token)))} {probability:.1%}" for token, probability in tokens
+    )
+
+
+def _decoded(data: bytes | str) -> str:
+    return data if isinstance(data, str) else data.decode(errors="backslashreplace")

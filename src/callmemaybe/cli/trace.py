@@ -1,0 +1,93 @@
+"""Every step of a run as JSON lines: what ``--verbose`` shows, for programs to read.
+
+A prompt gives one ``step`` line per step and then one ``result`` line. Bytes are
+written as text and, since a token may end inside a character, as hexadecimal digits too.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import IO
+
+from callmemaybe.caller import Step
+from callmemaybe.cli.batch import Row
+from callmemaybe.cli.files import NotWritten
+from callmemaybe.cli.jsonwrite import escape_surrogates
+
+
+class Trace:
+    """A trace file, open while a run lasts; flushed after every prompt."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: IO[str] = path.open("w", encoding="utf-8", newline="\n")
+        self._prompt = -1
+        self._step = 0
+
+    def step(self, index: int, step: Step) -> None:
+        """Write one step of prompt ``index``."""
+        if index != self._prompt:
+            self._prompt, self._step = index, 0
+        line: dict[str, object] = {
+            "event": "step", "prompt": index, "step": self._step, "kind": step.kind,
+            "ids": list(step.ids), "text": _text(step.data), "hex": step.data.hex(),
+            "allowed": step.allowed,
+        }  # fmt: skip
+        if step.before or step.after:
+            line["before"] = [[_text(token), p] for token, p in step.before]
+            line["after"] = [[_text(token), p] for token, p in step.after]
+        self._write(line)
+        self._step += 1
+
+    def row(self, row: Row) -> None:
+        """Write what became of a prompt, and let it reach the disk."""
+        record, outcome = row.record, row.outcome
+        line: dict[str, object] = {
+            "event": "result", "prompt": row.index, "request": record.prompt, "name": record.name,
+            "failure": record.failure, "kept": row.is_kept,
+        }  # fmt: skip
+        if outcome is not None:
+            line |= {
+                "probability": outcome.name_probability,
+                "margin": outcome.margin,
+                "distribution": [[name, p] for name, p in outcome.distribution.items()],
+                "forced": outcome.forced,
+                "chosen": outcome.chosen,
+                "passes": outcome.passes,
+                "seconds": outcome.seconds,
+            }
+        # The parameters are JSON already; reading them would round their numbers.
+        self._write_text(
+            json.dumps(line, ensure_ascii=False)[:-1] + f', "parameters": {record.parameters}}}'
+        )
+        self._flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        try:
+            self._file.close()
+        except OSError as error:
+            raise self._failure(error) from error
+
+    def _write(self, line: dict[str, object]) -> None:
+        self._write_text(json.dumps(line, ensure_ascii=False))
+
+    def _write_text(self, text: str) -> None:
+        try:
+            self._file.write(escape_surrogates(text) + "\n")
+        except OSError as error:
+            raise self._failure(error) from error
+
+    def _flush(self) -> None:
+        try:
+            self._file.flush()
+        except OSError as error:
+            raise self._failure(error) from error
+
+    def _failure(self, error: OSError) -> NotWritten:
+        return NotWritten(f"{self._path}: cannot be written: {error.strerror or error}")
+
+
+def _text(token: bytes | str) -> str:
+    return token if isinstance(token, str) else token.decode(errors="replace")
