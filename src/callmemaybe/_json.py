@@ -1,0 +1,211 @@
+"""Read JSON without losing a digit and without a limit on nesting.
+
+The standard reader rounds to floats, refuses integers of more than 4,300 digits and overflows its
+stack on deep nesting; a generated call may have any of them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+from callmemaybe.errors import InputError
+
+# RFC 8259, section 6. The last group is empty for an integer.
+_NUMBER = re.compile(r"(-?(?:0|[1-9][0-9]*))(\.[0-9]+)?([eE][-+]?[0-9]+)?")
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}:,]|[^][{}:,"\s]+', re.DOTALL)
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
+_SPACE = re.compile(r"[ \t\n\r]*")
+_WORDS = {"true": True, "false": False, "null": None}
+
+
+def loads(text: str, *, where: str | None = None) -> Any:
+    """Return the value of a JSON text: int of any size, Decimal for other numbers.
+
+    Raises InputError naming ``where`` if the text is not JSON (``NaN`` is not).
+    """
+    try:
+        return json.loads(text, parse_float=Decimal, parse_int=_integer, parse_constant=_refuse)
+    except RecursionError:
+        return _Reader(text, where).read()
+    except ValueError as error:
+        raise InputError(f"not valid JSON: {error}", where=where) from None
+
+
+def dumps(value: Any, *, compact: bool = False) -> str:
+    """Write a value as JSON with its own letters; Decimal digit by digit, nesting without limit.
+
+    The separators are those of :func:`json.dumps`, or none around them when ``compact``.
+    """
+    comma, colon = (",", ":") if compact else (", ", ": ")
+    out: list[str] = []
+    stack: list[Any] = [_Value(value)]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, str):
+            out.append(item)
+            continue
+        value = item.value
+        if isinstance(value, dict):
+            parts: list[Any] = ["{"]
+            for index, (key, inner) in enumerate(value.items()):
+                parts += [f"{comma if index else ''}{_plain_string(key)}{colon}"]
+                parts += [_Value(inner)]
+            stack += reversed([*parts, "}"])
+        elif isinstance(value, list | tuple):
+            parts = ["["]
+            for index, inner in enumerate(value):
+                parts += [comma, _Value(inner)] if index else [_Value(inner)]
+            stack += reversed([*parts, "]"])
+        else:
+            out.append(_scalar(value))
+    return "".join(out)
+
+
+def rewrite(text: str, *, compact: bool = False) -> str:
+    """Write a valid JSON text in one style: our separators, plain strings, every digit as it was.
+
+    Strings escape only what must be escaped (and halves of surrogate pairs, which UTF-8 cannot
+    carry). The text is not checked.
+    """
+    comma, colon = (",", ":") if compact else (", ", ": ")
+    marks = {",": comma, ":": colon}
+    return "".join(
+        _plain_string(json.loads(token, strict=False))
+        if token[0] == '"'
+        else marks.get(token, token)
+        for token in _TOKEN.findall(text)
+    )
+
+
+def _plain_string(text: str) -> str:
+    quoted = json.dumps(text, ensure_ascii=False)
+    return _HALF_PAIR.sub(lambda match: f"\\u{ord(match[0]):04x}", quoted)
+
+
+class _Value:
+    """A value still to be written, as opposed to text."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, str):
+        return _plain_string(value)
+    if isinstance(value, Decimal):
+        return _decimal(value)
+    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 10_000:
+        return _decimal(Decimal(value))
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def _decimal(value: Decimal) -> str:
+    """Spell a finite Decimal as a JSON number (Decimal writes 1E+2, which JSON accepts)."""
+    if not value.is_finite():
+        raise InputError("JSON has no infinity and no NaN")
+    return str(value)
+
+
+def _integer(digits: str) -> int:
+    # int(str) refuses long texts (CVE-2020-10735); by way of Decimal it is exact and has no limit.
+    return int(digits) if len(digits) <= 4000 else int(Decimal(digits))
+
+
+def _refuse(word: str) -> Any:
+    raise ValueError(f"{word} is not a JSON value")
+
+
+class _Reader:
+    """Reads one JSON text with a stack of its own; the slow path for deep nesting."""
+
+    def __init__(self, text: str, where: str | None) -> None:
+        self._text = text
+        self._where = where
+        self._at = 0
+
+    def read(self) -> Any:
+        """Return the value of the whole text."""
+        holders: list[Any] = []
+        keys: list[str] = []
+        while True:
+            opened, value = self._value()
+            if opened:
+                holders.append(value)
+                if isinstance(value, dict):
+                    keys.append(self._key())
+                continue
+            while holders:
+                holder = holders[-1]
+                if isinstance(holder, dict):
+                    holder[keys[-1]] = value
+                else:
+                    holder.append(value)
+                if self._take(","):
+                    if isinstance(holder, dict):
+                        keys[-1] = self._key()
+                    break
+                self._expect("}" if isinstance(holder, dict) else "]")
+                if isinstance(holder, dict):
+                    keys.pop()
+                value = holders.pop()
+            else:
+                self._space()
+                if self._at != len(self._text):
+                    self._fail("extra text")
+                return value
+
+    def _value(self) -> tuple[bool, Any]:
+        """Return (True, a fresh holder that is not empty) or (False, a complete value)."""
+        if self._take("{"):
+            return (False, {}) if self._take("}") else (True, {})
+        if self._take("["):
+            return (False, []) if self._take("]") else (True, [])
+        if self._text.startswith('"', self._at):
+            return False, self._string()
+        for word, value in _WORDS.items():
+            if self._text.startswith(word, self._at):
+                self._at += len(word)
+                return False, value
+        match = _NUMBER.match(self._text, self._at)
+        if match is None:
+            self._fail("a value is expected")
+        self._at = match.end()
+        number: Callable[[str], Any] = Decimal if match[2] or match[3] else _integer
+        return False, number(match[0])
+
+    def _string(self) -> str:
+        text, self._at = json.decoder.scanstring(self._text, self._at + 1, True)  # type: ignore[attr-defined]
+        return str(text)
+
+    def _key(self) -> str:
+        self._space()
+        if not self._text.startswith('"', self._at):
+            self._fail("a key is expected")
+        key = self._string()
+        self._expect(":")
+        return key
+
+    def _space(self) -> None:
+        match = _SPACE.match(self._text, self._at)
+        self._at = match.end() if match else self._at
+
+    def _take(self, char: str) -> bool:
+        self._space()
+        if self._text.startswith(char, self._at):
+            self._at += 1
+            self._space()
+            return True
+        return False
+
+    def _expect(self, char: str) -> None:
+        if not self._take(char):
+            self._fail(f"{char!r} is expected")
+
+    def _fail(self, what: str) -> Any:
+        raise InputError(f"not valid JSON: {what} at character {self._at}", where=self._where)

@@ -1,0 +1,313 @@
+"""What a tool is, what a call of it is, and what came back: pure values.
+
+A :class:`ToolSpec` keeps the schema as it was given (that is what a model gets to read, and what a
+finished call is checked against). A :class:`ToolCall` keeps its arguments as the JSON text that was
+generated; the parsed view never rounds a number. This module knows no model, no grammar and no file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cached_property
+from typing import Any
+
+from callmemaybe._json import loads
+from callmemaybe.errors import InputError
+
+#: Where one of these stands, closing an object somewhere else could leave it without any instance.
+_COMPOSING = frozenset(
+    (
+        *("allOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"),
+        *("$dynamicRef", "unevaluatedProperties", "unevaluatedItems", "contains"),
+        "propertyNames",
+    )
+)
+_ANNOTATIONS = frozenset(("title", "description", "default", "examples", "deprecated", "$comment"))
+_SCHEMA_ONLY = ("$ref", "$defs", "$schema", "anyOf", "oneOf", "allOf")
+
+
+@dataclass(frozen=True)
+class ToolSpec:
+    """A function that a model may call: its name, what it is for, and its arguments.
+
+    ``parameters`` is the JSON Schema of the arguments object, as given; ``returns`` that of the
+    result, where it is known. Raises InputError for a name that no JSON string can carry and for a
+    schema that is not an object.
+    """
+
+    name: str
+    description: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=lambda: {"type": "object"})
+    returns: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        check_name(self.name, "name")
+        if not isinstance(self.description, str):
+            raise InputError("the description must be a string", where=f"tool {self.name!r}")
+        if not isinstance(self.parameters, Mapping):
+            raise InputError("the parameters must be a JSON Schema", where=f"tool {self.name!r}")
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.description))
+
+    @classmethod
+    def from_json(cls, value: object, where: str = "") -> ToolSpec:
+        """Read one definition: the exercise's flat form, or OpenAI's, bare or wrapped.
+
+        Flat: ``{"name", "description", "parameters": {"a": {"type": "number"}}, "returns"}``, where
+        every parameter is required and no other is allowed. OpenAI's: ``{"type": "function",
+        "function": {"name", "description", "parameters": <JSON Schema>}}``. ``where`` is the JSON
+        pointer of ``value``, for messages. Raises InputError with the pointer of what is wrong.
+        """
+        return _tool_from_json(value, where)
+
+    def as_openai(self) -> dict[str, Any]:
+        """Return the definition in the form of OpenAI's ``tools``, which chat templates expect."""
+        function: dict[str, Any] = {"name": self.name}
+        if self.description:
+            function["description"] = self.description
+        function["parameters"] = dict(self.parameters)
+        return {"type": "function", "function": function}
+
+    @cached_property
+    def schema(self) -> Mapping[str, Any]:
+        """The schema that generated arguments follow: ``parameters``, said to be an object, closed.
+
+        JSON Schema allows properties nobody declared unless it is told otherwise; a model that
+        invents arguments helps nobody. So an object that lists its properties and is silent about
+        others gets ``additionalProperties: false``, wherever this only narrows what was said.
+        """
+        schema = {**self.parameters, "type": "object"}
+        return _closed(schema)
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """A call: which tool, with which arguments, under which id (empty where none is known).
+
+    ``arguments`` is the JSON text of an object, exactly as written.
+    """
+
+    name: str
+    arguments: str = "{}"
+    id: str = ""
+
+    @cached_property
+    def parsed(self) -> dict[str, Any]:
+        """The arguments as Python values; integers of any size, other numbers as Decimal.
+
+        Raises InputError if the text is not a JSON object.
+        """
+        value = loads(self.arguments, where="arguments")
+        if not isinstance(value, dict):
+            raise InputError("the arguments must be a JSON object", where="arguments")
+        return value
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """What a call came to: the text for the model, and whether it tells of a failure."""
+
+    call_id: str
+    content: str
+    is_error: bool = False
+
+
+def check_name(name: object, where: str) -> str:
+    """Return ``name`` if it can name a function; raise InputError pointing at ``where`` if not.
+
+    Any non-empty Unicode text will do: JSON can carry it, so the engine can.
+    """
+    if not isinstance(name, str):
+        raise InputError(f"a function's name must be a string, not {_kind(name)}", where=where)
+    if not name:
+        raise InputError("a function's name must not be empty", where=where)
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise InputError(
+            "the name holds half of a surrogate pair, which UTF-8 cannot carry", where=where
+        ) from None
+    return name
+
+
+def check_distinct(tools: Sequence[ToolSpec], where: str = "") -> None:
+    """Raise InputError if two tools share a name; the pointer is that of the second."""
+    seen: dict[str, int] = {}
+    for index, tool in enumerate(tools):
+        first = seen.setdefault(tool.name, index)
+        if first != index:
+            raise InputError(
+                f"the name {tool.name!r} is used twice (first at {where}/{first})",
+                where=f"{where}/{index}/name",
+                hint="give every function a name of its own",
+            )
+
+
+def _tool_from_json(value: object, where: str) -> ToolSpec:
+    if not isinstance(value, Mapping):
+        raise InputError(
+            f"a function must be a JSON object, not {_kind(value)}", where=where or "/"
+        )
+    if "function" in value and "name" not in value:
+        kind = value.get("type", "function")
+        if kind != "function":
+            raise InputError(f"unknown kind of tool {kind!r}", where=f"{where}/type")
+        return _tool_from_json(value["function"], f"{where}/function")
+    if "name" not in value:
+        raise InputError("the function has no name", where=where or "/", hint='add a "name"')
+    name = check_name(value["name"], f"{where}/name")
+    description = value.get("description")
+    if description is not None and not isinstance(description, str):
+        raise InputError(
+            f"the description must be a string, not {_kind(description)}",
+            where=f"{where}/description",
+        )
+    returns = value.get("returns")
+    if returns is not None and not isinstance(returns, Mapping):
+        raise InputError(f"it must be an object, not {_kind(returns)}", where=f"{where}/returns")
+    # MCP calls the same thing inputSchema.
+    key = "inputSchema" if "parameters" not in value and "inputSchema" in value else "parameters"
+    parameters = _parameters(value.get(key), f"{where}/{key}")
+    return ToolSpec(name, description or "", parameters, returns)
+
+
+def _parameters(value: object, where: str) -> Mapping[str, Any]:
+    if value is None:
+        return {"type": "object", "properties": {}}
+    if not isinstance(value, Mapping):
+        raise InputError(f"the parameters must be an object, not {_kind(value)}", where=where)
+    if _is_schema(value):
+        kinds = value.get("type", "object")
+        if kinds != "object" and not (isinstance(kinds, list) and "object" in kinds):
+            raise InputError(
+                f"the parameters are of type {kinds!r}, but a call passes an object",
+                where=f"{where}/type",
+                hint='use "type": "object"',
+            )
+        return value
+    for name, schema in value.items():
+        if not isinstance(schema, Mapping):
+            raise InputError(
+                f'the parameter must be an object such as {{"type": "string"}}, not {_kind(schema)}',
+                where=f"{where}/{pointer_token(name)}",
+            )
+        if "type" not in schema and not any(
+            word in schema for word in (*_SCHEMA_ONLY, "enum", "const")
+        ):
+            raise InputError(
+                "the parameter has no type",
+                where=f"{where}/{pointer_token(name)}",
+                hint='add one, such as "type": "string"',
+            )
+    return {
+        "type": "object",
+        "properties": dict(value),
+        "required": list(value),
+        "additionalProperties": False,
+    }
+
+
+def _is_schema(parameters: Mapping[str, Any]) -> bool:
+    """Tell a JSON Schema from the flat form, whose values are all schemas of parameters.
+
+    A flat parameter may well be called "type" or "properties"; its value then is a schema.
+    """
+    if "type" in parameters and not isinstance(parameters["type"], Mapping):
+        return True
+    if any(key in parameters and _is_keyword(key, parameters[key]) for key in _SCHEMA_ONLY):
+        return True
+    properties = parameters.get("properties")
+    return isinstance(properties, Mapping) and all(
+        isinstance(schema, Mapping | bool) for schema in properties.values()
+    )
+
+
+def _is_keyword(key: str, value: object) -> bool:
+    return key == "$defs" or not isinstance(value, Mapping)
+
+
+def pointer_token(name: str) -> str:
+    """Escape one reference token of a JSON pointer (RFC 6901, section 3)."""
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def _closed(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Close the objects of a schema: all of them, or, where parts are composed, none below the top.
+
+    Composed parts see the same object, so closing one could forbid what another demands.
+    """
+    nodes = list(_subschemas(schema))
+    plain = not any(
+        _COMPOSING & node.keys()
+        or ("$ref" in node and node.keys() - _ANNOTATIONS - {"$ref"} and node is not schema)
+        or ("anyOf" in node and node.keys() - _ANNOTATIONS - {"anyOf", "$defs"})
+        for node in nodes
+    )
+    if plain:
+        return _close_all(schema)
+    return _close_one(schema) if not {"anyOf", "$ref"} & schema.keys() else schema
+
+
+def _close_one(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    open_ended = {"additionalProperties", "patternProperties"} | _COMPOSING
+    if "properties" not in schema or open_ended & schema.keys():
+        return schema
+    return {**schema, "additionalProperties": False}
+
+
+def _close_all(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    result = dict(_close_one(schema))
+    for keyword in _MAPS & schema.keys():
+        if isinstance(schema[keyword], Mapping):
+            result[keyword] = {key: _close_any(value) for key, value in schema[keyword].items()}
+    for keyword in _LISTS & schema.keys():
+        if isinstance(schema[keyword], list):
+            result[keyword] = [_close_any(value) for value in schema[keyword]]
+    for keyword in _SINGLES & schema.keys():
+        result[keyword] = _close_any(result[keyword])
+    return result
+
+
+def _close_any(schema: Any) -> Any:
+    return _close_all(schema) if isinstance(schema, Mapping) else schema
+
+
+#: Keywords that hold schemas: by name, in a list, or one.
+_MAPS = frozenset(("properties", "patternProperties", "$defs", "definitions"))
+_LISTS = frozenset(("prefixItems", "anyOf"))
+_SINGLES = frozenset(("items", "additionalProperties"))
+
+
+def _subschemas(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    stack: list[Any] = [schema]
+    while stack:
+        node = stack.pop()
+        if not isinstance(node, Mapping):
+            continue
+        yield node
+        for keyword in _MAPS & node.keys():
+            if isinstance(node[keyword], Mapping):
+                stack.extend(node[keyword].values())
+        for keyword in _LISTS & node.keys():
+            if isinstance(node[keyword], list):
+                stack.extend(node[keyword])
+        stack.extend(node[keyword] for keyword in _SINGLES & node.keys())
+
+
+def _kind(value: object) -> str:
+    """Name the JSON type of a value, for messages."""
+    if value is None:
+        return "null"
+    for types, name in (
+        (bool, "a boolean"),
+        (str, "a string"),
+        ((int, float, Decimal), "a number"),
+        (list, "an array"),
+        (Mapping, "an object"),
+    ):
+        if isinstance(value, types):
+            return name
+    return type(value).__name__
