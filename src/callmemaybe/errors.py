@@ -6,6 +6,7 @@
     |- InputError               the caller's data is wrong; str() is "where: what; what to do"
     |  |- UnsupportedSchema     a JSON Schema says something we cannot promise (.pointer)
     |  `- GrammarError          a regex or a grammar text is wrong (.line)
+    |- ConversationError        an event that may not happen now, or names a wrong call id
     |- BudgetError              the token budget is smaller than the shortest valid answer
     |- VocabularyError          the vocabulary cannot be read, or lacks what a grammar needs
     |- ModelError               a model cannot be found, fetched, loaded or run
@@ -27,9 +28,7 @@ class InputError(CallMeMaybeError):
     ``where`` is a file with line and column, a JSON pointer, or an argument's name.
     """
 
-    def __init__(
-        self, message: str, *, where: str | None = None, hint: str | None = None
-    ) -> None:
+    def __init__(self, message: str, *, where: str | None = None, hint: str | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.where = where
@@ -74,6 +73,10 @@ class GrammarError(InputError):
             where = f"line {line}"
         super().__init__(message, where=where, hint=hint)
         self.line = line
+
+
+class ConversationError(CallMeMaybeError):
+    """An event may not happen in this state of a conversation, or names the wrong call id."""
 
 
 class BudgetError(CallMeMaybeError):

@@ -1,0 +1,259 @@
+"""The cursor over a conversation: takes events, refuses what may not happen, never loses an id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from callmemaybe._json import dumps, loads
+from callmemaybe.calls import ToolCall, ToolResult
+from callmemaybe.conversation.events import (
+    ArgumentsAdded,
+    CallClosed,
+    CallOpened,
+    Ended,
+    Event,
+    ResultGiven,
+    Said,
+    TextAdded,
+    TurnEnded,
+    TurnStarted,
+)
+from callmemaybe.conversation.state import TRANSITIONS, State, may_follow
+from callmemaybe.errors import ConversationError
+
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What the model said in one turn: its text, its committed calls, and how it ended."""
+
+    text: str
+    calls: tuple[ToolCall, ...]
+    ended: Ended
+
+
+Entry = Said | Turn | ToolResult
+
+
+class Conversation:
+    """A conversation between people, a model and its tools.
+
+    Every committed call gets exactly one result, by id, in any order. The calls of a turn are
+    committed together, when the turn stops by itself: never from a fragment, a truncation, a refusal
+    or a disconnect. Raises ConversationError, naming the id or the events that are possible, for
+    everything else; a refused event changes nothing.
+    """
+
+    def __init__(self) -> None:
+        """Start with nothing said."""
+        self._entries: list[Entry] = []
+        self._state = State.IDLE
+        self._ids: set[str] = set()
+        self._pending: dict[str, ToolCall] = {}
+        self._text = ""
+        self._written: list[ToolCall] = []
+        self._open: CallOpened | None = None
+        self._arguments = ""
+
+    # -- reading ------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> State:
+        """Whose turn it is."""
+        return self._state
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """What was said, in order: messages, finished turns, results."""
+        return tuple(self._entries)
+
+    @property
+    def pending(self) -> tuple[ToolCall, ...]:
+        """The committed calls that have no result yet, in the order they were called."""
+        return tuple(self._pending.values())
+
+    # -- events -------------------------------------------------------------------------------
+
+    def take(self, event: Event) -> None:
+        """Let ``event`` happen. Raises ConversationError if it may not happen now."""
+        targets = TRANSITIONS.get((self._state, type(event)))
+        if targets is None:
+            possible = ", ".join(kind.__name__ for kind in may_follow(self._state))
+            raise ConversationError(
+                f"{type(event).__name__} cannot happen while the conversation is"
+                f" {self._state.value}; possible now: {possible}"
+            )
+        target = self._effect(event)
+        if target not in targets:
+            raise AssertionError(f"the table knows no {self._state} -> {target} by {event}")
+        self._state = target
+
+    def take_all(self, events: Sequence[Event]) -> None:
+        """Let several events happen, in order."""
+        for event in events:
+            self.take(event)
+
+    def _effect(self, event: Event) -> State:
+        """Check the event's data, record it, and return the state it leads to."""
+        match event:
+            case Said():
+                return self._said(event)
+            case TurnStarted():
+                self._text, self._written = "", []
+                return State.SPEAKING
+            case TextAdded():
+                self._text += event.text
+                return State.SPEAKING
+            case CallOpened():
+                return self._opened(event)
+            case ArgumentsAdded():
+                self._arguments += event.text
+                return State.CALLING
+            case CallClosed():
+                return self._closed(event.call)
+            case TurnEnded():
+                return self._ended(event.reason)
+            case ResultGiven():
+                return self._answered(event.result)
+
+    def _said(self, event: Said) -> State:
+        if event.role not in ("system", "developer", "user"):
+            raise ConversationError(
+                f"a message has the role system, developer or user, not {event.role!r}"
+            )
+        self._entries.append(event)
+        waiting = event.role == "user" or self._state is State.ASKED
+        return State.ASKED if waiting else State.IDLE
+
+    def _opened(self, event: CallOpened) -> State:
+        if not event.id:
+            raise ConversationError(f"the call of {event.name!r} has no id")
+        if event.id in self._ids or any(call.id == event.id for call in self._written):
+            raise ConversationError(f"the call id {event.id!r} was used before")
+        self._open, self._arguments = event, ""
+        return State.CALLING
+
+    def _closed(self, call: ToolCall) -> State:
+        opened = self._open
+        if opened is None or (call.id, call.name) != (opened.id, opened.name):
+            raise ConversationError(
+                f"call {call.id!r} of {call.name!r} was closed, but the one being written is"
+                f" {opened.id if opened else None!r} of {opened.name if opened else None!r}"
+            )
+        if self._arguments and self._arguments != call.arguments:
+            raise ConversationError(
+                f"call {call.id!r} closed with other arguments than it streamed"
+            )
+        call.parsed  # noqa: B018 - raises if they are no JSON object: a fragment is never committed
+        self._written.append(call)
+        self._open = None
+        return State.SPEAKING
+
+    def _ended(self, reason: Ended) -> State:
+        if reason is Ended.STOP and self._open is not None:
+            raise ConversationError(f"the turn stopped in the middle of call {self._open.id!r}")
+        calls = tuple(self._written) if reason is Ended.STOP else ()
+        self._entries.append(Turn(self._text, calls, reason))
+        self._open, self._written, self._text, self._arguments = None, [], "", ""
+        self._ids.update(call.id for call in calls)
+        self._pending = {call.id: call for call in calls}
+        if reason is not Ended.STOP:
+            return State.ASKED
+        return State.AWAITING if calls else State.IDLE
+
+    def _answered(self, result: ToolResult) -> State:
+        if result.call_id not in self._pending:
+            known = ", ".join(map(repr, self._pending))
+            problem = "has its result already" if result.call_id in self._ids else "is unknown"
+            raise ConversationError(f"call {result.call_id!r} {problem}; waiting for {known}")
+        del self._pending[result.call_id]
+        self._entries.append(result)
+        return State.AWAITING if self._pending else State.ASKED
+
+    # -- other forms --------------------------------------------------------------------------
+
+    def messages(self) -> list[dict[str, Any]]:
+        """Return the conversation as chat messages in OpenAI's shape, results in call order."""
+        found: list[dict[str, Any]] = []
+        results = {e.call_id: e for e in self._entries if isinstance(e, ToolResult)}
+        for entry in self._entries:
+            if isinstance(entry, Said):
+                found.append({"role": entry.role, "content": entry.text})
+            elif isinstance(entry, Turn):
+                found.append(_assistant_message(entry))
+                answered = [results[call.id] for call in entry.calls if call.id in results]
+                found.extend(
+                    {"role": "tool", "tool_call_id": r.call_id, "content": r.content}
+                    for r in answered
+                )
+        return found
+
+    def to_json(self) -> str:
+        """Write the conversation as JSON. Raises ConversationError in the middle of a turn."""
+        if self._state in (State.SPEAKING, State.CALLING):
+            raise ConversationError("a conversation cannot be saved in the middle of a turn")
+        entries = [_entry_to_json(entry) for entry in self._entries]
+        return dumps({"version": FORMAT_VERSION, "entries": entries})
+
+    @classmethod
+    def from_json(cls, text: str) -> Conversation:
+        """Read what :meth:`to_json` wrote, by letting it all happen again.
+
+        Raises InputError if the text is no such JSON, ConversationError if it could not have happened.
+        """
+        data = loads(text, where="conversation")
+        entries = data.get("entries") if isinstance(data, dict) else None
+        if not isinstance(entries, list) or data.get("version") != FORMAT_VERSION:
+            raise ConversationError(f"this is no saved conversation of version {FORMAT_VERSION}")
+        conversation = cls()
+        for number, entry in enumerate(entries):
+            try:
+                conversation.take_all(list(_events_of(entry)))
+            except (KeyError, TypeError, ValueError) as error:
+                raise ConversationError(f"entry {number} is malformed: {error}") from None
+        return conversation
+
+
+def _assistant_message(turn: Turn) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": turn.text or None}
+    if turn.calls:
+        message["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.arguments},
+            }
+            for call in turn.calls
+        ]
+    return message
+
+
+def _entry_to_json(entry: Entry) -> dict[str, Any]:
+    match entry:
+        case Said():
+            return {"said": entry.text, "role": entry.role}
+        case Turn():
+            calls = [{"id": c.id, "name": c.name, "arguments": c.arguments} for c in entry.calls]
+            return {"turn": entry.text, "calls": calls, "ended": entry.ended.value}
+        case ToolResult():
+            return {"result": entry.content, "id": entry.call_id, "error": entry.is_error}
+
+
+def _events_of(entry: Mapping[str, Any]) -> Iterator[Event]:
+    if "said" in entry:
+        yield Said(entry["role"], entry["said"])
+    elif "turn" in entry:
+        yield TurnStarted()
+        if entry["turn"]:
+            yield TextAdded(entry["turn"])
+        for call in entry["calls"]:
+            yield CallOpened(call["id"], call["name"])
+            yield CallClosed(ToolCall(call["name"], call["arguments"], call["id"]))
+        yield TurnEnded(Ended(entry["ended"]))
+    elif "result" in entry:
+        yield ResultGiven(ToolResult(entry["id"], entry["result"], entry["error"]))
+    else:
+        raise ValueError("it is neither a message, a turn nor a result")

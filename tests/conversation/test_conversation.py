@@ -1,0 +1,170 @@
+"""Conversations: every committed call has exactly one result, and nothing else can happen."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from callmemaybe.calls import ToolCall, ToolResult
+from callmemaybe.conversation import (
+    TRANSITIONS,
+    ArgumentsAdded,
+    CallClosed,
+    CallOpened,
+    Conversation,
+    Ended,
+    Event,
+    ResultGiven,
+    Said,
+    State,
+    TextAdded,
+    Turn,
+    TurnEnded,
+    TurnStarted,
+)
+from callmemaybe.conversation.state import diagram, may_follow
+from callmemaybe.errors import ConversationError, InputError
+
+IDS = ("a", "b", "c")
+SOME_EVENTS: list[Event] = [
+    Said("user", "hi"),
+    Said("system", "be brief"),
+    TurnStarted(),
+    TextAdded("well"),
+    *(CallOpened(i, "f") for i in IDS),
+    ArgumentsAdded("{}"),
+    *(CallClosed(ToolCall("f", "{}", i)) for i in IDS),
+    *(TurnEnded(reason) for reason in Ended),
+    *(ResultGiven(ToolResult(i, "ok")) for i in IDS),
+]
+
+
+def two_calls() -> Conversation:
+    """Return a conversation in which calls a and b wait for their results."""
+    conversation = Conversation()
+    conversation.take_all([Said("user", "do both"), TurnStarted(), TextAdded("on it")])
+    for call_id in ("a", "b"):
+        call = ToolCall("f", '{"x": 1}', call_id)
+        conversation.take_all(
+            [CallOpened(call_id, "f"), ArgumentsAdded('{"x"'), ArgumentsAdded(": 1}")]
+        )
+        conversation.take(CallClosed(call))
+    conversation.take(TurnEnded(Ended.STOP))
+    return conversation
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.sampled_from(SOME_EVENTS), max_size=30))
+def test_no_sequence_of_events_breaks_the_promise(events: list[Event]) -> None:
+    """Whatever is tried: calls come only from stopped turns, ids are unique, one result per call.
+
+    A refused event changes nothing, the table allows every move, and saving and loading at any point
+    between turns gives the same conversation.
+    """
+    conversation = Conversation()
+    for event in events:
+        before = (conversation.state, conversation.entries, conversation.pending)
+        try:
+            conversation.take(event)
+        except ConversationError:
+            assert (conversation.state, conversation.entries, conversation.pending) == before
+        else:
+            assert conversation.state in TRANSITIONS[before[0], type(event)]
+    turns = [entry for entry in conversation.entries if isinstance(entry, Turn)]
+    called = [call.id for turn in turns for call in turn.calls]
+    answered = [entry.call_id for entry in conversation.entries if isinstance(entry, ToolResult)]
+    assert len(set(called)) == len(called)
+    assert len(set(answered)) == len(answered)
+    assert set(called) - set(answered) == {call.id for call in conversation.pending}
+    assert all(turn.ended is Ended.STOP for turn in turns if turn.calls)
+    if conversation.state not in (State.SPEAKING, State.CALLING):
+        again = Conversation.from_json(conversation.to_json())
+        assert (again.state, again.entries, again.pending) == (
+            conversation.state, conversation.entries, conversation.pending,
+        )  # fmt: skip
+
+
+def test_results_come_in_any_order_and_are_told_in_call_order() -> None:
+    """The second result may arrive first; the messages still follow the calls."""
+    conversation = two_calls()
+    conversation.take(ResultGiven(ToolResult("b", "second")))
+    assert [call.id for call in conversation.pending] == ["a"]
+    assert conversation.state is State.AWAITING
+    conversation.take(ResultGiven(ToolResult("a", "first")))
+    assert conversation.state is State.ASKED
+    told = [m["content"] for m in conversation.messages() if m["role"] == "tool"]
+    assert told == ["first", "second"]
+    assert conversation.messages()[1]["tool_calls"][0] == {
+        "id": "a", "type": "function", "function": {"name": "f", "arguments": '{"x": 1}'},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("given_", "message"),
+    [
+        (["b", "b"], "'b' has its result already; waiting for 'a'"),
+        (["zzz"], "'zzz' is unknown; waiting for 'a', 'b'"),
+    ],
+)
+def test_wrong_results_are_refused_by_id(given_: list[str], message: str) -> None:
+    """Duplicate and unknown ids are named."""
+    conversation = two_calls()
+    with pytest.raises(ConversationError, match=message):
+        conversation.take_all([ResultGiven(ToolResult(i, "")) for i in given_])
+
+
+def test_an_unanswered_call_blocks_the_next_turn() -> None:
+    """The model is not asked again while a call has no result."""
+    conversation = two_calls()
+    with pytest.raises(ConversationError, match="awaiting; possible now: ResultGiven"):
+        conversation.take(TurnStarted())
+
+
+@pytest.mark.parametrize("reason", [r for r in Ended if r is not Ended.STOP])
+def test_a_turn_cut_short_commits_nothing(reason: Ended) -> None:
+    """Truncation, refusal, cancelling and failure drop even the calls that were closed."""
+    conversation = Conversation()
+    conversation.take_all([Said("user", "x"), TurnStarted(), CallOpened("a", "f")])
+    conversation.take_all(
+        [CallClosed(ToolCall("f", "{}", "a")), CallOpened("b", "f"), ArgumentsAdded("{")]
+    )
+    conversation.take(TurnEnded(reason))
+    assert conversation.pending == ()
+    assert conversation.state is State.ASKED
+    assert conversation.entries[-1] == Turn("", (), reason)
+
+
+def test_a_fragment_is_never_closed() -> None:
+    """A call whose arguments are no JSON object, or not those that streamed, is refused."""
+    conversation = Conversation()
+    conversation.take_all(
+        [Said("user", "x"), TurnStarted(), CallOpened("a", "f"), ArgumentsAdded('{"x":')]
+    )
+    with pytest.raises(InputError):
+        conversation.take(CallClosed(ToolCall("f", '{"x":', "a")))
+    with pytest.raises(ConversationError, match="other arguments"):
+        conversation.take(CallClosed(ToolCall("f", '{"x": 1}', "a")))
+    with pytest.raises(ConversationError, match="middle of call 'a'"):
+        conversation.take(TurnEnded(Ended.STOP))
+
+
+def test_saving_waits_for_the_end_of_the_turn() -> None:
+    """A half-written turn cannot be saved; a foreign or impossible file cannot be loaded."""
+    conversation = Conversation()
+    conversation.take_all([Said("user", "x"), TurnStarted()])
+    with pytest.raises(ConversationError, match="middle of a turn"):
+        conversation.to_json()
+    for text in ('{"version": 1, "entries": [{"result": "", "id": "a", "error": false}]}', "[]",
+                 '{"version": 1, "entries": [{}]}', '{"version": 9}', '{"version": 1, "entries": [3]}'):  # fmt: skip
+        with pytest.raises(ConversationError):
+            Conversation.from_json(text)
+
+
+def test_every_state_can_be_reached_and_left() -> None:
+    """The table has no orphan and no dead end; the diagram shows each of its rows."""
+    reached = {target for targets in TRANSITIONS.values() for target in targets}
+    assert reached == set(State)
+    assert all(may_follow(state) for state in State)
+    rows = sum(len(targets) for targets in TRANSITIONS.values())
+    assert diagram().count("-->") == rows + 1
