@@ -1,0 +1,121 @@
+"""The tokens of a vocabulary as a prefix tree in flat arrays, built level by level with numpy.
+
+Nodes are numbered breadth first, so the children of a node are neighbours (sorted by byte) and the
+children of a run of nodes are one run. Every node also knows which tokens begin with it, as a range
+of the sorted tokens; so one tree serves a walk along few bytes and a sweep over whole levels.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Int32 = npt.NDArray[np.int32]
+
+
+class Trie:
+    """A prefix tree over (token, id) pairs; node 0 is the root.
+
+    ``order``  int32[tokens]   the ids, sorted by their bytes
+    ``byte``   uint8[nodes]    the last byte of the node's prefix (0 at the root)
+    ``first``  int32[nodes+1]  the children of node n are ``first[n]`` to ``first[n+1]``
+    ``low``, ``high`` int32[nodes]  the tokens that begin with node n are ``order[low[n]:high[n]]``
+    ``own``    int32[nodes]    how many of them end at n; they are the first ones
+    ``texts``  the tokens in the same order as ``order``
+    ``starts`` the first node of every level; a node's level is the length of its prefix
+
+    ``bytes_``, ``first_``, ``own_``, ``low_`` and ``high_`` are the same data in the form that plain
+    Python reads fastest.
+    """
+
+    __slots__ = (
+        "byte", "bytes_", "first", "first_", "high", "high_", "low", "low_", "order", "own", "own_",
+        "starts", "texts",
+    )  # fmt: skip
+
+    def __init__(self, tokens: Sequence[bytes], ids: Sequence[int] | None = None) -> None:
+        """Build the tree of all non-empty ``tokens``; ``ids`` defaults to their positions."""
+        named = range(len(tokens)) if ids is None else ids
+        pairs = sorted((token, name) for token, name in zip(tokens, named, strict=True) if token)
+        self.order: Int32 = np.array([name for _, name in pairs], np.int32)
+        self.texts = [token for token, _ in pairs]
+        self._build(self.texts)
+
+    def _build(self, ordered: list[bytes]) -> None:
+        lengths = np.fromiter(map(len, ordered), np.int64, len(ordered))
+        text = np.frombuffer(b"".join(ordered), np.uint8)
+        starts = np.cumsum(lengths) - lengths
+        deepest = int(lengths.max(initial=0))
+        node_of = np.zeros(len(ordered), np.int64)
+        active = np.arange(len(ordered))
+        levels: list[tuple[npt.NDArray[Any], ...]] = [
+            (np.zeros(1, np.uint8), np.zeros(1), np.array([len(ordered)]), np.zeros(1))
+        ]
+        parents = [np.zeros(0, np.int64)]
+        self.starts = [0, 1]
+        total = 1
+        for depth in range(deepest):
+            active = active[lengths[active] > depth]
+            here, above = text[starts[active] + depth], node_of[active]
+            fresh = np.ones(len(active), np.bool_)
+            fresh[1:] = (here[1:] != here[:-1]) | (above[1:] != above[:-1])
+            heads = np.flatnonzero(fresh)
+            node_of[active] = total + np.cumsum(fresh) - 1
+            low = active[heads]
+            sizes = np.diff(heads, append=len(active))
+            own = np.add.reduceat((lengths[active] == depth + 1).astype(np.int64), heads)
+            levels.append((here[heads], low, low + sizes, own))
+            parents.append(above[heads])
+            total += len(heads)
+            self.starts.append(total)
+        self.byte = np.concatenate([level[0] for level in levels])
+        self.low, self.high, self.own = (
+            np.concatenate([level[column] for level in levels]).astype(np.int32)
+            for column in (1, 2, 3)
+        )
+        children = np.bincount(np.concatenate(parents), minlength=total)
+        self.first: Int32 = np.concatenate([[1], 1 + np.cumsum(children)]).astype(np.int32)
+        self.bytes_ = self.byte.tobytes()
+        self.first_ = self.first.data
+        self.own_ = self.own.data
+        self.low_ = self.low.data
+        self.high_ = self.high.data
+
+    def child(self, node: int, byte: int) -> int:
+        """Return the node behind ``node`` and one byte, or -1."""
+        return self.bytes_.find(byte, self.first_[node], self.first_[node + 1])
+
+    def depth(self, node: int) -> int:
+        """Return the length of the node's prefix."""
+        return bisect_right(self.starts, node) - 1
+
+    def find(self, data: bytes, node: int = 0) -> int:
+        """Return the node behind ``node`` and ``data``, or -1 when no token begins so."""
+        for byte in data:
+            node = self.child(node, byte)
+            if node < 0:
+                return -1
+        return node
+
+    def ids_at(self, node: int) -> Int32:
+        """Return the ids of the tokens that are exactly this node's prefix."""
+        low = int(self.low[node])
+        return self.order[low : low + int(self.own[node])]
+
+    def ids_below(self, node: int) -> Int32:
+        """Return the ids of all tokens that begin with this node's prefix."""
+        return self.order[self.low[node] : self.high[node]]
+
+    def ids_of(self, nodes: Int32) -> Int32:
+        """Return the ids of the tokens that end at any of ``nodes``, in the nodes' order."""
+        counts = self.own[nodes]
+        ends = np.cumsum(counts)
+        if not len(ends):
+            return self.order[:0]
+        offsets = np.arange(ends[-1]) - np.repeat(ends - counts, counts)
+        found: Int32 = self.order[np.repeat(self.low[nodes], counts) + offsets]
+        return found

@@ -1,0 +1,173 @@
+"""A vocabulary as frozen data: what each token id means in bytes, and how text is encoded.
+
+Control tokens are named, not spelled: their bytes are empty, and text that looks like one encodes
+as ordinary text. Nothing here knows a grammar.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import Protocol, Self
+
+from callmemaybe import _registry
+from callmemaybe.errors import VocabularyError
+from callmemaybe.vocabulary.trie import Trie
+
+READERS = "callmemaybe.vocabulary.readers"
+
+
+class Reader(Protocol):
+    """What a module of ``readers/`` offers as its constant READER."""
+
+    def recognises(self, path: Path) -> bool:
+        """Whether ``path`` (a file or a folder) looks like this reader's format."""
+
+    def read(self, path: Path, size: int | None, ends: Iterable[int] | None) -> Vocabulary:
+        """Read it; ``size`` and ``ends`` replace what the files say. Raises VocabularyError."""
+
+
+class Vocabulary:
+    """The tokens of a model: bytes per id, control tokens by name, canonical encoding.
+
+    ``size`` is the width of the model's logits; ids without a token are never allowed.
+    ``ends`` are the ids with which the model ends its turn.
+    """
+
+    def __init__(
+        self,
+        tokens: Sequence[bytes],
+        controls: Mapping[str, int] | None = None,
+        encode: Callable[[str], list[int]] | None = None,
+        ends: Iterable[int] = (),
+        *,
+        size: int | None = None,
+    ) -> None:
+        """Take the bytes of each id (empty: a control token or unused) and the control tokens' ids.
+
+        ``encode`` gives the canonical ids of a text; without it the longest token that fits is
+        taken, from left to right. Raises VocabularyError for ids out of range, for a control token
+        that also has bytes, and for a vocabulary without any token.
+        """
+        self.size = len(tokens) if size is None else size
+        named = {text: index for text, index in (controls or {}).items() if index < self.size}
+        for text, index in named.items():
+            if index < 0 or (index < len(tokens) and tokens[index]):
+                raise VocabularyError(f"control token {text!r} has id {index}, which is taken")
+        self.controls: Mapping[str, int] = MappingProxyType(named)
+        self.ends = frozenset(ends)
+        if self.ends and not (min(self.ends) >= 0 and max(self.ends) < self.size):
+            raise VocabularyError(f"ends {sorted(self.ends)} are not all ids below {self.size}")
+        padded = [*tokens[: self.size], *[b""] * (self.size - len(tokens))]
+        for index in self.ends:
+            padded[index] = b""  # what ends a turn is not text, whatever it looks like
+        self.tokens: tuple[bytes, ...] = tuple(padded)
+        if not any(self.tokens):
+            raise VocabularyError("the vocabulary has no token")
+        self._encode_text = encode
+
+    @classmethod
+    def from_file(
+        cls, path: str | Path, *, size: int | None = None, ends: Iterable[int] | None = None
+    ) -> Vocabulary:
+        """Read a vocabulary from a file or a model's folder, by the first reader that knows it.
+
+        ``size`` (the width of the logits) and ``ends`` replace what the folder's configuration says.
+        Raises VocabularyError if there is no such file, no reader knows it, or it is malformed.
+        """
+        place = Path(path)
+        if not place.exists():
+            raise VocabularyError(f"{place}: there is no such file or folder")
+        for name in _registry.names(READERS):
+            reader: Reader = _registry.load(READERS, name, "READER")  # type: ignore[assignment]
+            if reader.recognises(place):
+                return reader.read(place, size, ends)
+        raise VocabularyError(f"{place}: no known vocabulary format; expected a tokenizer.json")
+
+    def token(self, index: int) -> bytes:
+        """Return the bytes of an id; empty for a control token or an unused id."""
+        return self.tokens[index]
+
+    @cached_property
+    def trie(self) -> Trie:
+        """The prefix tree of all tokens with bytes."""
+        return Trie(self.tokens)
+
+    @cached_property
+    def names(self) -> Mapping[int, str]:
+        """The control tokens' texts by id."""
+        return MappingProxyType({index: text for text, index in self.controls.items()})
+
+    @cached_property
+    def single_bytes(self) -> Mapping[int, int]:
+        """The id of each byte that is a token by itself (the lowest id where there are several)."""
+        found: dict[int, int] = {}
+        for index, token in enumerate(self.tokens):
+            if len(token) == 1:
+                found.setdefault(token[0], index)
+        return MappingProxyType(found)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of size, tokens, control tokens and ends; equal data, equal fingerprint."""
+        digest = hashlib.sha256(repr((self.size, sorted(self.controls.items()))).encode())
+        digest.update(repr(sorted(self.ends)).encode())
+        digest.update(b"".join(len(token).to_bytes(4, "little") for token in self.tokens))
+        digest.update(b"".join(self.tokens))
+        return digest.hexdigest()
+
+    def encode(self, data: bytes) -> list[int]:
+        """Return the ids that the tokenizer itself gives for this text; never a control token.
+
+        The bytes of the ids are exactly ``data``. Bytes that are not UTF-8 become single-byte
+        tokens. Raises VocabularyError if the vocabulary cannot express the data.
+        """
+        ids: list[int] = []
+        while data:
+            try:
+                text, broken, rest = data.decode(), b"", b""
+            except UnicodeDecodeError as error:
+                text = data[: error.start].decode()
+                broken, rest = data[error.start : error.end], data[error.end :]
+            if text:
+                ids += self._encode_text(text) if self._encode_text else self._longest(text)
+            ids += [self._byte(byte) for byte in broken]
+            data = rest
+        return ids
+
+    def decode(self, ids: Iterable[int]) -> bytes:
+        """Return the bytes of these ids; control tokens have none."""
+        return b"".join(map(self.tokens.__getitem__, ids))
+
+    def _byte(self, byte: int) -> int:
+        if byte not in self.single_bytes:
+            raise VocabularyError(f"the vocabulary has no token for the byte {bytes([byte])!r}")
+        return self.single_bytes[byte]
+
+    def _longest(self, text: str) -> list[int]:
+        data, at, ids, trie = text.encode(), 0, [], self.trie
+        while at < len(data):
+            node, depth, best = 0, 0, (-1, 0)
+            while at + depth < len(data) and (node := trie.child(node, data[at + depth])) >= 0:
+                depth += 1
+                if trie.own_[node]:
+                    best = (int(trie.order[trie.low[node]]), depth)
+            index, length = best
+            if index < 0:
+                raise VocabularyError(f"the vocabulary cannot express {text[at : at + 20]!r}")
+            ids.append(index)
+            at += length
+        return ids
+
+    def __repr__(self) -> str:
+        known = sum(map(bool, self.tokens))
+        return f"<Vocabulary of {known} tokens, {len(self.controls)} controls, size {self.size}>"
+
+    def with_size(self, size: int) -> Self:
+        """Return the same vocabulary for logits of another width."""
+        return type(self)(
+            self.tokens[:size], self.controls, self._encode_text, self.ends, size=size
+        )
