@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,16 +23,19 @@ def check_writable(path: Path, what: str) -> None:
     try:
         if path.is_dir():
             raise InputError(f"{what} would replace a folder", where=str(path), hint="name a file")
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and not os.access(path, os.W_OK):
+            raise PermissionError(errno.EACCES, "the file is write-protected")
         if _is_special(path):
-            with path.open("ab"):
-                return
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
         temporary = _temporary(path.resolve())
         temporary.open("xb").close()
         temporary.unlink()
     except (OSError, ValueError) as error:
+        is_blocked = isinstance(error, FileExistsError | NotADirectoryError)
+        reason = "a file stands where its folder should be" if is_blocked else _reason(error)
         raise InputError(
-            f"{what} cannot be written: {_reason(error)}",
+            f"{what} cannot be written: {reason}",
             where=str(path),
             hint="choose another path",
         ) from None
