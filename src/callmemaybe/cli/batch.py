@@ -10,11 +10,14 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from callmemaybe.caller import Caller, Outcome, Step
 from callmemaybe.calls import ToolSpec
 from callmemaybe.cli.results import Record, ResultFile
 from callmemaybe.errors import CallMeMaybeError
+
+if TYPE_CHECKING:
+    from callmemaybe.caller import Caller, Outcome, Step
 
 #: Saving may take at most about this share of the time.
 _SAVING_SHARE = 0.05

@@ -29,27 +29,31 @@ from callmemaybe.errors import (
 app = typer.Typer(
     name="callmemaybe",
     help="Natural language in, function calls one can rely on out.",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
 
-def _version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"callmemaybe {__version__}")
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def _everywhere(
-    version: Annotated[
+    context: typer.Context,
+    _version: Annotated[
         bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
     ] = False,
 ) -> None:
     """Natural language in, function calls one can rely on out."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 @app.command()
@@ -126,7 +130,9 @@ def _run(arguments: Sequence[str] | None) -> int:
     try:
         code = app(arguments, prog_name="callmemaybe", standalone_mode=False)
     except TyperException as error:
-        return _fail(f"{error.format_message()} See callmemaybe --help.", error.exit_code)
+        return _fail(
+            f"{error.format_message().rstrip('.')}; see callmemaybe --help", error.exit_code
+        )
     except (typer.Abort, KeyboardInterrupt):
         return _fail("stopped", Exit.INTERRUPTED)
     except Stopped as stopped:

@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import IO
+from typing import IO, TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import (
@@ -25,8 +25,10 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from callmemaybe.caller import Step
 from callmemaybe.cli.batch import Row
+
+if TYPE_CHECKING:
+    from callmemaybe.caller import Step
 
 #: More rows than this are cut out of the middle of the table; the file has them all.
 _MOST_ROWS = 120
@@ -131,13 +133,14 @@ class Show:
         """Print the table of all results."""
         if self._quiet:
             return
-        table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
-        table.add_column("#", justify="right", style="dim", no_wrap=True)
+        table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
+        narrow: dict[str, Any] = {"justify": "right", "no_wrap": True}
+        table.add_column("#", style="dim", min_width=len(str(self._total)), **narrow)
         table.add_column("prompt", ratio=2, no_wrap=True, overflow="ellipsis")
         table.add_column("call", ratio=3, no_wrap=True, overflow="ellipsis")
-        table.add_column("p(name)", justify="right", no_wrap=True)
-        table.add_column("ms", justify="right", no_wrap=True)
-        table.add_column("forced/chosen", justify="right", no_wrap=True)
+        table.add_column("p(name)", min_width=7, **narrow)
+        table.add_column("ms", min_width=5, **narrow)
+        table.add_column("forced/chosen", min_width=13, **narrow)
         for row in _cut(rows):
             if row is None:
                 table.add_row("…", f"{len(rows) - _MOST_ROWS} more in the file")
@@ -167,7 +170,7 @@ def _call(row: Row) -> str:
     record = row.record
     if record.failure:
         return f"failed: {record.failure}"
-    return "no call" if record.name is None else f"{record.name}({record.parameters[1:-1]})"
+    return "no call" if record.name is None else f"{record.name} {record.parameters}"
 
 
 def _cells(row: Row) -> tuple[str | Text, ...]:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
-from callmemaybe.caller import Step
 from callmemaybe.cli.batch import Row
 from callmemaybe.cli.files import NotWritten
 from callmemaybe.cli.jsonwrite import escape_surrogates
+
+if TYPE_CHECKING:
+    from callmemaybe.caller import Step
 
 
 class Trace:
