@@ -1,0 +1,225 @@
+"""An explicit-state check of the protocol: two workers, crashes, expired leases, one key.
+
+The ledger's moves are rows of :data:`~callmemaybe.gateway.lifecycle.TABLE`, handed in as data, so a
+changed table is checked as it is. What the gateway adds to the table is a set of ``Rules``; each can
+be turned off, and a test shows that the check then finds the harm. Pure: breadth-first search.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from callmemaybe.calls import Effect
+from callmemaybe.gateway.lifecycle import TABLE, TERMINAL, Durable, Event, State, Transition
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What the gateway promises beside the table; False injects the bug."""
+
+    intent_before_effect: bool = True  # T1 and T2 are durable before the tool starts
+    result_before_telling: bool = True  # T3 is durable before anyone is told
+    finish_checks_fence: bool = True  # T3 compares key + fence + running
+    claim_moves_fence: bool = True  # a recoverer takes fence + 1
+    claim_is_exclusive: bool = True  # two recoverers cannot both claim one fence
+    lost_once_is_unknown: bool = True  # a lost `once` call is never run again
+    audit_with_intent: bool = True  # the audit row is part of T1
+    key_is_unique: bool = True  # a second delivery finds the first one's row
+
+
+@dataclass(frozen=True)
+class Worker:
+    """One process: idle, claiming, ready (may start the tool), done (tool returned) or dead."""
+
+    at: str = "idle"
+    fence: int = 0
+    stalled: bool = False
+
+
+@dataclass(frozen=True)
+class World:
+    """All there is: the ledger's row, the audit, the outside world, and who was told what."""
+
+    row: State | None = None
+    fence: int = 0
+    owner: int = -1
+    audited: bool = False
+    effects: int = 0
+    told: frozenset[State] = frozenset()
+    workers: tuple[Worker, ...] = (Worker(), Worker())
+    crashes: int = 0
+    deliveries: int = 0
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A broken law, and the shortest way to it."""
+
+    law: str
+    steps: tuple[str, ...]
+
+
+def explore(
+    effect: Effect,
+    *,
+    rules: Rules = Rules(),
+    table: Iterable[Transition] = TABLE,
+    crashes: int = 2,
+    deliveries: int = 3,
+) -> Violation | int:
+    """Visit every reachable world; return the first broken law, or how many worlds there are."""
+    machine = _Machine(effect, rules, tuple(table), crashes, deliveries)
+    start = World()
+    seen: dict[World, tuple[World, str] | None] = {start: None}
+    queue = deque([start])
+    while queue:
+        world = queue.popleft()
+        law = machine.broken(world)
+        if law:
+            return Violation(law, _path(seen, world))
+        for step, after in machine.steps(world):
+            if after not in seen:
+                seen[after] = (world, step)
+                queue.append(after)
+    return len(seen)
+
+
+def _path(seen: dict[World, tuple[World, str] | None], world: World) -> tuple[str, ...]:
+    steps: list[str] = []
+    came = seen[world]
+    while came is not None:
+        world, step = came
+        steps.append(step)
+        came = seen[world]
+    return tuple(reversed(steps))
+
+
+class _Machine:
+    def __init__(
+        self,
+        effect: Effect,
+        rules: Rules,
+        table: tuple[Transition, ...],
+        crashes: int,
+        deliveries: int,
+    ) -> None:
+        self._effect = effect
+        self._once = effect is Effect.ONCE
+        self._rules = rules
+        self._moves = {(row.source, row.event): row for row in table}
+        self._crashes = crashes
+        self._deliveries = deliveries
+
+    def broken(self, world: World) -> str | None:
+        """Name the law that ``world`` breaks, if any."""
+        if self._once and world.effects > 1:
+            return "a `once` effect happened twice"
+        if world.row is State.SUCCEEDED and self._once and world.effects != 1:
+            return "`once` succeeded without exactly one effect"
+        if world.row is State.SUCCEEDED and world.effects < 1:
+            return "succeeded without an effect"
+        if world.effects and (world.row is None or not world.audited):
+            return "an effect without a record of its intent"
+        if len(world.told) > 1:
+            return "two different final answers were given"
+        if world.told and world.row in TERMINAL and world.told != {world.row}:
+            return "the answer given is not what the ledger says"
+        if world.row in {None, State.COMMITTED} and world.told:
+            return "an answer was given that the ledger does not hold"
+        return None
+
+    def steps(self, world: World) -> Iterator[tuple[str, World]]:
+        """Every next world, with the name of the step."""
+        for index, worker in enumerate(world.workers):
+            name = f"worker {index}"
+            if worker.at == "idle" and world.deliveries < self._deliveries:
+                more = replace(world, deliveries=world.deliveries + 1)
+                yield from self._deliver(name, more, index)
+            if worker.at == "claiming":
+                yield from self._claim(name, world, index)
+            if worker.at == "ready":
+                after = replace(world, effects=min(world.effects + 1, 3))
+                yield f"{name} runs the tool", _put(after, index, replace(worker, at="done"))
+            if worker.at == "done":
+                yield from self._finish(name, world, index)
+            if worker.at == "early":
+                yield from self._intend(name, _put(world, index, replace(worker, at="done")), index)
+            if worker.at != "dead" and world.crashes < self._crashes:
+                fresh = replace(world, crashes=world.crashes + 1)
+                yield f"{name} is killed", _put(fresh, index, Worker("dead"))
+            if worker.at == "dead":
+                yield f"{name} comes back", _put(world, index, Worker())
+            if worker.at in {"ready", "done"} and not worker.stalled:
+                yield f"{name}'s lease expires", _put(world, index, replace(worker, stalled=True))
+
+    def _deliver(self, name: str, world: World, index: int) -> Iterator[tuple[str, World]]:
+        if world.row is None or not self._rules.key_is_unique:
+            if not self._rules.intent_before_effect:
+                early = replace(world, effects=min(world.effects + 1, 3))
+                yield f"{name} runs the tool at once", _put(early, index, Worker("early", 1))
+            else:
+                yield from self._intend(name, _put(world, index, Worker("ready", 1)), index)
+        elif world.row in TERMINAL:
+            told = replace(world, told=world.told | {world.row})
+            yield f"{name} replays {world.row}", told
+        elif self._is_lost(world):
+            yield f"{name} sees a lost call", _put(world, index, Worker("claiming", world.fence))
+
+    def _intend(self, name: str, world: World, index: int) -> Iterator[tuple[str, World]]:
+        commit = self._moves.get((State.AUTHORISED, Event.COMMIT))
+        start = self._moves.get((State.COMMITTED, Event.START))
+        if commit is None or start is None:
+            return  # without T1 nothing may run at all
+        audited = commit.durable is Durable.T1 and self._rules.audit_with_intent
+        yield (
+            f"{name} commits T1 and T2",
+            replace(world, row=start.target, fence=1, owner=index, audited=audited),
+        )
+
+    def _is_lost(self, world: World) -> bool:
+        owner = world.workers[world.owner]
+        return owner.stalled or owner.at in {"dead", "idle"}
+
+    def _claim(self, name: str, world: World, index: int) -> Iterator[tuple[str, World]]:
+        worker = world.workers[index]
+        current = world.row is State.RUNNING and world.fence == worker.fence
+        if self._rules.claim_is_exclusive and not current:
+            yield f"{name} lost the race for the claim", _put(world, index, Worker())
+            return
+        unknown = self._once and self._rules.lost_once_is_unknown
+        row = self._moves.get((State.RUNNING, Event.LOSE if unknown else Event.RESTART))
+        if row is None:
+            yield f"{name} may not claim", _put(world, index, Worker())
+            return
+        fence = world.fence + (1 if self._rules.claim_moves_fence else 0)
+        claimed = replace(world, row=row.target, fence=fence, owner=index)
+        if row.target is State.RUNNING:
+            yield f"{name} claims and runs again", _put(claimed, index, Worker("ready", fence))
+        else:
+            told = replace(claimed, told=claimed.told | {row.target})
+            yield f"{name} declares it {row.target}", _put(told, index, Worker())
+
+    def _finish(self, name: str, world: World, index: int) -> Iterator[tuple[str, World]]:
+        worker = world.workers[index]
+        row = self._moves.get((State.RUNNING, Event.SUCCEED))
+        if row is None:
+            return
+        if not self._rules.result_before_telling and State.SUCCEEDED not in world.told:
+            yield f"{name} tells before T3", replace(world, told=world.told | {row.target})
+        mine = world.row is State.RUNNING and world.fence == worker.fence
+        if mine or not self._rules.finish_checks_fence:
+            done = replace(world, row=row.target, told=world.told | {row.target})
+            yield f"{name} commits T3 and tells", _put(done, index, Worker())
+        elif world.row in TERMINAL:
+            told = replace(world, told=world.told | {world.row})
+            yield f"{name} finds {world.row} and tells that", _put(told, index, Worker())
+        else:
+            yield f"{name} lost its fence", _put(world, index, Worker())
+
+
+def _put(world: World, index: int, worker: Worker) -> World:
+    workers = list(world.workers)
+    workers[index] = worker
+    return replace(world, workers=tuple(workers))

@@ -1,0 +1,119 @@
+"""The transition table, and the model check that reads it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from callmemaybe.calls import Effect
+from callmemaybe.gateway.check import Rules, Violation, explore
+from callmemaybe.gateway.lifecycle import (
+    TABLE,
+    TERMINAL,
+    CallRecord,
+    Durable,
+    Event,
+    IllegalTransition,
+    State,
+    Transition,
+    reachable,
+)
+
+
+def test_one_target_per_state_and_event() -> None:
+    """The table is deterministic."""
+    assert len({(row.source, row.event) for row in TABLE}) == len(TABLE)
+
+
+def test_every_state_is_reachable() -> None:
+    """No state of the enum is decoration."""
+    assert reachable() == set(State)
+
+
+def test_running_needs_the_audit_row() -> None:
+    """Without the transition whose audit row is durable first (T1), RUNNING is unreachable."""
+    without = [row for row in TABLE if row.durable is not Durable.T1]
+    assert len(without) == len(TABLE) - 1
+    assert State.RUNNING not in reachable(without)
+    assert State.SUCCEEDED not in reachable(without)
+
+
+def test_cancelled_only_before_running() -> None:
+    """No row leads from RUNNING, or from anything after it, to CANCELLED."""
+    after = reachable(TABLE, State.RUNNING)
+    assert State.CANCELLED not in after
+
+
+def test_terminal_states_never_run_again() -> None:
+    """From a terminal state nothing runs; only `unknown` goes on, to `reconciled`."""
+    for state in TERMINAL:
+        assert State.RUNNING not in reachable(TABLE, state)
+        assert reachable(TABLE, state) - {state} <= {State.RECONCILED}
+
+
+def test_the_record_is_a_cursor() -> None:
+    """Each event moves a copy; starts and restarts count the fence; nonsense is refused."""
+    record = CallRecord()
+    for event in (Event.VALIDATE, Event.AUTHORISE, Event.COMMIT, Event.START, Event.RESTART):
+        record = record.on(event)
+    assert (record.state, record.fence) == (State.RUNNING, 2)
+    assert record.on(Event.SUCCEED).is_terminal
+    with pytest.raises(IllegalTransition):
+        record.on(Event.CANCEL)
+
+
+@pytest.mark.parametrize("effect", list(Effect))
+def test_the_protocol_holds(effect: Effect) -> None:
+    """In every reachable world of two workers, kills and expired leases, no law is broken."""
+    worlds = explore(effect)
+    assert isinstance(worlds, int), worlds
+    assert worlds > 100
+
+
+@pytest.mark.parametrize(
+    ("rule", "effect"),
+    [
+        ("intent_before_effect", Effect.ONCE),
+        ("intent_before_effect", Effect.IDEMPOTENT),
+        ("result_before_telling", Effect.ONCE),
+        ("finish_checks_fence", Effect.ONCE),
+        ("claim_is_exclusive", Effect.ONCE),
+        ("lost_once_is_unknown", Effect.ONCE),
+        ("audit_with_intent", Effect.ONCE),
+        ("audit_with_intent", Effect.READ),
+        ("key_is_unique", Effect.ONCE),
+    ],
+)
+def test_each_injected_bug_is_found(rule: str, effect: Effect) -> None:
+    """Turning one rule of the protocol off leads to a broken law, with a trace to it."""
+    found = explore(effect, rules=replace(Rules(), **{rule: False}))
+    assert isinstance(found, Violation), rule
+    assert found.steps
+
+
+def _changed(source: State, event: Event, target: State) -> list[Transition]:
+    kept = [row for row in TABLE if (row.source, row.event) != (source, event)]
+    return [*kept, Transition(source, event, target, "injected", Durable.T3)]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        _changed(State.RUNNING, Event.LOSE, State.RUNNING),
+        _changed(State.RUNNING, Event.LOSE, State.SUCCEEDED),
+        _changed(State.AUTHORISED, Event.COMMIT, State.COMMITTED),  # T1 without its audit row
+    ],
+    ids=["lost once runs again", "lost once is success", "commit without audit"],
+)
+def test_a_wrong_table_is_found(table: list[Transition]) -> None:
+    """The check reads the table: a wrong row in it breaks a law."""
+    assert isinstance(explore(Effect.ONCE, table=table), Violation)
+
+
+def test_without_t1_nothing_runs() -> None:
+    """With T1's row deleted, no world of the check has an effect: two deliveries, two idle workers."""
+    table = [row for row in TABLE if row.durable is not Durable.T1]
+    worlds = explore(Effect.ONCE, table=table)
+    assert isinstance(worlds, int)
+    assert worlds < 100
