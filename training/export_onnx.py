@@ -257,7 +257,7 @@ class _Build:
         )
 
     def codes(self, name: str, weight: Array) -> tuple[str, str]:
-        """The two initializers of a block-quantised weight."""
+        """Return the two initializers of a block-quantised weight."""
         assert self.bits is not None
         suffix = f"{name}.MatMul.weight_Q{self.bits}"
         if suffix not in self.initializers:
@@ -267,7 +267,7 @@ class _Build:
         return suffix, f"{suffix}_scales"
 
     def dynamic_matmul(self, x: str, name: str, weight: Array, path: str) -> str:
-        """optimum's dynamic quantisation: per-tensor activations, per-column int8 weights."""
+        """Quantise as optimum does while running: per-tensor activations, per-column int8 weights."""
         columns = np.asarray(weight, np.float32).T
         scale = np.maximum(np.abs(columns).max(axis=0) / 127, 1e-12).astype(np.float32)
         right = self.constant(
@@ -329,7 +329,11 @@ class _Build:
         else:
             self.nodes[-1].output[0] = "logits"
         graph = helper.make_graph(
-            self.nodes, "main_graph", self.inputs(), self.outputs(), list(self.initializers.values())
+            self.nodes,
+            "main_graph",
+            self.inputs(),
+            self.outputs(),
+            list(self.initializers.values()),
         )
         opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(CONTRIB, 1)]
         return helper.make_model(
@@ -403,7 +407,7 @@ class _Build:
         return self.node("Slice", [x, start, end, self.ints(1)], "/keep/Slice")
 
     def prepare(self) -> None:
-        """What all layers share: lengths for GroupQueryAttention, or rotary tables and the mask."""
+        """Add what all layers share: lengths for GroupQueryAttention, or rotary tables and the mask."""
         cos, sin = self.shape.rotary()
         if self.layout == "genai":
             self.floats("cos_cache", cos)
@@ -456,7 +460,9 @@ class _Build:
         h = self.norm(x, f"{at}.input_layernorm.weight", f"{path}/input_layernorm")
         h = self.attention(layer, h)
         x = self.node("Add", [x, h], f"{path}/Add")
-        h = self.norm(x, f"{at}.post_attention_layernorm.weight", f"{path}/post_attention_layernorm")
+        h = self.norm(
+            x, f"{at}.post_attention_layernorm.weight", f"{path}/post_attention_layernorm"
+        )
         return self.node("Add", [x, self.mlp(layer, h)], f"{path}/Add_1")
 
     def weight(self, x: str, name: str) -> str:
@@ -557,7 +563,7 @@ class _Build:
 
 
 def rounded(tensors: Mapping[str, Array], bits: int) -> dict[str, Array]:
-    """The tensors as a graph quantised to ``bits`` computes with them (matrices only)."""
+    """Return the tensors as a graph quantised to ``bits`` computes with them (matrices only)."""
     return {
         name: dequantize(*quantize(value, bits), bits, value.shape[1]) if value.ndim == 2 else value
         for name, value in tensors.items()
@@ -565,7 +571,7 @@ def rounded(tensors: Mapping[str, Array], bits: int) -> dict[str, Array]:
 
 
 def _genai_config(shape: _Shape, config: Mapping[str, Any]) -> dict[str, Any]:
-    """What onnxruntime-genai reads beside the graph."""
+    """Return what onnxruntime-genai reads beside the graph."""
     eos = config.get("eos_token_id")
     pad = config.get("pad_token_id")
     if pad is None:

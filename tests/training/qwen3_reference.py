@@ -12,7 +12,7 @@ Array = NDArray[Any]
 
 
 def tiny_config(**changes: Any) -> dict[str, Any]:
-    """A Qwen3 configuration small enough to be exported in a blink."""
+    """Return a Qwen3 configuration small enough to be exported in a blink."""
     return {
         "architectures": ["Qwen3ForCausalLM"],
         "model_type": "qwen3",
@@ -35,7 +35,7 @@ def tiny_config(**changes: Any) -> dict[str, Any]:
 
 
 def random_tensors(config: Mapping[str, Any], seed: int = 0) -> dict[str, Array]:
-    """Weights that make logits vary by a few units, under the Hugging Face names."""
+    """Return weights that make logits vary by a few units, under the Hugging Face names."""
     rng = np.random.default_rng(seed)
     hidden, inner, size = config["hidden_size"], config["intermediate_size"], config["head_dim"]
     q, kv = config["num_attention_heads"] * size, config["num_key_value_heads"] * size
@@ -71,7 +71,7 @@ def random_tensors(config: Mapping[str, Any], seed: int = 0) -> dict[str, Array]
 
 
 def forward(config: Mapping[str, Any], tensors: Mapping[str, Array], ids: Sequence[int]) -> Array:
-    """Logits ``float64[len(ids), vocab_size]``, from the published definition of the model."""
+    """Return logits ``float64[len(ids), vocab_size]``, from the published definition of the model."""
     weights = {name: np.asarray(value, np.float64) for name, value in tensors.items()}
     heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
     size, length = config["head_dim"], len(ids)

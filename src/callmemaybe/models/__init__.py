@@ -1,0 +1,97 @@
+"""Models: ids in, logits out. They know nothing else: no grammar, no tool, no token's bytes.
+
+One seam (:class:`Model`, :class:`Session`), one file per engine; an engine's package is imported
+only in the file named after it, and only when a model is loaded. ``scripted`` is the shipped fake.
+The folder is the registry: a file with a constant ``MODEL`` (see :class:`base.Backend`) serves the
+weights whose file ending it names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.resources import files as resources
+from pathlib import Path
+from typing import cast
+
+from callmemaybe import _registry
+from callmemaybe.errors import ModelError
+from callmemaybe.models import _hub, _layouts
+from callmemaybe.models.base import Backend, Files, Logits, Model, Session
+
+__all__ = ["Backend", "Files", "Logits", "Model", "Session", "load"]
+
+EMBEDDED = ("nano",)
+
+
+def load(
+    name: str | Path,
+    *,
+    cache: str | Path | None = None,
+    offline: bool | None = None,
+    threads: int | None = None,
+    providers: Sequence[str] | None = None,
+) -> Model:
+    """Load a model by name; what kind it is follows from its files.
+
+    ``name`` is ``nano`` (the embedded model), a folder or a weight file, or a model of a hub as
+    ``org/name[@revision][:variant]``; a folder may be followed by ``:variant`` too. A variant is
+    what the file names of the model carry (``q4``, ``fp16``, ``int8``, ...) or a folder inside.
+    ``cache`` is where downloads go (default: the hub's own cache), ``offline`` forbids or forces
+    asking the hub (default: HF_HUB_OFFLINE). ``threads`` and ``providers`` go to the engine; its
+    defaults fit the model's size and a CPU. Raises ModelError if the model cannot be had.
+    """
+    text = str(name)
+    folder, weights = _locate(text, None if cache is None else Path(cache).expanduser(), offline)
+    backends = {backend.suffix: backend for backend in _backends()}
+    backend = backends.get(weights.suffix)
+    if backend is None:
+        known = ", ".join(sorted(backends))
+        raise ModelError(f"{weights}: no engine for {weights.suffix} files here, only for {known}")
+    return backend.load(weights, folder, name=text, threads=threads, providers=providers)
+
+
+def _backends() -> list[Backend]:
+    """Every engine of the folder and of third parties; modules without a MODEL are not engines."""
+    found = []
+    for name in _registry.names(__name__):
+        try:
+            found.append(cast("Backend", _registry.load(__name__, name, "MODEL")))
+        except AttributeError:
+            continue
+    return found
+
+
+def _locate(name: str, cache: Path | None, offline: bool | None) -> tuple[Path, Path]:
+    """Return the folder with the model's configuration, and its weight file."""
+    if name in EMBEDDED:
+        return _in_folder(Path(str(resources("callmemaybe") / "data" / name)), None, name)
+    path = Path(name).expanduser()
+    if path.is_dir():
+        return _in_folder(path, None, name)
+    if path.is_file():
+        above = path.parent
+        return (above.parent if above.name == "onnx" else above), path
+    before, colon, variant = name.rpartition(":")
+    if colon and Path(before).expanduser().is_dir():
+        return _in_folder(Path(before).expanduser(), variant, before)
+    wanted = None if name.startswith((".", "/", "~", "\\")) else _hub.Wanted.parse(name)
+    if wanted is None:
+        raise ModelError(
+            f"no model {name!r}: not {' or '.join(EMBEDDED)}, no folder or file of that name, "
+            "and not shaped like a hub name (org/name or org/name:variant)"
+        )
+    snapshot, choice = _hub.fetch(wanted, cache=cache, offline=offline)
+    return snapshot / choice.folder, snapshot / choice.weights
+
+
+def _in_folder(folder: Path, variant: str | None, name: str) -> tuple[Path, Path]:
+    if not folder.is_dir():
+        raise ModelError(f"the embedded model {name!r} is missing from this installation: {folder}")
+    present = [
+        path.relative_to(folder).as_posix()
+        for pattern in ("*", "*/*", "*/*/*")
+        for path in folder.glob(pattern)
+        if path.is_file()
+    ]
+    choice = _layouts.choose(present, variant, name)
+    return folder / choice.folder, folder / choice.weights

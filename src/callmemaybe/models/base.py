@@ -1,0 +1,263 @@
+"""The seam: a Model opens Sessions, a Session turns ids into logits. Knows no engine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from callmemaybe.errors import ModelError
+
+Logits = NDArray[np.float32]
+
+
+class Session(Protocol):
+    """One sequence of ids inside a model: append, look, take back, split.
+
+    A session is used by one thread at a time; sessions of one model are independent of each other
+    and may run in parallel.
+    """
+
+    @property
+    def length(self) -> int:
+        """How many ids the session holds."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Width of the logits; ids are below it."""
+        ...
+
+    def feed(self, ids: Sequence[int], keep: int = 1) -> Logits:
+        """Append ids; return ``float32[keep, size]``, the logits after each of the last ``keep``.
+
+        ``keep`` is between 0 and ``len(ids)``. The array is the caller's to change.
+        Raises ModelError for no ids, an id outside ``range(size)``, a ``keep`` out of range, or
+        more ids than the model can hold; the session is then as it was before.
+        """
+        ...
+
+    def rewind(self, n: int) -> None:
+        """Forget the last ``n`` ids, as if they had never been fed.
+
+        Raises ModelError if the session holds fewer.
+        """
+        ...
+
+    def fork(self) -> Self:
+        """Return an independent session that holds the same ids."""
+        ...
+
+    def branches(self, paths: Sequence[Sequence[int]]) -> list[Logits]:
+        """Return, for each path, ``float32[len(path), size]``: the logits after each of its ids.
+
+        Equals ``fork().feed(path, keep=len(path))`` for each path; the session stays as it is.
+        Each id of the paths' common prefixes is fed once here; engines may do better.
+        """
+        return walk(self.fork(), paths)
+
+
+class Model(Protocol):
+    """A frozen network with the files that belong to it."""
+
+    @property
+    def name(self) -> str:
+        """How the model is called in messages and results."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Width of the logits; ids are below it."""
+        ...
+
+    @property
+    def context(self) -> int | None:
+        """The most ids one session can hold, where known."""
+        ...
+
+    @property
+    def files(self) -> Files:
+        """The tokenizer, template and configuration beside the weights."""
+        ...
+
+    def open(self) -> Session:
+        """Return an empty session."""
+        ...
+
+
+class Backend(Protocol):
+    """What a file of this folder offers as ``MODEL``: an engine for one kind of weights."""
+
+    @property
+    def suffix(self) -> str:
+        """The ending of the weight files it loads, such as ``.onnx``."""
+        ...
+
+    def load(
+        self,
+        weights: Path,
+        folder: Path,
+        *,
+        name: str,
+        threads: int | None,
+        providers: Sequence[str] | None,
+    ) -> Model:
+        """Load a weight file that belongs to ``folder``; raise ModelError if that cannot be."""
+        ...
+
+
+@dataclass(frozen=True)
+class Files:
+    """What lies beside a model's weights, for those who build vocabularies and prompts.
+
+    Nothing is read before it is asked for; a broken file raises ModelError then.
+    """
+
+    folder: Path
+
+    @property
+    def tokenizer(self) -> Path | None:
+        """Path of ``tokenizer.json``, if there is one."""
+        path = self.folder / "tokenizer.json"
+        return path if path.is_file() else None
+
+    @cached_property
+    def config(self) -> Mapping[str, Any]:
+        """``config.json``, or empty."""
+        return self.read("config.json")
+
+    @cached_property
+    def generation(self) -> Mapping[str, Any]:
+        """``generation_config.json``, or empty."""
+        return self.read("generation_config.json")
+
+    @cached_property
+    def tokenizer_config(self) -> Mapping[str, Any]:
+        """``tokenizer_config.json``, or empty."""
+        return self.read("tokenizer_config.json")
+
+    @cached_property
+    def genai(self) -> Mapping[str, Any]:
+        """``genai_config.json`` of onnxruntime-genai, or empty."""
+        return self.read("genai_config.json")
+
+    @property
+    def ends(self) -> frozenset[int]:
+        """Ids that end a turn, as the first file that names any has them."""
+        genai = self.genai.get("model") or {}
+        for source in (self.generation, genai, self.config):
+            found = source.get("eos_token_id")
+            ids = [found] if isinstance(found, int) else found
+            if isinstance(ids, list) and ids:
+                return frozenset(end for end in ids if isinstance(end, int))
+        return frozenset()
+
+    @property
+    def context(self) -> int | None:
+        """The longest sequence the model was made for, where a configuration says so."""
+        genai = self.genai.get("model") or {}
+        text = self.config.get("text_config") or {}
+        for source, key in (
+            (genai, "context_length"),
+            (self.config, "max_position_embeddings"),
+            (text, "max_position_embeddings"),
+            (self.config, "n_positions"),
+        ):
+            if isinstance(source.get(key), int):
+                return int(source[key])
+        return None
+
+    @property
+    def chat_template(self) -> str | None:
+        """The Jinja text of the chat template, from its own file or the tokenizer's configuration.
+
+        Where several are named, ``tool_use`` goes before ``default``.
+        """
+        path = self.folder / "chat_template.jinja"
+        if path.is_file():
+            return path.read_text(encoding="utf-8")
+        found = self.tokenizer_config.get("chat_template")
+        if isinstance(found, list):
+            named = {item.get("name"): item.get("template") for item in found}
+            found = named.get("tool_use", named.get("default"))
+        return found if isinstance(found, str) else None
+
+    def read(self, name: str) -> Mapping[str, Any]:
+        """Return a JSON object of the folder, empty if there is no such file."""
+        path = self.folder / name
+        try:
+            value = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError) as error:
+            raise ModelError(f"{path} cannot be read: {error}") from error
+        if not isinstance(value, dict):
+            raise ModelError(f"{path} does not hold a JSON object")
+        return value
+
+
+def walk(session: Session, paths: Sequence[Sequence[int]]) -> list[Logits]:
+    """Score ``paths`` by feeding them as a trie, depth first, into a session of our own.
+
+    One feed per leaf of the trie; ids that paths have in common are fed once.
+    """
+    found: list[Logits | None] = [None] * len(paths)
+    order = sorted(range(len(paths)), key=lambda index: tuple(paths[index]))
+    here: tuple[int, ...] = ()
+    rows: list[Logits] = []  # the logits after each id of `here`
+    # Backwards, a path comes before its own prefixes, which are then read off its rows.
+    for index in reversed(order):
+        path = tuple(paths[index])
+        shared = common(here, path)
+        if shared < len(path):
+            session.rewind(len(here) - shared)
+            rows[shared:] = session.feed(path[shared:], keep=len(path) - shared)
+            here = path
+        found[index] = np.array(rows[: len(path)], np.float32).reshape(-1, session.size)
+    return [logits for logits in found if logits is not None]
+
+
+def common(left: Sequence[int], right: Sequence[int]) -> int:
+    """Length of the longest common prefix."""
+    count = 0
+    for a, b in zip(left, right, strict=False):
+        if a != b:
+            break
+        count += 1
+    return count
+
+
+def check_feed(ids: Sequence[int], keep: int, size: int, room: int | None) -> NDArray[np.int64]:
+    """Return ids as an array after the checks every session owes; raise ModelError otherwise.
+
+    ``room`` is how many ids the session can still hold, None for no limit.
+    """
+    array = np.asarray(ids)
+    if array.ndim != 1 or array.size == 0:
+        raise ModelError("a session was fed no ids; feed at least one")
+    if array.dtype.kind not in "iu":
+        raise ModelError(f"ids must be integers, not {array.dtype}")
+    lowest, highest = int(array.min()), int(array.max())
+    if lowest < 0 or highest >= size:
+        wrong = lowest if lowest < 0 else highest
+        raise ModelError(f"id {wrong} is not one of the model's {size} ids")
+    if not 0 <= keep <= array.size:
+        raise ModelError(f"keep={keep} logits asked for, but {array.size} ids fed")
+    if room is not None and array.size > room:
+        raise ModelError(
+            f"the model's context is full: {array.size} more ids do not fit into the {room} left; "
+            "shorten the prompt or use a model with a longer context"
+        )
+    return array.astype(np.int64, copy=False)
+
+
+def check_rewind(n: int, length: int) -> None:
+    """Raise ModelError unless ``n`` of ``length`` ids can be forgotten."""
+    if not 0 <= n <= length:
+        raise ModelError(f"cannot forget {n} of {length} ids")
