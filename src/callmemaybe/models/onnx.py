@@ -94,6 +94,10 @@ class OnnxModel:
         """Whether attention appends to the cache in place."""
         return self._engine.shares
 
+    def limit_chunks(self, most: int) -> None:
+        """Feed no more than ``most`` ids per pass (the default bounds memory)."""
+        self._engine.chunk = most
+
     def open(self) -> Session:
         """Return an empty session."""
         return SharedSession(self._engine) if self.shares else GrownSession(self._engine)
@@ -350,35 +354,44 @@ class GrownSession(_OnnxSession):
 
     def branches(self, paths: Sequence[Sequence[int]]) -> list[Logits]:
         """Score all paths in padded batches, where the graph is right about those."""
-        engine, session = self._engine, self.fork()
+        engine = self._engine
         leaves = _leaves(paths)
         room = None if engine.context is None else engine.context - self._length
         for leaf in leaves:
             check_feed(leaf, 0, engine.size, room)
-        if len(leaves) < 3 or not engine.every or engine.batches is False:
-            return walk(session, paths)
+        rows = self._batched(leaves) if len(leaves) > 2 and engine.every else None
+        if rows is None:
+            return walk(self.fork(), paths)
+        return [_read_off(rows, leaves, tuple(path)) for path in paths]
+
+    def _batched(self, leaves: list[tuple[int, ...]]) -> dict[tuple[int, ...], Logits] | None:
+        """The rows of each leaf, or None if the graph cannot, or memory would not do."""
+        engine, session = self._engine, self.fork()
         stem = leaves[0][: common(leaves[0], leaves[-1])]
-        first = session.feed(stem, keep=len(stem)) if stem else np.zeros((0, self._engine.size))
         ends = [leaf[len(stem) :] for leaf in leaves]
         longest = max(map(len, ends))
-        count = engine.batch(session.length + longest, longest)
-        if count < 2:
-            return walk(self.fork(), paths)
-        tails = [
-            logits
-            for at in range(0, len(ends), count)
-            for logits in session.batch(ends[at : at + count], longest)
-        ]
+        count = engine.batch(session.length + len(stem) + longest, longest)
+        if engine.batches is False or count < 2:
+            return None
+        first = session.feed(stem, len(stem)) if stem else np.zeros((0, engine.size), np.float32)
+        try:
+            tails = [
+                logits
+                for at in range(0, len(ends), count)
+                for logits in session.batch(ends[at : at + count], longest)
+            ]
+        except ModelError:
+            if engine.batches:
+                raise
+            engine.batches = False  # GroupQueryAttention takes one sequence at a time
+            return None
         if engine.batches is None:
-            single = session.fork().feed(ends[0], keep=len(ends[0]))
-            engine.batches = _close(tails[0], single)
+            engine.batches = _close(tails[0], session.fork().feed(ends[0], keep=len(ends[0])))
             if not engine.batches:
-                return walk(self.fork(), paths)
-        rows = {
-            leaf: np.concatenate([first, tail]).astype(np.float32, copy=False)
-            for leaf, tail in zip(leaves, tails, strict=True)
+                return None
+        return {
+            leaf: np.concatenate([first, tail]) for leaf, tail in zip(leaves, tails, strict=True)
         }
-        return [_read_off(rows, leaves, tuple(path)) for path in paths]
 
     def batch(self, paths: Sequence[tuple[int, ...]], width: int) -> list[Logits]:
         """One pass over ``paths`` padded to ``width``, none of them kept."""

@@ -1,0 +1,39 @@
+"""Tiny random models of every layout and precision, made once a session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.training.qwen3_reference import random_tensors, tiny_config
+from training.export_onnx import Layout, Precision, export
+
+Maker = Callable[..., Path]
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Maker:
+    """Return the folder of a tiny model; made when first asked for."""
+    made: dict[tuple[Any, ...], Path] = {}
+
+    def make(
+        layout: Layout = "genai", precision: Precision = "fp32", keep: bool = False, **changes: Any
+    ) -> Path:
+        key = (layout, precision, keep, *sorted(changes.items()))
+        if key not in made:
+            made[key] = tmp_path_factory.mktemp("model")
+            config = tiny_config(**changes)
+            export(
+                config,
+                random_tensors(config),
+                made[key],
+                layout=layout,
+                precision=precision,
+                num_logits_to_keep=keep,
+            )
+        return made[key]
+
+    return make

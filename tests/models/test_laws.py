@@ -1,0 +1,56 @@
+"""Every model obeys the laws of sessions."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from callmemaybe import models
+from callmemaybe.models.onnx import OnnxModel
+from callmemaybe.models.scripted import ScriptedModel
+from callmemaybe.testing.sessions import LAWS, Subject
+from tests.models.conftest import Maker
+
+# In 4-bit and 8-bit blocks activations are rounded row by row, but single rows take another kernel
+# than many; "optimum" + int8 rounds all rows of a pass with one scale, so neighbours matter.
+TOLERANCE = {"fp32": 1e-5, "fp16": 1e-2, "int8": 1e-5, "int4": 2e-2, "q4f16": 2e-2}
+NANO = Path(str(files("callmemaybe"))) / "data" / "nano"
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_scripted(law: str) -> None:
+    """The shipped fake obeys the laws exactly."""
+    LAWS[law](Subject(ScriptedModel(size=40, context=70)))
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("keep", [False, True], ids=["all-logits", "num_logits_to_keep"])
+@pytest.mark.parametrize("precision", TOLERANCE)
+@pytest.mark.parametrize("layout", ["genai", "optimum"])
+def test_onnx(tiny: Maker, law: str, layout: str, precision: str, keep: bool) -> None:
+    """ONNX graphs of each layout and precision obey the laws, long inputs going in chunks."""
+    model = models.load(tiny(layout, precision, keep))
+    assert isinstance(model, OnnxModel)
+    assert model.shares == (layout == "genai")
+    model.limit_chunks(16)
+    tolerance = 0.3 if (layout, precision) == ("optimum", "int8") else TOLERANCE[precision]
+    LAWS[law](Subject(model, tolerance=tolerance))
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("precision", ["fp32", "fp16", "int4"])
+def test_fused_graph_without_sharing(tiny: Maker, law: str, precision: str) -> None:
+    """A graph that could share its cache obeys the laws when it may not."""
+    folder = tiny("genai", precision)
+    model = OnnxModel(folder / "model.onnx", folder, share=False)
+    assert not model.shares
+    LAWS[law](Subject(model, tolerance=TOLERANCE[precision]))
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.skipif(not NANO.is_dir(), reason="the embedded model is not in this checkout")
+def test_nano(law: str) -> None:
+    """The embedded model obeys the laws."""
+    LAWS[law](Subject(models.load("nano"), tolerance=1e-4, longest=120))
