@@ -1,5 +1,77 @@
-"""Natural language in, function calls one can rely on out."""
+"""Natural language in, function calls one can rely on out.
+
+The names below are the public ones and nothing else is. Each is imported when it is first used, so
+``import callmemaybe`` costs nothing; the rooms behind them may be imported directly as well, for
+example ``from callmemaybe.grammar import json_schema``.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from callmemaybe.caller import Caller as Caller
+    from callmemaybe.caller import Outcome as Outcome
+    from callmemaybe.calls import ToolCall as ToolCall
+    from callmemaybe.calls import ToolResult as ToolResult
+    from callmemaybe.calls import ToolSpec as ToolSpec
+    from callmemaybe.decoding import Decoder as Decoder
+    from callmemaybe.decoding import Step as Step
+    from callmemaybe.errors import BudgetError as BudgetError
+    from callmemaybe.errors import CallMeMaybeError as CallMeMaybeError
+    from callmemaybe.errors import DecodingError as DecodingError
+    from callmemaybe.errors import GrammarError as GrammarError
+    from callmemaybe.errors import InputError as InputError
+    from callmemaybe.errors import ModelError as ModelError
+    from callmemaybe.errors import UnsupportedSchema as UnsupportedSchema
+    from callmemaybe.errors import VocabularyError as VocabularyError
+    from callmemaybe.grammar import Automaton as Automaton
+    from callmemaybe.grammar import Grammar as Grammar
+    from callmemaybe.matching import Matcher as Matcher
+    from callmemaybe.models import Model as Model
+    from callmemaybe.models import Session as Session
+    from callmemaybe.vocabulary import Vocabulary as Vocabulary
+
 __version__ = "0.1.0"
+
+#: Public name -> the room it comes from.
+_ROOMS = {
+    "Automaton": "grammar",
+    "BudgetError": "errors",
+    "CallMeMaybeError": "errors",
+    "Caller": "caller",
+    "Decoder": "decoding",
+    "DecodingError": "errors",
+    "Grammar": "grammar",
+    "GrammarError": "errors",
+    "InputError": "errors",
+    "Matcher": "matching",
+    "Model": "models",
+    "ModelError": "errors",
+    "Outcome": "caller",
+    "Session": "models",
+    "Step": "decoding",
+    "ToolCall": "calls",
+    "ToolResult": "calls",
+    "ToolSpec": "calls",
+    "UnsupportedSchema": "errors",
+    "Vocabulary": "vocabulary",
+    "VocabularyError": "errors",
+}
+
+__all__ = [*_ROOMS, "__version__"]  # noqa: PLE0604 - built from the one table
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name on first use (PEP 562)."""
+    room = _ROOMS.get(name)
+    if room is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{room}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

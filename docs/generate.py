@@ -1,0 +1,53 @@
+"""Write the pages that are drawn from the program itself: `python docs/generate.py`."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from callmemaybe.cli.exits import Exit
+from callmemaybe.cli.main import app
+
+HEAD = """# Command line
+
+This page is written by `docs/generate.py` from the program itself; do not edit it by hand.
+
+`callmemaybe` and `python -m callmemaybe` are the same program. Progress and messages go to standard
+error, tables to standard output; colour and moving bars appear only on a terminal, and never when
+`NO_COLOR` is set.
+"""
+
+
+def command_line() -> str:
+    """Return the reference of all commands, their options, and the exit codes."""
+    group: Any = typer.main.get_command(app)
+    parts = [HEAD]
+    for name, command in sorted(group.commands.items()):
+        parts.append(f"## callmemaybe {name}\n\n{command.help}\n")
+        rows = [_option(parameter) for parameter in command.params]
+        parts.append(_table(("option", "default", "what it does"), rows))
+    codes = [(str(int(code)), code.meaning) for code in Exit]
+    parts.append("## Exit codes\n\n" + _table(("code", "meaning"), codes))
+    return "\n".join(parts)
+
+
+def _option(parameter: Any) -> tuple[str, str, str]:
+    names = ", ".join(f"`{name}`" for name in parameter.opts)
+    default = parameter.default
+    if isinstance(default, Enum):
+        default = default.value
+    is_empty = default is None or default is False or default == ""
+    return names, "" if is_empty else f"`{default}`", parameter.help or ""
+
+
+def _table(head: tuple[str, ...], rows: list[Any]) -> str:
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+if __name__ == "__main__":
+    page = Path(__file__).parent / "reference" / "command-line.md"
+    page.write_text(command_line(), encoding="utf-8")

@@ -1,0 +1,86 @@
+"""What the documentation shows is what happens."""
+
+from __future__ import annotations
+
+import os
+import re
+import runpy
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+BLOCK = re.compile(r"(<!-- not run: [^>]*-->\n+)?^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)[^)]*\)")
+
+
+def blocks(language: str) -> list[object]:
+    found: list[object] = []
+    for page in PAGES:
+        for match in BLOCK.finditer(page.read_text(encoding="utf-8")):
+            if match[2] == language and not match[1]:
+                name = f"{page.relative_to(ROOT)}:{page.read_text('utf-8').count(chr(10), 0, match.start()) + 1}"
+                found.append(pytest.param(match[3], id=name))
+    return found
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A place that looks like a checkout and may be written to."""
+    shutil.copytree(ROOT / "data" / "input", tmp_path / "data" / "input")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("code", blocks("python"))
+def test_python_blocks_run(code: str, folder: Path) -> None:
+    """Each Python block of the docs runs on its own."""
+    (folder / "block.py").write_text(code, encoding="utf-8")
+    runpy.run_path("block.py", run_name="__main__")
+
+
+@pytest.mark.parametrize("code", blocks("sh"))
+def test_shell_blocks_run(code: str, folder: Path) -> None:
+    """Each command of ours in the docs succeeds; make is what runs these tests."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    lines = code.replace("\\\n", " ").splitlines()
+    for line in (line for line in lines if line and line.split()[0] != "make"):
+        assert shlex.split(line, comments=True)[0] in {"callmemaybe", "python"}, line
+        done = subprocess.run(
+            line, shell=True, cwd=folder, env={**os.environ, "PATH": path},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_examples_run(path: Path, folder: Path) -> None:
+    """Each example runs from a checkout."""
+    assert folder.exists()
+    runpy.run_path(str(path), run_name="__main__")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    """A relative link of a page points to a file of the repository."""
+    for target in LINK.findall(page.read_text(encoding="utf-8")):
+        if "://" not in target and not target.startswith("mailto:"):
+            assert (page.parent / target).exists(), f"{page}: {target}"
+
+
+def test_the_reference_is_generated() -> None:
+    """The command-line reference is what the program says of itself."""
+    generate = runpy.run_path(str(ROOT / "docs" / "generate.py"))
+    page = ROOT / "docs" / "reference" / "command-line.md"
+    assert page.read_text(encoding="utf-8") == generate["command_line"](), "run docs/generate.py"
+
+
+def test_the_readme_fits_one_page() -> None:
+    """A newcomer reads the README in a minute or two."""
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 90
