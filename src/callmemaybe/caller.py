@@ -1,0 +1,341 @@
+"""The one place that knows every room: a request in, a checked function call out.
+
+::
+
+    from callmemaybe import Caller, load_model
+    caller = Caller(load_model("nano"), tools)
+    caller.call("What is 2 plus 3?").call     # ToolCall(name='add', arguments='{"a":2,"b":3}')
+
+What all requests share (the instructions and the tool list, the grammar, what the automaton and
+the masks have learnt) is made once per list of tools and kept.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+import jsonschema_rs
+import numpy as np
+
+from callmemaybe import models
+from callmemaybe.calls import ToolCall, ToolSpec
+from callmemaybe.decoding.branches import Choices, Symbol, spell
+from callmemaybe.decoding.decoder import Decoder, check_budget
+from callmemaybe.decoding.sampler import Sampler
+from callmemaybe.decoding.step import Step
+from callmemaybe.errors import DecodingError, InputError, VocabularyError
+from callmemaybe.grammar import compile as compile_grammar
+from callmemaybe.grammar.nodes import Control
+from callmemaybe.matching import Matcher
+from callmemaybe.models.base import Model, Session
+from callmemaybe.vocabulary import Vocabulary
+from callmemaybe.wire import Format, Part, formats
+from callmemaybe.wire.pieces import Parts
+
+#: Validators recurse; a value nested deeper is only checked by the grammar that generated it.
+CHECKED_DEPTH = 100
+
+__all__ = ["Caller", "Outcome", "Step", "load_model"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one request came to.
+
+    ``call`` is None when the model decided that no function fits.
+    """
+
+    call: ToolCall | None
+    #: Probability of what was chosen (the name, or no call) among all names and no call; None where
+    #: names were chosen token by token. It is the model's own, not a calibrated chance to be right.
+    name_probability: float | None = None
+    #: By how much that is likelier than the next likeliest; in [-1, 1], negative only by chance.
+    margin: float | None = None
+    #: Probability of each name, likeliest first; None stands for no call.
+    distribution: Mapping[str | None, float] = field(default_factory=dict)
+    #: Tokens that needed no decision, tokens that the model chose, and its forward passes.
+    forced: int = 0
+    chosen: int = 0
+    passes: int = 0
+    #: Seconds by phase: "prompt" (text to ids), "model" (forward passes), "engine" (all else of
+    #: the decoding), "check" (reading and validating the call), and their "total".
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    #: What the model wrote, control tokens by their text.
+    text: bytes = b""
+    #: Every step, if they were asked for.
+    steps: tuple[Step, ...] = ()
+
+
+class Caller:
+    """Turns requests into calls of some tools, with one model.
+
+    ``model`` is a loaded model, ``tools`` the functions. ``format`` is the wire format (a name;
+    None: told from the model's files). ``choose`` is how a name is chosen: "exact" by the
+    probabilities of all names, "greedy" token by token. ``no_call`` lets the model decide that
+    no function fits. ``max_tokens`` bounds an answer, which always ends within it. With a
+    ``temperature`` above 0 tokens are drawn at random, repeatably if there is a ``seed``.
+    ``watch`` adds the likeliest tokens to each step. ``forcing`` False asks the model for every
+    token, also where there is only one. ``clock`` returns seconds.
+
+    Raises InputError (UnsupportedSchema) for tools that cannot be promised, BudgetError for a
+    ``max_tokens`` below the shortest valid call, ModelError for a model that cannot be used.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        tools: Iterable[ToolSpec | Mapping[str, Any]],
+        *,
+        format: str | Format | None = None,  # noqa: A002 - the word users know
+        choose: Literal["exact", "greedy"] = "exact",
+        no_call: bool = False,
+        max_tokens: int = 512,
+        temperature: float = 0.0,
+        top_p: float = 1.0,
+        top_k: int = 0,
+        min_p: float = 0.0,
+        seed: int | None = None,
+        watch: bool = False,
+        forcing: bool = True,
+        vocabulary: Vocabulary | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.model = model
+        self.tools = tuple(map(_tool, tools))
+        self.vocabulary = vocabulary or _vocabulary_of(model)
+        self.format = _format_of(model, self.vocabulary, format)
+        self.max_tokens = max_tokens
+        self._controls = frozenset(self.vocabulary.controls)
+        self._choose: Literal["exact", "greedy"] = choose
+        self._watch = watch
+        self._forcing = forcing
+        self._clock = clock
+        generator = np.random.default_rng(seed) if temperature else None
+        self._sampler = Sampler(temperature, top_p, top_k, min_p, generator)
+        grammar = self.format.grammar(self.tools, no_call=no_call, controls=self._controls)
+        automaton = compile_grammar(grammar)
+        self._matcher = Matcher(automaton, self.vocabulary)
+        self._choices = Choices(automaton, self.vocabulary)
+        self._validators = [_validator(tool) for tool in self.tools]
+        check_budget(self._matcher.remaining, max_tokens)
+
+    def call(self, prompt: str, *, on_step: Callable[[Step], None] | None = None) -> Outcome:
+        """Return the call that ``prompt`` asks for; ``on_step`` sees each step as it is taken.
+
+        Raises ModelError if the prompt does not fit into the model's context or the model fails.
+        """
+        started = self._clock()
+        messages = [{"role": "user", "content": prompt}]
+        request = self._encode(self.format.request(messages, self.tools, self._controls))
+        session = self._prefix.fork()
+        encoded = self._clock()
+        decoder = Decoder(
+            session=session,
+            matcher=self._matcher.fork(),
+            sampler=self._sampler,
+            prompt=request,
+            max_tokens=self.max_tokens,
+            choose=self._choose,
+            choices=self._choices,
+            forcing=self._forcing,
+            answers=False,
+            watch=self._watch,
+            clock=self._clock,
+        )
+        steps: list[Step] = []
+        for step in decoder.steps():
+            steps.append(step)
+            if on_step is not None:
+                on_step(step)
+        decoded = self._clock()
+        call = self._read(decoder)
+        checked = self._clock()
+        seconds = {
+            "prompt": encoded - started,
+            "model": decoder.effort.seconds,
+            "engine": decoded - encoded - decoder.effort.seconds,
+            "check": checked - decoded,
+            "total": checked - started,
+        }
+        return self._outcome(call, decoder, steps, seconds)
+
+    # -- what all requests share --------------------------------------------------------------
+
+    @cached_property
+    def _prefix(self) -> Session:
+        """The model after the instructions and the tool list; forked, never fed."""
+        session = self.model.open()
+        ids = self._encode(self.format.prefix(self.tools, self._controls))
+        if ids:
+            session.feed(ids, keep=0)
+        return session
+
+    @cached_property
+    def _spellings(self) -> Mapping[bytes, str]:
+        return self.format.spellings(self.tools)
+
+    def _encode(self, parts: Parts) -> list[int]:
+        """Return the ids of a prompt; plain text never becomes a control token."""
+        ids: list[int] = []
+        for part in parts:
+            if isinstance(part, Control):
+                ids.append(self._control(part.text))
+            else:
+                # Half a surrogate pair has no UTF-8; the model sees the replacement character.
+                ids += self.vocabulary.encode(part.encode(errors="replace"))
+        return ids
+
+    def _control(self, text: str) -> int:
+        found = self.vocabulary.controls.get(text)
+        if found is None:
+            raise VocabularyError(
+                f"the format {self.format.name!r} needs the control token {text!r}, which the "
+                f"vocabulary of {self.model.name!r} does not have; choose another format"
+            )
+        return found
+
+    # -- what became of one request -----------------------------------------------------------
+
+    def _read(self, decoder: Decoder) -> ToolCall | None:
+        """Return the call that was written, checked once more by an independent validator."""
+        if not decoder.is_complete:
+            return None
+        calls = self.format.read(_parts(decoder.symbols), self.tools, controls=self._controls)
+        if not calls:
+            return None
+        (call,) = calls
+        index = next(i for i, tool in enumerate(self.tools) if tool.name == call.name)
+        validator = self._validators[index]
+        if validator is not None and _depth(call.parsed) <= CHECKED_DEPTH:
+            error = next(iter(validator.iter_errors(call.parsed)), None)
+            if error is not None:
+                raise DecodingError(
+                    f"a bug in this package: the arguments {call.arguments} of {call.name!r} do "
+                    f"not fit its schema ({error.message}); please report it"
+                )
+        return call
+
+    def _outcome(
+        self,
+        call: ToolCall | None,
+        decoder: Decoder,
+        steps: Sequence[Step],
+        seconds: Mapping[str, float],
+    ) -> Outcome:
+        name = None if call is None else call.name
+        chances = self._distribution(decoder) if self._choose == "exact" else {}
+        chance = chances.get(name)
+        others = (value for other, value in chances.items() if other != name)
+        margin = None if chance is None else chance - max(others, default=1.0 - chance)
+        counts = {"forced": 0, "chosen": 0}
+        for step in steps:
+            counts["forced" if step.kind == "forced" else "chosen"] += len(step.ids)
+        return Outcome(
+            call=call,
+            name_probability=chance,
+            margin=margin,
+            distribution=chances,
+            forced=counts["forced"],
+            chosen=counts["chosen"],
+            passes=decoder.effort.passes,
+            seconds=seconds,
+            text=spell(decoder.symbols),
+            steps=tuple(steps) if self._watch else (),
+        )
+
+    def _distribution(self, decoder: Decoder) -> dict[str | None, float]:
+        """Return the probability of every name that was weighed, likeliest first."""
+        chances: dict[str | None, float] = {}
+        share = 1.0
+        for found, _ in decoder.decisions:
+            for branch, chance in zip(found.branches, found.probabilities.tolist(), strict=True):
+                if branch.name is None:
+                    chances[None] = share * chance
+                elif branch.name:
+                    chances[self._spellings[branch.name]] = share * chance
+            if found.branches[0].name == b"":
+                share *= float(found.probabilities[0])
+        is_named = any(branch.name for found, _ in decoder.decisions for branch in found.branches)
+        if not is_named and len(self.tools) == 1:
+            # With one function, only whether to call it was open, if anything.
+            chances[self.tools[0].name] = share
+        return dict(sorted(chances.items(), key=lambda item: -item[1]))
+
+
+def _tool(value: ToolSpec | Mapping[str, Any]) -> ToolSpec:
+    return value if isinstance(value, ToolSpec) else ToolSpec.from_json(value)
+
+
+def _vocabulary_of(model: Model) -> Vocabulary:
+    if model.files.tokenizer is None:
+        raise VocabularyError(f"the model {model.name!r} has no tokenizer.json beside its weights")
+    return Vocabulary.from_file(model.files.folder, size=model.size, ends=model.files.ends or None)
+
+
+def _format_of(model: Model, vocabulary: Vocabulary, chosen: str | Format | None) -> Format:
+    """Return the format asked for or told by the files, with the model's own chat template."""
+    template = model.files.chat_template
+    if isinstance(chosen, Format):
+        return chosen
+    controls = frozenset(vocabulary.controls)
+    found = formats.get(chosen) if chosen else formats.detect(template, controls)
+    is_its_own = template is not None and found.fits(template, controls) and found.template_has
+    return found.with_template(template) if template is not None and is_its_own else found
+
+
+def _validator(tool: ToolSpec) -> Any:
+    """Return a validator of the schema as it was given; None if the validator cannot read it."""
+    try:
+        return jsonschema_rs.validator_for(dict(tool.parameters), retriever=_no_network)
+    except Exception:
+        # What the validator cannot read (an exotic pattern) the grammar alone vouches for.
+        return None
+
+
+def _no_network(address: str) -> Any:
+    raise InputError(f"the schema refers to {address}, which is not fetched")
+
+
+def _parts(symbols: Sequence[Symbol]) -> list[Part | bytes]:
+    """Join runs of bytes; control tokens stand alone."""
+    parts: list[Part | bytes] = []
+    run = bytearray()
+    for symbol in symbols:
+        if isinstance(symbol, int):
+            run.append(symbol)
+        else:
+            parts += [bytes(run), Control(symbol)]
+            run.clear()
+    return [*parts, bytes(run)]
+
+
+def _depth(value: Any) -> int:
+    """Return how deep arrays and objects nest, without recursion."""
+    deepest, stack = 0, [(value, 1)]
+    while stack:
+        value, depth = stack.pop()
+        inner: Iterable[Any]
+        if isinstance(value, dict):
+            inner = value.values()
+        elif isinstance(value, list):
+            inner = value
+        else:
+            continue
+        deepest = max(deepest, depth)
+        stack.extend((one, depth + 1) for one in inner)
+    return deepest
+
+
+def load_model(
+    name: str = "nano", *, cache: str | None = None, offline: bool | None = None
+) -> Model:
+    """Load a model: "nano" (embedded), a folder, or "org/name[:variant]" from the hub.
+
+    ``cache`` is where downloads are kept; ``offline`` True downloads nothing. Both default to what
+    the hub's usual environment variables say. Raises ModelError with what to do.
+    """
+    return models.load(name, cache=cache, offline=offline)

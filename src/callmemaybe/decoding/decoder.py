@@ -1,0 +1,278 @@
+"""The loop: forced? hand it on : mask, look, choose, accept; until the language says it is done.
+
+A forward pass is what costs. So forced tokens wait until the model must be asked anyway and are fed
+with what was chosen before them, in one pass; forced tokens at the end are never fed. Only
+canonical tokens are forced (what the tokenizer itself would write), so the model sees text as it
+saw it in training; see "fast forward" in llguidance's documentation for why that matters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from callmemaybe.decoding.branches import Choices, Fork, Symbol
+from callmemaybe.decoding.posterior import Posterior, gate, score
+from callmemaybe.decoding.sampler import Floats, Ids, Sampler, check, log_total
+from callmemaybe.decoding.step import Kind, Likeliest, Step
+from callmemaybe.errors import BudgetError, DecodingError
+from callmemaybe.matching.allowed import Allowed
+from callmemaybe.matching.matcher import Matcher
+from callmemaybe.models.base import Session
+
+#: How many of the likeliest tokens a watched step shows.
+SHOWN = 5
+
+
+def check_budget(shortest: int, max_tokens: int) -> None:
+    """Raise BudgetError if the shortest answer, in tokens, does not fit into ``max_tokens``."""
+    if shortest > max_tokens:
+        raise BudgetError(
+            f"max_tokens is {max_tokens}, but the shortest valid answer takes {shortest} tokens; "
+            "allow at least that many"
+        )
+
+
+@dataclass
+class Effort:
+    """What a decoding took: forward passes, ids that went through the model, seconds in it."""
+
+    passes: int = 0
+    fed: int = 0
+    seconds: float = 0.0
+
+
+@dataclass
+class Decoder:
+    """Decodes one completion; iterate over :meth:`steps` once.
+
+    ``prompt`` are ids that ``session`` has not seen yet (at least one); they are fed with the first
+    forced tokens. ``choose`` is how names are chosen: "exact" by :mod:`posterior`, "greedy" token
+    by token. ``answers`` says what follows when the grammar leaves free text in place of a call:
+    generate it (True), or stop there. ``watch`` adds the likeliest tokens to each step. ``clock``
+    returns seconds. Raises BudgetError if no completion fits into ``max_tokens``.
+    """
+
+    session: Session
+    matcher: Matcher
+    sampler: Sampler
+    prompt: Sequence[int]
+    max_tokens: int
+    choose: Literal["exact", "greedy"] = "exact"
+    choices: Choices | None = None
+    forcing: bool = True
+    answers: bool = True
+    watch: bool = False
+    clock: Callable[[], float] = lambda: 0.0
+    effort: Effort = field(default_factory=Effort)
+    #: What was decided among names, in order: the distribution and the index taken.
+    decisions: list[tuple[Posterior, int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        check_budget(self.matcher.remaining, self.max_tokens)
+        self._vocabulary = self.matcher.vocabulary
+        self._pending = list(self.prompt)
+        self._symbols: list[Symbol] = []
+        self._text = bytearray()
+        self._left = self.max_tokens
+        self._excluded: int | None = None
+        #: Whether the answer was written to its end (not left off where a free one would begin).
+        self.is_complete = False
+        if self.choose == "exact" and self.choices is None:
+            self.choices = Choices(self.matcher.automaton, self._vocabulary)
+
+    def steps(self) -> Iterator[Step]:
+        """Decode, one step at a time; what is yielded is already accepted."""
+        while not self._is_done():
+            forced = self._force()
+            if forced:
+                yield self._step(forced, "forced")
+                continue
+            fork = self._fork()
+            if fork is not None:
+                step = self._decide(fork)
+                if step is not None:
+                    yield step
+                    if self.decisions[-1][0].branches[self.decisions[-1][1]].ids:
+                        continue
+                    if not self.answers:
+                        return
+                    self._excluded = fork.branches[0].ids[0]
+                    continue
+            yield self._choose()
+
+    def _is_done(self) -> bool:
+        if not self.matcher.is_terminated:
+            if self._left > 0:
+                return False
+            if not self.matcher.is_accepting:
+                raise DecodingError("the token budget ran out before the answer was complete")
+        self.is_complete = True
+        return True
+
+    # -- forced -----------------------------------------------------------------------------
+
+    def _force(self) -> list[int]:
+        """Accept what must come next, if the budget allows spelling it canonically."""
+        if not self.forcing or self._excluded is not None:
+            return []
+        ids = self.matcher.forced()
+        if not ids:
+            return []
+        self._accept(ids)
+        if self.matcher.remaining > self._left:
+            # The shortest way on spells it in fewer tokens; let the mask choose among those.
+            self._take_back(ids)
+            return []
+        return list(ids)
+
+    # -- names ------------------------------------------------------------------------------
+
+    def _fork(self) -> Fork | None:
+        if self.choices is None or self._excluded is not None:
+            return None
+        return self.choices.at(self.matcher.state, self._symbols)
+
+    def _decide(self, fork: Fork) -> Step | None:
+        """Choose a branch by the probabilities of all; None if none fits into the budget."""
+        logits = self._look()
+        start = self.clock()
+        found = (
+            gate(self.session, logits, fork.branches[0])
+            if fork.is_gate
+            else score(self.session, logits, fork.branches)
+        )
+        self.effort.seconds += self.clock() - start
+        self.effort.passes += found.passes
+        left = len(fork.branches)
+        while left:
+            with np.errstate(divide="ignore"):
+                index = self.sampler.choose(np.log(found.probabilities).astype(np.float32))
+            ids = found.branches[index].ids
+            if self._fits(ids):
+                self.decisions.append((found, index))
+                self._accept(ids)
+                return self._step(
+                    ids, "chosen", len(fork.branches), float(found.logprobs[index]), logits
+                )
+            found, left = found.without(index), left - 1
+        self._logits = logits
+        return None
+
+    def _fits(self, ids: Sequence[int]) -> bool:
+        if not ids:
+            return True
+        if self.matcher.try_accept(ids) < len(ids):
+            raise DecodingError(f"the name's tokens {list(ids)} are not in the language")
+        fits = self.matcher.remaining <= self._left - len(ids)
+        self.matcher.rollback(len(ids))
+        return fits
+
+    # -- tokens -----------------------------------------------------------------------------
+
+    def _choose(self) -> Step:
+        """Ask the model for one token that the language and the budget allow."""
+        allowed = self.matcher.allowed(self._left)
+        if self._excluded is None and self.forcing and allowed.count == 1:
+            only = int(allowed.to_ids()[0])
+            self._accept([only])
+            return self._step([only], "forced", 1)
+        if not allowed.count:
+            raise DecodingError("no token is allowed, but the answer is not complete")
+        logits = self._look()
+        index = self._sample(logits, allowed)
+        logprob = float(logits[index]) - log_total(logits)
+        self._excluded = None
+        self._accept([index])
+        return self._step([index], "chosen", allowed.count, logprob, logits, allowed)
+
+    def _sample(self, logits: Floats, allowed: Allowed) -> int:
+        if self.sampler.is_greedy and self._excluded is None:
+            index = allowed.argmax(logits)
+            check(float(logits[index]), logits)
+            return index
+        ids = allowed.to_ids()
+        if self._excluded is not None:
+            ids = ids[ids != self._excluded]
+        return int(ids[self.sampler.choose(logits[ids])])
+
+    def _look(self) -> Floats:
+        """Return ``float32[size]``: the logits after everything accepted so far."""
+        if self._pending:
+            start = self.clock()
+            self._logits = self.session.feed(self._pending, keep=1)[0]
+            self.effort.seconds += self.clock() - start
+            self.effort.passes += 1
+            self.effort.fed += len(self._pending)
+            self._pending = []
+        return self._logits
+
+    # -- bookkeeping --------------------------------------------------------------------------
+
+    def _accept(self, ids: Sequence[int]) -> None:
+        if self.matcher.try_accept(ids) < len(ids):
+            raise DecodingError(f"the tokens {list(ids)} are not in the language")
+        self._pending += ids
+        self._left -= len(ids)
+        for index in ids:
+            name = self._vocabulary.names.get(index)
+            data = self._vocabulary.token(index)
+            self._symbols += data if name is None else (name,)
+            self._text += data if name is None else name.encode()
+
+    def _take_back(self, ids: Sequence[int]) -> None:
+        self.matcher.rollback(len(ids))
+        del self._pending[len(self._pending) - len(ids) :]
+        self._left += len(ids)
+        spelled = b"".join(map(self._spell, ids))
+        symbols = sum(len(self._vocabulary.token(i)) or 1 for i in ids)
+        del self._text[len(self._text) - len(spelled) :]
+        del self._symbols[len(self._symbols) - symbols :]
+
+    def _spell(self, index: int) -> bytes:
+        name = self._vocabulary.names.get(index)
+        return self._vocabulary.token(index) if name is None else name.encode()
+
+    @property
+    def symbols(self) -> Sequence[Symbol]:
+        """The completion so far: bytes, and control tokens by their text."""
+        return self._symbols
+
+    def _step(
+        self,
+        ids: Sequence[int],
+        kind: Kind,
+        count: int | None = None,
+        logprob: float | None = None,
+        logits: Floats | None = None,
+        allowed: Allowed | None = None,
+    ) -> Step:
+        before: Likeliest = ()
+        after: Likeliest = ()
+        if self.watch and logits is not None:
+            before = self._likeliest(logits, None)
+            after = before if allowed is None else self._likeliest(logits, allowed.to_ids())
+        return Step(
+            ids=tuple(ids),
+            data=b"".join(map(self._spell, ids)),
+            text=bytes(self._text),
+            kind=kind,
+            allowed=count,
+            logprob=logprob,
+            before=before,
+            after=after,
+        )
+
+    def _likeliest(self, logits: Floats, allowed: Ids | None) -> Likeliest:
+        """Return the likeliest tokens with their probabilities among the allowed (None: all)."""
+        some = logits if allowed is None else logits[allowed]
+        top = np.argsort(-some, kind="stable")[:SHOWN]
+        chances = np.exp(some[top] - np.float32(log_total(some)))
+        ids = top if allowed is None else allowed[top]
+        return tuple(
+            (self._spell(int(index)), float(chance))
+            for index, chance in zip(ids, chances, strict=True)
+        )

@@ -1,0 +1,167 @@
+"""The exact choice among names: the probability of each, not the likeliest next token.
+
+A choice token by token takes the name whose *beginning* is likeliest. Here every branch is scored
+by the product of the probabilities of all its tokens under the whole vocabulary, and the scores
+are normalised over the branches: the model's own distribution, given that it names one of them.
+
+The prefixes that branches share are scored once, and all that must be known goes through the model
+together; where every branch is one token, the logits at hand already say everything. Among very
+many branches, those that together cannot change the result are left out: the probability of a
+branch can only fall with each further token, so what was scored so far is a bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from callmemaybe.decoding.branches import Branch
+from callmemaybe.decoding.sampler import Floats, log_total
+from callmemaybe.models.base import Session
+
+Doubles = NDArray[np.float64]
+#: Probability, of all branches together, that may be left unscored.
+NEGLIGIBLE = 1e-9
+#: Logits computed in one pass, in bytes: bounds memory, not precision.
+PASS_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """The distribution over the branches of one choice.
+
+    ``probabilities`` is ``float64[n]`` and sums to 1. ``passes`` is how many extra forward passes
+    it took. ``unscored`` bounds the probability of the branches that were left out (they count as
+    0); 0.0 when everything was scored.
+    """
+
+    branches: tuple[Branch, ...]
+    probabilities: Doubles
+    logprobs: Doubles
+    passes: int = 0
+    unscored: float = 0.0
+
+    @property
+    def best(self) -> int:
+        """Index of the likeliest branch (the first where several are)."""
+        return int(np.argmax(self.probabilities))
+
+    def margin(self, index: int) -> float:
+        """Return by how much branch ``index`` is likelier than the likeliest other one."""
+        others = np.delete(self.probabilities, index)
+        return float(self.probabilities[index] - (others.max() if len(others) else 0.0))
+
+    def without(self, index: int) -> Posterior:
+        """Return the distribution given that it is not branch ``index``."""
+        logprobs = self.logprobs.copy()
+        logprobs[index] = -np.inf
+        return Posterior(self.branches, _normalised(logprobs), logprobs, self.passes, self.unscored)
+
+
+def gate(session: Session, logits: Floats, branch: Branch) -> Posterior:
+    """Weigh one branch against everything else; ``logits`` are those after what ``session`` holds.
+
+    The second probability is that of all tokens that do not begin or continue the branch.
+    """
+    scored = score(session, logits, (branch,))
+    call = float(np.exp(scored.logprobs[0]))
+    probabilities = np.array([call, max(0.0, 1.0 - call)])
+    with np.errstate(divide="ignore"):
+        logprobs = np.log(probabilities)
+    logprobs[0] = scored.logprobs[0]
+    return Posterior((branch, Branch(None, ())), probabilities, logprobs, scored.passes)
+
+
+def score(
+    session: Session,
+    logits: Floats,
+    branches: Sequence[Branch],
+    *,
+    negligible: float = NEGLIGIBLE,
+    pass_bytes: int = PASS_BYTES,
+) -> Posterior:
+    """Return the distribution over ``branches`` (of at least one token each).
+
+    ``logits`` is ``float32[size]`` after what ``session`` holds; the session stays as it is.
+    """
+    paths = [branch.ids for branch in branches]
+    first = np.fromiter((path[0] for path in paths), np.int64, len(paths))
+    bounds: Doubles = logits[first].astype(np.float64) - log_total(logits)
+    waiting = [index for index, path in enumerate(paths) if len(path) > 1]
+    waiting.sort(key=lambda index: -bounds[index])
+    is_open = np.zeros(len(paths), bool)
+    is_open[waiting] = True
+    most = max(1, pass_bytes // (4 * len(logits)))
+    passes = 0
+    while waiting:
+        # In probabilities: what is sure so far, and what the rest could at most add.
+        rest = np.exp(bounds[waiting])
+        sure = float(np.exp(bounds[~is_open]).sum())
+        if rest.sum() <= negligible * sure:
+            break
+        taken = _fitting([paths[index] for index in waiting], most)
+        _refine(session, paths, waiting[:taken], bounds)
+        is_open[waiting[:taken]] = False
+        del waiting[:taken]
+        passes += 1
+    unscored = float(np.exp(bounds[waiting]).sum())
+    bounds[waiting] = -np.inf
+    probabilities = _normalised(bounds)
+    total = float(np.exp(bounds).sum()) + unscored
+    return Posterior(
+        tuple(branches), probabilities, bounds, passes, unscored / total if unscored else 0.0
+    )
+
+
+def _fitting(paths: Sequence[Sequence[int]], most: int) -> int:
+    """Return how many of the paths (at least one) go through the model in one pass."""
+    tokens = 0
+    for count, path in enumerate(paths):
+        tokens += len(path) - 1
+        if tokens > most and count:
+            return count
+    return len(paths)
+
+
+def _refine(
+    session: Session,
+    paths: Sequence[tuple[int, ...]],
+    chosen: Sequence[int],
+    scores: Doubles,
+) -> None:
+    """Add the log-probabilities of all further tokens of the chosen paths to their scores."""
+    leaves = _maximal({paths[index][:-1] for index in chosen})
+    rows = session.branches(leaves)
+    totals: dict[tuple[int, ...], tuple[Floats, float]] = {}
+    for leaf, logits in zip(leaves, rows, strict=True):
+        for depth in range(1, len(leaf) + 1):
+            if leaf[:depth] not in totals:
+                row = logits[depth - 1]
+                totals[leaf[:depth]] = (row, log_total(row))
+    for index in chosen:
+        path = paths[index]
+        for depth in range(1, len(path)):
+            row, total = totals[path[:depth]]
+            scores[index] += float(row[path[depth]]) - total
+
+
+def _maximal(paths: set[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Drop every path that another one begins with."""
+    ordered = sorted(paths)
+    return [
+        path
+        for path, following in zip(ordered, [*ordered[1:], ()], strict=True)
+        if following[: len(path)] != path
+    ]
+
+
+def _normalised(logprobs: Doubles) -> Doubles:
+    top = logprobs.max()
+    if not np.isfinite(top):
+        # Nothing has any probability: no branch is better than another.
+        return np.full(len(logprobs), 1.0 / len(logprobs))
+    weights = np.exp(logprobs - top)
+    return np.asarray(weights / weights.sum())

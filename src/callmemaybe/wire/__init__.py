@@ -1,0 +1,35 @@
+"""How a family of models writes a call: one tree per family, three readings of it.
+
+The tree (:mod:`callmemaybe.wire.format`) is data. From it derive what a call looks like
+(``render``), what a model may write (``grammar``) and what was written (``reader``); there is no
+parser per format. Prompts (:mod:`callmemaybe.wire.prompt`) are tuples of plain text and control
+tokens, so text that looks like a control token stays text.
+
+This room knows no token ids, no vocabulary, no model, no array, no clock and no file.
+"""
+
+from callmemaybe.wire.format import Format
+from callmemaybe.wire.formats import detect, get, names
+from callmemaybe.wire.pieces import Part
+from callmemaybe.wire.reader import (
+    AnswerDelta,
+    ArgumentsDelta,
+    CallEnded,
+    CallStarted,
+    Event,
+    Reader,
+)
+
+__all__ = [
+    "AnswerDelta",
+    "ArgumentsDelta",
+    "CallEnded",
+    "CallStarted",
+    "Event",
+    "Format",
+    "Part",
+    "Reader",
+    "detect",
+    "get",
+    "names",
+]

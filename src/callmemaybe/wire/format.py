@@ -1,0 +1,354 @@
+"""A model family's way to write calls: one tree, from which everything else is derived.
+
+``render`` writes calls, ``grammar`` says what a model may write, ``reader`` understands what was
+written. All three walk the same tree, so they agree by construction; the laws that say so are
+tested on every format of the registry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from callmemaybe._json import rewrite
+from callmemaybe.calls import ToolCall, ToolSpec, check_distinct
+from callmemaybe.errors import InputError, UnsupportedSchema
+from callmemaybe.grammar.characters import ALL, utf8
+from callmemaybe.grammar.grammar import Grammar
+from callmemaybe.grammar.nodes import (
+    Control,
+    Except,
+    Mark,
+    Node,
+    alt,
+    byte_range,
+    capture,
+    lexeme,
+    lit,
+    many,
+    seq,
+    words_then,
+)
+from callmemaybe.wire.pieces import (
+    Answer,
+    Arguments,
+    Calls,
+    Chain,
+    Either,
+    Marker,
+    Name,
+    Part,
+    Parts,
+    Piece,
+    Text,
+    Token,
+    join,
+)
+from callmemaybe.wire.prompt import ChatTemplate
+from callmemaybe.wire.reader import CallEnded, CallStarted, Reader
+
+#: One message of a conversation, in OpenAI's shape: {"role": ..., "content": ...}.
+Message = Mapping[str, Any]
+#: Writes the part of a prompt that does not depend on the request.
+Prefix = Callable[[Sequence[ToolSpec], frozenset[str]], Parts]
+#: Writes the rest, up to where the model begins.
+Request = Callable[[Sequence[Message], Sequence[ToolSpec], frozenset[str]], Parts]
+
+_ALL = frozenset({"*"})
+
+
+@dataclass(frozen=True)
+class Format:
+    """How one family of models is asked, and how it answers.
+
+    ``controls``, wherever a method takes it, is the set of control tokens the vocabulary has, by
+    text; left out, every control token of the tree counts as one.
+    """
+
+    name: str
+    summary: str
+    tree: Piece
+    prefix: Prefix
+    request: Request
+    #: Control tokens that give this format away, all of them.
+    controls: frozenset[str] = frozenset()
+    #: Texts of a chat template that give it away (all), and that speak against it (any).
+    template_has: tuple[str, ...] = ()
+    template_lacks: tuple[str, ...] = ()
+    #: Among formats that fit, the higher number wins.
+    priority: int = 0
+
+    def fits(self, template: str | None, controls: frozenset[str]) -> bool:
+        """Whether a model with this chat template and these control tokens uses this format."""
+        if not self.controls <= controls:
+            return False
+        if template is None or not self.template_has:
+            return bool(self.controls)
+        return all(sign in template for sign in self.template_has) and not any(
+            sign in template for sign in self.template_lacks
+        )
+
+    def with_template(self, source: str) -> Format:
+        """Return the same format with the prompts of a model's own chat template (Jinja).
+
+        Raises ModelError if the template is not valid.
+        """
+        template = ChatTemplate(source)
+        return replace(self, prefix=template.prefix, request=template.request)
+
+    def prompt(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[ToolSpec],
+        controls: frozenset[str] = _ALL,
+    ) -> Parts:
+        """Return the whole prompt: the static prefix, then the request."""
+        return join([*self.prefix(tools, controls), *self.request(messages, tools, controls)])
+
+    def grammar(
+        self,
+        tools: Sequence[ToolSpec],
+        *,
+        no_call: bool = False,
+        parallel: bool = False,
+        controls: frozenset[str] = _ALL,
+    ) -> Grammar:
+        """Return what a model may write: one call (or, ``parallel``, several) of these tools.
+
+        Captures: "name" and "arguments" of each call; "no_call" where ``no_call`` allows that
+        branch. Raises InputError without tools or for a name that occurs twice, and
+        UnsupportedSchema (its ``where`` names the tool) for a schema that cannot be kept.
+        """
+        if not tools:
+            raise InputError("there is no function to call", hint="give at least one")
+        check_distinct(tools, "tools")
+        return _Writer(tools, controls, no_call, parallel).grammar(self.tree)
+
+    def spellings(self, tools: Sequence[ToolSpec]) -> Mapping[bytes, str]:
+        """Return what the capture "name" holds for each tool, and the tool's name.
+
+        Control tokens stand there as their texts.
+        """
+        (leaf,) = {leaf for leaf in _leaves(self.tree) if isinstance(leaf, Name | Marker)}
+        if isinstance(leaf, Name):
+            return {leaf.encode(tool.name).encode(): tool.name for tool in tools}
+        count = len(tools)
+        return {
+            "".join(marker.text for marker in leaf.encode(index, count)).encode(): tool.name
+            for index, tool in enumerate(tools)
+        }
+
+    def render(
+        self,
+        calls: Sequence[ToolCall],
+        tools: Sequence[ToolSpec] = (),
+        *,
+        answer: str = "",
+        controls: frozenset[str] = _ALL,
+    ) -> Parts:
+        """Return what a model writes for these calls; without any, the no-call branch.
+
+        ``tools`` is needed by formats that name a tool by its number; ``answer`` is the free text
+        of formats that answer in text. Raises InputError for a call of an unlisted tool there.
+        """
+        return join(list(_render(self.tree, tuple(calls), answer, tools, controls)))
+
+    def reader(self, tools: Sequence[ToolSpec] = (), *, controls: frozenset[str] = _ALL) -> Reader:
+        """Return a fresh incremental reader of what a model writes."""
+        is_control = None if controls is _ALL else controls
+        return Reader(self.tree, tuple(tool.name for tool in tools), is_control)
+
+    def read(
+        self,
+        parts: Iterable[Part | bytes],
+        tools: Sequence[ToolSpec] = (),
+        *,
+        controls: frozenset[str] = _ALL,
+    ) -> list[ToolCall]:
+        """Return the calls of a complete answer (none: the model called nothing).
+
+        Raises InputError if the answer is cut off or not in this format.
+        """
+        reader = self.reader(tools, controls=controls)
+        events = [event for part in parts for event in reader.feed(part)]
+        calls: list[ToolCall] = []
+        name = ""
+        for event in [*events, *reader.end()]:
+            if isinstance(event, CallStarted):
+                name = event.name
+            elif isinstance(event, CallEnded):
+                calls.append(ToolCall(name, event.arguments))
+        return calls
+
+
+def _leaves(piece: Piece) -> Iterator[Piece]:
+    match piece:
+        case Chain():
+            for inner in piece.pieces:
+                yield from _leaves(inner)
+        case Calls():
+            yield from (*_leaves(piece.call), *_leaves(piece.between))
+        case Either():
+            yield from (*_leaves(piece.calls), *_leaves(piece.no_call))
+        case _:
+            yield piece
+
+
+def _has(token: Token, controls: frozenset[str]) -> bool:
+    return controls is _ALL or token.text in controls
+
+
+# -- rendering ------------------------------------------------------------------------------------
+
+
+def _render(
+    piece: Piece,
+    calls: tuple[ToolCall, ...],
+    answer: str,
+    tools: Sequence[ToolSpec],
+    controls: frozenset[str],
+) -> Iterable[Part]:
+    match piece:
+        case Text():
+            yield piece.text
+        case Token():
+            yield Control(piece.text) if _has(piece, controls) else piece.text
+        case Name():
+            yield piece.encode(calls[0].name)
+        case Marker():
+            yield from piece.encode(_index(calls[0].name, tools), len(tools))
+        case Arguments():
+            yield rewrite(calls[0].arguments, compact=piece.style == "compact")
+        case Answer():
+            yield answer
+        case Chain():
+            for part in piece.pieces:
+                yield from _render(part, calls, answer, tools, controls)
+        case Either():
+            chosen = piece.calls if calls else piece.no_call
+            yield from _render(chosen, calls, answer, tools, controls)
+        case Calls():
+            if not calls:
+                raise InputError("this format has no way to call nothing")
+            for position, call in enumerate(calls):
+                if position:
+                    yield from _render(piece.between, (call,), answer, tools, controls)
+                yield from _render(piece.call, (call,), answer, tools, controls)
+
+
+def _index(name: str, tools: Sequence[ToolSpec]) -> int:
+    for index, tool in enumerate(tools):
+        if tool.name == name:
+            return index
+    raise InputError(f"there is no function {name!r} among the {len(tools)} listed")
+
+
+# -- the grammar ----------------------------------------------------------------------------------
+
+_ANYTHING = many(byte_range(0x00, 0xFF))
+
+
+class _Writer:
+    """Writes the grammar of a tree for one list of tools."""
+
+    def __init__(
+        self,
+        tools: Sequence[ToolSpec],
+        controls: frozenset[str],
+        no_call: bool,
+        parallel: bool,
+    ) -> None:
+        self._tools = tools
+        self._controls = controls
+        self._no_call = no_call
+        self._parallel = parallel
+        self._rules: dict[str, Node] = {}
+
+    def grammar(self, tree: Piece) -> Grammar:
+        return Grammar(self._node(tree, None), self._rules)
+
+    def _node(self, piece: Piece, tool: int | None) -> Node:
+        match piece:
+            case Text():
+                return lit(piece.text)
+            case Token():
+                return Control(piece.text) if _has(piece, self._controls) else lit(piece.text)
+            case Chain():
+                return self._chain(piece.pieces, tool)
+            case Calls():
+                call = self._node(piece.call, None)
+                if not self._parallel:
+                    return call
+                return seq(call, many(seq(self._node(piece.between, None), call)))
+            case Either():
+                calls = self._node(piece.calls, None)
+                if not self._no_call:
+                    return calls
+                return alt(calls, capture("no_call", self._node(piece.no_call, None)))
+            case Answer():
+                return self._answer(piece)
+            case Arguments():
+                assert tool is not None, "the arguments stand behind the name"
+                return capture("arguments", self._arguments(tool, piece.style))
+            case Name() | Marker():
+                return self._chain((piece,), tool)
+
+    def _chain(self, pieces: tuple[Piece, ...], tool: int | None) -> Node:
+        """Concatenate; what stands behind the name belongs to one tool, so it hangs on its word."""
+        parts: list[Node] = []
+        for position, piece in enumerate(pieces):
+            if isinstance(piece, Name | Marker):
+                rest = pieces[position + 1 :]
+                then = [
+                    seq(Mark("name", False), self._chain(rest, index))
+                    for index in range(len(self._tools))
+                ]
+                choice = (
+                    self._words(piece, then)
+                    if isinstance(piece, Name)
+                    else self._markers(piece, then)
+                )
+                return seq(*parts, Mark("name", True), choice)
+            parts.append(self._node(piece, tool))
+        return seq(*parts)
+
+    def _words(self, piece: Name, then: Sequence[Node]) -> Node:
+        return words_then(
+            {piece.encode(tool.name): node for tool, node in zip(self._tools, then, strict=True)}
+        )
+
+    def _markers(self, piece: Marker, then: Sequence[Node]) -> Node:
+        """Choose among control tokens, digit by digit: equal first digits share one way."""
+        base = len(piece.digits)
+        nodes = list(then)
+        for place in reversed(range(piece.width(len(self._tools)))):
+            size = base if place else len(nodes)
+            groups = [nodes[start : start + size] for start in range(0, len(nodes), size)]
+            nodes = [
+                alt(*(seq(Control(piece.digits[i]), node) for i, node in enumerate(group)))
+                for group in groups
+            ]
+        return nodes[0]
+
+    def _answer(self, piece: Answer) -> Node:
+        text = many(utf8(ALL))
+        if not piece.stop or piece.stop in self._controls or self._controls is _ALL:
+            return lexeme(text)
+        return Except(text, seq(_ANYTHING, lit(piece.stop), _ANYTHING))
+
+    def _arguments(self, index: int, style: str) -> Node:
+        tool = self._tools[index]
+        from callmemaybe.grammar import json_schema_node
+
+        try:
+            node, rules = json_schema_node(tool.schema, style=style, prefix=f"{index}/")
+        except UnsupportedSchema as error:
+            raise UnsupportedSchema(
+                error.message,
+                pointer=error.pointer,
+                where=f"function {tool.name!r}, parameters{error.pointer}",
+                hint=error.hint,
+            ) from None
+        self._rules.update(rules)
+        return node

@@ -1,0 +1,32 @@
+"""The registry of wire formats: each file of this folder is one, in its constant ``FORMAT``."""
+
+from __future__ import annotations
+
+from callmemaybe import _registry
+from callmemaybe.errors import ModelError
+from callmemaybe.wire.format import Format
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all formats, sorted."""
+    return _registry.names(__name__)
+
+
+def get(name: str) -> Format:
+    """Return a format by name. Raises InputError with the names there are."""
+    found = _registry.load(__name__, name, "FORMAT")
+    assert isinstance(found, Format)
+    return found
+
+
+def detect(template: str | None, controls: frozenset[str]) -> Format:
+    """Return the format a model uses, told by its chat template and its control tokens.
+
+    Raises ModelError if no format fits.
+    """
+    fitting = [found for found in map(get, names()) if found.fits(template, controls)]
+    if not fitting:
+        raise ModelError(
+            f"cannot tell how this model writes calls; choose a format: {', '.join(names())}"
+        )
+    return max(fitting, key=lambda found: found.priority)

@@ -1,0 +1,119 @@
+"""The embedded model's own format: a tool is named by a marker, arguments are compact JSON.
+
+::
+
+    <|tools|><|t0|>get_weather Current weather of a city.
+    city string The city
+    unit? "c"|"f" Temperature unit<|t1|>...<|user|>REQUEST<|call|>
+
+    one call    <|t0|>{"city":"Paris","unit":"c"}<|end|>
+    two calls   <|t0|>{...}<|t3|>{...}<|end|>
+    no call     <|none|><|end|>
+
+A marker is one token, so the choice among tools is one look at one distribution. The request is
+written as the inside of a JSON string, so that copying from it into an argument is verbatim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from callmemaybe._json import dumps
+from callmemaybe.calls import ToolSpec
+from callmemaybe.grammar.nodes import Control
+from callmemaybe.wire.format import Format
+from callmemaybe.wire.pieces import (
+    Arguments,
+    Calls,
+    Either,
+    Marker,
+    Part,
+    Parts,
+    Token,
+    chain,
+    join,
+)
+from callmemaybe.wire.prompt import request_text
+
+_TOOLS, _USER, _CALL, _NONE, _END = "<|tools|>", "<|user|>", "<|call|>", "<|none|>", "<|end|>"
+_MARKER = Marker(tuple(f"<|t{index}|>" for index in range(64)))
+
+
+def prefix(tools: Sequence[ToolSpec], _controls: frozenset[str]) -> Parts:
+    """Write the tools, each behind its marker, and begin the request."""
+    parts: list[Part] = [Control(_TOOLS)]
+    for index, tool in enumerate(tools):
+        parts += _MARKER.encode(index, len(tools))
+        parts.append("\n".join(_lines(tool)))
+    return join([*parts, Control(_USER)])
+
+
+def request(
+    messages: Sequence[Mapping[str, Any]], _tools: Sequence[ToolSpec], _controls: frozenset[str]
+) -> Parts:
+    """Write the request and ask for the call."""
+    return join([dumps(request_text(messages))[1:-1], Control(_CALL)])
+
+
+def _lines(tool: ToolSpec) -> Iterator[str]:
+    yield _described(tool.name, tool.description)
+    yield from _fields(tool.parameters)
+
+
+def _fields(schema: Mapping[str, Any]) -> Iterator[str]:
+    properties = schema.get("properties")
+    if not isinstance(properties, Mapping):
+        return
+    for name, inner in properties.items():
+        description = inner.get("description") if isinstance(inner, Mapping) else None
+        yield _described(_field(name, inner, schema), description)
+
+
+def _field(name: str, inner: Any, schema: Mapping[str, Any]) -> str:
+    return f"{name}{'' if name in (schema.get('required') or ()) else '?'} {type_text(inner)}"
+
+
+def _described(text: str, description: object) -> str:
+    """Add a description on the same line: it can never look like another parameter."""
+    line = " ".join(description.split()) if isinstance(description, str) else ""
+    return f"{text} {line}" if line else text
+
+
+def type_text(schema: Any) -> str:
+    """Say what a schema allows in as few characters as a reader needs."""
+    if not isinstance(schema, Mapping):
+        return "any"
+    if isinstance(schema.get("enum"), list):
+        return "|".join(dumps(value, compact=True) for value in schema["enum"])
+    if "const" in schema:
+        return dumps(schema["const"], compact=True)
+    for keyword in ("anyOf", "oneOf"):
+        if isinstance(schema.get(keyword), list):
+            return "|".join(map(type_text, schema[keyword]))
+    kind = schema.get("type", "any")
+    if isinstance(kind, list):
+        return "|".join(type_text({**schema, "type": each}) for each in kind)
+    if kind == "array":
+        return f"[{type_text(schema.get('items'))}]"
+    if kind == "object":
+        properties = schema.get("properties")
+        fields = properties.items() if isinstance(properties, Mapping) else ()
+        return "{" + ",".join(_field(name, inner, schema) for name, inner in fields) + "}"
+    if kind == "string":
+        return str(schema.get("format", "string"))
+    return str(kind)
+
+
+FORMAT = Format(
+    name="nano",
+    summary="the embedded model: tools named by markers, compact JSON",
+    tree=chain(
+        Either(Calls(chain(_MARKER, Arguments("compact"))), no_call=Token(_NONE)),
+        Token(_END),
+    ),
+    prefix=prefix,
+    request=request,
+    controls=frozenset((_TOOLS, _USER, _CALL, _NONE, _END, *_MARKER.digits)),
+    priority=1,
+)

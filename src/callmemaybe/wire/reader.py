@@ -1,0 +1,304 @@
+"""Understand what a model writes, as it is written: the third reading of a format's tree.
+
+The reader follows every way through the tree that the symbols so far allow (Thompson, 1968), one
+byte or control token at a time; what all ways agree on is told at once. So a stream may be cut
+anywhere and still gives the same events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from callmemaybe._json import loads
+from callmemaybe.errors import InputError
+from callmemaybe.grammar.nodes import Control
+from callmemaybe.wire.pieces import (
+    Answer,
+    Arguments,
+    Calls,
+    Chain,
+    Either,
+    Marker,
+    Name,
+    Part,
+    Piece,
+    Text,
+    Token,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CallStarted:
+    """The name of call number ``index`` is known."""
+
+    index: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentsDelta:
+    """More of the arguments' JSON text, in UTF-8; a cut may split a character."""
+
+    index: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CallEnded:
+    """Call number ``index`` is complete; ``arguments`` is its whole JSON text."""
+
+    index: int
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerDelta:
+    """More of a free-text answer, in UTF-8."""
+
+    data: bytes
+
+
+Event = CallStarted | ArgumentsDelta | CallEnded | AnswerDelta
+
+
+class _End(NamedTuple):
+    """Stands behind a call in the tree: here it ends."""
+
+
+# What is still to come: a piece, then the rest.
+_Rest = tuple["Piece | _End", "_Rest"] | None
+# What was told so far on one way, newest first. Ways that split share what they had.
+_Told = tuple["_Note", "_Told"] | None
+
+
+class _Note(NamedTuple):
+    """Something read: "name", "arguments", "answer" or "end", with its data."""
+
+    kind: str
+    data: Any
+
+
+class _Way(NamedTuple):
+    """One way through the tree: the leaf it stands in (None: past the end), and what follows."""
+
+    leaf: Piece | None
+    state: Any
+    rest: _Rest
+    told: _Told
+
+
+class Reader:
+    """An incremental reader of one answer; feed it, then end it."""
+
+    def __init__(
+        self, tree: Piece, names: Sequence[str] = (), controls: frozenset[str] | None = None
+    ) -> None:
+        """Begin to read; ``names`` of the tools in order, ``controls`` None means all are known."""
+        self._names = names
+        self._controls = controls
+        self._ways = list(self._enter((tree, None), None))
+        self._calls = 0
+        self._arguments = bytearray()
+        self._read = 0
+
+    def feed(self, part: Part | bytes) -> list[Event]:
+        """Read more of the answer and return what is now certain.
+
+        Raises InputError if this cannot be an answer in this format.
+        """
+        symbols: Sequence[int | Control]
+        if isinstance(part, Control):
+            symbols = (part,)
+        else:
+            symbols = part.encode() if isinstance(part, str) else part
+        events: list[Event] = []
+        for symbol in symbols:
+            ways = [after for way in self._ways for after in self._step(way, symbol)]
+            if not ways:
+                shown = symbol.text if isinstance(symbol, Control) else repr(bytes([symbol]))
+                raise InputError(
+                    f"{shown} does not fit the format", where=f"symbol {self._read} of the answer"
+                )
+            self._ways = ways
+            self._read += 1
+            events += self._certain()
+        return _merged(events)
+
+    def end(self) -> list[Event]:
+        """Return what the end of the answer makes certain.
+
+        Raises InputError if the answer is cut off.
+        """
+        for way in self._ways:
+            if way.leaf is None:
+                self._ways = [way]
+                return _merged(self._certain())
+        raise InputError("the answer is cut off", where=f"symbol {self._read} of the answer")
+
+    def _certain(self) -> list[Event]:
+        """Tell what every way has told, and let the ways forget it."""
+        told = self._ways[0].told
+        if told is None or any(way.told is not told for way in self._ways):
+            return []
+        self._ways = [way._replace(told=None) for way in self._ways]
+        notes: list[_Note] = []
+        while told is not None:
+            note, told = told
+            notes.append(note)
+        return [self._event(note) for note in reversed(notes)]
+
+    def _event(self, note: _Note) -> Event:
+        if note.kind == "name":
+            return CallStarted(self._calls, note.data)
+        if note.kind == "arguments":
+            self._arguments.append(note.data)
+            return ArgumentsDelta(self._calls, bytes([note.data]))
+        if note.kind == "answer":
+            return AnswerDelta(bytes([note.data]))
+        text = self._arguments.decode(errors="replace")
+        loads(text, where=f"arguments of call {self._calls}")
+        self._arguments.clear()
+        self._calls += 1
+        return CallEnded(self._calls - 1, text)
+
+    # -- the ways ---------------------------------------------------------------------------
+
+    def _enter(self, rest: _Rest, told: _Told) -> Iterator[_Way]:
+        """Every leaf that the next symbol may fall into."""
+        if rest is None:
+            yield _Way(None, None, None, told)
+            return
+        piece, rest = rest
+        match piece:
+            case _End():
+                yield from self._enter(rest, (_Note("end", None), told))
+            case Chain():
+                for inner in reversed(piece.pieces):
+                    rest = (inner, rest)
+                yield from self._enter(rest, told)
+            case Either():
+                yield from self._enter((piece.calls, rest), told)
+                yield from self._enter((piece.no_call, rest), told)
+            case Calls():
+                again = Either(Chain((piece.between, piece)), Chain(()))
+                yield from self._enter((piece.call, (_End(), (again, rest))), told)
+            case Token() if self._controls is not None and piece.text not in self._controls:
+                yield from self._enter((Text(piece.text), rest), told)
+            case Text():
+                data = piece.text.encode()
+                yield from [_Way(piece, data, rest, told)] if data else self._enter(rest, told)
+            case Answer():
+                yield _Way(piece, 0, rest, told)
+                yield from self._enter(rest, told)
+            case Name():
+                yield _Way(piece, b"", rest, told)
+            case Marker():
+                yield _Way(piece, (0, piece.width(len(self._names))), rest, told)
+            case Arguments():
+                yield _Way(piece, (0, _PLAIN), rest, told)
+            case Token():
+                yield _Way(piece, None, rest, told)
+
+    def _step(self, way: _Way, symbol: int | Control) -> Iterator[_Way]:
+        """Where one symbol leads from one way."""
+        if isinstance(symbol, Control):
+            yield from self._step_control(way, symbol)
+            return
+        leaf, state, rest, told = way
+        match leaf:
+            case Text():
+                if state[0] == symbol:
+                    state = state[1:]
+                    yield from [way._replace(state=state)] if state else self._enter(rest, told)
+            case Name():
+                yield from self._step_name(way, symbol)
+            case Arguments():
+                moved = _object_step(state, symbol)
+                if moved is not None:
+                    told = (_Note("arguments", symbol), told)
+                    if moved == _COMPLETE:
+                        yield from self._enter(rest, told)
+                    else:
+                        yield _Way(leaf, moved, rest, told)
+            case Answer():
+                matched = _stop_step(leaf.stop.encode(), state, symbol)
+                if matched is not None:
+                    told = (_Note("answer", symbol), told)
+                    yield _Way(leaf, matched, rest, told)
+                    yield from self._enter(rest, told)
+
+    def _step_control(self, way: _Way, symbol: Control) -> Iterator[_Way]:
+        leaf, state, rest, told = way
+        if isinstance(leaf, Token) and leaf.text == symbol.text:
+            yield from self._enter(rest, told)
+        elif isinstance(leaf, Marker) and symbol.text in leaf.digits:
+            index, width = state
+            index = index * len(leaf.digits) + leaf.digits.index(symbol.text)
+            if width > 1:
+                yield way._replace(state=(index, width - 1))
+            elif index < len(self._names):
+                yield from self._enter(rest, (_Note("name", self._names[index]), told))
+
+    def _step_name(self, way: _Way, symbol: int) -> Iterator[_Way]:
+        """Read on in a name, and leave it before what follows if it may end here."""
+        leaf, state, rest, told = way
+        assert isinstance(leaf, Name)
+        escaped = (len(state) - len(state.rstrip(b"\\"))) % 2 == 1
+        if escaped or symbol not in b'"\n':
+            yield way._replace(state=state + bytes([symbol]))
+        if not escaped:
+            try:
+                name = leaf.decode(state.decode())
+            except ValueError:
+                return
+            for behind in self._enter(rest, (_Note("name", name), told)):
+                yield from self._step(behind, symbol)
+
+
+# -- leaves ---------------------------------------------------------------------------------------
+
+_PLAIN, _STRING, _ESCAPE = range(3)
+_COMPLETE = (0, _STRING)
+_OPENING, _CLOSING, _QUOTE, _BACKSLASH, _BRACE = b"[{", b"]}", 0x22, 0x5C, 0x7B
+
+
+def _object_step(state: tuple[int, int], byte: int) -> tuple[int, int] | None:
+    """Follow a JSON object by its brackets and quotes; the text is checked once it is complete."""
+    depth, mode = state
+    if mode == _ESCAPE:
+        return depth, _STRING
+    if mode == _STRING:
+        return depth, _ESCAPE if byte == _BACKSLASH else _PLAIN if byte == _QUOTE else _STRING
+    if depth == 0:
+        return (1, _PLAIN) if byte == _BRACE else None
+    if byte in _OPENING:
+        return depth + 1, _PLAIN
+    if byte in _CLOSING:
+        return (depth - 1, _PLAIN) if depth > 1 else _COMPLETE
+    return depth, _STRING if byte == _QUOTE else _PLAIN
+
+
+def _stop_step(stop: bytes, matched: int, byte: int) -> int | None:
+    """How much of ``stop`` the text now ends with (Knuth, Morris, Pratt); None once it is all."""
+    if not stop:
+        return 0
+    seen = stop[:matched] + bytes([byte])
+    while not stop.startswith(seen):
+        seen = seen[1:]
+    return None if seen == stop else len(seen)
+
+
+def _merged(events: list[Event]) -> list[Event]:
+    """Join neighbouring deltas."""
+    merged: list[Event] = []
+    for event in events:
+        last = merged[-1] if merged else None
+        if isinstance(event, ArgumentsDelta) and isinstance(last, ArgumentsDelta):
+            merged[-1] = ArgumentsDelta(last.index, last.data + event.data)
+        elif isinstance(event, AnswerDelta) and isinstance(last, AnswerDelta):
+            merged[-1] = AnswerDelta(last.data + event.data)
+        else:
+            merged.append(event)
+    return merged
