@@ -26,10 +26,8 @@ def computed(folder: Path, ids: list[int]) -> Array:
     return models.load(folder).open().feed(ids, keep=len(ids))
 
 
-def quantised(
-    config: dict[str, Any], tensors: dict[str, Array], layout: str, precision: str
-) -> dict[str, Array]:
-    """The tensors as the exported graph has them."""
+def quantised(tensors: dict[str, Array], layout: str, precision: str) -> dict[str, Array]:
+    """Return the tensors as the exported graph has them."""
     if precision not in BITS or (layout, precision) == ("optimum", "int8"):
         return tensors
     found = rounded(tensors, BITS[precision])
@@ -51,7 +49,7 @@ def test_graph_computes_qwen3(
     tensors = random_tensors(config)
     ids = [int(token) for token in np.random.default_rng(1).integers(0, config["vocab_size"], 24)]
     export(config, tensors, tmp_path, layout=layout, precision=precision)
-    weights = quantised(config, tensors, layout, precision)
+    weights = quantised(tensors, layout, precision)
     oracle = config | {"tie_word_embeddings": "lm_head.weight" not in weights}
     expected = forward(oracle, weights, ids)
     worst = np.abs(computed(tmp_path, ids) - expected).max()

@@ -365,7 +365,7 @@ class GrownSession(_OnnxSession):
         return [_read_off(rows, leaves, tuple(path)) for path in paths]
 
     def _batched(self, leaves: list[tuple[int, ...]]) -> dict[tuple[int, ...], Logits] | None:
-        """The rows of each leaf, or None if the graph cannot, or memory would not do."""
+        """Return the rows of each leaf, or None if the graph cannot, or memory would not do."""
         engine, session = self._engine, self.fork()
         stem = leaves[0][: common(leaves[0], leaves[-1])]
         ends = [leaf[len(stem) :] for leaf in leaves]
@@ -381,9 +381,8 @@ class GrownSession(_OnnxSession):
                 for logits in session.batch(ends[at : at + count], longest)
             ]
         except ModelError:
-            if engine.batches:
-                raise
-            engine.batches = False  # GroupQueryAttention takes one sequence at a time
+            # GroupQueryAttention continues several sequences only by one id each.
+            engine.batches = False
             return None
         if engine.batches is None:
             engine.batches = _close(tails[0], session.fork().feed(ends[0], keep=len(ends[0])))
