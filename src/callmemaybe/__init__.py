@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from callmemaybe.caller import Caller as Caller
     from callmemaybe.caller import Outcome as Outcome
+    from callmemaybe.caller import load_model as load_model
     from callmemaybe.calls import ToolCall as ToolCall
     from callmemaybe.calls import ToolResult as ToolResult
     from callmemaybe.calls import ToolSpec as ToolSpec
@@ -58,9 +59,10 @@ _ROOMS = {
     "UnsupportedSchema": "errors",
     "Vocabulary": "vocabulary",
     "VocabularyError": "errors",
+    "load_model": "caller",
 }
 
-__all__ = [*_ROOMS, "__version__"]  # noqa: PLE0604 - built from the one table
+__all__ = ["__version__", *_ROOMS]  # noqa: PLE0604 - built from the one table
 
 
 def __getattr__(name: str) -> object:

@@ -47,6 +47,7 @@ class Batch:
     tools: Sequence[ToolSpec]
     prompts: Sequence[str]
     file: ResultFile
+    may_decline: bool = False
     kept: Mapping[int, Record] = field(default_factory=dict)
     records: list[Record | None] = field(init=False)
     _saved_at: float = field(init=False, default=0.0)
@@ -101,7 +102,8 @@ class Batch:
 
     def _record(self, prompt: str, outcome: Outcome) -> Record:
         if outcome.call is None:
-            return Record(prompt, None)
+            failure = None if self.may_decline else "the answer holds no complete call"
+            return Record(prompt, None, failure=failure)
         name = outcome.call.name
         tool = next(tool for tool in self.tools if tool.name == name)
         return Record.of_call(prompt, tool, outcome.call.arguments)

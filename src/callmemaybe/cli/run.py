@@ -121,21 +121,22 @@ def _batch(
 ) -> Batch:
     from callmemaybe.cli.batch import Batch
 
-    return Batch(_caller(options, tools), tools, prompts, file, kept.records)
+    may_decline = options.no_call is NoCall.ALLOW
+    return Batch(_caller(options, tools), tools, prompts, file, may_decline, kept.records)
 
 
 def _caller(options: RunOptions, tools: tuple[ToolSpec, ...]) -> Caller:
-    from callmemaybe import models
-    from callmemaybe.caller import Caller
+    from callmemaybe.caller import Caller, load_model
 
     return Caller(
-        models.load(options.model),
+        load_model(options.model),
         tools,
-        choose=options.choose.value,
+        choose="exact" if options.choose is Choose.EXACT else "greedy",
         no_call=options.no_call is NoCall.ALLOW,
         max_tokens=options.max_tokens,
         temperature=options.temperature,
         seed=options.seed,
+        watch=options.verbose or options.trace is not None,
     )
 
 

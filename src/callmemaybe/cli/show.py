@@ -28,7 +28,7 @@ from rich.text import Text
 from callmemaybe.cli.batch import Row
 
 if TYPE_CHECKING:
-    from callmemaybe.caller import Step
+    from callmemaybe.caller import Outcome, Step
 
 #: More rows than this are cut out of the middle of the table; the file has them all.
 _MOST_ROWS = 120
@@ -183,17 +183,25 @@ def _cells(row: Row) -> tuple[str | Text, ...]:
         str(row.index + 1),
         prompt,
         call,
-        f"{outcome.name_probability:.1%}",
-        f"{outcome.seconds * 1000:.0f}",
+        _percent(outcome.name_probability),
+        f"{_milliseconds(outcome):.0f}",
         f"{outcome.forced}/{outcome.chosen}",
     )
+
+
+def _percent(probability: float | None) -> str:
+    return "" if probability is None else f"{probability:.1%}"
+
+
+def _milliseconds(outcome: Outcome) -> float:
+    return outcome.seconds.get("total", 0.0) * 1000
 
 
 def _figures_in_words(row: Row) -> str:
     outcome = row.outcome
     if outcome is None:
         return "  kept" if row.is_kept else ""
-    return f"  {outcome.name_probability:.1%}, {outcome.seconds * 1000:.0f} ms"
+    return f"  {_percent(outcome.name_probability)}, {_milliseconds(outcome):.0f} ms"
 
 
 def _sums(rows: Sequence[Row], seconds: float) -> str:
@@ -207,8 +215,8 @@ def _sums(rows: Sequence[Row], seconds: float) -> str:
     if outcomes:
         forced = sum(outcome.forced for outcome in outcomes)
         tokens = forced + sum(outcome.chosen for outcome in outcomes)
-        mean = sum(outcome.seconds for outcome in outcomes) / len(outcomes)
-        parts += [f"{seconds:.1f} s", f"{mean * 1000:.0f} ms per prompt"]
+        mean = sum(map(_milliseconds, outcomes)) / len(outcomes)
+        parts += [f"{seconds:.1f} s", f"{mean:.0f} ms per prompt"]
         parts += [f"{forced / tokens:.0%} of {tokens} tokens forced"] if tokens else []
     return ", ".join(parts)
 

@@ -57,7 +57,7 @@ class Trace:
                 "forced": outcome.forced,
                 "chosen": outcome.chosen,
                 "passes": outcome.passes,
-                "seconds": outcome.seconds,
+                "seconds": dict(outcome.seconds),
             }
         # The parameters are JSON already; reading them would round their numbers.
         self._write_text(
