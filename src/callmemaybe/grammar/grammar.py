@@ -16,6 +16,7 @@ from callmemaybe.grammar.nodes import (
     NOTHING,
     Both,
     Bytes,
+    Chars,
     Choice,
     Control,
     Except,
@@ -54,6 +55,7 @@ __all__ = [
     "NOTHING",
     "Both",
     "Bytes",
+    "Chars",
     "Choice",
     "Control",
     "Except",
@@ -197,7 +199,7 @@ def _leading_refs(node: Node, lengths: Mapping[str, float]) -> Iterator[str]:
                 stack.append(part)
                 if least_of(part, lengths) > 0:
                     break
-        elif isinstance(current, Choice | Repeat):
+        elif isinstance(current, Choice | Repeat | Lexeme):
             stack.extend(current.children)
         elif isinstance(current, Words) and current.then and b"" in current.words:
             stack.append(current.then[current.words.index(b"")])

@@ -91,6 +91,27 @@ class Bytes(Node):
         return self._fields[0]  # type: ignore[no-any-return]
 
 
+class Chars(Node):
+    """One character of a set, spelled in UTF-8; knows the set, so that exporters can name it."""
+
+    __slots__ = ()
+
+    @property
+    def ranges(self) -> tuple[tuple[int, int], ...]:
+        """The code points, as sorted inclusive ranges; surrogates in them are never spelled."""
+        return self._fields[0]  # type: ignore[no-any-return]
+
+    @property
+    def spelled(self) -> Node:
+        """The bytes that spell them."""
+        return self._fields[1]  # type: ignore[no-any-return]
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """The spelling."""
+        return (self.spelled,)
+
+
 class Control(Node):
     """One control token, named by its text; no sequence of bytes ever matches it."""
 
@@ -280,8 +301,8 @@ class Substrings(Node):
         return self._fields[2]  # type: ignore[no-any-return]
 
 
-EMPTY = Sequence(())
-NOTHING = Choice(())
+EMPTY: Node = Sequence(())
+NOTHING: Node = Choice(())
 
 
 def lit(data: str | bytes) -> Node:

@@ -22,6 +22,7 @@ from callmemaybe.grammar.nodes import (
     INFINITE,
     Both,
     Bytes,
+    Chars,
     Choice,
     Control,
     Except,
@@ -270,6 +271,8 @@ class TreeAutomaton(Automaton):
             stack.append(((node.parts[0] if node.parts else None, None, rest), history))
         elif isinstance(node, Choice):
             stack.extend(((option, None, rest), history) for option in reversed(node.options))
+        elif isinstance(node, Chars):
+            stack.append(((node.spelled, None, rest), history))
         elif isinstance(node, Ref):
             stack.append(((self._rules[node.name], None, rest), history))
         elif isinstance(node, Repeat):
@@ -483,6 +486,8 @@ def _least_step(node: Node, known: Mapping[Node, float], rules: Mapping[str, flo
             return min(len(w) + (of(then[i]) if then else 0) for i, w in enumerate(node.words))
         case Lexeme():
             return of(node.body)
+        case Chars():
+            return of(node.spelled)
         case Both() | Except() | Substrings():
             return machine_of(node).least
     raise TypeError(f"unknown node {node!r}")
