@@ -1,0 +1,120 @@
+"""Grammars as text: both notations give the language they describe, and mistakes name their line."""
+
+from __future__ import annotations
+
+import pytest
+
+from callmemaybe.errors import GrammarError
+from callmemaybe.grammar.compile import automaton_of
+from callmemaybe.grammar.ebnf import ebnf
+from callmemaybe.grammar.grammar import Grammar
+
+
+def accepts(grammar: Grammar, text: str) -> bool:
+    """Whether the whole of ``text`` is in the language."""
+    automaton = automaton_of(grammar)
+    state = automaton.walk(automaton.start, text.encode())
+    return state >= 0 and automaton.is_accepting(state)
+
+
+ARITHMETIC_GBNF = r"""
+# sums and products
+root ::= expr "\n"
+expr ::= term (ws [-+*/] ws term)*   # repeated
+term ::= num | "(" ws expr ws ")" |
+   "x" [a-zé]{2,3}
+num  ::= [0-9]+ ("." [0-9]{1,2})?
+ws   ::= " "?
+"""
+
+ARITHMETIC_LARK = r"""
+start: expr
+?expr: expr "+" term -> add      // left-recursive, as people write it
+     | expr "-" term -> sub
+     | term
+term: NUMBER | "sin"i "(" expr ")" | /[a-z]+\d?/ | "A".."F" ["!"] | item ~ 2..3
+item: "<"
+%import common.NUMBER
+%import common.WS
+%ignore WS
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "good"),
+    [
+        ("1 + 2\n", True), ("(1.25*xab)\n", True), ("xabé\n", True), ("((1))\n", True),
+        ("1.333\n", False), ("x\n", False), ("1 +\n", False), ("1  + 2\n", False), ("1", False),
+    ],
+)  # fmt: skip
+def test_gbnf(text: str, *, good: bool) -> None:
+    """Classes, counts, groups, comments and alternatives that go on on the next line."""
+    assert accepts(ebnf(ARITHMETIC_GBNF), text) is good
+
+
+@pytest.mark.parametrize(
+    ("text", "good"),
+    [
+        ("1+2", True), ("1 + 2 - 3.5e2", True), ("SiN( 1+  x9 )", True), (" 1", True), ("<<<", True),
+        ("B !", True), ("<", False), ("1++2", False), ("", False), ("G", False),
+    ],
+)  # fmt: skip
+def test_lark(text: str, *, good: bool) -> None:
+    """Left recursion, regexes, ranges, counts, case-insensitive text, imports and %ignore."""
+    assert accepts(ebnf(ARITHMETIC_LARK), text) is good
+
+
+def test_control_tokens_have_a_spelling() -> None:
+    """<name> is the control token of that text, not its characters."""
+    automaton = automaton_of(ebnf('root ::= <tool_call> "a" </tool_call>'))
+    assert set(automaton.controls(automaton.start)) == {"<tool_call>"}
+    assert automaton.walk(automaton.start, b"<tool_call>") == -1
+
+
+def test_the_start_rule() -> None:
+    """GBNF starts at root, Lark at start, others at the first rule; or where the caller says."""
+    text = 'other: "x"\nstart: "y"'
+    assert accepts(ebnf(text), "y")
+    assert accepts(ebnf(text, start="other"), "x")
+    assert accepts(ebnf('first: "x"\nsecond: "y"'), "x")
+    with pytest.raises(GrammarError, match="nowhere"):
+        ebnf(text, start="nowhere")
+
+
+def test_escapes_are_read() -> None:
+    r"""\n \t \" \\ \xHH \uHHHH \UHHHHHHHH in strings and classes."""
+    grammar = ebnf(r'root ::= "\"\\\n\x41\u00e9\U0001F600" [\]\\\U0001F600-\U0001F601]')
+    assert accepts(grammar, '"\\\nAé😀😁')
+    assert accepts(grammar, '"\\\nAé😀]')
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("", 1, "no rule"),
+        ('root ::= "ok"\nnext ::= "a', 2, "unexpected"),
+        ('start: "a"\n\nb: ( "a"', 3, "never closed"),
+        ('start: "a"\nstart: "b"', 2, "twice"),
+        ('root ::= "a"{3,2}', 1, "backwards"),
+        ("root ::= [z-a]", 1, "out of order"),
+        (r'root ::= "\ud800"', 1, "no character"),
+        ('start: "b".."a"', 1, "range"),
+        ("start: /a(/", 1, "missing"),
+        ("start: /a/i", 1, "flags"),
+        ('start: "a"\n%import common.NOPE', 2, "NOPE"),
+        ('start: "a"\n%declare X', 2, "%declare"),
+        ("start: " + "(" * 5000, 1, "nest"),
+        ('start "a"', 1, "expected"),
+    ],
+)
+def test_mistakes_name_their_line(text: str, line: int, message: str) -> None:
+    """Every mistake is one GrammarError that says in which line and what."""
+    with pytest.raises(GrammarError, match=message) as caught:
+        ebnf(text)
+    assert caught.value.line == line
+
+
+def test_indirect_left_recursion_is_refused() -> None:
+    """Only direct left recursion is rewritten; the rest would never end."""
+    with pytest.raises(GrammarError, match="left recursion"):
+        ebnf('start: a\na: b "x" | "y"\nb: a "z"')
