@@ -7,7 +7,7 @@ is lazy, and nothing is ever a dead end: what cannot reach an accepting end is d
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 DEAD = -1
@@ -95,3 +95,7 @@ class Automaton:
         When the lexeme ends, matching continues in state ``after``.
         """
         return None
+
+    def captures(self, symbols: Sequence[int | str]) -> list[Captured]:  # noqa: ARG002 - the contract's argument
+        """Return the captures of what was read, in order of opening; offsets count symbols."""
+        return []

@@ -28,13 +28,13 @@ class Trie:
     ``texts``  the tokens in the same order as ``order``
     ``starts`` the first node of every level; a node's level is the length of its prefix
 
-    ``bytes_``, ``first_``, ``own_``, ``low_`` and ``high_`` are the same data in the form that plain
+    ``bytes_``, ``first_``, ``order_``, ``own_``, ``low_`` and ``high_`` are the same data in the form that plain
     Python reads fastest.
     """
 
     __slots__ = (
-        "byte", "bytes_", "first", "first_", "high", "high_", "low", "low_", "order", "own", "own_",
-        "starts", "texts",
+        "byte", "bytes_", "first", "first_", "high", "high_", "low", "low_", "order", "order_",
+        "own", "own_", "starts", "texts",
     )  # fmt: skip
 
     def __init__(self, tokens: Sequence[bytes], ids: Sequence[int] | None = None) -> None:
@@ -82,6 +82,7 @@ class Trie:
         self.bytes_ = self.byte.tobytes()
         self.first_ = self.first.data
         self.own_ = self.own.data
+        self.order_ = self.order.data
         self.low_ = self.low.data
         self.high_ = self.high.data
 

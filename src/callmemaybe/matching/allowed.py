@@ -1,0 +1,134 @@
+"""Sets of token ids: a list where few are allowed, a bitmask where many are; interned and bounded."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from callmemaybe.vocabulary import mask as masks
+from callmemaybe.vocabulary.mask import Ids, Mask
+
+#: Sets up to this size are kept as lists of ids; choosing among so many is faster than scanning all.
+FEW = 1024
+#: How many lists, bitmasks, and bitmasks made from lists are kept per vocabulary (19 KB a bitmask
+#: at 151,936 ids; thousands of them would make fresh ones slow through memory growth).
+KEPT_SMALL = 4096
+KEPT_LARGE = 512
+KEPT_MASKS = 256
+
+Logits = npt.NDArray[np.floating]
+
+
+class Allowed:
+    """One immutable set of token ids; shared by all states that allow the same."""
+
+    __slots__ = ("count", "ids", "mask")
+
+    def __init__(self, ids: Ids | None, mask: Mask | None, count: int) -> None:
+        """Take the ids (ascending) of a small set, or the bitmask of a large one."""
+        self.ids = ids
+        self.mask = mask
+        self.count = count
+
+    def has(self, index: int) -> bool:
+        """Whether an id is in the set."""
+        if self.ids is None:
+            return masks.has(self.mask, index)  # type: ignore[arg-type]
+        place = int(self.ids.searchsorted(index))
+        return place < len(self.ids) and int(self.ids[place]) == index
+
+    def to_ids(self) -> Ids:
+        """Return all ids, ascending."""
+        return masks.to_ids(self.mask) if self.ids is None else self.ids  # type: ignore[arg-type]
+
+    def argmax(self, logits: Logits) -> int:
+        """Return the allowed id with the largest logit (the lowest such id); -1 for the empty set.
+
+        ``logits`` is float[size]. A small set is gathered; for a large one the overall best is
+        nearly always allowed, so that is tried first.
+        """
+        if self.ids is not None:
+            return int(self.ids[logits[self.ids].argmax()]) if self.count else -1
+        best = int(logits.argmax())
+        if masks.has(self.mask, best):  # type: ignore[arg-type]
+            return best
+        chosen = masks.to_ids(self.mask)  # type: ignore[arg-type]
+        return int(chosen[logits[chosen].argmax()])
+
+
+NONE = Allowed(np.zeros(0, np.int64), None, 0)
+
+
+class Sets:
+    """All sets of one vocabulary: equal sets are one object, the last used ones are kept."""
+
+    def __init__(self, size: int) -> None:
+        """Prepare for sets over ``size`` ids."""
+        self._size = size
+        self._small: OrderedDict[Hashable, Allowed] = OrderedDict()
+        self._large: OrderedDict[Hashable, Allowed] = OrderedDict()
+        self._filled: deque[Allowed] = deque()
+        self._empty = _frozen(masks.empty(size))
+
+    def of(self, ids: Iterable[int], parts: Sequence[Allowed] = ()) -> Allowed:
+        """Return the union of single ids and of other sets."""
+        listed = tuple(sorted(set(ids)))
+        if not parts:
+            key: Hashable = listed
+        elif len(parts) == 1 and not listed:
+            return parts[0]
+        else:
+            key = (listed, frozenset(parts))
+        for kept in (self._small, self._large):
+            if found := kept.get(key):
+                kept.move_to_end(key)
+                return found
+        fresh = self._union(listed, parts)
+        kept, most = (self._large, KEPT_LARGE) if fresh.ids is None else (self._small, KEPT_SMALL)
+        kept[key] = fresh
+        if len(kept) > most:
+            kept.popitem(last=False)
+        return fresh
+
+    def of_array(self, ids: Ids) -> Allowed:
+        """Return a set of its own (not interned) from an array of distinct ids."""
+        if len(ids) <= FEW:
+            return Allowed(_frozen(np.sort(ids).astype(np.int64)), None, len(ids))
+        return Allowed(None, _frozen(masks.from_ids(ids, self._size)), len(ids))
+
+    def _union(self, listed: Sequence[int], parts: Sequence[Allowed]) -> Allowed:
+        dense = [part.mask for part in parts if part.ids is None and part.mask is not None]
+        arrays = [part.ids for part in parts if part.ids is not None]
+        ids = np.array(listed, np.int64)
+        if arrays:
+            ids = np.unique(np.concatenate([ids, *arrays]))
+        if not dense and len(ids) <= FEW:
+            return Allowed(_frozen(ids), None, len(ids))
+        mask = dense[0].copy() if dense else masks.empty(self._size)
+        for other in dense[1:]:
+            mask |= other
+        masks.add(mask, ids)
+        return Allowed(None, _frozen(mask), masks.count(mask))
+
+    def mask_of(self, allowed: Allowed) -> Mask:
+        """Return the read-only bitmask; one made from a list of ids is kept for a while only."""
+        if allowed.mask is None:
+            if allowed.ids is None or not allowed.count:
+                return self._empty
+            allowed.mask = _frozen(masks.from_ids(allowed.ids, self._size))
+            self._filled.append(allowed)
+            if len(self._filled) > KEPT_MASKS:
+                self._filled.popleft().mask = None
+        return allowed.mask
+
+
+Array = TypeVar("Array", bound=npt.NDArray[Any])
+
+
+def _frozen(array: Array) -> Array:
+    array.flags.writeable = False
+    return array

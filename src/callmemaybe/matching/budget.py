@@ -1,0 +1,212 @@
+"""Fewest tokens to an end, and the tokens that leave a budget enough.
+
+``remaining`` counts tokens along completions that are shortest in bytes: every byte of such a path
+lowers ``automaton.distance`` by one. Where several bytes lead to the same state, one of them (a
+function of the state alone) stands for all. So from every state some allowed token lowers
+``remaining`` by exactly one, and a budget that was enough once stays enough to the end.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+
+from callmemaybe.errors import VocabularyError
+from callmemaybe.grammar.automaton import Automaton
+from callmemaybe.grammar.grammar import bytes_of
+from callmemaybe.matching.allowed import Allowed
+from callmemaybe.matching.cache import ENDED, Entry, VocabularyTables
+from callmemaybe.vocabulary import Vocabulary
+from callmemaybe.vocabulary.mask import Ids
+
+#: Every byte of ordinary text: if all are tokens, a completion of n bytes needs at most n tokens.
+TEXT_BYTES = frozenset(
+    [0x09, 0x0A, 0x0D, *range(0x20, 0x7F), *range(0x80, 0xC0), *range(0xC2, 0xF1)]
+)
+
+KEPT_STAND_INS = 4096
+
+
+def remaining(
+    tables: VocabularyTables, vocabulary: Vocabulary, automaton: Automaton, state: int
+) -> float:
+    """Return the fewest tokens to an end along the completions shortest in bytes.
+
+    An accepting state needs none if it is final (nothing may follow) or the vocabulary has no end
+    token, else one: the end token. Infinite if the vocabulary lacks a byte that is needed.
+    """
+    if state == ENDED:
+        return 0
+    known = tables.table(automaton).remaining
+    if state in known:
+        return known[state]
+    onward: dict[int, set[int]] = {}
+    stack = [state]
+    while stack:
+        here = stack[-1]
+        if here in known:
+            stack.pop()
+            continue
+        if automaton.distance(here) == 0:
+            known[here] = 0 if automaton.is_final(here) or not vocabulary.ends else 1
+            continue
+        if here not in onward:
+            onward[here] = _one_token_on(tables, vocabulary, automaton, here)
+        missing = [target for target in onward[here] if target not in known]
+        if missing:
+            stack += missing
+        else:
+            known[here] = 1 + min((known[target] for target in onward[here]), default=np.inf)
+    return known[state]
+
+
+def _one_token_on(
+    tables: VocabularyTables, vocabulary: Vocabulary, automaton: Automaton, state: int
+) -> set[int]:
+    """Return the states that one token reaches on a path shortest in bytes."""
+    trie = tables.trie
+    distance = automaton.distance(state)
+    found = {t for t in automaton.controls(state).values() if automaton.distance(t) < distance}
+    stack = [(0, state, distance)]
+    while stack:
+        node, here, left = stack.pop()
+        for mask, target in automaton.edges(here):
+            if automaton.distance(target) != left - 1:
+                continue
+            child = trie.child(node, _standing_for(tables, vocabulary, mask))
+            if child < 0:
+                continue
+            if trie.own_[child]:
+                found.add(target)
+            if left > 1:
+                stack.append((child, target, left - 1))
+    return found
+
+
+def _standing_for(tables: VocabularyTables, vocabulary: Vocabulary, mask: int) -> int:
+    """Return the byte that stands for a set: a token by itself, printable, the lowest."""
+    found = tables.stand_ins.get(mask)
+    if found is None:
+        if len(tables.stand_ins) >= KEPT_STAND_INS:
+            tables.stand_ins.clear()
+        found = tables.stand_ins[mask] = min(
+            bytes_of(mask),
+            key=lambda byte: (byte not in vocabulary.single_bytes, not 0x20 <= byte < 0x7F, byte),
+        )
+    return found
+
+
+def within(
+    tables: VocabularyTables,
+    vocabulary: Vocabulary,
+    automaton: Automaton,
+    state: int,
+    budget: int,
+) -> Allowed:
+    """Return the allowed tokens after which at most ``budget - 1`` more reach an end."""
+    entry = tables.entry(automaton, state)
+    if entry.worst < 0:
+        entry.worst = _bound(vocabulary, automaton, entry)
+    if entry.worst < budget:
+        return entry.allowed
+    if entry.levels is None:
+        entry.levels = _levels(tables, vocabulary, automaton, state)
+        tables.remember_levels(entry)
+        entry.worst = entry.levels[-1][0] if entry.levels else 0
+    best = tables.sets.of(())
+    for needed, allowed in entry.levels:
+        if needed >= budget:
+            break
+        best = allowed
+    return best
+
+
+def _bound(vocabulary: Vocabulary, automaton: Automaton, entry: Entry) -> int:
+    """Bound ``remaining`` after any allowed token by bytes, where every byte is a token."""
+    if not _spells_text(vocabulary):
+        return 1 << 62
+    longest = max(map(automaton.distance, entry.targets), default=0)
+    for part, machine, after in entry.parts:
+        inner = max(map(machine.distance, part.reached), default=0)
+        longest = max(longest, inner + automaton.distance(after))
+    return longest + 1
+
+
+def _levels(
+    tables: VocabularyTables, vocabulary: Vocabulary, automaton: Automaton, state: int
+) -> list[tuple[int, Allowed]]:
+    """Return (tokens needed afterwards, all tokens that need at most so many), ascending."""
+    by_need: dict[int, list[Ids]] = defaultdict(list)
+
+    def put(target: int, ids: Ids) -> None:
+        need = remaining(tables, vocabulary, automaton, target)
+        if need < np.inf:
+            by_need[int(need)].append(ids)
+
+    for target, ids in _by_target(tables, vocabulary, automaton, state):
+        put(target, ids)
+    if automaton.is_accepting(state):
+        put(ENDED, np.array(sorted(vocabulary.ends), np.int64))
+    for text, target in automaton.controls(state).items():
+        put(target, np.array([tables.control(text)], np.int64))
+    levels, so_far = [], np.zeros(0, np.int64)
+    for need in sorted(by_need):
+        so_far = np.unique(np.concatenate([so_far, *by_need[need]]))
+        levels.append((need, tables.sets.of_array(so_far)))
+    return levels
+
+
+def _by_target(
+    tables: VocabularyTables, vocabulary: Vocabulary, automaton: Automaton, state: int
+) -> list[tuple[int, Ids]]:
+    """Return the tokens with bytes by the state they lead to."""
+    found = tables.explore(automaton, state)
+    groups: list[tuple[int, Ids]] = []
+    for place in found.places:
+        for text, ids in tables.parts.groups(place.machine, place.inner, place.node):
+            groups.append((automaton.walk(place.state, text), ids))
+    for ids, reached in found.swept:
+        groups += [(int(t), ids[reached == t]) for t in np.unique(reached).tolist()]
+    # A token found twice (it may stay in a lexeme or leave it) is in a state that is neither.
+    single = set(found.ids)
+    if groups:
+        every = np.concatenate([ids for _, ids in groups])
+        distinct, times = np.unique(every, return_counts=True)
+        single.update(distinct[times > 1].tolist())
+    apart = np.array(sorted(single), np.int64)
+    groups = [(target, ids[~np.isin(ids, apart)]) for target, ids in groups]
+    by_target: dict[int, list[int]] = defaultdict(list)
+    for index in apart.tolist():
+        by_target[automaton.walk(state, vocabulary.tokens[index])].append(index)
+    groups += [(target, np.array(ids, np.int64)) for target, ids in by_target.items()]
+    return [(target, ids) for target, ids in groups if len(ids)]
+
+
+def needed(
+    tables: VocabularyTables, vocabulary: Vocabulary, automaton: Automaton, state: int
+) -> int:
+    """Return :func:`remaining` as an int; VocabularyError where it is infinite."""
+    found = remaining(tables, vocabulary, automaton, state)
+    if found == np.inf:
+        raise VocabularyError(
+            "the vocabulary lacks bytes that the shortest completion of this grammar needs"
+        )
+    return int(found)
+
+
+def fits(
+    tables: VocabularyTables,
+    vocabulary: Vocabulary,
+    automaton: Automaton,
+    state: int,
+    budget: int,
+) -> bool:
+    """Whether ``remaining <= budget``."""
+    if state != ENDED and automaton.distance(state) < budget and _spells_text(vocabulary):
+        return True
+    return remaining(tables, vocabulary, automaton, state) <= budget
+
+
+def _spells_text(vocabulary: Vocabulary) -> bool:
+    return vocabulary.single_bytes.keys() >= TEXT_BYTES

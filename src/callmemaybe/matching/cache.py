@@ -1,0 +1,271 @@
+"""What may come next in a state, worked out once per (vocabulary, automaton state) and kept.
+
+Nothing here keeps an automaton or a vocabulary alive: tables hang weakly on them, and every cache
+has a bound.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from callmemaybe.errors import VocabularyError
+from callmemaybe.grammar.automaton import Automaton
+from callmemaybe.matching.allowed import NONE, Allowed, Sets
+from callmemaybe.matching.lexemes import Part, Parts
+from callmemaybe.matching.sweep import sweep
+from callmemaybe.vocabulary import Vocabulary
+from callmemaybe.vocabulary.mask import Ids
+from callmemaybe.vocabulary.trie import Trie
+
+#: The state after an end token: nothing may follow.
+ENDED = -1
+UNKNOWN = -1
+#: Entries and token moves kept per automaton; reached only by very long or very many outputs.
+KEPT_ENTRIES = 20_000
+KEPT_MOVES = 50_000
+#: Entries that keep their sets by budget; needed only near the end of a budget.
+KEPT_LEVELS = 64
+#: A lexeme below a node with fewer tokens is simply walked.
+FEW_BELOW = 24
+#: After so many steps of a walk in plain Python, the rest is swept with numpy.
+PATIENCE = 3000
+
+
+class Entry:
+    """What is known about one state of one automaton under one vocabulary.
+
+    ``worst`` bounds the fewest tokens to an end after any allowed token (UNKNOWN: not computed yet).
+    ``levels`` are the allowed sets by budget, see ``budget.py``.
+    """
+
+    __slots__ = ("allowed", "levels", "parts", "targets", "worst")
+
+    def __init__(
+        self,
+        allowed: Allowed,
+        targets: frozenset[int],
+        parts: tuple[tuple[Part, Automaton, int], ...],
+    ) -> None:
+        self.allowed = allowed
+        self.targets = targets
+        self.parts = parts
+        self.worst = UNKNOWN
+        self.levels: list[tuple[int, Allowed]] | None = None
+
+
+class Place(NamedTuple):
+    """Tokens that stay inside a lexeme: entered at ``node`` when the automaton was in ``state``."""
+
+    part: Part
+    machine: Automaton
+    inner: int
+    after: int
+    node: int
+    state: int
+
+
+class Found:
+    """The tokens allowed in a state, as a walk finds them.
+
+    ``ids`` and ``targets`` are parallel; ``swept`` has arrays of the same; ``places`` are whole sets.
+    """
+
+    __slots__ = ("ids", "places", "swept", "targets")
+
+    def __init__(self) -> None:
+        self.ids: list[int] = []
+        self.targets: list[int] = []
+        self.swept: list[tuple[Ids, Ids]] = []
+        self.places: list[Place] = []
+
+
+class AutomatonTable:
+    """Everything kept for one automaton under one vocabulary."""
+
+    __slots__ = ("entries", "forced", "moves", "remaining")
+
+    def __init__(self) -> None:
+        self.entries: dict[int, Entry] = {ENDED: Entry(NONE, frozenset(), ())}
+        self.moves: dict[int, int] = {}
+        self.forced: dict[Hashable, tuple[int, ...]] = {}
+        self.remaining: dict[int, float] = {}
+
+
+class VocabularyTables:
+    """Everything kept for one vocabulary; shared by all automata and matchers over it."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        """Prepare; the vocabulary's prefix tree is built here if it was not before."""
+        self.trie: Trie = vocabulary.trie
+        self.sets = Sets(vocabulary.size)
+        self.parts = Parts(self.trie, self.sets)
+        self.controls = vocabulary.controls
+        self.ends = vocabulary.ends
+        self.encoded: dict[bytes, tuple[int, ...]] = {}
+        self.stand_ins: dict[int, int] = {}
+        self._levelled: deque[Entry] = deque()
+        self._automata: WeakKeyDictionary[Automaton, AutomatonTable] = WeakKeyDictionary()
+
+    def table(self, automaton: Automaton) -> AutomatonTable:
+        """Return what is kept for an automaton."""
+        found = self._automata.get(automaton)
+        if found is None:
+            found = self._automata.setdefault(automaton, AutomatonTable())
+        return found
+
+    def entry(self, automaton: Automaton, state: int) -> Entry:
+        """Return what is known about a state, working it out if need be.
+
+        Raises VocabularyError if the vocabulary has no token for anything the state allows.
+        """
+        table = self.table(automaton)
+        known = table.entries.get(state)
+        if known is not None:
+            return known
+        found = self.explore(automaton, state)
+        ids = list(found.ids)
+        targets = set(found.targets)
+        for text, target in automaton.controls(state).items():
+            ids.append(self.control(text))
+            targets.add(target)
+        if automaton.is_accepting(state):
+            ids += self.ends
+        parts = [place.part.stays for place in found.places if place.part.stays.count]
+        for swept, reached in found.swept:
+            parts.append(self.sets.of_array(np.unique(swept)))
+            targets.update(np.unique(reached).tolist())
+        allowed = self.sets.of(ids, parts)
+        if not allowed.count and not automaton.is_accepting(state):
+            raise VocabularyError(_unable(automaton, state))
+        entry = Entry(
+            allowed,
+            frozenset(targets),
+            tuple((place.part, place.machine, place.after) for place in found.places),
+        )
+        if len(table.entries) >= KEPT_ENTRIES:
+            table.entries.clear()
+            table.entries[ENDED] = Entry(NONE, frozenset(), ())
+        table.entries[state] = entry
+        return entry
+
+    def remember_levels(self, entry: Entry) -> None:
+        """Keep the sets by budget of the last few entries only."""
+        self._levelled.append(entry)
+        if len(self._levelled) > KEPT_LEVELS:
+            self._levelled.popleft().levels = None
+
+    def control(self, text: str) -> int:
+        """Return the id of a control token that a grammar names; VocabularyError if there is none."""
+        index = self.controls.get(text)
+        if index is None:
+            raise VocabularyError(
+                f"the grammar needs the control token {text!r}, which this vocabulary does not have"
+            )
+        return index
+
+    def explore(self, automaton: Automaton, state: int) -> Found:
+        """Find every token with bytes that keeps the automaton alive."""
+        found = Found()
+        entered: set[tuple[int, int]] = set()
+        work: list[tuple[Trie, list[int], list[int]]] = [(self.trie, [0], [state])]
+        while work:
+            trie, nodes, states = work.pop()
+            stack = list(zip(nodes, states, strict=True))
+            self._walk(automaton, trie, stack, found, work, entered)
+            if stack:
+                swept = sweep(trie, automaton, *map(list, zip(*stack, strict=True)))
+                ending = np.flatnonzero(trie.own[swept.nodes])
+                reached = np.repeat(swept.targets()[ending], trie.own[swept.nodes[ending]])
+                ids = trie.ids_of(swept.nodes[ending]).astype(np.int64)
+                found.swept.append((ids, reached))
+        return found
+
+    def _walk(
+        self,
+        automaton: Automaton,
+        trie: Trie,
+        stack: list[tuple[int, int]],
+        found: Found,
+        work: list[tuple[Trie, list[int], list[int]]],
+        entered: set[tuple[int, int]],
+    ) -> None:
+        """Walk tree and automaton side by side; leaves on the stack what takes too long."""
+        first, label, own, low_of, high_of = (
+            trie.first_, trie.bytes_, trie.own_, trie.low_, trie.high_,
+        )  # fmt: skip
+        order = trie.order_
+        ids, targets = found.ids, found.targets
+        patience = PATIENCE
+        while stack and patience > 0:
+            node, state = stack.pop()
+            low, high = first[node], first[node + 1]
+            if high_of[node] - low_of[node] > FEW_BELOW and trie is self.trie:
+                place = automaton.inside(state)
+                if place is not None:
+                    if (node, state) not in entered:
+                        entered.add((node, state))
+                        self._enter(node, state, place, found, work, stack)
+                    continue
+            patience -= 1
+            for mask, target in automaton.edges(state):
+                if mask & (mask - 1):
+                    children = [c for c in range(low, high) if mask >> label[c] & 1]
+                    patience -= len(children)
+                else:
+                    child = label.find(mask.bit_length() - 1, low, high)
+                    children = [child] if child >= 0 else []
+                for child in children:
+                    if count := own[child]:
+                        start = low_of[child]
+                        for place_in_order in range(start, start + count):
+                            ids.append(order[place_in_order])
+                            targets.append(target)
+                    if first[child] < first[child + 1]:
+                        stack.append((child, target))
+
+    def _enter(
+        self,
+        node: int,
+        state: int,
+        place: tuple[Automaton, int, int],
+        found: Found,
+        work: list[tuple[Trie, list[int], list[int]]],
+        stack: list[tuple[int, int]],
+    ) -> None:
+        """Take the tokens that stay inside a lexeme as one set, and follow those that leave it."""
+        machine, inner, after = place
+        part = self.parts.of(machine, inner, node)
+        found.places.append(Place(part, machine, inner, after, node, state))
+        if len(part.exits):
+            tails = part.tails()
+            if tails is not None:
+                work.append((tails, [0], [after]))
+            else:
+                exits = part.exits.tolist()
+                work.append((self.trie, exits, [after] * len(exits)))
+        if machine.is_accepting(inner):
+            stack.append((node, after))
+
+
+def _unable(automaton: Automaton, state: int) -> str:
+    union = 0
+    for mask, _ in automaton.edges(state):
+        union |= mask
+    allowed = bytes(byte for byte in range(256) if union >> byte & 1)
+    return f"the vocabulary has no token that begins with any of the bytes {allowed!r}, needed next"
+
+
+_TABLES: WeakKeyDictionary[Vocabulary, VocabularyTables] = WeakKeyDictionary()
+
+
+def tables_of(vocabulary: Vocabulary) -> VocabularyTables:
+    """Return the one set of tables of a vocabulary; it goes when the vocabulary goes."""
+    found = _TABLES.get(vocabulary)
+    if found is None:
+        found = _TABLES.setdefault(vocabulary, VocabularyTables(vocabulary))
+    return found

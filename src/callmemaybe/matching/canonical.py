@@ -1,0 +1,192 @@
+"""Forced tokens: what must come next, in the tokens that the tokenizer itself would produce.
+
+The bytes that must come next are the automaton's business. Which tokens they become depends on what
+was emitted before and on what may follow, because a token may reach over either end of the run:
+
+- before: the run is encoded together with the last few emitted tokens, and counts only if those come
+  out as they were emitted (a contiguous part of a byte-pair encoding is itself the encoding of its
+  bytes, so a few tokens back are enough);
+- after: if the tokenizer, given more text, put a token over the end of the run, that token would
+  begin at a byte from which the rest of the run is a proper prefix of a token that the grammar lets
+  go on. The text before that byte would then be encoded on its own. So a token is safe if it is the
+  same in the encoding of the run and of all those shorter texts.
+
+See also llguidance's docs/fast_forward.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from callmemaybe.errors import VocabularyError
+from callmemaybe.grammar.automaton import Automaton
+from callmemaybe.matching.cache import VocabularyTables
+from callmemaybe.vocabulary import Vocabulary
+
+#: How many emitted tokens are encoded again together with the run.
+TOKENS_BACK = 4
+KEPT_ENCODINGS = 8192
+KEPT_RUNS = 4096
+WHITESPACE = b" \t\n\r\v\f"
+NEWLINES = 1 << 0x0A | 1 << 0x0D
+
+
+def forced(
+    tables: VocabularyTables,
+    vocabulary: Vocabulary,
+    automaton: Automaton,
+    state: int,
+    emitted: Sequence[int],
+) -> tuple[int, ...]:
+    """Return the ids that must come next, whatever is chosen later; maybe none.
+
+    ``emitted`` are the ids so far, of which the last few matter.
+    """
+    tail = _tail(vocabulary, emitted)
+    known = tables.table(automaton).forced
+    key = (state, tail)
+    found = known.get(key)
+    if found is None:
+        if len(known) >= KEPT_RUNS:
+            known.clear()
+        found = known[key] = _forced(tables, vocabulary, automaton, state, tail)
+    return found
+
+
+def _tail(vocabulary: Vocabulary, emitted: Sequence[int]) -> tuple[int, ...]:
+    """Return the last tokens since a control token, from the start of a character on."""
+    tokens = vocabulary.tokens
+    start = len(emitted)
+    while start > 0 and tokens[emitted[start - 1]]:
+        if len(emitted) - start >= TOKENS_BACK and tokens[emitted[start]][0] & 0xC0 != 0x80:
+            break
+        start -= 1
+    return tuple(emitted[start:])
+
+
+def _forced(
+    tables: VocabularyTables,
+    vocabulary: Vocabulary,
+    automaton: Automaton,
+    state: int,
+    tail: tuple[int, ...],
+) -> tuple[int, ...]:
+    ids: list[int] = []
+    seen = {state}
+    while True:
+        run, state = automaton.forced(state)
+        controls = automaton.controls(state)
+        edges = 0
+        for mask, _ in automaton.edges(state):
+            edges |= mask
+        accepting = automaton.is_accepting(state)
+        if run:
+            safe, whole = _encode_run(tables, vocabulary, tail, run, edges)
+            ids += safe
+            if not whole:
+                break
+        if edges or accepting or len(controls) != 1:
+            break
+        ((text, state),) = controls.items()
+        ids.append(tables.control(text))
+        if state in seen:
+            break
+        seen.add(state)
+        tail = ()
+    return tuple(ids)
+
+
+def _encode_run(
+    tables: VocabularyTables, vocabulary: Vocabulary, tail: tuple[int, ...], run: bytes, after: int
+) -> tuple[tuple[int, ...], bool]:
+    """Return the safe tokens of a run, and whether they are all of it.
+
+    ``after`` is the set of bytes that may follow the run.
+    """
+    kept = _whole_characters(run)
+    if kept < len(run):
+        run, after = run[:kept], 1 << run[kept]
+    crossings = _crossings(tables, run, after)
+    if crossings and crossings[-1] == 0:
+        return (), False
+    before = vocabulary.decode(tail)
+    text = before + run
+    try:
+        ids = _encode(tables, vocabulary, text)
+        if ids[: len(tail)] != tail or vocabulary.decode(ids) != text:
+            return (), False
+        ends = _ends(vocabulary, ids)
+        safe = min(
+            (ends[len(before) + c] for c in crossings if len(before) + c in ends), default=len(ids)
+        )
+        for crossing in crossings:
+            at = len(before) + crossing
+            if at not in ends and safe > len(tail):
+                safe = min(safe, _common(ids, _encode(tables, vocabulary, text[:at])))
+    except VocabularyError:
+        return (), False
+    fresh = ids[len(tail) : max(safe, len(tail))]
+    return fresh, safe == len(ids) and kept == len(run)
+
+
+def _crossings(tables: VocabularyTables, run: bytes, after: int) -> list[int]:
+    """Return the places from which a token may reach over the end of the run, last first."""
+    if not after:
+        return []
+    trie = tables.trie
+    first, label = trie.first_, trie.bytes_
+    found = []
+    for start in range(len(run) - 1, max(len(run) - len(trie.starts), -1), -1):
+        node = 0
+        for place in range(start, len(run)):
+            node = label.find(run[place], first[node], first[node + 1])
+            if node < 0:
+                break
+        else:
+            if any(after >> label[c] & 1 for c in range(first[node], first[node + 1])):
+                found.append(start)
+    if after & NEWLINES and run[-1:] in WHITESPACE and run:
+        # Pre-tokenizers join white space up to the last newline: \s*[\r\n]+
+        found.append(len(run.rstrip(WHITESPACE)))
+    return sorted(set(found), reverse=True)
+
+
+def _whole_characters(run: bytes) -> int:
+    """Return the length of the longest prefix that does not end within a UTF-8 character."""
+    for back in range(1, min(4, len(run)) + 1):
+        byte = run[-back]
+        if byte & 0xC0 != 0x80:
+            need = 1 if byte < 0x80 else 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return len(run) if back >= need else len(run) - back
+    return len(run)
+
+
+def _encode(tables: VocabularyTables, vocabulary: Vocabulary, text: bytes) -> tuple[int, ...]:
+    found = tables.encoded.get(text)
+    if found is None:
+        if len(tables.encoded) >= KEPT_ENCODINGS:
+            tables.encoded.clear()
+        found = tables.encoded[text] = tuple(vocabulary.encode(text))
+    return found
+
+
+def _ends(vocabulary: Vocabulary, ids: Sequence[int]) -> dict[int, int]:
+    """Return, by boundary between tokens (in bytes), how many tokens are before it.
+
+    Where a crossing falls on one, the tokens before it are the encoding of the bytes before it: a
+    contiguous part of an encoding is an encoding.
+    """
+    ends, at = {0: 0}, 0
+    for number, index in enumerate(ids, 1):
+        at += len(vocabulary.tokens[index])
+        ends[at] = number
+    return ends
+
+
+def _common(left: Sequence[int], right: Sequence[int]) -> int:
+    shared = 0
+    for a, b in zip(left, right, strict=False):
+        if a != b:
+            break
+        shared += 1
+    return shared

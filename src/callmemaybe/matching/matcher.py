@@ -1,0 +1,262 @@
+"""The cursor: where an output stands in a language, seen through a vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from callmemaybe.errors import DecodingError
+from callmemaybe.grammar.automaton import DEAD, Automaton, Captured
+from callmemaybe.matching import budget as budgets
+from callmemaybe.matching import canonical
+from callmemaybe.matching.allowed import Allowed
+from callmemaybe.matching.cache import ENDED, KEPT_MOVES, tables_of
+from callmemaybe.vocabulary import Vocabulary
+from callmemaybe.vocabulary.mask import Ids, Mask
+
+
+class Matcher:
+    """Which tokens may come next, step by step; small, forkable, and exactly reversible.
+
+    At an accepting state the vocabulary's end tokens are allowed; accepting one terminates. A control
+    token is allowed where the grammar names it and never because of its text; an end token that the
+    grammar names is the grammar's. What is worked out for a state is shared by all matchers over the
+    same automaton and vocabulary.
+    """
+
+    __slots__ = (
+        "_automaton", "_entries", "_ids", "_state", "_states", "_table", "_tables", "_vocabulary",
+    )  # fmt: skip
+
+    def __init__(self, automaton: Automaton, vocabulary: Vocabulary) -> None:
+        """Stand at the start of the automaton's language."""
+        self._automaton = automaton
+        self._vocabulary = vocabulary
+        self._tables = tables_of(vocabulary)
+        self._table = self._tables.table(automaton)
+        self._entries = self._table.entries
+        self._state = automaton.start
+        self._states = [self._state]
+        self._ids: list[int] = []
+
+    # -- what may come next -------------------------------------------------------------------
+
+    def mask(self, budget: int | None = None) -> Mask:
+        """Return the allowed ids as a bitmask, uint32[ceil(size / 32)], read-only and shared.
+
+        Exactly the ids that keep the language reachable. With a ``budget`` (how many more tokens
+        may be emitted), only those after which the rest of the budget suffices for an end: never
+        empty while ``remaining <= budget`` and the output is not terminated. Raises VocabularyError
+        if the vocabulary cannot express what the grammar needs next.
+        """
+        if budget is None:
+            entry = self._entries.get(self._state)
+            if entry is not None:
+                mask = entry.allowed.mask
+                if mask is not None:
+                    return mask
+        return self._tables.sets.mask_of(self.choices(budget))
+
+    def choices(self, budget: int | None = None) -> Allowed:
+        """Return the allowed ids in whatever form is cheapest; see :meth:`mask`."""
+        entry = self._entries.get(self._state)
+        if entry is None:
+            entry = self._tables.entry(self._automaton, self._state)
+        if budget is None or 0 <= entry.worst < budget:
+            return entry.allowed
+        return budgets.within(self._tables, self._vocabulary, self._automaton, self._state, budget)
+
+    def allowed(self, budget: int | None = None) -> Ids:
+        """Return the allowed ids, int64, ascending."""
+        return self.choices(budget).to_ids()
+
+    def count_allowed(self, budget: int | None = None) -> int:
+        """Return how many ids are allowed."""
+        return self.choices(budget).count
+
+    def is_allowed(self, index: int) -> bool:
+        """Whether an id may come next; found without the mask."""
+        return self._after(index) is not None
+
+    def argmax_allowed(self, logits: npt.NDArray[np.floating], budget: int | None = None) -> int:
+        """Return the allowed id with the largest of ``logits`` (float[size]); -1 if none is allowed."""
+        return self.choices(budget).argmax(logits)
+
+    def forced(self) -> list[int]:
+        """Return the ids that come next whatever is chosen later, as the tokenizer would write them.
+
+        They are not accepted yet. Empty where the next token depends on a choice.
+        """
+        if self._state == ENDED:
+            return []
+        return list(
+            canonical.forced(
+                self._tables, self._vocabulary, self._automaton, self._state, self._ids
+            )
+        )
+
+    # -- moving -------------------------------------------------------------------------------
+
+    def accept(self, index: int) -> None:
+        """Take one id. Raises DecodingError, and stays where it is, if the id is not allowed."""
+        target = self._after(index)
+        if target is None:
+            raise DecodingError(self._refusal(index))
+        self._state = target
+        self._states.append(target)
+        self._ids.append(index)
+
+    def try_accept(self, ids: Iterable[int]) -> int:
+        """Take ids up to the first that is not allowed, and return how many were taken."""
+        taken = 0
+        for index in ids:
+            target = self._after(index)
+            if target is None:
+                break
+            self._state = target
+            self._states.append(target)
+            self._ids.append(index)
+            taken += 1
+        return taken
+
+    def rollback(self, count: int) -> None:
+        """Take back the last ``count`` ids. Raises DecodingError if there are not so many."""
+        if not 0 <= count <= len(self._ids):
+            raise DecodingError(f"cannot take back {count} of {len(self._ids)} tokens")
+        if count:
+            del self._ids[-count:], self._states[-count:]
+            self._state = self._states[-1]
+
+    def fork(self) -> Self:
+        """Return an independent matcher in the same position."""
+        other = object.__new__(type(self))
+        for name in Matcher.__slots__:
+            setattr(other, name, getattr(self, name))
+        other._ids = self._ids.copy()
+        other._states = self._states.copy()
+        return other
+
+    def _after(self, index: int) -> int | None:
+        """Return the state after an id, or None if it is not allowed."""
+        size = self._vocabulary.size
+        state = self._state
+        if not 0 <= index < size or state == ENDED:
+            return None
+        moves = self._table.moves
+        key = state * size + index
+        known = moves.get(key)
+        if known is not None:
+            return known
+        target = self._walk(state, index)
+        if target is not None:
+            if len(moves) >= KEPT_MOVES:
+                moves.clear()
+            moves[key] = target
+        return target
+
+    def _walk(self, state: int, index: int) -> int | None:
+        token = self._vocabulary.tokens[index]
+        if token:
+            target = self._automaton.walk(state, token)
+            return None if target == DEAD else target
+        name = self._vocabulary.names.get(index)
+        if name is not None:
+            onward = self._automaton.controls(state).get(name)
+            if onward is not None:
+                return onward
+        if index in self._vocabulary.ends and self._automaton.is_accepting(state):
+            return ENDED
+        return None
+
+    def _refusal(self, index: int) -> str:
+        vocabulary = self._vocabulary
+        if not 0 <= index < vocabulary.size:
+            return f"token {index} is outside of the vocabulary's {vocabulary.size} ids"
+        what = f"token {index} ({vocabulary.names.get(index) or vocabulary.tokens[index]!r})"
+        if self._state == ENDED:
+            return f"{what} is not allowed: the output has ended"
+        union = 0
+        for mask, _ in self._automaton.edges(self._state):
+            union |= mask
+        wanted = [repr(bytes(byte for byte in range(256) if union >> byte & 1))] if union else []
+        wanted += self._automaton.controls(self._state)
+        wanted += ["the end"] if self.is_accepting else []
+        return f"{what} is not allowed after {self.text[-40:]!r}: expected {' or '.join(wanted)}"
+
+    # -- where we are -------------------------------------------------------------------------
+
+    @property
+    def automaton(self) -> Automaton:
+        """The language."""
+        return self._automaton
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The tokens."""
+        return self._vocabulary
+
+    @property
+    def state(self) -> int:
+        """The automaton's state; -1 once an end token was accepted."""
+        return self._state
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """The ids accepted so far."""
+        return tuple(self._ids)
+
+    @property
+    def text(self) -> bytes:
+        """The bytes accepted so far; control tokens have none."""
+        return self._vocabulary.decode(self._ids)
+
+    @property
+    def symbols(self) -> list[int | str]:
+        """What was accepted so far as the grammar sees it: bytes as ints, control tokens as text."""
+        return self._symbols_of(self._ids)
+
+    @property
+    def is_accepting(self) -> bool:
+        """Whether what was accepted so far is in the language."""
+        return self._state == ENDED or self._automaton.is_accepting(self._state)
+
+    @property
+    def is_terminated(self) -> bool:
+        """Whether an end token was accepted, or the language allows nothing more."""
+        return self._state == ENDED or self._automaton.is_final(self._state)
+
+    @property
+    def remaining(self) -> int:
+        """The fewest tokens to an end, along the completions that are shortest in bytes.
+
+        0 when terminated. An accepting output that could go on needs one more, the end token (none
+        if the vocabulary has no end token). Some allowed token always lowers it by one. Raises
+        VocabularyError if the vocabulary cannot express any such completion.
+        """
+        return budgets.needed(self._tables, self._vocabulary, self._automaton, self._state)
+
+    def fits(self, budget: int) -> bool:
+        """Whether ``remaining <= budget``; found without counting tokens where bytes already tell."""
+        return budgets.fits(self._tables, self._vocabulary, self._automaton, self._state, budget)
+
+    def captures(self) -> list[Captured]:
+        """Return the captures so far; offsets count :attr:`symbols`."""
+        ids = self._ids[:-1] if self._state == ENDED else self._ids
+        return self._automaton.captures(self._symbols_of(ids))
+
+    def _symbols_of(self, ids: Iterable[int]) -> list[int | str]:
+        tokens, names = self._vocabulary.tokens, self._vocabulary.names
+        found: list[int | str] = []
+        for index in ids:
+            token = tokens[index]
+            if token:
+                found += token
+            elif index in names:
+                found.append(names[index])
+        return found
+
+    def __repr__(self) -> str:
+        return f"<Matcher after {self.text[-40:]!r}, state {self._state}>"
