@@ -59,7 +59,7 @@ $(VENV)/bin/python:
 	    exit 1; \
 	fi; \
 	echo "Making $(VENV) with $$found ($$("$$found" --version))"; \
-	rm -rf $(VENV); "$$found" -m venv $(VENV)
+	rm -rf $(VENV); "$$found" -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
 $(VENV)/.core: pyproject.toml | $(VENV)/bin/python
 	@echo 'Installing callmemaybe (core only)'
