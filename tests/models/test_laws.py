@@ -50,7 +50,9 @@ def test_fused_graph_without_sharing(tiny: Maker, law: str, precision: str) -> N
 
 
 @pytest.mark.parametrize("law", LAWS)
-@pytest.mark.skipif(not NANO.is_dir(), reason="the embedded model is not in this checkout")
+@pytest.mark.skipif(
+    not (NANO / "model.onnx").is_file(), reason="the embedded model is not in this checkout"
+)
 def test_nano(law: str) -> None:
     """The embedded model obeys the laws."""
     LAWS[law](Subject(models.load("nano"), tolerance=1e-4, longest=120))

@@ -36,8 +36,9 @@ def load(
     ``name`` is ``nano`` (the embedded model), a folder or a weight file, or a model of a hub as
     ``org/name[@revision][:variant]``; a folder may be followed by ``:variant`` too. A variant is
     what the file names of the model carry (``q4``, ``fp16``, ``int8``, ...) or a folder inside.
-    ``cache`` is where downloads go (default: the hub's own cache), ``offline`` forbids or forces
-    asking the hub (default: HF_HUB_OFFLINE). ``threads`` and ``providers`` go to the engine; its
+    ``cache`` is where downloads go (default: the hub's own cache). What is there is used as it is;
+    ``offline=False`` asks the hub for a newer revision, ``True`` never asks (default:
+    HF_HUB_OFFLINE). ``threads`` and ``providers`` go to the engine; its
     defaults fit the model's size and a CPU. Raises ModelError if the model cannot be had.
     """
     text = str(name)

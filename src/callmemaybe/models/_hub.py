@@ -6,6 +6,7 @@ HF_HUB_OFFLINE, proxies); every way in which it can fail becomes one ModelError 
 
 from __future__ import annotations
 
+import mmap
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,28 +47,56 @@ class Wanted:
 def fetch(wanted: Wanted, *, cache: Path | None, offline: bool | None) -> Found:
     """Return the local folder of a repository and which of its files are the model.
 
-    Without a network what is in the cache is used. Raises ModelError for anything missing.
+    What is in the cache is used without asking the hub, unless ``offline`` is False; then the hub
+    is asked for a newer revision, and the cache is used if it does not answer. Raises ModelError
+    for anything missing.
     """
     from huggingface_hub import constants
 
-    if offline is None:
-        offline = constants.HF_HUB_OFFLINE
+    cached = None if offline is False else _cached(wanted, cache)
+    if cached is not None:
+        return cached
+    if offline or (offline is None and constants.HF_HUB_OFFLINE):
+        raise ModelError(_absent(wanted, (), "offline mode is on"))
     choice = None
-    reason: Exception | None = None
-    if not offline:
-        try:
-            choice = _layouts.choose(_listing(wanted), wanted.variant, wanted.repository)
-            return _snapshot(wanted, cache, [_escape(name) for name in choice.files]), choice
-        except ModelError:
-            raise
-        except Exception as error:
-            _refuse(wanted, error)
-            reason = error
+    try:
+        choice = _layouts.choose(_listing(wanted), wanted.variant, wanted.repository)
+        return _snapshot(wanted, cache, [_escape(name) for name in choice.files]), choice
+    except ModelError:
+        raise
+    except Exception as error:
+        _refuse(wanted, error)
+        cached = _cached(wanted, cache)
+        if cached is not None:
+            return cached
+        files = choice.files if choice else ()
+        reason = f"the hub does not answer ({_first_line(error)})"
+        raise ModelError(_absent(wanted, files, reason)) from error
+
+
+def _cached(wanted: Wanted, cache: Path | None) -> Found | None:
+    """Return what an earlier download left, if that is a whole model."""
     try:
         folder = _snapshot(wanted, cache, _CONFIGURATION, offline=True)
-    except Exception as error:
-        raise ModelError(_absent(wanted, choice, reason)) from (reason or error)
-    return _cached(wanted, folder, choice, reason)
+        present = [path.relative_to(folder).as_posix() for path in folder.rglob("*")]
+        choice = _layouts.choose(present, wanted.variant, wanted.repository)
+    except Exception:
+        return None
+    settings = [folder / choice.folder / name for name in ("config.json", "genai_config.json")]
+    if not any(path.exists() for path in settings) or _lacks_data(folder, choice):
+        return None  # a download that was interrupted
+    return folder, choice
+
+
+def _lacks_data(folder: Path, choice: _layouts.Choice) -> bool:
+    """Whether the graph refers to a file beside it that is not there."""
+    weights = folder / choice.weights
+    with weights.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as graph:
+        return any(
+            graph.find(f"{weights.name}{ending}".encode()) >= 0
+            and not weights.with_name(f"{weights.name}{ending}").exists()
+            for ending in ("_data", ".data")
+        )
 
 
 def _snapshot(
@@ -85,26 +114,17 @@ def _snapshot(
     return Path(folder)
 
 
-def _cached(
-    wanted: Wanted, folder: Path, choice: _layouts.Choice | None, reason: Exception | None
-) -> Found:
-    """Choose among the files that an earlier download left."""
-    present = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
-    if choice is None:
-        try:
-            choice = _layouts.choose(present, wanted.variant, wanted.repository)
-        except ModelError as error:
-            raise ModelError(_absent(wanted, None, reason)) from (reason or error)
-    missing = sorted(set(choice.files) - set(present))
-    if missing:
-        raise ModelError(_absent(wanted, choice, reason)) from reason
-    return folder, choice
-
-
 def _listing(wanted: Wanted) -> list[str]:
+    # One request; the method that only lists files retries for half a minute without a network.
     from huggingface_hub import HfApi
 
-    return list(HfApi().list_repo_files(wanted.repository, revision=wanted.revision))
+    info = HfApi().model_info(wanted.repository, revision=wanted.revision, timeout=20)
+    return [file.rfilename for file in info.siblings or ()]
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip() or type(error).__name__
+    return text.split("\n", 1)[0][:200]
 
 
 def _escape(name: str) -> str:
@@ -131,10 +151,8 @@ def _refuse(wanted: Wanted, error: Exception) -> None:
         raise ModelError(f"{name!r} is not a hub name: {error}") from error
 
 
-def _absent(wanted: Wanted, choice: _layouts.Choice | None, reason: Exception | None) -> str:
+def _absent(wanted: Wanted, files: tuple[str, ...], why: str) -> str:
     variant = f":{wanted.variant}" if wanted.variant else ""
-    why = "the hub does not answer" if reason else "offline mode is on"
-    files = choice.files if choice else ()
     return (
         f"{wanted.repository}{variant} is not in the local cache, and {why}. Fetch it where there "
         f"is a network with\n    {wanted.command(files)}\n"
