@@ -16,7 +16,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
 
-from callmemaybe.errors import GrammarError
 from callmemaybe.grammar.automaton import DEAD, NO_CONTROLS, NO_EDGES, Automaton, Captured, Edges
 from callmemaybe.grammar.nodes import (
     INFINITE,
@@ -46,12 +45,12 @@ from callmemaybe.grammar.places import (
     Seed,
     State,
     after_literal,
-    captures_of,
     refine,
     takes,
 )
 from callmemaybe.grammar.product import ProductAutomaton
 from callmemaybe.grammar.substrings import SubstringAutomaton
+from callmemaybe.grammar.trace import Trace
 
 
 class TreeAutomaton(Automaton):
@@ -156,20 +155,26 @@ class TreeAutomaton(Automaton):
         first option and the longest repetition win (as in a backtracking regex engine). Offsets
         count symbols. Raises GrammarError if the symbols are not a prefix of the language.
         """
-        places, ended = self._closure([(self._root, None)], 0)
-        for offset, symbol in enumerate(symbols, 1):
-            moved = [
-                (seed, history)
-                for place, history in places.items()
-                for mask, seed in self._moves(place)
-                if takes(mask, symbol)
-            ]
-            places, ended = self._closure(moved, offset)
-            if not places and ended is NEVER:
-                raise GrammarError(
-                    f"symbol {offset - 1} of the text is not in the grammar's language"
-                )
-        return captures_of(next(iter(places.values())) if ended is NEVER else ended)
+        trace = self.trace()
+        for symbol in symbols:
+            trace = trace.then(symbol)
+        return trace.captures()
+
+    def trace(self) -> Trace:
+        """Return the reading of nothing; its ``then`` reads on, symbol by symbol."""
+        return Trace(self._read, *self._closure([(self._root, None)], 0), length=0)
+
+    def _read(
+        self, places: Mapping[Place, History], symbol: int | str, offset: int
+    ) -> tuple[dict[Place, History], History | Never]:
+        """Move every place over one symbol; ``offset`` counts it."""
+        moved = [
+            (seed, history)
+            for place, history in places.items()
+            for mask, seed in self._moves(place)
+            if takes(mask, symbol)
+        ]
+        return self._closure(moved, offset)
 
     # -- construction -----------------------------------------------------------------------
 
