@@ -7,18 +7,20 @@ lists them, each with the tokens the tokenizer itself would use for it.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from callmemaybe.grammar.automaton import Captured
+from callmemaybe.grammar.automaton import Automaton, Captured
 from callmemaybe.grammar.nodes import bytes_of
-from callmemaybe.grammar.tree import TreeAutomaton
 from callmemaybe.vocabulary.vocabulary import Vocabulary
 
 NAME, NO_CALL = "name", "no_call"
 #: More ways than this are no list of names; the choice is then made token by token.
 MOST_BRANCHES = 100_000
+#: States searched for the way from free text to a name.
+MOST_STATES = 2_000
 #: Choices that stay known per automaton (a format has two or three).
 KEPT = 256
 
@@ -56,7 +58,7 @@ class _Way(NamedTuple):
 class Choices:
     """The forks of one automaton under one vocabulary, each found once."""
 
-    def __init__(self, automaton: TreeAutomaton, vocabulary: Vocabulary) -> None:
+    def __init__(self, automaton: Automaton, vocabulary: Vocabulary) -> None:
         self.automaton = automaton
         self._vocabulary = vocabulary
         self._known: dict[tuple[int, bytes], Fork] = {}
@@ -96,14 +98,30 @@ class Choices:
     # -- ways of the automaton ----------------------------------------------------------------
 
     def _gate(self, state: int, symbols: list[Symbol]) -> _Way | None:
-        """Follow the one way that leads away from free text, until it has left it for good."""
-        path: tuple[Symbol, ...] = ()
-        while True:
-            ways = list(self._ways(_Way(state, path)))
-            free = [way for way in ways if self._is_free(symbols, way)]
-            if not free or len(ways) - len(free) != 1:
-                return _Way(state, path) if path and not free else None
-            state, path = next(way for way in ways if way not in free)
+        """Return the way out of free text that leads to a name, up to where it has left the text."""
+        start = _Way(state, ())
+        if not any(self._is_free(symbols, way) for way in self._ways(start)):
+            return None
+        waiting, seen = deque([start]), {state}
+        while waiting and len(seen) < MOST_STATES:
+            way = waiting.popleft()
+            capture = self._last(symbols, way)
+            if capture is not None and capture.name == NAME:
+                return self._left(symbols, state, way.path)
+            for onward in self._ways(way):
+                if onward.state not in seen:
+                    seen.add(onward.state)
+                    waiting.append(onward)
+        return None
+
+    def _left(self, symbols: list[Symbol], state: int, path: tuple[Symbol, ...]) -> _Way:
+        """Return the beginning of the path that no free text has."""
+        way = _Way(state, ())
+        for symbol in path:
+            way = next(w for w in self._ways(way, single=True) if w.path[-1] == symbol)
+            if self._last(symbols, way) is None:
+                break
+        return way
 
     def _names(
         self, state: int, symbols: list[Symbol]
@@ -175,7 +193,14 @@ class Choices:
     def _is_free(self, symbols: list[Symbol], way: _Way) -> bool:
         """Whether the way leads into free text that names nothing."""
         capture = self._last(symbols, way)
-        return capture is not None and capture.name == NO_CALL and capture.end is None
+        if capture is None or capture.name != NO_CALL:
+            return False
+        # What may end here and may go on is free text as much as what must go on.
+        return capture.end is None or (
+            capture.end == len(symbols) + len(way.path)
+            and self.automaton.is_accepting(way.state)
+            and not self.automaton.is_final(way.state)
+        )
 
     # -- tokens -------------------------------------------------------------------------------
 

@@ -122,12 +122,11 @@ class Decoder:
         ids = self.matcher.forced()
         if not ids:
             return []
-        self._accept(ids)
-        if self.matcher.remaining > self._left:
+        if not self._fits(ids):
             # The shortest way on spells it in fewer tokens; let the mask choose among those.
-            self._take_back(ids)
             return []
-        return list(ids)
+        self._accept(ids)
+        return ids
 
     # -- names ------------------------------------------------------------------------------
 
@@ -163,11 +162,11 @@ class Decoder:
         return None
 
     def _fits(self, ids: Sequence[int]) -> bool:
-        if not ids:
-            return True
+        """Whether an end can still be reached within the budget behind these ids."""
+        left = self._left - len(ids)
         if self.matcher.try_accept(ids) < len(ids):
-            raise DecodingError(f"the name's tokens {list(ids)} are not in the language")
-        fits = self.matcher.remaining <= self._left - len(ids)
+            raise DecodingError(f"the tokens {list(ids)} are not in the language")
+        fits = self.matcher.fits(left)
         self.matcher.rollback(len(ids))
         return fits
 
@@ -175,7 +174,7 @@ class Decoder:
 
     def _choose(self) -> Step:
         """Ask the model for one token that the language and the budget allow."""
-        allowed = self.matcher.allowed(self._left)
+        allowed = self.matcher.choices(self._left)
         if self._excluded is None and self.forcing and allowed.count == 1:
             only = int(allowed.to_ids()[0])
             self._accept([only])
@@ -217,20 +216,11 @@ class Decoder:
             raise DecodingError(f"the tokens {list(ids)} are not in the language")
         self._pending += ids
         self._left -= len(ids)
-        for index in ids:
-            name = self._vocabulary.names.get(index)
+        # An end token is not part of the answer, unless the grammar names it.
+        for index in ids if self.matcher.state >= 0 else ids[:-1]:
             data = self._vocabulary.token(index)
-            self._symbols += data if name is None else (name,)
-            self._text += data if name is None else name.encode()
-
-    def _take_back(self, ids: Sequence[int]) -> None:
-        self.matcher.rollback(len(ids))
-        del self._pending[len(self._pending) - len(ids) :]
-        self._left += len(ids)
-        spelled = b"".join(map(self._spell, ids))
-        symbols = sum(len(self._vocabulary.token(i)) or 1 for i in ids)
-        del self._text[len(self._text) - len(spelled) :]
-        del self._symbols[len(self._symbols) - symbols :]
+            self._symbols += data or (self._vocabulary.names[index],)
+            self._text += self._spell(index)
 
     def _spell(self, index: int) -> bytes:
         name = self._vocabulary.names.get(index)

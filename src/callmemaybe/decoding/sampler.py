@@ -65,7 +65,7 @@ class Sampler:
         """Unnormalised probabilities; 0 for what the limits exclude."""
         scaled = logits.astype(np.float64)
         scaled = (scaled - scaled.max()) / self.temperature
-        weights = np.exp(scaled)
+        weights: NDArray[np.float64] = np.exp(scaled)
         if self.min_p:
             weights[weights < self.min_p] = 0.0
         if self.top_k and self.top_k < len(weights):

@@ -35,6 +35,7 @@ from callmemaybe.wire.pieces import (
     Arguments,
     Calls,
     Chain,
+    Controls,
     Either,
     Marker,
     Name,
@@ -51,11 +52,9 @@ from callmemaybe.wire.reader import CallEnded, CallStarted, Reader
 #: One message of a conversation, in OpenAI's shape: {"role": ..., "content": ...}.
 Message = Mapping[str, Any]
 #: Writes the part of a prompt that does not depend on the request.
-Prefix = Callable[[Sequence[ToolSpec], frozenset[str]], Parts]
+Prefix = Callable[[Sequence[ToolSpec], Controls], Parts]
 #: Writes the rest, up to where the model begins.
-Request = Callable[[Sequence[Message], Sequence[ToolSpec], frozenset[str]], Parts]
-
-_ALL = frozenset({"*"})
+Request = Callable[[Sequence[Message], Sequence[ToolSpec], Controls], Parts]
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ class Format:
     """How one family of models is asked, and how it answers.
 
     ``controls``, wherever a method takes it, is the set of control tokens the vocabulary has, by
-    text; left out, every control token of the tree counts as one.
+    text; None means that it has all of them.
     """
 
     name: str
@@ -101,7 +100,7 @@ class Format:
         self,
         messages: Sequence[Message],
         tools: Sequence[ToolSpec],
-        controls: frozenset[str] = _ALL,
+        controls: Controls = None,
     ) -> Parts:
         """Return the whole prompt: the static prefix, then the request."""
         return join([*self.prefix(tools, controls), *self.request(messages, tools, controls)])
@@ -112,7 +111,7 @@ class Format:
         *,
         no_call: bool = False,
         parallel: bool = False,
-        controls: frozenset[str] = _ALL,
+        controls: Controls = None,
     ) -> Grammar:
         """Return what a model may write: one call (or, ``parallel``, several) of these tools.
 
@@ -145,7 +144,7 @@ class Format:
         tools: Sequence[ToolSpec] = (),
         *,
         answer: str = "",
-        controls: frozenset[str] = _ALL,
+        controls: Controls = None,
     ) -> Parts:
         """Return what a model writes for these calls; without any, the no-call branch.
 
@@ -154,17 +153,16 @@ class Format:
         """
         return join(list(_render(self.tree, tuple(calls), answer, tools, controls)))
 
-    def reader(self, tools: Sequence[ToolSpec] = (), *, controls: frozenset[str] = _ALL) -> Reader:
+    def reader(self, tools: Sequence[ToolSpec] = (), *, controls: Controls = None) -> Reader:
         """Return a fresh incremental reader of what a model writes."""
-        is_control = None if controls is _ALL else controls
-        return Reader(self.tree, tuple(tool.name for tool in tools), is_control)
+        return Reader(self.tree, tuple(tool.name for tool in tools), controls)
 
     def read(
         self,
         parts: Iterable[Part | bytes],
         tools: Sequence[ToolSpec] = (),
         *,
-        controls: frozenset[str] = _ALL,
+        controls: Controls = None,
     ) -> list[ToolCall]:
         """Return the calls of a complete answer (none: the model called nothing).
 
@@ -195,8 +193,8 @@ def _leaves(piece: Piece) -> Iterator[Piece]:
             yield piece
 
 
-def _has(token: Token, controls: frozenset[str]) -> bool:
-    return controls is _ALL or token.text in controls
+def _has(token: Token, controls: Controls) -> bool:
+    return controls is None or token.text in controls
 
 
 # -- rendering ------------------------------------------------------------------------------------
@@ -207,7 +205,7 @@ def _render(
     calls: tuple[ToolCall, ...],
     answer: str,
     tools: Sequence[ToolSpec],
-    controls: frozenset[str],
+    controls: Controls,
 ) -> Iterable[Part]:
     match piece:
         case Text():
@@ -255,7 +253,7 @@ class _Writer:
     def __init__(
         self,
         tools: Sequence[ToolSpec],
-        controls: frozenset[str],
+        controls: Controls,
         no_call: bool,
         parallel: bool,
     ) -> None:
@@ -333,7 +331,7 @@ class _Writer:
 
     def _answer(self, piece: Answer) -> Node:
         text = many(utf8(ALL))
-        if not piece.stop or piece.stop in self._controls or self._controls is _ALL:
+        if not piece.stop or _has(Token(piece.stop), self._controls):
             return lexeme(text)
         return Except(text, seq(_ANYTHING, lit(piece.stop), _ANYTHING))
 

@@ -14,6 +14,8 @@ from callmemaybe.grammar.nodes import Control
 #: A piece of a prompt or a completion: plain text, or a control token.
 Part = str | Control
 Parts = tuple[Part, ...]
+#: The control tokens a vocabulary has, by text; None: all that a format knows.
+Controls = frozenset[str] | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,13 +20,13 @@ from callmemaybe._json import dumps
 from callmemaybe.calls import ToolSpec
 from callmemaybe.errors import ModelError
 from callmemaybe.grammar.nodes import Control
-from callmemaybe.wire.pieces import Part, Parts, join
+from callmemaybe.wire.pieces import Controls, Part, Parts, join
 
 #: Characters for armour: the Private Use Area of plane 15, which no text has a reason to hold.
 _ARMOUR = range(0xF0000, 0xFFFFE)
 
 
-def with_controls(text: str, controls: frozenset[str]) -> Parts:
+def with_controls(text: str, controls: Controls) -> Parts:
     """Split trusted text at the control tokens it names; longer names win."""
     pattern = _pattern(controls)
     if pattern is None:
@@ -66,11 +66,11 @@ class ChatTemplate:
         except jinja2.TemplateError as error:
             raise ModelError(f"the model's chat template is not valid: {error}") from error
 
-    def prefix(self, tools: Sequence[ToolSpec], controls: frozenset[str]) -> Parts:
+    def prefix(self, tools: Sequence[ToolSpec], controls: Controls) -> Parts:
         """Return what every prompt for these tools begins with, up to its last control token."""
         return self._prefixes(tuple(tools), controls)
 
-    def _prefix(self, tools: tuple[ToolSpec, ...], controls: frozenset[str]) -> Parts:
+    def _prefix(self, tools: tuple[ToolSpec, ...], controls: Controls) -> Parts:
         both = [self.render([_user(text)], tools, controls) for text in ("a", "b")]
         common = 0
         for one, other in zip(*both, strict=False):
@@ -83,7 +83,7 @@ class ChatTemplate:
         self,
         messages: Sequence[Mapping[str, Any]],
         tools: Sequence[ToolSpec],
-        controls: frozenset[str],
+        controls: Controls,
     ) -> Parts:
         """Return the rest of the prompt, behind the prefix (all of it if it begins differently)."""
         prefix = self.prefix(tools, controls)
@@ -94,7 +94,7 @@ class ChatTemplate:
         self,
         messages: Sequence[Mapping[str, Any]],
         tools: Sequence[ToolSpec],
-        controls: frozenset[str],
+        controls: Controls,
     ) -> Parts:
         """Return the whole prompt. Raises ModelError if the template fails."""
         pattern = _pattern(controls)
@@ -150,8 +150,9 @@ class _Armour:
         return self._of[found]
 
 
-def _pattern(controls: frozenset[str]) -> re.Pattern[str] | None:
+def _pattern(controls: Controls) -> re.Pattern[str] | None:
     if not controls:
+        # A template names tokens by itself; which of them are tokens only the vocabulary can say.
         return None
     ordered = sorted(controls, key=lambda text: (-len(text), text))
     return re.compile("(" + "|".join(map(re.escape, ordered)) + ")")

@@ -19,6 +19,7 @@ from callmemaybe.wire.pieces import (
     Arguments,
     Calls,
     Chain,
+    Controls,
     Either,
     Marker,
     Name,
@@ -92,9 +93,7 @@ class _Way(NamedTuple):
 class Reader:
     """An incremental reader of one answer; feed it, then end it."""
 
-    def __init__(
-        self, tree: Piece, names: Sequence[str] = (), controls: frozenset[str] | None = None
-    ) -> None:
+    def __init__(self, tree: Piece, names: Sequence[str] = (), controls: Controls = None) -> None:
         """Begin to read; ``names`` of the tools in order, ``controls`` None means all are known."""
         self._names = names
         self._controls = controls

@@ -17,6 +17,7 @@ from callmemaybe.wire.pieces import (
     Answer,
     Arguments,
     Calls,
+    Controls,
     Either,
     Name,
     Part,
@@ -60,7 +61,7 @@ _CALL = chain(
 )
 
 
-def prefix(tools: Sequence[ToolSpec], controls: frozenset[str]) -> Parts:
+def prefix(tools: Sequence[ToolSpec], controls: Controls) -> Parts:
     """Write the system turn with the tools, and begin the next turn."""
     parts: list[Part] = [*_trusted(f"{_START}system\n{_BEFORE}", controls)]
     parts += [f"\n{dumps(tool.as_openai())}" for tool in tools]
@@ -68,7 +69,7 @@ def prefix(tools: Sequence[ToolSpec], controls: frozenset[str]) -> Parts:
 
 
 def request(
-    messages: Sequence[Mapping[str, Any]], _tools: Sequence[ToolSpec], controls: frozenset[str]
+    messages: Sequence[Mapping[str, Any]], _tools: Sequence[ToolSpec], controls: Controls
 ) -> Parts:
     """Write the turns (the first one is already begun), and begin the model's."""
     parts: list[Part] = []
@@ -81,11 +82,11 @@ def request(
     return join(parts)
 
 
-def _known(controls: frozenset[str]) -> frozenset[str]:
-    return _CONTROLS if controls == {"*"} else _CONTROLS & controls
+def _known(controls: Controls) -> frozenset[str]:
+    return _CONTROLS if controls is None else _CONTROLS & controls
 
 
-def _trusted(text: str, controls: frozenset[str]) -> Parts:
+def _trusted(text: str, controls: Controls) -> Parts:
     return with_controls(text, _known(controls))
 
 

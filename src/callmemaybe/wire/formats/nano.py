@@ -26,6 +26,7 @@ from callmemaybe.wire.format import Format
 from callmemaybe.wire.pieces import (
     Arguments,
     Calls,
+    Controls,
     Either,
     Marker,
     Part,
@@ -40,7 +41,7 @@ _TOOLS, _USER, _CALL, _NONE, _END = "<|tools|>", "<|user|>", "<|call|>", "<|none
 _MARKER = Marker(tuple(f"<|t{index}|>" for index in range(64)))
 
 
-def prefix(tools: Sequence[ToolSpec], _controls: frozenset[str]) -> Parts:
+def prefix(tools: Sequence[ToolSpec], _controls: Controls) -> Parts:
     """Write the tools, each behind its marker, and begin the request."""
     parts: list[Part] = [Control(_TOOLS)]
     for index, tool in enumerate(tools):
@@ -50,7 +51,7 @@ def prefix(tools: Sequence[ToolSpec], _controls: frozenset[str]) -> Parts:
 
 
 def request(
-    messages: Sequence[Mapping[str, Any]], _tools: Sequence[ToolSpec], _controls: frozenset[str]
+    messages: Sequence[Mapping[str, Any]], _tools: Sequence[ToolSpec], _controls: Controls
 ) -> Parts:
     """Write the request and ask for the call."""
     return join([dumps(request_text(messages))[1:-1], Control(_CALL)])
