@@ -524,6 +524,11 @@ def dice(rng: Random) -> Slot:
     return bare(text + rng.choice(("", "", f"+{rng.randint(1, 9)}", f"-{rng.randint(1, 4)}")))
 
 
+def playing_card(rng: Random) -> Slot:
+    rank = rng.choice("A K Q J 10 9 8 7 6 5 4 3 2".split())
+    return bare(rank + rng.choice("♠♥♦♣"))
+
+
 def chess_move(rng: Random) -> Slot:
     at = rng.choice("abcdefgh") + rng.choice("12345678")
     return bare(
@@ -891,7 +896,7 @@ MORE: dict[str, Callable[..., Slot]] = {
     "postcode": postcode, "uuid": uuid, "commit": commit, "ipv4": ipv4, "cidr": cidr, "mac": mac,
     "domain": domain, "image": image, "branch": branch, "repo": repo, "handle": handle,
     "channel": channel, "hashtag": hashtag, "json": json_text, "selector": selector,
-    "expression": expression, "chemical": chemical, "dice": dice, "chess_move": chess_move,
+    "expression": expression, "chemical": chemical, "dice": dice, "chess_move": chess_move, "playing_card": playing_card,
     "address": address, "place": place, "venue": venue, "team": team, "artist": artist,
     "question": question, "message": message, "chore": chore, "subject": subject, "reason": reason,
 }  # fmt: skip

@@ -1,0 +1,194 @@
+"""Requests: a template filled with slots, then worn by the way people write."""
+
+from __future__ import annotations
+
+import re
+from random import Random
+from typing import Any
+
+from training.pieces import slots
+from training.pieces.slots import Slot
+from training.pieces.tasks import Function, Parameter, Variant, as_type
+
+BEFORE_VERB = (
+    "please ",
+    "can you ",
+    "could you ",
+    "could you please ",
+    "I need you to ",
+    "I'd like you to ",
+    "I want to ",
+    "I need to ",
+    "I would like to ",
+    "would you ",
+    "help me ",
+    "go ahead and ",
+    "just ",
+    "kindly ",
+    "now ",
+    "let's ",
+)
+ASKING = ("can you", "could you", "would you")
+BEFORE_ANY = ("hey, ", "hi! ", "hello, ", "ok, ", "quick one: ", "um, ", "so, ", "also, ", "well, ")
+AFTER = (" please", ", please", ", thanks", " thanks", " for me", " if you can", " right now", " asap")
+NO_VERB = set(
+    """i i'm it on at in what how who which any another a an the difference room my result standings
+    medicine intensity free facts is are we questions student pet looking only standard middle no flights
+    trains visa entry directions day days sunrise table balance price current next new concerts times
+    definition wikipedia target election forecast median number""".split()
+)
+QUOTES = ("''", '""', "''", '""', "''", '""', "“”", "``", "«»", "‘’")
+
+
+def expand(template: str, rng: Random, keep: float = 0.5) -> str:
+    """Choose among `(a|b)` and keep or drop `[parts]`, innermost first."""
+    inner = re.compile(r"\(([^()\[\]]*\|[^()\[\]]*)\)|\[([^()\[\]]*)\]")
+    while match := inner.search(template):
+        if match[1] is not None:
+            put = rng.choice(match[1].split("|"))
+        else:
+            put = match[2] if rng.random() < keep else ""
+        template = template[: match.start()] + put + template[match.end() :]
+    return re.sub(r" {2,}", " ", template).strip()
+
+
+def quoted(text: str, rng: Random) -> str:
+    """Put quotes around, of a kind that the text does not contain."""
+    fitting = [pair for pair in QUOTES if pair[0] not in text and pair[1] not in text]
+    opening, closing = rng.choice(fitting or ['""'])
+    return opening + text + closing
+
+
+def dress(slot: Slot, rng: Random, *, last: bool, marked: bool) -> str:
+    """Decide on quotes: free text in the middle of a request needs them."""
+    if slot.style in ("number", "list") or marked:
+        return slot.surface
+    chance = {"text": 0.5 if last else 0.93, "word": 0.4, "bare": 0.13}[slot.style]
+    return quoted(slot.surface, rng) if rng.random() < chance else slot.surface
+
+
+def draw_slot(parameter: Parameter, wording: str | None, variant: Variant, rng: Random) -> Slot:
+    """Draw a value for one parameter."""
+    if parameter.type == "boolean":
+        yes, _, no = (wording or parameter.key).partition("/")
+        value = not no or rng.random() < 0.5
+        return Slot(value, yes if value else no, "number")
+    if parameter.type == "enum":
+        choices = parameter.choices
+        value = rng.choice(list(choices))
+        shown = variant.enums[parameter.key][value]
+        surface = rng.choice([value, value, shown.lower(), *choices[value]])
+        return Slot(shown, surface.replace("_", " "), "number")
+    slot = slots.make(rng, parameter.generator)
+    return Slot(as_type(slot.value, parameter.type), slot.surface, slot.style)
+
+
+def misspell(text: str, rng: Random) -> str:
+    """Swap, drop or double a letter of a word."""
+    spots = [m.start() for m in re.finditer(r"(?<=[a-z])[a-z](?=[a-z])", text)]
+    if not spots:
+        return text
+    at = rng.choice(spots)
+    return rng.choice(
+        (
+            text[:at] + text[at + 1 :],
+            text[:at] + text[at] + text[at:],
+            text[: at - 1] + text[at] + text[at - 1] + text[at + 1 :],
+        )
+    )
+
+
+def wear(parts: list[tuple[str, bool]], rng: Random, imperative: bool) -> str:
+    """Add greetings, thanks, case, punctuation and typos around the slots."""
+    asking = False
+    if imperative and rng.random() < 0.4:
+        before = rng.choice(BEFORE_VERB)
+        asking = before.strip().startswith(ASKING)
+        parts.insert(0, (before, False))
+    if rng.random() < 0.07:
+        parts.insert(0, (rng.choice(BEFORE_ANY), False))
+    ends_free = parts[-1][1] and not re.search(r"[\w\"'%]$", parts[-1][0])
+    question = parts[-1][0].endswith("?") and not parts[-1][1]
+    if not ends_free and not question:
+        if rng.random() < 0.07:
+            parts.append((rng.choice(AFTER), False))
+        if asking and rng.random() < 0.7:
+            parts.append(("?", False))
+        elif rng.random() < 0.2:
+            parts.append((rng.choice("..!"), False))
+    if question and rng.random() < 0.15:
+        parts[-1] = (parts[-1][0].rstrip("?"), False)
+    if rng.random() < 0.05:
+        plain = [i for i, (text, slot) in enumerate(parts) if not slot and len(text) > 4]
+        if plain:
+            at = rng.choice(plain)
+            parts[at] = (misspell(parts[at][0], rng), False)
+    case = rng.random()
+    if case < 0.1:
+        parts = [(text if slot else text.lower(), slot) for text, slot in parts]
+    elif case < 0.13:
+        parts = [(text if slot else text.upper(), slot) for text, slot in parts]
+    elif case < 0.75 and not parts[0][1]:
+        parts[0] = (parts[0][0][:1].upper() + parts[0][0][1:], False)
+    return "".join(text for text, _ in parts)
+
+
+def spoken(name: str) -> str:
+    """An identifier as words."""
+    return re.sub(r"[_.\-]+", " ", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)).lower()
+
+
+def plain_template(function: Function, variant: Variant, rng: Random) -> str:
+    """A request that names function and parameters as the block does: works for every function."""
+    chosen = [p for p in function.parameters if not p.optional or rng.random() < 0.4]
+    rng.shuffle(chosen)
+    joint = rng.choice((" = ", "=", ": ", " "))
+    said = [
+        f"{spoken(variant.names[p.key])}{joint}"
+        + (f"{{{p.key}:true/false}}" if p.type == "boolean" else f"{{{p.key}}}")
+        for p in chosen
+    ]
+    name = variant.tool["name"]
+    head = rng.choice((f"call {name}", f"use {name}", f"run {name}", spoken(name), f"{name}:"))
+    if not said:
+        return head
+    return f"{head}{rng.choice((' with ', ' ', ' for '))}{rng.choice((', ', ' and ', '; ')).join(said)}"
+
+
+def draw_request(
+    function: Function, variant: Variant, rng: Random, *, plain: float = 0.06
+) -> tuple[str, dict[str, Any]]:
+    """Make one request and the arguments it means, keys in schema order."""
+    if rng.random() < plain:
+        template = plain_template(function, variant, rng)
+        imperative = False
+    else:
+        template = rng.choice(function.requests)
+        told = template.startswith("~")
+        template = expand(template.lstrip("~ "), rng)
+        start = template.split(" ")[0].lower()
+        imperative = not (told or template[-1] == "?" or start[0] in "{#" or start in NO_VERB)
+    by_key = {parameter.key: parameter for parameter in function.parameters}
+    parts: list[tuple[str, bool]] = []
+    values: dict[str, Any] = {}
+    position = 0
+    for match in re.finditer(r"\{(\w+)(?::([^}]*))?\}", template):
+        before = template[position : match.start()]
+        if before:
+            parts.append((before, False))
+        slot = draw_slot(by_key[match[1]], match[2], variant, rng)
+        values[match[1]] = slot.value
+        position = match.end()
+        marked = before[-1:] in ("'", '"', "`")
+        last = position == len(template)
+        if slot.surface:
+            parts.append((dress(slot, rng, last=last, marked=marked), by_key[match[1]].type not in ("boolean",)))
+    if position < len(template):
+        parts.append((template[position:], False))
+    shown = {name: key for key, name in variant.names.items()}
+    arguments = {
+        name: values[shown[name]]
+        for name in variant.tool["parameters"]["properties"]
+        if shown[name] in values
+    }
+    return wear(parts, rng, imperative), arguments
