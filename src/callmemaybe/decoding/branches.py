@@ -12,8 +12,10 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from callmemaybe.grammar.automaton import Automaton, Captured
+from callmemaybe.grammar.automaton import Captured
 from callmemaybe.grammar.nodes import bytes_of
+from callmemaybe.grammar.trace import Trace
+from callmemaybe.grammar.tree import TreeAutomaton
 from callmemaybe.vocabulary.vocabulary import Vocabulary
 
 NAME, NO_CALL = "name", "no_call"
@@ -51,14 +53,22 @@ class Fork(NamedTuple):
 
 
 class _Way(NamedTuple):
+    """A way on from the fork: where it leads, by which symbols, and what it captured.
+
+    ``capture`` is the name, or no call, that the way is in or has come through, if any; offsets
+    count from the beginning of the answer.
+    """
+
     state: int
     path: tuple[Symbol, ...]
+    trace: Trace
+    capture: Captured | None
 
 
 class Choices:
     """The forks of one automaton under one vocabulary, each found once."""
 
-    def __init__(self, automaton: Automaton, vocabulary: Vocabulary) -> None:
+    def __init__(self, automaton: TreeAutomaton, vocabulary: Vocabulary) -> None:
         self.automaton = automaton
         self._vocabulary = vocabulary
         self._known: dict[tuple[int, bytes], Fork] = {}
@@ -71,7 +81,7 @@ class Choices:
         key = (state, _tail(symbols))
         found = self._known.get(key)
         if found is None:
-            found = self._find(state, list(symbols), key[1])
+            found = self._find(state, symbols, key[1])
             if found is None:
                 self._barren.add(state)
             else:
@@ -80,152 +90,147 @@ class Choices:
                 self._known[key] = found
         return found
 
-    def _find(self, state: int, symbols: list[Symbol], tail: bytes) -> Fork | None:
-        opened = [c.name for c in self.automaton.captures(symbols) if c.end is None]
+    def _find(self, state: int, symbols: Sequence[Symbol], tail: bytes) -> Fork | None:
+        trace = self.automaton.trace()
+        for symbol in symbols:
+            trace = trace.then(symbol)
+        opened = [capture.name for capture in trace.captures() if capture.end is None]
         if any(name not in (NAME, NO_CALL) for name in opened[-1:]):
             return None
-        gate = self._gate(state, symbols)
+        done = len(symbols)
+        start = _Way(state, (), trace, _last(trace, done))
+        gate = self._gate(start, done)
         if gate is not None:
-            ids = self._ids(gate.path, len(gate.path), tail)
+            ids = tuple(self._ids(gate.path, tail))
             return Fork((Branch(b"", ids), Branch(None, ())), is_gate=True)
-        found = self._names(state, symbols)
-        if found is None or len(found) < 2:
+        ways = self._names(self._forced(start, done), done)
+        if ways is None or len(ways) < 2:
             return None
-        return Fork(
-            _distinct([self._branch(way, end, name, tail) for way, end, name in found]), False
-        )
+        return Fork(_distinct([self._branch(way, symbols, tail) for way in ways]), is_gate=False)
 
     # -- ways of the automaton ----------------------------------------------------------------
 
-    def _gate(self, state: int, symbols: list[Symbol]) -> _Way | None:
+    def _gate(self, start: _Way, done: int) -> _Way | None:
         """Return the way out of free text that leads to a name, up to where it has left the text."""
-        start = _Way(state, ())
-        if not any(self._is_free(symbols, way) for way in self._ways(start)):
+        if not any(self._is_free(way, done) for way in self._onward(start, done)):
             return None
-        waiting, seen = deque([start]), {state}
+        waiting, seen = deque([start]), {start.state}
         while waiting and len(seen) < MOST_STATES:
             way = waiting.popleft()
-            capture = self._last(symbols, way)
-            if capture is not None and capture.name == NAME:
-                return self._left(symbols, state, way.path)
-            for onward in self._ways(way):
+            if way.capture is not None and way.capture.name == NAME:
+                return self._left(start, way.path, done)
+            for onward in self._onward(way, done):
                 if onward.state not in seen:
                     seen.add(onward.state)
                     waiting.append(onward)
         return None
 
-    def _left(self, symbols: list[Symbol], state: int, path: tuple[Symbol, ...]) -> _Way:
+    def _left(self, way: _Way, path: tuple[Symbol, ...], done: int) -> _Way:
         """Return the beginning of the path that no free text has."""
-        way = _Way(state, ())
         for symbol in path:
-            way = next(w for w in self._ways(way, single=True) if w.path[-1] == symbol)
-            if self._last(symbols, way) is None:
+            every = self._onward(way, done, every_byte=True)
+            way = next(onward for onward in every if onward.path[-1] == symbol)
+            if way.capture is None:
                 break
         return way
 
-    def _names(
-        self, state: int, symbols: list[Symbol]
-    ) -> list[tuple[_Way, int, bytes | None]] | None:
-        """List all ways with the end of their name in the path; None if there is a way without.
+    def _names(self, start: _Way, done: int) -> list[_Way] | None:
+        """List all ways, each beyond the end of its name; None if there is a way without a name.
 
         Only the first parting of the ways may lie in front of the name.
         """
-        found: list[tuple[_Way, int, bytes | None]] = []
-        start = self._forced(_Way(state, ()))
+        found: list[_Way] = []
         stack = [start]
-        done = len(symbols)
         while stack:
             way = stack.pop()
-            capture = self._last(symbols, way)
-            # Right behind a word, another word may still go on: look one symbol further.
-            is_sure = capture is not None and capture.end != done + len(way.path)
-            if capture is not None and capture.end is not None and (is_sure or self._ends(way)):
-                whole = [*symbols, *way.path][capture.start : capture.end]
-                name = None if capture.name == NO_CALL else spell(whole)
-                found.append((way, capture.end - done, name))
-                if len(found) > MOST_BRANCHES:
-                    return None
+            if self._is_named(way, done):
+                found.append(way)
                 continue
-            if self.automaton.is_accepting(way.state) or (capture is None and way is not start):
+            if self.automaton.is_accepting(way.state) or (way.capture is None and way is not start):
                 return None
-            onward = [self._forced(one) for one in self._ways(way, single=capture is not None)]
-            if len(stack) + len(onward) > MOST_BRANCHES:
+            every = self._onward(way, done, every_byte=way.capture is not None)
+            stack.extend(self._forced(onward, done) for onward in every)
+            if len(stack) + len(found) > MOST_BRANCHES:
                 return None
-            stack.extend(reversed(onward))
         return found
 
-    def _ways(self, way: _Way, *, single: bool = False) -> Iterator[_Way]:
-        """Yield every way on by one symbol; one per set of bytes unless ``single`` asks for all."""
-        for text, target in self.automaton.controls(way.state).items():
-            yield _Way(target, (*way.path, text))
-        for mask, target in self.automaton.edges(way.state):
-            for byte in bytes_of(mask):
-                yield _Way(target, (*way.path, byte))
-                if not single:
-                    break
+    def _is_named(self, way: _Way, done: int) -> bool:
+        """Whether the name is complete; right behind a word, another word may still go on."""
+        if way.capture is None or way.capture.end is None:
+            return False
+        return way.capture.end < done + len(way.path) or self.automaton.is_final(way.state)
 
-    def _forced(self, way: _Way) -> _Way:
-        """Go on as far as there is no choice, through single control tokens too."""
-        state, path = way
-        while not self.automaton.is_accepting(state):
-            run, state = self.automaton.forced(state)
-            path += tuple(run)
-            controls = self.automaton.controls(state)
-            if len(controls) != 1 or self.automaton.edges(state):
-                break
-            if self.automaton.is_accepting(state):
-                break
-            ((text, state),) = controls.items()
-            path += (text,)
-        return _Way(state, path)
-
-    def _ends(self, way: _Way) -> bool:
-        return self.automaton.is_final(way.state)
-
-    def _last(self, symbols: list[Symbol], way: _Way) -> Captured | None:
-        """Return the name (or the no-call) that the way is in or has just come through."""
-        for capture in self.automaton.captures([*symbols, *way.path]):
-            is_new = capture.end is None or capture.end > len(symbols)
-            if capture.name in (NAME, NO_CALL) and is_new:
-                return capture
-        return None
-
-    def _is_free(self, symbols: list[Symbol], way: _Way) -> bool:
+    def _is_free(self, way: _Way, done: int) -> bool:
         """Whether the way leads into free text that names nothing."""
-        capture = self._last(symbols, way)
-        if capture is None or capture.name != NO_CALL:
+        if way.capture is None or way.capture.name != NO_CALL:
             return False
         # What may end here and may go on is free text as much as what must go on.
-        return capture.end is None or (
-            capture.end == len(symbols) + len(way.path)
+        return way.capture.end is None or (
+            way.capture.end == done + len(way.path)
             and self.automaton.is_accepting(way.state)
             and not self.automaton.is_final(way.state)
         )
 
+    def _onward(self, way: _Way, done: int, *, every_byte: bool = False) -> Iterator[_Way]:
+        """Yield every way on by one symbol; one per set of bytes unless all are asked for."""
+        for text, target in self.automaton.controls(way.state).items():
+            yield self._moved(way, text, target, done)
+        for mask, target in self.automaton.edges(way.state):
+            for byte in bytes_of(mask):
+                yield self._moved(way, byte, target, done)
+                if not every_byte:
+                    break
+
+    def _forced(self, way: _Way, done: int) -> _Way:
+        """Go on as far as there is no choice, through single control tokens too."""
+        while not self.automaton.is_accepting(way.state):
+            run, target = self.automaton.forced(way.state)
+            for byte in run:
+                if self._is_named(way, done):
+                    break
+                way = self._moved(way, byte, self.automaton.step(way.state, byte), done)
+            else:
+                controls = self.automaton.controls(way.state)
+                if len(controls) != 1 or self.automaton.edges(way.state):
+                    break
+                ((text, target),) = controls.items()
+                if self.automaton.is_accepting(way.state) or self._is_named(way, done):
+                    break
+                way = self._moved(way, text, target, done)
+                continue
+            # What is named is known: the rest of the run only matters to the tokenizer.
+            run, target = self.automaton.forced(way.state)
+            return way._replace(state=target, path=(*way.path, *run))
+        return way
+
+    def _moved(self, way: _Way, symbol: Symbol, state: int, done: int) -> _Way:
+        trace = way.trace.then(symbol)
+        return _Way(state, (*way.path, symbol), trace, _last(trace, done))
+
     # -- tokens -------------------------------------------------------------------------------
 
-    def _branch(self, way: _Way, end: int, name: bytes | None, tail: bytes) -> tuple[Branch, int]:
+    def _branch(self, way: _Way, symbols: Sequence[Symbol], tail: bytes) -> tuple[Branch, int]:
         """Return the branch with all its tokens, and how many of them complete the name."""
-        whole = self._ids(way.path, len(way.path), tail)
-        return Branch(name, whole), len(self._ids(way.path, end, tail))
+        capture = way.capture
+        assert capture is not None
+        assert capture.end is not None
+        name = spell([*symbols, *way.path][capture.start : capture.end])
+        ids = self._ids(way.path, tail)
+        needed, at = 0, len(symbols)
+        while needed < len(ids) and at < capture.end:
+            at += len(self._vocabulary.token(ids[needed])) or 1
+            needed += 1
+        return Branch(None if capture.name == NO_CALL else name, tuple(ids)), needed
 
-    def _ids(self, path: tuple[Symbol, ...], end: int, tail: bytes) -> tuple[int, ...]:
-        """Return the ids that spell the path behind ``tail``, as far as they begin before ``end``."""
+    def _ids(self, path: tuple[Symbol, ...], tail: bytes) -> list[int]:
+        """Return the ids with which the tokenizer spells the path behind ``tail``."""
         ids: list[int] = []
-        at = 0
         for piece in _runs(path):
-            if at >= end:
-                break
             if isinstance(piece, str):
                 ids.append(self._vocabulary.controls[piece])
-                at += 1
-                continue
-            for token in self._behind(tail if at == 0 else b"", piece):
-                if at >= end:
-                    break
-                ids.append(token)
-                at += len(self._vocabulary.token(token))
-        return tuple(ids)
+            else:
+                ids += self._behind(b"" if ids else tail, piece)
+        return ids
 
     def _behind(self, tail: bytes, run: bytes) -> list[int]:
         """Return the canonical ids of ``run`` where ``tail`` stands in front of it."""
@@ -235,6 +240,15 @@ class Choices:
                 return ids[position:] if at == len(tail) else self._vocabulary.encode(run)
             at += len(self._vocabulary.token(token))
         return []
+
+
+def _last(trace: Trace, done: int) -> Captured | None:
+    """Return the name (or the no-call) that reaches beyond the first ``done`` symbols, if any."""
+    for capture in trace.captures():
+        is_new = capture.end is None or capture.end > done
+        if capture.name in (NAME, NO_CALL) and is_new:
+            return capture
+    return None
 
 
 def spell(symbols: Sequence[Symbol]) -> bytes:

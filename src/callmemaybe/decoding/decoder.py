@@ -19,6 +19,7 @@ from callmemaybe.decoding.posterior import Posterior, gate, score
 from callmemaybe.decoding.sampler import Floats, Ids, Sampler, check, log_total
 from callmemaybe.decoding.step import Kind, Likeliest, Step
 from callmemaybe.errors import BudgetError, DecodingError
+from callmemaybe.grammar.tree import TreeAutomaton
 from callmemaybe.matching.allowed import Allowed
 from callmemaybe.matching.matcher import Matcher
 from callmemaybe.models.base import Session
@@ -81,8 +82,11 @@ class Decoder:
         self._excluded: int | None = None
         #: Whether the answer was written to its end (not left off where a free one would begin).
         self.is_complete = False
-        if self.choose == "exact" and self.choices is None:
-            self.choices = Choices(self.matcher.automaton, self._vocabulary)
+        automaton = self.matcher.automaton
+        if self.choose == "greedy":
+            self.choices = None
+        elif self.choices is None and isinstance(automaton, TreeAutomaton):
+            self.choices = Choices(automaton, self._vocabulary)
 
     def steps(self) -> Iterator[Step]:
         """Decode, one step at a time; what is yielded is already accepted."""
