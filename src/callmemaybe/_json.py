@@ -28,9 +28,10 @@ def loads(text: str, *, where: str | None = None) -> Any:
     Raises InputError naming ``where`` if the text is not JSON (``NaN`` is not).
     """
     try:
-        return json.loads(text, parse_float=Decimal, parse_int=_integer, parse_constant=_refuse)
-    except RecursionError:
-        return _Reader(text, where).read()
+        try:
+            return json.loads(text, parse_float=Decimal, parse_int=_integer, parse_constant=_refuse)
+        except RecursionError:
+            return _Reader(text, where).read()
     except ValueError as error:
         raise InputError(f"not valid JSON: {error}", where=where) from None
 

@@ -7,7 +7,7 @@ generated; the parsed view never rounds a number. This module knows no model, no
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
@@ -16,15 +16,6 @@ from typing import Any
 from callmemaybe._json import loads
 from callmemaybe.errors import InputError
 
-#: Where one of these stands, closing an object somewhere else could leave it without any instance.
-_COMPOSING = frozenset(
-    (
-        *("allOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"),
-        *("$dynamicRef", "unevaluatedProperties", "unevaluatedItems", "contains"),
-        "propertyNames",
-    )
-)
-_ANNOTATIONS = frozenset(("title", "description", "default", "examples", "deprecated", "$comment"))
 _SCHEMA_ONLY = ("$ref", "$defs", "$schema", "anyOf", "oneOf", "allOf")
 
 
@@ -32,14 +23,16 @@ _SCHEMA_ONLY = ("$ref", "$defs", "$schema", "anyOf", "oneOf", "allOf")
 class ToolSpec:
     """A function that a model may call: its name, what it is for, and its arguments.
 
-    ``parameters`` is the JSON Schema of the arguments object, as given; ``returns`` that of the
-    result, where it is known. Raises InputError for a name that no JSON string can carry and for a
+    ``parameters`` is the JSON Schema of the arguments object, as given (by default: no arguments);
+    ``returns`` that of the result, where it is known. Raises InputError for a name that no JSON string can carry and for a
     schema that is not an object.
     """
 
     name: str
     description: str = ""
-    parameters: Mapping[str, Any] = field(default_factory=lambda: {"type": "object"})
+    parameters: Mapping[str, Any] = field(
+        default_factory=lambda: {"type": "object", "properties": {}}
+    )
     returns: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -73,14 +66,8 @@ class ToolSpec:
 
     @cached_property
     def schema(self) -> Mapping[str, Any]:
-        """The schema that generated arguments follow: ``parameters``, said to be an object, closed.
-
-        JSON Schema allows properties nobody declared unless it is told otherwise; a model that
-        invents arguments helps nobody. So an object that lists its properties and is silent about
-        others gets ``additionalProperties: false``, wherever this only narrows what was said.
-        """
-        schema = {**self.parameters, "type": "object"}
-        return _closed(schema)
+        """The schema of the arguments: ``parameters``, and that they are an object."""
+        return {**self.parameters, "type": "object"}
 
 
 @dataclass(frozen=True)
@@ -232,69 +219,6 @@ def _is_keyword(key: str, value: object) -> bool:
 def pointer_token(name: str) -> str:
     """Escape one reference token of a JSON pointer (RFC 6901, section 3)."""
     return name.replace("~", "~0").replace("/", "~1")
-
-
-def _closed(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Close the objects of a schema: all of them, or, where parts are composed, none below the top.
-
-    Composed parts see the same object, so closing one could forbid what another demands.
-    """
-    nodes = list(_subschemas(schema))
-    plain = not any(
-        _COMPOSING & node.keys()
-        or ("$ref" in node and node.keys() - _ANNOTATIONS - {"$ref"} and node is not schema)
-        or ("anyOf" in node and node.keys() - _ANNOTATIONS - {"anyOf", "$defs"})
-        for node in nodes
-    )
-    if plain:
-        return _close_all(schema)
-    return _close_one(schema) if not {"anyOf", "$ref"} & schema.keys() else schema
-
-
-def _close_one(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    open_ended = {"additionalProperties", "patternProperties"} | _COMPOSING
-    if "properties" not in schema or open_ended & schema.keys():
-        return schema
-    return {**schema, "additionalProperties": False}
-
-
-def _close_all(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    result = dict(_close_one(schema))
-    for keyword in _MAPS & schema.keys():
-        if isinstance(schema[keyword], Mapping):
-            result[keyword] = {key: _close_any(value) for key, value in schema[keyword].items()}
-    for keyword in _LISTS & schema.keys():
-        if isinstance(schema[keyword], list):
-            result[keyword] = [_close_any(value) for value in schema[keyword]]
-    for keyword in _SINGLES & schema.keys():
-        result[keyword] = _close_any(result[keyword])
-    return result
-
-
-def _close_any(schema: Any) -> Any:
-    return _close_all(schema) if isinstance(schema, Mapping) else schema
-
-
-#: Keywords that hold schemas: by name, in a list, or one.
-_MAPS = frozenset(("properties", "patternProperties", "$defs", "definitions"))
-_LISTS = frozenset(("prefixItems", "anyOf"))
-_SINGLES = frozenset(("items", "additionalProperties"))
-
-
-def _subschemas(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    stack: list[Any] = [schema]
-    while stack:
-        node = stack.pop()
-        if not isinstance(node, Mapping):
-            continue
-        yield node
-        for keyword in _MAPS & node.keys():
-            if isinstance(node[keyword], Mapping):
-                stack.extend(node[keyword].values())
-        for keyword in _LISTS & node.keys():
-            if isinstance(node[keyword], list):
-                stack.extend(node[keyword])
-        stack.extend(node[keyword] for keyword in _SINGLES & node.keys())
 
 
 def _kind(value: object) -> str:

@@ -340,7 +340,10 @@ class _Writer:
         from callmemaybe.grammar import json_schema_node
 
         try:
-            node, rules = json_schema_node(tool.schema, style=style, prefix=f"{index}/")
+            # A model that invents arguments nobody declared helps nobody: additional=False.
+            node, rules = json_schema_node(
+                tool.schema, style=style, prefix=f"{index}/", additional=False
+            )
         except UnsupportedSchema as error:
             raise UnsupportedSchema(
                 error.message,
