@@ -29,6 +29,7 @@ BEFORE_VERB = (
     "let's ",
 )
 ASKING = ("can you", "could you", "would you")
+BEFORE_SERVICE = ("please ", "can you ", "could you ", "could you please ", "would you ", "kindly ")
 BEFORE_ANY = ("hey, ", "hi! ", "hello, ", "ok, ", "quick one: ", "um, ", "so, ", "also, ", "well, ")
 AFTER = (" please", ", please", ", thanks", " thanks", " for me", " if you can", " right now", " asap")
 NO_VERB = set(
@@ -49,7 +50,8 @@ def expand(template: str, rng: Random, keep: float = 0.5) -> str:
         else:
             put = match[2] if rng.random() < keep else ""
         template = template[: match.start()] + put + template[match.end() :]
-    return re.sub(r" {2,}", " ", template).strip()
+    template = re.sub(r" {2,}", " ", template).strip()
+    return re.sub(r" ([,.?!])(?=\s|$)", r"\1", template)
 
 
 def quoted(text: str, rng: Random) -> str:
@@ -102,7 +104,8 @@ def wear(parts: list[tuple[str, bool]], rng: Random, imperative: bool) -> str:
     """Add greetings, thanks, case, punctuation and typos around the slots."""
     asking = False
     if imperative and rng.random() < 0.4:
-        before = rng.choice(BEFORE_VERB)
+        served = re.match(r"(give|tell|show|get|let|make|help|find) (me|us)\b", parts[0][0])
+        before = rng.choice(BEFORE_SERVICE if served else BEFORE_VERB)
         asking = before.strip().startswith(ASKING)
         parts.insert(0, (before, False))
     if rng.random() < 0.07:
