@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Any
+from typing import Any, NoReturn
 
 from callmemaybe.errors import InputError
 
@@ -118,7 +118,7 @@ def _integer(digits: str) -> int:
     return int(digits) if len(digits) <= 4000 else int(Decimal(digits))
 
 
-def _refuse(word: str) -> Any:
+def _refuse(word: str) -> NoReturn:
     raise ValueError(f"{word} is not a JSON value")
 
 
@@ -208,5 +208,5 @@ class _Reader:
         if not self._take(char):
             self._fail(f"{char!r} is expected")
 
-    def _fail(self, what: str) -> Any:
+    def _fail(self, what: str) -> NoReturn:
         raise InputError(f"not valid JSON: {what} at character {self._at}", where=self._where)

@@ -65,7 +65,9 @@ def scenes(draw: st.DrawFn) -> tuple[list[ToolSpec], list[ToolCall]]:
     """Some tools with hostile names, and calls of them."""
     names = draw(st.lists(NAMES, min_size=1, max_size=5, unique=True))
     called = draw(st.lists(st.tuples(st.sampled_from(names), ARGUMENTS), min_size=1, max_size=3))
-    return [ToolSpec(name, parameters=ANYTHING) for name in names], [ToolCall(*one) for one in called]
+    return [ToolSpec(name, parameters=ANYTHING) for name in names], [
+        ToolCall(*one) for one in called
+    ]
 
 
 def symbols(parts: tuple[Part, ...]) -> list[int | Control]:

@@ -30,6 +30,7 @@ from callmemaybe.grammar.nodes import (
     seq,
     words_then,
 )
+from callmemaybe.grammar.schema import json_schema_node
 from callmemaybe.wire.pieces import (
     Answer,
     Arguments,
@@ -337,8 +338,6 @@ class _Writer:
 
     def _arguments(self, index: int, style: str) -> Node:
         tool = self._tools[index]
-        from callmemaybe.grammar import json_schema_node
-
         try:
             # A model that invents arguments nobody declared helps nobody: additional=False.
             node, rules = json_schema_node(

@@ -99,7 +99,7 @@ class ChatTemplate:
         """Return the whole prompt. Raises ModelError if the template fails."""
         pattern = _pattern(controls)
         definitions = [tool.as_openai() for tool in tools]
-        armour = _Armour(pattern, repr((messages, definitions)))
+        armour = _Armour(pattern, dumps([list(messages), definitions]))
         try:
             text = self._template.render(
                 messages=armour.put_on(list(messages)),
