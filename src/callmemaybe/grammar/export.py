@@ -35,6 +35,7 @@ from callmemaybe.grammar.grammar import (
     Repeat,
     Sequence,
     Substrings,
+    Table,
     Words,
     bytes_of,
 )
@@ -129,7 +130,7 @@ class _Exporter:
                 return self._words(node)
             case Lexeme():
                 return self._named(node, "lexeme", node.body)
-            case Both() | Except() | Substrings():
+            case Both() | Except() | Substrings() | Table():
                 return self._machine(node)
         raise TypeError(f"unknown node {node!r}")
 

@@ -301,6 +301,25 @@ class Substrings(Node):
         return self._fields[2]  # type: ignore[no-any-return]
 
 
+class Table(Node):
+    """An explicit deterministic automaton, for languages that no tree says briefly (remainders).
+
+    State 0 is the start; every state must be able to reach an accepting one.
+    """
+
+    __slots__ = ()
+
+    @property
+    def rows(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """For each state its (set of bytes as a 256-bit int, target) pairs; the sets disjoint."""
+        return self._fields[0]  # type: ignore[no-any-return]
+
+    @property
+    def accepting(self) -> frozenset[int]:
+        """The accepting states."""
+        return self._fields[1]  # type: ignore[no-any-return]
+
+
 EMPTY: Node = Sequence(())
 NOTHING: Node = Choice(())
 
@@ -447,7 +466,7 @@ def lexeme(body: Node) -> Node:
     if (
         body is NOTHING
         or body is EMPTY
-        or isinstance(body, Lexeme | Both | Except | Substrings | Literal)
+        or isinstance(body, Lexeme | Both | Except | Substrings | Table | Literal)
     ):
         return body
     return Lexeme(body)

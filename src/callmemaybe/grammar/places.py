@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from callmemaybe.grammar.automaton import Captured, Edges
-from callmemaybe.grammar.nodes import Both, Except, Lexeme, Node, Substrings
+from callmemaybe.grammar.nodes import Both, Except, Lexeme, Node, Substrings, Table
 
-MACHINES = Lexeme | Both | Except | Substrings
+MACHINES = Lexeme | Both | Except | Substrings | Table
 
 
 class Rest:

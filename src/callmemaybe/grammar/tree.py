@@ -32,6 +32,7 @@ from callmemaybe.grammar.nodes import (
     Ref,
     Repeat,
     Substrings,
+    Table,
     Words,
 )
 from callmemaybe.grammar.nodes import Sequence as Seq
@@ -50,6 +51,7 @@ from callmemaybe.grammar.places import (
 )
 from callmemaybe.grammar.product import ProductAutomaton
 from callmemaybe.grammar.substrings import SubstringAutomaton
+from callmemaybe.grammar.table import TableAutomaton
 from callmemaybe.grammar.trace import Trace
 
 
@@ -424,6 +426,8 @@ def machine_of(node: Node) -> Automaton:
             )
         elif isinstance(node, Substrings):
             machine = SubstringAutomaton(node.units, node.starts, node.ends)
+        elif isinstance(node, Table):
+            machine = TableAutomaton(node.rows, node.accepting)
         else:
             body = node.body if isinstance(node, Lexeme) else node
             if isinstance(body, MACHINES):
@@ -493,6 +497,6 @@ def _least_step(node: Node, known: Mapping[Node, float], rules: Mapping[str, flo
             return of(node.body)
         case Chars():
             return of(node.spelled)
-        case Both() | Except() | Substrings():
+        case Both() | Except() | Substrings() | Table():
             return machine_of(node).least
     raise TypeError(f"unknown node {node!r}")
