@@ -66,7 +66,9 @@ def intersection(one: Ranges, other: Ranges) -> Ranges:
 @lru_cache(maxsize=4096)
 def utf8(one: Ranges) -> Node:
     """Spell one character of the set as UTF-8."""
-    spelled = alt(*(seq(*map(_byte_pair, parts)) for low, high in one for parts in _utf8(low, high)))
+    spelled = alt(
+        *(seq(*map(_byte_pair, parts)) for low, high in one for parts in _utf8(low, high))
+    )
     return Chars(one, spelled) if one and one[-1][1] > 0x7F else spelled
 
 

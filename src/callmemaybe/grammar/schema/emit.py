@@ -1,0 +1,279 @@
+"""From shapes to grammar nodes: one way to write each shape, in one style.
+
+Values inside values are asked for with ``yield`` and built by a loop (`Emitter.node`), so that
+schemas may nest as deep as they like. A need that is met again while it is being built becomes a
+rule, which is how recursion is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from callmemaybe.errors import UnsupportedSchema
+from callmemaybe.grammar.nodes import NOTHING, Both, Node, Ref, alt, lexeme, lit, seq, words
+from callmemaybe.grammar.schema.arrays import Counted, array_body
+from callmemaybe.grammar.schema.normalise import Normaliser
+from callmemaybe.grammar.schema.numeric import number_node
+from callmemaybe.grammar.schema.objects import KeyClass, Part, key_classes, object_body
+from callmemaybe.grammar.schema.references import Spot
+from callmemaybe.grammar.schema.shapes import (
+    ANYTHING,
+    ARRAY,
+    FALSE,
+    NEVER,
+    NULL,
+    NUMBER,
+    OBJECT,
+    STRING,
+    TRUE,
+    Array,
+    Contained,
+    Need,
+    Object,
+    Shape,
+    both,
+    negated,
+)
+from callmemaybe.grammar.schema.strings import (
+    ANY_STRING,
+    can_be_written,
+    matches,
+    quoted,
+    string_node,
+)
+from callmemaybe.grammar.schema.style import Style
+from callmemaybe.grammar.schema.values import identity, kind_of, number_texts
+
+Build = Generator[Need, Node, Node]
+
+# The kinds that are one word: its text, and its identity as an excluded value.
+_WORDS = ((TRUE, lit("true"), identity(True)), (FALSE, lit("false"), identity(False)),
+          (NULL, lit("null"), None))  # fmt: skip
+_STRINGS: Need = ((Spot({"type": "string"}, ""), True),)
+#: Items times counted items of one array.
+COUNTED = 20_000
+
+_EMPTY_ARRAY, _EMPTY_OBJECT = Array(), Object()
+
+
+class Emitter:
+    """Writes needs as nodes in one style; collects the rules that recursion needs."""
+
+    def __init__(self, shapes: Normaliser, style: Style, prefix: str, additional: bool) -> None:
+        self._normaliser = shapes
+        self._style = style
+        self._prefix = prefix
+        self._additional = additional
+        self._nodes: dict[Need, Node] = {}
+        self._names: dict[Need, str] = {}
+        self._open: set[Need] = set()
+        self.rules: dict[str, Node] = {}
+
+    def node(self, need: Need) -> Node:
+        """Return the JSON texts of the values that meet a need."""
+        stack: list[tuple[Need, Build]] = [(need, self._values(need))]
+        self._open.add(need)
+        answer: Node | None = None
+        while True:
+            current, build = stack[-1]
+            try:
+                wanted = next(build) if answer is None else build.send(answer)
+            except StopIteration as finished:
+                stack.pop()
+                answer = self._close(current, finished.value)
+                if not stack:
+                    return answer
+                continue
+            answer = self._known(wanted)
+            if answer is None:
+                self._open.add(wanted)
+                stack.append((wanted, self._values(wanted)))
+
+    def _known(self, need: Need) -> Node | None:
+        if need in self._open:
+            if need not in self._names:
+                base = f"{self._prefix}{need[0][0].pointer or '/'}" if need else "json"
+                taken = self._names.values()
+                name, number = base, 1
+                while name in taken:
+                    number += 1
+                    name = f"{base} ({number})"
+                self._names[need] = name
+            return Ref(self._names[need])
+        if need == ANYTHING:
+            return self._anything()
+        return self._nodes.get(need)
+
+    def _close(self, need: Need, node: Node) -> Node:
+        self._open.discard(need)
+        if need in self._names:
+            self.rules[self._names[need]] = node
+            node = Ref(self._names[need])
+        self._nodes[need] = node
+        return node
+
+    def _anything(self) -> Node:
+        """Any JSON value: one rule, the same in every grammar of this style."""
+        name = f"json {self._style.name}"
+        value = Ref(name)
+        if name not in self.rules:
+            facet = Array()
+            array = array_body(self._style, [], value, facet.least, facet.most)
+            extra = KeyClass(ANY_STRING, value)
+            words_ = [node for _, node, _ in _WORDS]
+            body = object_body(self._style, [], [extra], 0, None)
+            self.rules[name] = alt(ANY_STRING, number_node(NUMBER, None, {}), *words_, array, body)
+        return value
+
+    # -- one need ---------------------------------------------------------------------------
+
+    def _values(self, need: Need) -> Build:
+        options: list[Node] = []
+        for shape in self._normaliser.shapes(need):
+            options.append((yield from self._shape(shape)))  # noqa: PERF401 - a comprehension cannot yield
+        return alt(*options)
+
+    def _shape(self, shape: Shape) -> Build:
+        if shape.among is not None:
+            return self._constants(shape)
+        kinds = shape.kinds
+        options: list[Node] = []
+        if kinds & STRING:
+            options.append(string_node(shape.facets.get(STRING), shape.but))
+        if kinds & NUMBER:
+            options.append(number_node(kinds, shape.facets.get(NUMBER), shape.but))
+        options += [n for kind, n, key in _WORDS if kinds & kind and key not in shape.but]
+        if kinds & (ARRAY | OBJECT):
+            self._no_composites_excluded(shape)
+        if kinds & ARRAY:
+            options.append((yield from self._array(shape.facets.get(ARRAY) or _EMPTY_ARRAY)))
+        if kinds & OBJECT:
+            options.append((yield from self._object(shape.facets.get(OBJECT) or _EMPTY_OBJECT)))
+        return alt(*options)
+
+    @staticmethod
+    def _no_composites_excluded(shape: Shape) -> None:
+        for value in shape.but.values():
+            if kind_of(value) & shape.kinds & (ARRAY | OBJECT):
+                raise UnsupportedSchema(
+                    "excluding an array or an object by its value is not supported", pointer=""
+                )
+
+    # -- constants --------------------------------------------------------------------------
+
+    def _constants(self, shape: Shape) -> Node:
+        """Write an enumeration: everything without inner structure as one list of words."""
+        assert shape.among is not None
+        plain: list[str] = []
+        options: list[Node] = []
+        for value in shape.among.values():
+            kind = kind_of(value)
+            if kind & (ARRAY | OBJECT):
+                options.append(self._constant(value, shape.kinds))
+            elif kind & STRING:
+                if can_be_written(value):
+                    plain.append(quoted(value))
+            elif kind & NUMBER:
+                plain.extend(number_texts(value, shape.kinds))
+            else:
+                plain.append("null" if value is None else str(value).lower())
+        return alt(words(plain), *options)
+
+    def _constant(self, value: Any, kinds: int) -> Node:
+        style = self._style
+        if isinstance(value, dict):
+            if not all(map(can_be_written, value)):
+                return NOTHING
+            members: list[Node] = []
+            for key, inner in value.items():
+                members += [style.comma] if members else [style.padding]
+                members += [lit(quoted(key)), style.colon, self._constant(inner, NUMBER)]
+            return seq(lit("{"), *members, style.padding, lit("}"))
+        if isinstance(value, list | tuple):
+            items: list[Node] = []
+            for inner in value:
+                items += [style.comma if items else style.padding, self._constant(inner, NUMBER)]
+            return seq(lit("["), *items, style.padding, lit("]"))
+        return self._constants(Shape(kinds=kinds, among={None: value}))
+
+    # -- arrays and objects -----------------------------------------------------------------
+
+    def _array(self, facet: Array) -> Build:
+        if facet.unique and (facet.most is None or facet.most > 1):
+            raise UnsupportedSchema("uniqueItems is not supported", pointer=facet.unique[0])
+        if facet.not_unique:
+            raise UnsupportedSchema("not uniqueItems is not supported", pointer=facet.not_unique[0])
+        if len(facet.contains) > 1:
+            raise UnsupportedSchema(
+                "several contains at once are not supported", pointer=facet.contains[1].pointer
+            )
+        length = len(facet.prefix)
+        if facet.most is not None:
+            length = min(length, facet.most)
+        if not facet.contains:
+            prefix: list[Node] = []
+            for index in range(length):
+                prefix.append((yield facet.prefix[index]))  # noqa: PERF401 - as above
+            rest = yield facet.rest
+            return array_body(self._style, prefix, rest, facet.least, facet.most)
+        return (yield from self._containing(facet, facet.contains[0], length))
+
+    def _containing(self, facet: Array, one: Contained, length: int) -> Build:
+        """Write arrays of which some items meet a further need, item by item."""
+        plain: list[Node] = []
+        wanted: list[Node] = []
+        period = max(length, one.start)
+        end = period if facet.most is None else min(period, facet.most)
+        if (max(end, facet.least, facet.most or 0) + 1) * max(one.least, one.most or 0) > COUNTED:
+            raise UnsupportedSchema("too large limits around contains", pointer=one.pointer)
+        for index in range(end + 1):
+            need = facet.item(index)
+            if index < one.start:
+                plain.append((yield need))
+                wanted.append(NOTHING)
+                continue
+            wanted.append((yield both(need, one.need)))
+            node = NOTHING
+            # With an upper limit every item is either counted or must not meet the need.
+            for other in negated(one.need) if one.most is not None else (ANYTHING,):
+                node = alt(node, (yield both(need, other)))
+            plain.append(node)
+        writer = Counted(self._style, plain, wanted)
+        return writer.body(facet.least, facet.most, one.least, one.most)
+
+    def _object(self, facet: Object) -> Build:
+        judge = self._normaliser.judge
+        if facet.members:
+            raise UnsupportedSchema(
+                "negating what the members of an open object need is not supported",
+                pointer=facet.members[0].among.pointer,
+            )
+        declared = dict.fromkeys((*facet.properties, *facet.required))
+        parts: list[Part] = []
+        for name in declared:
+            need = facet.need_of(name, matches)
+            required = name in facet.required
+            if NEVER[0] in need or not judge.meets(name, facet.names) or not can_be_written(name):
+                if required:
+                    return NOTHING
+                continue
+            parts.append(Part(quoted(name), (yield need), required))
+        extras: list[KeyClass] = []
+        if self._additional or not facet.listed or facet.others or facet.patterns:
+            for keys, need in key_classes(facet, list(declared)):
+                if facet.names:
+                    keys = Both(keys, lexeme((yield both(facet.names, _STRINGS))))
+                extras.append(KeyClass(keys, (yield need)))
+        self._countable(facet, parts, extras)
+        return object_body(self._style, parts, extras, facet.least, facet.most)
+
+    @staticmethod
+    def _countable(facet: Object, parts: list[Part], extras: list[KeyClass]) -> None:
+        """Refuse to count members that may repeat a key: their number is not that of the keys."""
+        if extras and facet.least - sum(part.required for part in parts) > 1:
+            raise UnsupportedSchema(
+                "minProperties above 1 in an open object is not supported",
+                pointer=facet.pointer,
+                hint="list the properties and forbid others",
+            )

@@ -1,0 +1,159 @@
+"""The formats of JSON Schema (Validation, section 7.3) as languages, one row each.
+
+All are exact but for three that are kept on the safe side, so that every text is valid: leap seconds
+only in UTC, host names without labels that have "--" in third place (punycode, whose validity no
+automaton can decide), and regular expressions whose groups nest at most three deep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+from callmemaybe.grammar.characters import JSON_CANONICAL_CHARACTER, json_canonical, text_of
+from callmemaybe.grammar.nodes import Both, Node, lexeme, lit, seq
+from callmemaybe.grammar.regex import matching
+
+# RFC 3339, section 5.6 and appendix C (February).
+_LEAP = r"(?:\d\d(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)"
+_YEAR = r"(?:000[1-9]|00[1-9]\d|0[1-9]\d\d|[1-9]\d{3})"
+_DATE = (
+    rf"(?:{_YEAR}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\d|30)"
+    rf"|02-(?:0[1-9]|1\d|2[0-8]))|{_LEAP}-02-29)"
+)
+_TIME = (
+    r"(?:(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d+)?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)"
+    r"|23:59:60(?:\.\d+)?(?:[Zz]|[+-]00:00))"
+)
+# RFC 3339, appendix A.
+_CLOCK = r"T(?:\d+H(?:\d+M(?:\d+S)?)?|\d+M(?:\d+S)?|\d+S)"
+_DAYS = r"(?:\d+Y(?:\d+M(?:\d+D)?)?|\d+M(?:\d+D)?|\d+D)"
+_DURATION = rf"P(?:\d+W|{_DAYS}(?:{_CLOCK})?|{_CLOCK})"
+
+# RFC 2673, section 3.2; RFC 4291, section 2.2; RFC 5954 for the IPv4 tail.
+_OCTET = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
+_IPV4 = rf"{_OCTET}(?:\.{_OCTET}){{3}}"
+
+
+def _ipv6() -> str:
+    group = "[0-9A-Fa-f]{1,4}"
+    tail = f"(?:{group}:{group}|{_IPV4})"
+    options = [f"(?:{group}:){{6}}{tail}"]
+    for before in range(8):
+        head = f"(?:{group}(?::{group}){{{before - 1}}})" if before else ""
+        most = 7 - before  # groups after "::", which stands for at least one
+        options += [f"{head}::(?:{group}(?::{group}){{0,{most - 1}}})?" if most else f"{head}::"]
+        if most >= 2:
+            options += [f"{head}::(?:{group}:){{0,{most - 2}}}{_IPV4}"]
+    return f"(?:{'|'.join(options)})"
+
+
+_IPV6 = _ipv6()
+
+# RFC 1123, section 2.1, and RFC 5891, section 4.2.3.1 on "--".
+_A, _H = "[A-Za-z0-9]", "[A-Za-z0-9-]"
+_LABEL = (
+    f"(?:{_A}(?:{_H}?{_A})?|{_A}{_H}[A-Za-z0-9-]{_A}|{_A}{_H}(?:{_A}{_H}|-{_A}){_H}{{0,58}}{_A})"
+)
+_HOST = rf"{_LABEL}(?:\.{_LABEL})*"
+
+# RFC 5321, section 4.1.2 (and RFC 6531 for the internationalised form).
+_ATOM = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]"
+_QUOTED = r'"(?:[ !#-\[\]-~]|\\[ -~])*"'
+_DOMAIN = rf"(?:{_HOST}|\[(?:{_IPV4}|IPv6:{_IPV6})\])"
+_EMAIL = rf"(?:{_ATOM}+(?:\.{_ATOM}+)*|{_QUOTED})@{_DOMAIN}"
+_UATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~\u0080-\u{10ffff}-]"
+_IDN_EMAIL = rf"(?:{_UATOM}+(?:\.{_UATOM}+)*|{_QUOTED})@{_DOMAIN}"
+
+# RFC 3986, appendix A; RFC 3987, section 2.2 for the characters of an IRI.
+_UCS = (
+    r"\u00a0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef"
+    + "".join(rf"\u{{{plane:x}0000}}-\u{{{plane:x}fffd}}" for plane in range(1, 14))
+    + r"\u{e1000}-\u{efffd}"
+)
+_PRIVATE = r"\ue000-\uf8ff\u{f0000}-\u{ffffd}\u{100000}-\u{10fffd}"
+
+
+def _uri(*, relative: bool, international: bool) -> str:
+    extra = _UCS if international else ""
+    private = _PRIVATE if international else ""
+    percent = "%[0-9A-Fa-f]{2}"
+    plain = rf"A-Za-z0-9._~!$&'()*+,;={extra}"
+    char = rf"(?:[{plain}:@-]|{percent})"
+    future = r"[vV][0-9A-Fa-f]+\.[A-Za-z0-9._~!$&'()*+,;=:-]+"
+    host = rf"(?:\[(?:{_IPV6}|{future})\]|(?:[{plain}-]|{percent})*)"
+    authority = rf"//(?:(?:[{plain}:-]|{percent})*@)?{host}(?::\d*)?(?:/{char}*)*"
+    absolute = rf"/(?:{char}+(?:/{char}*)*)?"
+    rootless = rf"{char}+(?:/{char}*)*"
+    query = rf"(?:\?(?:[{plain}:@/?{private}-]|{percent})*)?(?:#(?:[{plain}:@/?-]|{percent})*)?"
+    whole = rf"[A-Za-z][A-Za-z0-9+.-]*:(?:{authority}|{absolute}|{rootless}|){query}"
+    if not relative:
+        return whole
+    no_scheme = rf"(?:[{plain}@-]|{percent})+(?:/{char}*)*"
+    return rf"(?:{whole}|(?:{authority}|{absolute}|{no_scheme}|){query})"
+
+
+# RFC 6570, section 2.
+_VARCHAR = "(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})"
+_VARSPEC = rf"{_VARCHAR}(?:\.?{_VARCHAR})*(?::[1-9]\d{{0,3}}|\*)?"
+_TEMPLATE = (
+    rf"(?:[!#$&-;=?-\[\]_a-z~{_UCS}{_PRIVATE}]|%[0-9A-Fa-f]{{2}}"
+    rf"|\{{[+#./;?&=,!@|]?{_VARSPEC}(?:,{_VARSPEC})*\}})*"
+)
+
+# RFC 6901, section 3; draft-bhutton-relative-json-pointer.
+_POINTER = "(?:/(?:[^~/]|~[01])*)*".replace("[^~/]", r"[\0-.0-}\x7f-\u{10ffff}]")
+_RELATIVE_POINTER = rf"(?:0|[1-9]\d*)(?:[+-](?:[1-9]\d*))?(?:#|{_POINTER})"
+
+
+def _regex() -> str:
+    """Return regular expressions with groups up to three deep, in the portable syntax."""
+    escape = r"\\(?:[dDwWsSfnrtv^$\\.*+?()\[\]{}|/]|u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2})"
+    member = rf"(?:[A-Za-z0-9 _.,:;!@#%&*+=/?()<>'\"~`{{}}|$]|{escape})"
+    atom = rf"(?:[^\\^$.*+?()\[\]{{}}|]|\.|{escape}|\[\^?{member}+\])"
+    quantifier = r"(?:(?:[*+?]|\{\d\}|\{\d,\})\??)?"
+    inner = rf"[\^]?(?:{atom}{quantifier})*\$?(?:\|(?:{atom}{quantifier})*)*"
+    for _ in range(3):
+        piece = rf"(?:{atom}|\((?:\?:)?{inner}\))"
+        branch = rf"\^?(?:{piece}{quantifier})*\$?"
+        inner = rf"{branch}(?:\|{branch})*"
+    return inner
+
+
+#: Name -> regular expression for the whole text, or a function that returns one.
+FORMATS: dict[str, str | Callable[[], str]] = {
+    "date": _DATE,
+    "time": _TIME,
+    "date-time": rf"{_DATE}[Tt]{_TIME}",
+    "duration": _DURATION,
+    "email": _EMAIL,
+    "idn-email": _IDN_EMAIL,
+    "hostname": _HOST,
+    "idn-hostname": _HOST,
+    "ipv4": _IPV4,
+    "ipv6": _IPV6,
+    "uuid": r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}",
+    "uri": lambda: _uri(relative=False, international=False),
+    "uri-reference": lambda: _uri(relative=True, international=False),
+    "iri": lambda: _uri(relative=False, international=True),
+    "iri-reference": lambda: _uri(relative=True, international=True),
+    "uri-template": _TEMPLATE,
+    "json-pointer": _POINTER,
+    "relative-json-pointer": _RELATIVE_POINTER,
+    "regex": _regex,
+}
+# "A maximum of 253" (RFC 1034, section 3.1, without the dot of the root).
+_LONGEST = {"hostname": 253, "idn-hostname": 253}
+
+
+@lru_cache(maxsize=64)
+def format_node(name: str) -> Node | None:
+    """Return the JSON strings (with quotes) of a format; None if the format is not known."""
+    source = FORMATS.get(name)
+    if source is None:
+        return None
+    pattern = source if isinstance(source, str) else source()
+    node = lexeme(seq(lit('"'), matching(pattern, json_canonical, search=False), lit('"')))
+    if name in _LONGEST:
+        return Both(node, lexeme(text_of(JSON_CANONICAL_CHARACTER, 1, _LONGEST[name])))
+    return node

@@ -1,0 +1,78 @@
+"""The two ways in: a schema as a whole grammar, or as a node to embed in one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from callmemaybe.errors import GrammarError, UnsupportedSchema
+from callmemaybe.grammar.grammar import Grammar
+from callmemaybe.grammar.nodes import NOTHING, Node
+from callmemaybe.grammar.schema.emit import Emitter
+from callmemaybe.grammar.schema.normalise import Normaliser
+from callmemaybe.grammar.schema.references import Document
+from callmemaybe.grammar.schema.style import STYLES
+
+
+def json_schema(
+    schema: Any,
+    *,
+    style: str = "spaced",
+    additional: bool = True,
+    remotes: Mapping[str, Any] | None = None,
+) -> Grammar:
+    """Return the grammar of the JSON texts (bytes, UTF-8) that a schema allows.
+
+    ``schema`` is a JSON Schema as Python data (drafts 4 to 2020-12; without ``$schema``: 2020-12).
+    ``style`` is the spacing: "spaced" as json.dumps writes, "compact" without, "flexible" with any
+    bounded whitespace. Keys come in schema order, undeclared ones last. An object whose schema lists
+    properties and does not say whether it may have others may have them, as the specification has
+    it; ``additional=False`` says it may not (as a tool's arguments should not). ``remotes`` are
+    schemas by URI that references may point at; nothing is fetched.
+
+    Raises UnsupportedSchema, with the JSON pointer, for what cannot be promised: an unsupported or
+    malformed keyword, a reference to nothing or without progress, a schema that nothing meets.
+    ValueError for an unknown style.
+    """
+    node, rules = json_schema_node(schema, style=style, additional=additional, remotes=remotes)
+    try:
+        return Grammar(node, rules)
+    except GrammarError as error:
+        raise _no_value(error) from None
+
+
+def json_schema_node(
+    schema: Any,
+    *,
+    style: str = "spaced",
+    prefix: str = "",
+    additional: bool = True,
+    remotes: Mapping[str, Any] | None = None,
+) -> tuple[Node, dict[str, Node]]:
+    """Return the node of a schema and the rules it needs, to embed in a larger grammar.
+
+    ``prefix`` keeps the names of the rules apart from other schemas' (those of free JSON values are
+    meant to be shared: same name, same rule). Everything else is as in :func:`json_schema`.
+    """
+    if style not in STYLES:
+        raise ValueError(f"style must be one of {', '.join(STYLES)}, not {style!r}")
+    document = Document(schema, remotes)
+    try:
+        emitter = Emitter(Normaliser(document), STYLES[style], prefix, additional)
+        node = emitter.node(((document.root, True),))
+    except RecursionError:
+        raise UnsupportedSchema("the schema nests too deep", pointer="") from None
+    except UnsupportedSchema:
+        raise
+    except GrammarError as error:
+        raise UnsupportedSchema(error.message, pointer="", hint=error.hint) from None
+    if node is NOTHING:
+        raise _no_value(None)
+    return node, emitter.rules
+
+
+def _no_value(error: GrammarError | None) -> UnsupportedSchema:
+    detail = "no value meets this schema" if error is None else error.message
+    return UnsupportedSchema(
+        detail, pointer="", hint="look for keywords that contradict each other"
+    )

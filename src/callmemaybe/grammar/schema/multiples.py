@@ -1,0 +1,230 @@
+"""The numerals of the multiples of a number: remainders, digit by digit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import lru_cache
+from math import gcd
+from typing import NamedTuple
+
+from callmemaybe.errors import GrammarError
+from callmemaybe.grammar.nodes import Node, Table
+
+#: Most states of such an automaton.
+LIMIT = 50_000
+#: Most digits after the point in the scientific form: as many as a float's repr has.
+_DIGITS = 17
+
+
+class _Start(NamedTuple):
+    """Nothing but perhaps a sign."""
+
+    signed: bool
+
+
+class _Whole(NamedTuple):
+    """Digits before the point: their remainder; whether there is one, and it is not 0."""
+
+    rest: int
+    zero: bool
+    single: bool
+
+
+class _Broken(NamedTuple):
+    """Digits after the point too: how many, and whether both forms are still possible."""
+
+    rest: int
+    digits: int
+    plain: bool
+    scientific: bool
+
+
+class _Exponent(NamedTuple):
+    """The beginning of an exponent: the least one that will do, its sign, its first digit."""
+
+    least: int
+    sign: str = ""
+    digit: str = ""
+
+
+class _End(NamedTuple):
+    """Two or three digits of an exponent: whether they will do, and whether more may come."""
+
+    enough: bool
+    more: bool
+
+
+_State = _Start | _Whole | _Broken | _Exponent | _End
+
+
+@lru_cache(maxsize=256)
+def multiples(multiple: Fraction) -> Node:
+    """Return the multiples of a finite decimal: integers, decimals, and d.ddde+dd.
+
+    Raises GrammarError if that takes too many states.
+    """
+    return _Numerals(multiple).table()
+
+
+class _Numerals:
+    """An automaton that reads a numeral and knows its remainder.
+
+    With multiple = modulus / 10**places, the number D / 10**f (D the digits read, f of them after the
+    point) is a multiple if modulus divides D * 10**(places - f).
+    """
+
+    def __init__(self, multiple: Fraction) -> None:
+        places = 0
+        while (multiple * 10**places).denominator != 1:
+            places += 1
+            if places > 400:
+                raise GrammarError("no finite decimal")
+        self._places = places
+        self._modulus = int(multiple * 10**places)
+        if self._modulus > LIMIT // (places + 2):
+            raise GrammarError("the multiples of this number take too large an automaton")
+        self._like = _alike(self._modulus)
+        self._longest = _DIGITS if len(set(self._like)) * _DIGITS < LIMIT // 2 else 0
+
+    def table(self) -> Node:
+        """Explore every state and return the automaton."""
+        order: list[_State] = [_Start(False)]
+        ids: dict[_State, int] = {order[0]: 0}
+        rows: list[list[tuple[int, int]]] = []
+        for state in order:
+            row: dict[int, int] = {}
+            for char, target in self._moves(state):
+                if target not in ids:
+                    ids[target] = len(order)
+                    order.append(target)
+                at = ids[target]
+                row[at] = row.get(at, 0) | 1 << ord(char)
+            rows.append([(mask, at) for at, mask in row.items()])
+        return _live_table(rows, {ids[state] for state in order if self._accepts(state)})
+
+    def _accepts(self, state: _State) -> bool:
+        match state:
+            case _Whole(rest):
+                return rest * self._scale(0) % self._modulus == 0
+            case _Broken(rest, digits, plain):
+                return plain and digits > 0 and rest * self._scale(digits) % self._modulus == 0
+            case _End(enough):
+                return enough
+        return False
+
+    def _moves(self, state: _State) -> Iterator[tuple[str, _State]]:
+        match state:
+            case _Start(signed):
+                if not signed:
+                    yield "-", _Start(True)
+                for digit in range(10):
+                    yield str(digit), _Whole(self._after(0, digit), digit == 0, digit > 0)
+            case _Whole(rest, zero, single):
+                if not zero:
+                    for digit in range(10):
+                        yield str(digit), _Whole(self._after(rest, digit), False, False)
+                yield ".", _Broken(rest, 0, True, single and self._longest > 0)
+                if single:
+                    yield from self._exponent(rest, 0)
+            case _Broken(rest, digits, _, scientific):
+                for digit in range(10):
+                    if (after := self._further(state, digit)) is not None:
+                        yield str(digit), after
+                if scientific and digits:
+                    yield from self._exponent(rest, digits)
+            case _Exponent():
+                yield from self._exponent_digits(state)
+            case _End(_, more) if more:
+                for char in "0123456789":
+                    yield char, _End(True, False)
+
+    def _scale(self, digits: int) -> int:
+        return int(10 ** max(self._places - digits, 0))
+
+    def _after(self, rest: int, digit: int) -> int:
+        return self._like[(rest * 10 + digit) % self._modulus]
+
+    def _further(self, state: _Broken, digit: int) -> _Broken | None:
+        """Return the state after one more digit behind the point, if anything can still come."""
+        rest, digits, plain, scientific = state
+        if digits >= self._places:
+            # What was read must be a multiple already; nothing but zeros may follow.
+            plain = plain and digit == 0 and rest == 0
+        scientific = scientific and digits < self._longest
+        if not plain and not scientific:
+            return None
+        rest = self._after(rest, digit)
+        digits = digits + 1 if scientific else min(digits + 1, max(self._places, 1))
+        return _Broken(rest, digits, plain, scientific)
+
+    def _exponent(self, rest: int, digits: int) -> Iterator[tuple[str, _State]]:
+        """Begin an exponent, if some power of ten makes these digits a multiple."""
+        missing = self._modulus // gcd(rest, self._modulus)
+        power = 0
+        while 10**power % missing:
+            power += 1
+            if 2**power > self._modulus:
+                return
+        yield "e", _Exponent(digits - self._places + power)
+
+    @staticmethod
+    def _exponent_digits(state: _Exponent) -> Iterator[tuple[str, _State]]:
+        least, sign, first = state
+        if not sign:
+            yield "+", _Exponent(least, "+")
+            if least < 0:
+                yield "-", _Exponent(least, "-")
+            return
+        for digit in "0123456789":
+            if not first:
+                yield digit, _Exponent(least, sign, digit)
+                continue
+            value = int(sign + first + digit)
+            more = sign == "+" and first != "0"
+            if (value >= least and (sign, value) != ("-", 0)) or more:
+                yield digit, _End(value >= least, more)
+
+
+def _alike(modulus: int) -> list[int]:
+    """Return for each remainder the least one that no further digits can tell from it (Moore, 1956).
+
+    Remainders with different common divisors with the modulus are kept apart: those decide.
+    """
+    classes = [gcd(rest, modulus) for rest in range(modulus)]
+    count = 0
+    while len(set(classes)) > count:
+        count = len(set(classes))
+        if count == modulus:
+            return list(range(modulus))
+        numbers: dict[tuple[int, ...], int] = {}
+        classes = [
+            numbers.setdefault(
+                (classes[r], *(classes[(r * 10 + digit) % modulus] for digit in range(10))), r
+            )
+            for r in range(modulus)
+        ]
+    return classes
+
+
+def _live_table(rows: list[list[tuple[int, int]]], accepting: set[int]) -> Node:
+    """Drop states from which nothing is accepted, and number the others anew."""
+    sources: list[list[int]] = [[] for _ in rows]
+    for state, row in enumerate(rows):
+        for _, target in row:
+            sources[target].append(state)
+    live, waiting = set(accepting), list(accepting)
+    while waiting:
+        for source in sources[waiting.pop()]:
+            if source not in live:
+                live.add(source)
+                waiting.append(source)
+    order = [0, *(state for state in range(1, len(rows)) if state in live)]
+    number = {state: index for index, state in enumerate(order)}
+    return Table(
+        tuple(
+            tuple((mask, number[target]) for mask, target in rows[state] if target in live)
+            for state in order
+        ),
+        frozenset(number[state] for state in accepting),
+    )

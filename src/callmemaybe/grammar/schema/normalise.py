@@ -1,0 +1,320 @@
+"""From formulas to shapes: a conjunction of schemas becomes a union of conjunctions of facts.
+
+The method is an analytic tableau: formulas are taken apart one by one; conjunctions go on in the
+same branch, disjunctions wait until everything certain is known and then split it. A branch dies as
+soon as no kind of value is left. Negation is pushed inwards on the way, so `not`, `oneOf` and `if`
+need nothing of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from callmemaybe.errors import GrammarError, UnsupportedSchema
+from callmemaybe.grammar.nodes import INFINITE
+from callmemaybe.grammar.schema.judge import Judge
+from callmemaybe.grammar.schema.keywords import formulas
+from callmemaybe.grammar.schema.members import is_closed, resolve_member
+from callmemaybe.grammar.schema.references import NOTHING_MEETS, Document, Spot
+from callmemaybe.grammar.schema.shapes import (
+    ARRAY,
+    FAILS,
+    NUMBER,
+    OBJECT,
+    STRING,
+    Among,
+    Array,
+    Every,
+    Fact,
+    Formula,
+    Kinds,
+    Need,
+    Not,
+    Object,
+    One,
+    Shape,
+    Some,
+    Sub,
+)
+from callmemaybe.grammar.schema.strings import matches, string_node
+from callmemaybe.grammar.schema.values import kind_of
+from callmemaybe.grammar.tree import least_of
+
+#: Branches looked at for one need, and for a whole schema, before the schema is refused.
+BRANCHES, ALL_BRANCHES = 4_000, 100_000
+#: How deep inside a value is looked for a contradiction.
+DEPTH = 4
+#: Constants that are compared with the rest of their schema one by one.
+_FEW = 1000
+
+# The spots within which a formula stands, innermost first: (spot, outer).
+Trail = tuple[Spot, Any] | None
+Step = tuple[Formula, bool, Trail]
+
+
+class _Branch:
+    """One branch: what is certain, what is to be taken apart, and what is to be decided."""
+
+    __slots__ = ("choices", "done", "shape", "todo")
+
+    def __init__(
+        self, shape: Shape, todo: list[Step], choices: list[list[Step]], done: set[Any]
+    ) -> None:
+        self.shape = shape
+        self.todo = todo
+        self.choices = choices
+        self.done = done
+
+
+class Normaliser:
+    """Finds the shapes of needs; remembers them."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self._shapes: dict[Need, tuple[Shape, ...]] = {}
+        self._formulas: dict[Spot, list[Formula]] = {}
+        self._empty: dict[Need, bool] = {}
+        self._spent = 0
+        self.judge = Judge(self.shapes)
+
+    def shapes(self, need: Need) -> tuple[Shape, ...]:
+        """Return the shapes of which a value must have one."""
+        found = self._shapes.get(need)
+        if found is None:
+            found = self._shapes[need] = tuple(self._search(need))
+        return found
+
+    def is_empty(self, need: Need, depth: int = DEPTH) -> bool:
+        """Whether it is certain that no value meets a need."""
+        if need in self._empty:
+            return self._empty[need]
+        self._empty[need] = False  # while in doubt, as within itself
+        found = all(self._is_void(shape, depth) for shape in self.shapes(need))
+        if found:
+            self._empty[need] = True
+        elif depth < DEPTH:
+            del self._empty[need]
+        return found
+
+    # -- the search -------------------------------------------------------------------------
+
+    def _search(self, need: Need) -> list[Shape]:
+        start: list[Step] = [(Sub(spot), holds, None) for spot, holds in reversed(need)]
+        branches = [_Branch(Shape(), start, [], set())]
+        found: list[Shape] = []
+        spent = 0
+        while branches:
+            branch = branches.pop()
+            spent += 1
+            self._spent += 1
+            if spent > BRANCHES or self._spent > ALL_BRANCHES:
+                raise UnsupportedSchema(
+                    "combining these schemas takes too many cases",
+                    pointer=need[0][0].pointer if need else "",
+                    hint="use fewer overlapping anyOf, oneOf, not or if",
+                )
+            if not self._take_apart(branch):
+                continue
+            if branch.choices:
+                options, *waiting = branch.choices
+                branches.extend(
+                    _Branch(branch.shape.copy(), [step], list(waiting), set(branch.done))
+                    for step in reversed(options)
+                )
+            elif self._is_consistent(branch.shape):
+                found.append(branch.shape)
+        return found
+
+    def _take_apart(self, branch: _Branch) -> bool:
+        """Work off a branch up to its next choice; False if it died."""
+        todo, shape = branch.todo, branch.shape
+        while True:
+            while todo:
+                formula, holds, trail = todo.pop()
+                self._step(branch, formula, holds, trail)
+                if not shape.kinds:
+                    return False
+            facet = shape.facets.get(OBJECT)
+            if branch.choices or facet is None or not facet.members or not shape.kinds & OBJECT:
+                return True
+            if not self._place_member(branch, facet):
+                return True
+
+    def _place_member(self, branch: _Branch, facet: Object) -> bool:
+        """Find the places of a member that must exist; False if there may be others."""
+        for index, member in enumerate(facet.members):
+            placed = resolve_member(facet, member, self.judge)
+            if placed is None:
+                continue
+            others = facet.members[:index] + facet.members[index + 1 :]
+            branch.shape.facets[OBJECT] = replace(facet, members=others)
+            self._choose(branch, [(Fact(OBJECT, one), True, None) for one in placed])
+            return True
+        return False
+
+    def _step(self, branch: _Branch, formula: Formula, holds: bool, trail: Trail) -> None:
+        shape = branch.shape
+        match formula:
+            case Kinds(kinds):
+                shape.kinds &= kinds if holds else ~kinds
+            case Fact(kinds, facet):
+                if not holds:
+                    shape.kinds &= kinds
+                    options = [Fact(kinds, other) for other in facet.complement()]
+                    self._choose(branch, [(option, True, trail) for option in options])
+                elif shape.kinds & kinds:
+                    known = shape.facets.get(kinds)
+                    shape.facets[kinds] = facet if known is None else known & facet
+            case Among(values, kinds):
+                self._restrict(shape, values, kinds, holds)
+            case Sub():
+                self._open(branch, formula, holds, trail)
+            case Every(parts):
+                self._all_or_some(branch, parts, holds, holds, trail)
+            case Some(parts):
+                self._all_or_some(branch, parts, holds, not holds, trail)
+            case Not(part):
+                branch.todo.append((part, not holds, trail))
+            case One():
+                branch.todo.append((self._exactly_one(formula), holds, trail))
+
+    @staticmethod
+    def _restrict(shape: Shape, values: Mapping[Any, Any], kinds: int, holds: bool) -> None:
+        if not holds:
+            shape.but = {**shape.but, **values}
+            return
+        known = shape.among
+        shape.among = (
+            dict(values) if known is None else {k: v for k, v in known.items() if k in values}
+        )
+        shape.kinds &= _written(kinds)
+
+    def _open(self, branch: _Branch, sub: Sub, holds: bool, trail: Trail) -> None:
+        spot = sub.spot
+        if sub.by_reference:
+            outer = trail
+            while outer is not None:
+                if outer[0] is spot:
+                    raise UnsupportedSchema(
+                        "this reference leads back to itself without any value in between",
+                        pointer=trail[0].pointer if trail else spot.pointer,
+                    )
+                outer = outer[1]
+        if (spot, holds) in branch.done:
+            return
+        branch.done.add((spot, holds))
+        parts = self._formulas.get(spot)
+        if parts is None:
+            parts = self._formulas[spot] = formulas(spot, self._document)
+        self._all_or_some(branch, parts, holds, holds, (spot, trail))
+
+    def _all_or_some(
+        self,
+        branch: _Branch,
+        parts: tuple[Formula, ...] | list[Formula],
+        holds: bool,
+        every: bool,
+        trail: Trail,
+    ) -> None:
+        if every:
+            branch.todo.extend((part, holds, trail) for part in reversed(parts))
+        else:
+            self._choose(branch, [(part, holds, trail) for part in parts])
+
+    @staticmethod
+    def _choose(branch: _Branch, options: list[Step]) -> None:
+        if len(options) == 1:
+            branch.todo.append(options[0])
+        elif options:
+            branch.choices.append(options)
+        else:
+            branch.todo.append((FAILS, True, None))
+
+    def _exactly_one(self, one: One) -> Formula:
+        """Write "exactly one" with "not", but only where two options can hold at once."""
+        parts = one.parts
+        clashes: list[list[Sub]] = [[] for _ in parts]
+        for i, first in enumerate(parts):
+            for j in range(i + 1, len(parts)):
+                if not self.is_empty(((first.spot, True), (parts[j].spot, True))):
+                    clashes[i].append(parts[j])
+                    clashes[j].append(first)
+        return Some(
+            tuple(
+                Every((part, *map(Not, others))) if others else part
+                for part, others in zip(parts, clashes, strict=True)
+            ),
+            one.pointer,
+        )
+
+    # -- contradictions ---------------------------------------------------------------------
+
+    def _is_consistent(self, shape: Shape) -> bool:
+        """Drop kinds and constants that cannot be; False if nothing is left."""
+        number = shape.facets.get(NUMBER)
+        if number is not None and number.interval.is_empty:
+            shape.kinds &= ~NUMBER
+        for kind in (STRING, ARRAY, OBJECT):
+            facet = shape.facets.get(kind)
+            if facet is not None and facet.most is not None and facet.least > facet.most:
+                shape.kinds &= ~kind
+        if shape.among is not None:
+            accepts = self.judge.accepts
+            plain = not shape.facets and not shape.but
+            kept: dict[Any, Any] = {}
+            kinds = 0
+            for key, value in shape.among.items():
+                kind = kind_of(value)
+                if kind & shape.kinds and (plain or accepts(shape, value, key)):
+                    kept[key] = value
+                    kinds |= kind
+            shape.among = kept
+            shape.kinds &= _written(kinds)
+        return shape.kinds != 0
+
+    def _is_void(self, shape: Shape, depth: int) -> bool:
+        """Whether it is certain that no value has this shape."""
+        if shape.among is not None:
+            return not shape.among
+        kinds = shape.kinds
+        if kinds & ~(STRING | ARRAY | OBJECT):
+            return False
+        if kinds & STRING and not self._no_string(shape):
+            return False
+        if kinds & ARRAY and not self._no_array(shape.facets.get(ARRAY), depth):
+            return False
+        return not (kinds & OBJECT) or self._no_object(shape.facets.get(OBJECT), depth)
+
+    @staticmethod
+    def _no_string(shape: Shape) -> bool:
+        try:
+            return least_of(string_node(shape.facets.get(STRING), shape.but), {}) == INFINITE
+        except GrammarError:
+            return False
+
+    def _no_array(self, facet: Array | None, depth: int) -> bool:
+        if facet is None or depth == 0:
+            return False
+        count = min(facet.least, len(facet.prefix) + 1)
+        return any(self.is_empty(facet.item(index), depth - 1) for index in range(count))
+
+    def _no_object(self, facet: Object | None, depth: int) -> bool:
+        if facet is None or depth == 0:
+            return False
+        if is_closed(facet) and facet.least > len(facet.properties.keys() | facet.required):
+            return True
+        return any(
+            self._is_never(need) or self.is_empty(need, depth - 1)
+            for need in (facet.need_of(name, matches) for name in facet.required)
+        )
+
+    @staticmethod
+    def _is_never(need: Need) -> bool:
+        return (NOTHING_MEETS, True) in need
+
+
+def _written(kinds: int) -> int:
+    """Whole constants may be written as 1 or as 1.0, so they leave both kinds of number open."""
+    return kinds | NUMBER if kinds & NUMBER else kinds

@@ -1,0 +1,176 @@
+"""The texts of objects: declared members in their order, then any others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from callmemaybe.errors import UnsupportedSchema
+from callmemaybe.grammar.nodes import (
+    EMPTY,
+    NOTHING,
+    Both,
+    Except,
+    Node,
+    Sequence,
+    alt,
+    lit,
+    many,
+    opt,
+    repeat,
+    seq,
+)
+from callmemaybe.grammar.schema.shapes import ANYTHING, NEVER, Need, Object, Pattern, both
+from callmemaybe.grammar.schema.strings import ANY_STRING, PLAIN_STRING, matches, without_words
+from callmemaybe.grammar.schema.style import Style
+
+#: Patterns for keys that may overlap in one object: every combination of them is a class of keys.
+PATTERNS = 6
+#: Positions times counts in objects with limits on the number of members.
+COUNTED = 20_000
+#: From this many places where an object may start, what follows is shared instead of copied.
+_SHARED = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A declared member: its key (a JSON string), its value, whether it must be there."""
+
+    key: str
+    value: Node
+    required: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KeyClass:
+    """Members that are not declared: their keys (JSON strings) and values."""
+
+    keys: Node
+    value: Node
+
+
+def key_classes(facet: Object, declared: list[str]) -> list[tuple[Node, Need]]:
+    """Return the keys that are not declared, by what their members need."""
+    patterns = {pattern.source: pattern for pattern, _ in facet.patterns}
+    for others in facet.others:
+        patterns.update((pattern.source, pattern) for pattern in others.patterns)
+    if len(patterns) > PATTERNS:
+        raise UnsupportedSchema(
+            f"more than {PATTERNS} patterns for the keys of one object", pointer=facet.pointer
+        )
+    found: list[tuple[Node, Need]] = []
+    for chosen in range(1 << len(patterns)):
+        within = [p for bit, p in enumerate(patterns.values()) if chosen >> bit & 1]
+        without = [p for bit, p in enumerate(patterns.values()) if not chosen >> bit & 1]
+        need = _need_of_class(facet, {pattern.source for pattern in within})
+        if NEVER[0] not in need:
+            found.append((_keys(within, without, declared), need))
+    return found
+
+
+def _need_of_class(facet: Object, matched: set[str]) -> Need:
+    need = ANYTHING
+    for pattern, inner in facet.patterns:
+        if pattern.source in matched:
+            need = both(need, inner)
+    for others in facet.others:
+        if not any(pattern.source in matched for pattern in others.patterns):
+            need = both(need, others.need)
+    return need
+
+
+def _keys(within: list[Pattern], without: list[Pattern], declared: list[str]) -> Node:
+    node = PLAIN_STRING
+    for index, pattern in enumerate(within):
+        node = Both(node, pattern.node) if index else pattern.node
+    for pattern in without:
+        node = Except(node, pattern.node)
+    names = [name for name in declared if all(matches(pattern, name) for pattern in within)]
+    if not within and not without and not names:
+        return ANY_STRING
+    return without_words(node, names)
+
+
+def object_body(
+    style: Style, parts: list[Part], extras: list[KeyClass], least: int, most: int | None
+) -> Node:
+    """Return objects with the parts in order (optional ones may be left out), then extras.
+
+    ``least`` and ``most`` count members.
+    """
+    parts = [part for part in parts if part.required or part.value is not NOTHING]
+    extra = alt(
+        *(seq(one.keys, style.colon, one.value) for one in extras if one.value is not NOTHING)
+    )
+    members = [seq(lit(part.key), style.colon, part.value) for part in parts]
+    needed = [part.required for part in parts]
+    fewest = sum(needed)
+    if (most is None or (extra is NOTHING and most >= len(parts))) and least <= fewest:
+        inside, may_be_empty = _free(style, members, needed, extra), fewest == 0
+    else:
+        inside, may_be_empty = _counted(style, members, needed, extra, least, most), least == 0
+        may_be_empty = may_be_empty and fewest == 0
+    full = NOTHING
+    if inside is not NOTHING:
+        full = seq(lit("{"), style.padding, inside, style.padding, lit("}"))
+    return alt(full, seq(lit("{"), style.padding, lit("}"))) if may_be_empty else full
+
+
+def _free(style: Style, members: list[Node], needed: list[bool], extra: Node) -> Node:
+    """Return the members without limits on their number; at least one is there."""
+    tail = many(seq(style.comma, extra))
+    starts = needed.index(True) + 1 if True in needed else len(members)
+    heads = [seq(extra, tail)] if starts == len(members) and True not in needed else []
+    join = _shared if starts > _SHARED else seq
+    for index in range(len(members) - 1, -1, -1):
+        if index < starts:
+            heads.append(join(members[index], tail))
+        if index:
+            follow = seq(style.comma, members[index])
+            tail = join(follow if needed[index] else opt(follow), tail)
+    return alt(*reversed(heads))
+
+
+def _shared(first: Node, then: Node) -> Node:
+    """Concatenate without copying the parts of what follows."""
+    if first is NOTHING or then is NOTHING:
+        return NOTHING
+    if then is EMPTY or first is EMPTY:
+        return first if then is EMPTY else then
+    return Sequence((first, then))
+
+
+def _counted(
+    style: Style, members: list[Node], needed: list[bool], extra: Node, least: int, most: int | None
+) -> Node:
+    """Return the members with limits on their number; at least one is there.
+
+    ``row[n]`` is what may follow when n members are written (more than the cap need no counting).
+    """
+    cap = least if most is None else most
+    if cap * (len(members) + 1) > COUNTED:
+        cap = min(cap, len(members) + least + 1) if most is None else cap
+        if cap * (len(members) + 1) > COUNTED:
+            raise UnsupportedSchema("too large a limit on the number of members", pointer="")
+    again = seq(style.comma, extra)
+    row = [
+        repeat(again, max(least - n, 0), None if most is None else most - n) for n in range(cap + 1)
+    ]
+    first = repeat_first(extra, again, least, most)
+    for index in range(len(members) - 1, -1, -1):
+        follow = seq(style.comma, members[index])
+        onward = [row[min(n + 1, cap)] if most is None or n < cap else NOTHING
+                  for n in range(cap + 1)]  # fmt: skip
+        skip = NOTHING if needed[index] else first
+        first = alt(_shared(members[index], onward[0]), skip)
+        row = [
+            alt(_shared(follow, onward[n]), NOTHING if needed[index] else row[n])
+            for n in range(cap + 1)
+        ]
+    return first
+
+
+def repeat_first(extra: Node, again: Node, least: int, most: int | None) -> Node:
+    """Return extras from the very first member on, at least one."""
+    if extra is NOTHING or most == 0:
+        return NOTHING
+    return seq(extra, repeat(again, max(least - 1, 0), None if most is None else most - 1))

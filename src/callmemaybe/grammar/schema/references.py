@@ -1,0 +1,197 @@
+"""Places in a schema document, and what `$ref` means at each: base URIs, anchors, pointers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import unquote, urldefrag, urljoin
+
+from callmemaybe.errors import UnsupportedSchema
+
+#: Keywords whose value is a schema / a list of schemas / a mapping to schemas (any may be others).
+ONE = frozenset(
+    [
+        "not",
+        "if",
+        "then",
+        "else",
+        "items",
+        "additionalItems",
+        "contains",
+        "propertyNames",
+        "additionalProperties",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+        "contentSchema",
+    ]
+)
+LIST = frozenset(["allOf", "anyOf", "oneOf", "prefixItems", "items"])
+MAPPING = frozenset(
+    ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"]
+)
+_DRAFTS = {"draft-03": 3, "draft-04": 4, "draft-06": 6, "draft-07": 7, "2019-09": 2019}
+NEWEST = 2020
+
+
+class Spot:
+    """One schema within a document: its value, where it is, and what its references build on."""
+
+    __slots__ = ("base", "draft", "pointer", "value")
+
+    def __init__(self, value: Any, pointer: str, base: str = "", draft: int = NEWEST) -> None:
+        self.value = value
+        self.pointer = pointer
+        self.base = base
+        self.draft = draft
+
+    def __repr__(self) -> str:
+        return f"Spot({self.pointer or '/'!r})"
+
+
+#: The schemas that everything and nothing meets; one object each, wherever they stand.
+ALWAYS, NOTHING_MEETS = Spot(True, ""), Spot(False, "")
+
+
+def escape(token: str) -> str:
+    """Write one token of a JSON pointer (RFC 6901)."""
+    return token.replace("~", "~0").replace("/", "~1") if "~" in token or "/" in token else token
+
+
+class Document:
+    """A schema with everything it may refer to; hands out one Spot for each place.
+
+    ``remotes`` are further schemas by URI; nothing is ever fetched.
+    """
+
+    def __init__(self, schema: Any, remotes: Mapping[str, Any] | None = None) -> None:
+        self._spots: dict[tuple[int, str], Spot] = {}
+        self._remotes = remotes or {}
+        self._names: dict[str, Spot] | None = None
+        self._dynamic: dict[str, list[Spot]] = {}
+        self.root = self._spot(schema, "", Spot(None, ""))
+
+    def child(self, parent: Spot, *tokens: str | int) -> Spot:
+        """Return the spot at some keys below another one."""
+        value, pointer = parent.value, parent.pointer
+        for token in tokens:
+            value = value[token]
+            pointer += f"/{escape(str(token))}"
+        return self._spot(value, pointer, parent)
+
+    def _spot(self, value: Any, pointer: str, parent: Spot) -> Spot:
+        if value is True:
+            return ALWAYS
+        if value is False:
+            return NOTHING_MEETS
+        if not isinstance(value, dict):
+            return Spot(value, pointer, parent.base, parent.draft)
+        key = (id(value), parent.base)
+        found = self._spots.get(key)
+        if found is None:
+            base, draft = _identity(value, parent)
+            found = self._spots[key] = Spot(value, pointer, base, draft)
+            self._spots.setdefault((id(value), base), found)
+        return found
+
+    def resolve(self, spot: Spot, reference: Any, keyword: str) -> Spot:
+        """Return what a reference from ``spot`` points at; UnsupportedSchema if there is nothing."""
+        where = f"{spot.pointer}/{keyword}"
+        if not isinstance(reference, str):
+            raise UnsupportedSchema(f"{keyword} must be a string", pointer=where)
+        uri, fragment = urldefrag(urljoin(spot.base, reference))
+        if uri == self.root.base and fragment[:1] in ("", "/"):
+            found: Spot | None = self._walk(self.root, unquote(fragment))
+        elif fragment[:1] in ("", "/"):
+            start = self._named().get(uri)
+            found = start and self._walk(start, unquote(fragment))
+        else:
+            found = self._named().get(f"{uri}#{unquote(fragment)}")
+        if found is None:
+            raise UnsupportedSchema(
+                f"{keyword} points at {reference!r}, which is not in the schema",
+                pointer=where,
+                hint="schemas elsewhere must be handed in; nothing is fetched",
+            )
+        return found
+
+    def resolve_dynamic(self, spot: Spot, reference: Any) -> Spot:
+        """Return what a `$dynamicRef` points at where the document leaves no choice."""
+        found = self.resolve(spot, reference, "$dynamicRef")
+        anchor = urldefrag(str(reference)).fragment
+        self._named()
+        if len(self._dynamic.get(anchor, ())) > 1 and found in self._dynamic[anchor]:
+            raise UnsupportedSchema(
+                f"several schemas have the $dynamicAnchor {anchor!r}",
+                pointer=f"{spot.pointer}/$dynamicRef",
+            )
+        return found
+
+    def _walk(self, start: Spot, pointer: str) -> Spot | None:
+        spot = start
+        for token in pointer.split("/")[1:]:
+            token = token.replace("~1", "/").replace("~0", "~")
+            value = spot.value
+            if isinstance(value, list) and token.isdigit() and int(token) < len(value):
+                spot = self.child(spot, int(token))
+            elif isinstance(value, dict) and token in value:
+                spot = self.child(spot, token)
+            else:
+                return None
+        return spot
+
+    def _named(self) -> dict[str, Spot]:
+        """Every schema with an identifier or an anchor, by its absolute URI; found once."""
+        if self._names is None:
+            self._names = {}
+            for uri, schema in self._remotes.items():
+                clean = urldefrag(uri).url
+                start = self._spot(schema, "", Spot(None, "", clean, self.root.draft))
+                self._names.setdefault(clean, start)
+                self._register(start, self._names)
+            self._names[self.root.base] = self.root
+            self._register(self.root, self._names)
+        return self._names
+
+    def _register(self, start: Spot, names: dict[str, Spot]) -> None:
+        stack = [(start, "")]
+        while stack:
+            spot, outer = stack.pop()
+            if not isinstance(spot.value, dict):
+                continue
+            if spot.base != outer:
+                names[spot.base] = spot
+            identifier = spot.value.get("$id", spot.value.get("id"))
+            if isinstance(identifier, str) and identifier.startswith("#"):
+                names[f"{spot.base}{identifier}"] = spot
+            for keyword in ("$anchor", "$dynamicAnchor"):
+                anchor = spot.value.get(keyword)
+                if isinstance(anchor, str):
+                    names[f"{spot.base}#{anchor}"] = spot
+                    if keyword == "$dynamicAnchor":
+                        self._dynamic.setdefault(anchor, []).append(spot)
+            stack.extend((inner, spot.base) for inner in self._below(spot))
+
+    def _below(self, spot: Spot) -> Iterator[Spot]:
+        for keyword, value in spot.value.items():
+            if isinstance(value, dict):
+                if keyword in ONE:
+                    yield self.child(spot, keyword)
+                elif keyword in MAPPING:
+                    for name, inner in value.items():
+                        if isinstance(inner, dict):
+                            yield self.child(spot, keyword, name)
+            elif isinstance(value, list) and keyword in LIST:
+                for index in range(len(value)):
+                    yield self.child(spot, keyword, index)
+
+
+def _identity(value: dict[str, Any], parent: Spot) -> tuple[str, int]:
+    """Return the base URI and the draft that hold inside a schema."""
+    draft = parent.draft
+    dialect = value.get("$schema")
+    if isinstance(dialect, str):
+        draft = next((number for name, number in _DRAFTS.items() if name in dialect), NEWEST)
+    identifier = value.get("id" if draft <= 4 else "$id")
+    if not isinstance(identifier, str) or (draft <= 7 and "$ref" in value):
+        return parent.base, draft
+    return urldefrag(urljoin(parent.base, identifier)).url, draft

@@ -1,0 +1,95 @@
+"""JSON values of a schema (enum, const): when two are equal, and how they are written."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from callmemaybe.grammar.schema.shapes import (
+    ARRAY,
+    FALSE,
+    FRACTION,
+    INTEGER,
+    NULL,
+    OBJECT,
+    STRING,
+    TRUE,
+)
+
+_TRUE, _FALSE = ("true",), ("false",)
+
+
+def kind_of(value: Any) -> int:
+    """Return the kind of a JSON value; TypeError if it is none."""
+    if isinstance(value, str):
+        return STRING
+    if value is None:
+        return NULL
+    if isinstance(value, bool):
+        return TRUE if value else FALSE
+    if isinstance(value, int):
+        return INTEGER
+    if isinstance(value, float | Decimal):
+        return INTEGER if exact(value).denominator == 1 else FRACTION
+    if isinstance(value, list | tuple):
+        return ARRAY
+    if isinstance(value, dict):
+        return OBJECT
+    raise TypeError(f"{type(value).__name__} is no JSON value")
+
+
+def exact(number: float | Decimal) -> Fraction:
+    """Return the number that was written: 0.1 is a tenth. ValueError if it is not finite."""
+    try:
+        return Fraction(repr(number) if isinstance(number, float) else str(number))
+    except ValueError:
+        raise ValueError(f"{number} is no JSON number") from None
+
+
+def identity(value: Any) -> Any:
+    """Return something hashable, equal for equal JSON values only (1 equals 1.0, not true)."""
+    if isinstance(value, str) or value is None:
+        return value
+    if isinstance(value, bool):
+        return _TRUE if value else _FALSE
+    if isinstance(value, int):
+        return value
+    if isinstance(value, float | Decimal):
+        number = exact(value)
+        return number.numerator if number.denominator == 1 else number
+    if isinstance(value, list | tuple):
+        return ("[", *map(identity, value))
+    if isinstance(value, dict):
+        return ("{", frozenset((key, identity(inner)) for key, inner in value.items()))
+    raise TypeError(f"{type(value).__name__} is no JSON value")
+
+
+def string_text(value: str) -> str:
+    """Write a string as json.dumps(ensure_ascii=False) does."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def number_texts(value: float | Decimal, kinds: int) -> tuple[str, ...]:
+    """Return how a number is written: as integer, and as float where the kinds have those too."""
+    number = Fraction(value) if isinstance(value, int) else exact(value)
+    if number.denominator != 1:
+        return (json.dumps(value) if isinstance(value, float) else _plain(number),)
+    whole = _plain(number)
+    if not kinds & FRACTION:
+        return (whole,)
+    try:
+        as_float = float(number)
+    except OverflowError:
+        return (whole,)
+    return (whole, json.dumps(as_float)) if exact(as_float) == number else (whole, f"{whole}.0")
+
+
+def _plain(number: Fraction) -> str:
+    """Write a finite decimal without exponent, whatever its length."""
+    places = 0
+    while (number * 10**places).denominator != 1:
+        places += 1
+    scaled = Decimal((number * 10**places).numerator)
+    return format(scaled.scaleb(-places), "f") if places else format(scaled, "f")
