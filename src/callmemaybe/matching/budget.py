@@ -33,8 +33,8 @@ def remaining(
 ) -> float:
     """Return the fewest tokens to an end along the completions shortest in bytes.
 
-    An accepting state needs none if it is final (nothing may follow) or the vocabulary has no end
-    token, else one: the end token. Infinite if the vocabulary lacks a byte that is needed.
+    An accepting state needs none if it is final (nothing may follow) or no end token is at hand,
+    else one: the end token. Infinite if the vocabulary lacks a byte that is needed.
     """
     if state == ENDED:
         return 0
@@ -49,7 +49,9 @@ def remaining(
             stack.pop()
             continue
         if automaton.distance(here) == 0:
-            known[here] = 0 if automaton.is_final(here) or not vocabulary.ends else 1
+            known[here] = (
+                1 if not automaton.is_final(here) and tables.ends_at(automaton, here) else 0
+            )
             continue
         if here not in onward:
             onward[here] = _one_token_on(tables, vocabulary, automaton, here)
@@ -108,7 +110,7 @@ def within(
     entry = tables.entry(automaton, state)
     if entry.worst < 0:
         entry.worst = _bound(vocabulary, automaton, entry)
-    if entry.worst < budget:
+    if entry.worst < budget or state == ENDED:
         return entry.allowed
     if entry.levels is None:
         entry.levels = _levels(tables, vocabulary, automaton, state)
@@ -146,8 +148,7 @@ def _levels(
 
     for target, ids in _by_target(tables, vocabulary, automaton, state):
         put(target, ids)
-    if automaton.is_accepting(state):
-        put(ENDED, np.array(sorted(vocabulary.ends), np.int64))
+    put(ENDED, np.array(tables.ends_at(automaton, state), np.int64))
     for text, target in automaton.controls(state).items():
         put(target, np.array([tables.control(text)], np.int64))
     levels, so_far = [], np.zeros(0, np.int64)

@@ -15,6 +15,7 @@ import numpy as np
 
 from callmemaybe.errors import VocabularyError
 from callmemaybe.grammar.automaton import Automaton
+from callmemaybe.grammar.grammar import bytes_of
 from callmemaybe.matching.allowed import NONE, Allowed, Sets
 from callmemaybe.matching.lexemes import Part, Parts
 from callmemaybe.matching.sweep import sweep
@@ -133,8 +134,7 @@ class VocabularyTables:
         for text, target in automaton.controls(state).items():
             ids.append(self.control(text))
             targets.add(target)
-        if automaton.is_accepting(state):
-            ids += self.ends
+        ids += self.ends_at(automaton, state)
         parts = [place.part.stays for place in found.places if place.part.stays.count]
         for swept, reached in found.swept:
             parts.append(self.sets.of_array(np.unique(swept)))
@@ -158,6 +158,13 @@ class VocabularyTables:
         self._levelled.append(entry)
         if len(self._levelled) > KEPT_LEVELS:
             self._levelled.popleft().levels = None
+
+    def ends_at(self, automaton: Automaton, state: int) -> list[int]:
+        """Return the end tokens that may end the output here: all but those the grammar names."""
+        if not automaton.is_accepting(state):
+            return []
+        named = {self.controls.get(text) for text in automaton.controls(state)}
+        return sorted(self.ends - named)
 
     def control(self, text: str) -> int:
         """Return the id of a control token that a grammar names; VocabularyError if there is none."""
@@ -256,8 +263,18 @@ def _unable(automaton: Automaton, state: int) -> str:
     union = 0
     for mask, _ in automaton.edges(state):
         union |= mask
-    allowed = bytes(byte for byte in range(256) if union >> byte & 1)
-    return f"the vocabulary has no token that begins with any of the bytes {allowed!r}, needed next"
+    return f"the vocabulary has no token that begins with {byte_class(union)}, which must come next"
+
+
+def byte_class(mask: int) -> str:
+    """Return a set of bytes for people: ``b'a'``, ``b'a' b'x'-b'z'``."""
+    runs: list[list[int]] = []
+    for byte in bytes_of(mask):
+        if runs and runs[-1][-1] == byte - 1:
+            runs[-1][1:] = [byte]
+        else:
+            runs.append([byte])
+    return " ".join("-".join(repr(bytes([byte])) for byte in run) for run in runs)
 
 
 _TABLES: WeakKeyDictionary[Vocabulary, VocabularyTables] = WeakKeyDictionary()

@@ -27,8 +27,6 @@ from callmemaybe.vocabulary import Vocabulary
 TOKENS_BACK = 4
 KEPT_ENCODINGS = 8192
 KEPT_RUNS = 4096
-WHITESPACE = b" \t\n\r\v\f"
-NEWLINES = 1 << 0x0A | 1 << 0x0D
 
 
 def forced(
@@ -106,10 +104,10 @@ def _encode_run(
     kept = _whole_characters(run)
     if kept < len(run):
         run, after = run[:kept], 1 << run[kept]
-    crossings = _crossings(tables, run, after)
+    before = vocabulary.decode(tail)
+    crossings = _crossings(tables, before, run, after)
     if crossings and crossings[-1] == 0:
         return (), False
-    before = vocabulary.decode(tail)
     text = before + run
     try:
         ids = _encode(tables, vocabulary, text)
@@ -129,7 +127,7 @@ def _encode_run(
     return fresh, safe == len(ids) and kept == len(run)
 
 
-def _crossings(tables: VocabularyTables, run: bytes, after: int) -> list[int]:
+def _crossings(tables: VocabularyTables, before: bytes, run: bytes, after: int) -> list[int]:
     """Return the places from which a token may reach over the end of the run, last first."""
     if not after:
         return []
@@ -145,9 +143,13 @@ def _crossings(tables: VocabularyTables, run: bytes, after: int) -> list[int]:
         else:
             if any(after >> label[c] & 1 for c in range(first[node], first[node + 1])):
                 found.append(start)
-    if after & NEWLINES and run[-1:] in WHITESPACE and run:
-        # Pre-tokenizers join white space up to the last newline: \s*[\r\n]+
-        found.append(len(run.rstrip(WHITESPACE)))
+    text = (before + run).decode(errors="replace")
+    solid = text.rstrip()
+    if len(text) - len(solid) > 1:
+        # Of several white spaces the pre-tokenizers give the last one to what follows, \s+(?!\S),
+        # and join them with later newlines, \s*[\r\n]+
+        behind = len((text[len(solid) :]).encode())
+        found.append(max(len(run) - behind, 0))
     return sorted(set(found), reverse=True)
 
 

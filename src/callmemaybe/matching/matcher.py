@@ -13,7 +13,7 @@ from callmemaybe.grammar.automaton import DEAD, Automaton, Captured
 from callmemaybe.matching import budget as budgets
 from callmemaybe.matching import canonical
 from callmemaybe.matching.allowed import Allowed
-from callmemaybe.matching.cache import ENDED, KEPT_MOVES, tables_of
+from callmemaybe.matching.cache import ENDED, KEPT_MOVES, byte_class, tables_of
 from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.vocabulary.mask import Ids, Mask
 
@@ -181,7 +181,7 @@ class Matcher:
         union = 0
         for mask, _ in self._automaton.edges(self._state):
             union |= mask
-        wanted = [repr(bytes(byte for byte in range(256) if union >> byte & 1))] if union else []
+        wanted = [byte_class(union)] if union else []
         wanted += self._automaton.controls(self._state)
         wanted += ["the end"] if self.is_accepting else []
         return f"{what} is not allowed after {self.text[-40:]!r}: expected {' or '.join(wanted)}"
@@ -233,7 +233,7 @@ class Matcher:
         """The fewest tokens to an end, along the completions that are shortest in bytes.
 
         0 when terminated. An accepting output that could go on needs one more, the end token (none
-        if the vocabulary has no end token). Some allowed token always lowers it by one. Raises
+        if no end token is at hand). Some allowed token always lowers it by one. Raises
         VocabularyError if the vocabulary cannot express any such completion.
         """
         return budgets.needed(self._tables, self._vocabulary, self._automaton, self._state)

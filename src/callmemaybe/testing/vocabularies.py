@@ -22,7 +22,7 @@ class ByteVocabulary(Vocabulary):
         more: Iterable[bytes] = (),
         size: int | None = None,
     ) -> None:
-        """Number the tokens: 256 bytes, ``more``, ``controls``, and ``ends`` not among them."""
+        """Give ids to 256 bytes, ``more``, ``controls`` and the other ``ends``, in order."""
         tokens = [*(bytes([byte]) for byte in range(256)), *more]
         named = {
             text: len(tokens) + place

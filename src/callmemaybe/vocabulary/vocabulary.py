@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Protocol, Self
+from typing import Protocol
 
 from callmemaybe import _registry
 from callmemaybe.errors import VocabularyError
@@ -165,9 +165,3 @@ class Vocabulary:
     def __repr__(self) -> str:
         known = sum(map(bool, self.tokens))
         return f"<Vocabulary of {known} tokens, {len(self.controls)} controls, size {self.size}>"
-
-    def with_size(self, size: int) -> Self:
-        """Return the same vocabulary for logits of another width."""
-        return type(self)(
-            self.tokens[:size], self.controls, self._encode_text, self.ends, size=size
-        )
