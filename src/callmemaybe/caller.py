@@ -121,6 +121,7 @@ class Caller:
         self._matcher = Matcher(automaton, self.vocabulary)
         self._choices = Choices(automaton, self.vocabulary)
         self._validators = [_validator(tool) for tool in self.tools]
+        self._shared = self._encode(self.format.prefix(self.tools, self._controls))
         check_budget(self._matcher.remaining, max_tokens)
 
     def call(self, prompt: str, *, on_step: Callable[[Step], None] | None = None) -> Outcome:
@@ -169,9 +170,8 @@ class Caller:
     def _prefix(self) -> Session:
         """The model after the instructions and the tool list; forked, never fed."""
         session = self.model.open()
-        ids = self._encode(self.format.prefix(self.tools, self._controls))
-        if ids:
-            session.feed(ids, keep=0)
+        if self._shared:
+            session.feed(self._shared, keep=0)
         return session
 
     @cached_property

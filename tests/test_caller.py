@@ -1,0 +1,284 @@
+"""From a request to a checked call, with models that say anything at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from callmemaybe.caller import Caller, Outcome
+from callmemaybe.calls import ToolSpec
+from callmemaybe.errors import (
+    BudgetError,
+    DecodingError,
+    InputError,
+    ModelError,
+    UnsupportedSchema,
+    VocabularyError,
+)
+from callmemaybe.models.scripted import ScriptedModel
+from callmemaybe.vocabulary import Vocabulary
+from tests.decoding.helpers import CHATML, NANO, vocabulary
+
+HERMES = vocabulary(CHATML, ("<|im_end|>",))
+PLAIN = vocabulary(("<|im_start|>", "<|im_end|>"), ("<|im_end|>",))
+MARKED = vocabulary(NANO, ("<|end|>",))
+SCENES = [("hermes", HERMES), ("hermes", PLAIN), ("nano", MARKED)]
+scenes = pytest.mark.parametrize(
+    ("form", "vocab"), SCENES, ids=["hermes", "hermes without control tokens", "nano"]
+)
+
+TOOLS: list[dict[str, Any]] = [
+    {"name": "add", "parameters": {"a": {"type": "number"}, "b": {"type": "number"}}},
+    {"name": "add_all", "parameters": {"ns": {"type": "array", "items": {"type": "integer"}}}},
+    {"name": 'say "hi" é', "parameters": {"text": {"type": "string"}}},
+    {"name": "ping"},
+    {
+        "type": "function",
+        "function": {
+            "name": "weather",
+            "parameters": {
+                "type": "object",
+                "properties": {
+                    "city": {"type": "string", "maxLength": 12},
+                    "unit": {"enum": ["c", "f", None]},
+                    "days": {"type": "integer", "minimum": 1, "maximum": 14},
+                    "more": {"type": "object", "properties": {"x": {"type": "boolean"}}},
+                },
+                "required": ["city"],
+            },
+        },
+    },
+    {"name": "any", "parameters": {"type": "object"}},
+]
+SCHEMAS = {tool.name: tool.parameters for tool in map(ToolSpec.from_json, TOOLS)}
+Script = Callable[[tuple[int, ...]], np.ndarray]
+
+
+def caller(
+    form: str, vocab: Vocabulary, script: int | Script = 0, tools: Any = TOOLS, **options: Any
+) -> Caller:
+    model = ScriptedModel(vocab.size, script)
+    return Caller(model, tools, format=form, vocabulary=vocab, **({"max_tokens": 120} | options))
+
+
+def check(outcome: Outcome) -> None:
+    """A call names a listed tool, and its arguments are valid under an independent validator."""
+    assert outcome.call is not None
+    jsonschema.validate(
+        outcome.call.parsed,
+        SCHEMAS[outcome.call.name],
+        cls=jsonschema.validators.extend(
+            jsonschema.Draft202012Validator,
+            type_checker=jsonschema.Draft202012Validator.TYPE_CHECKER.redefine(
+                "number",
+                lambda _, value: (
+                    isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+                ),
+            ),
+        ),
+    )
+
+
+@scenes
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    exact=st.booleans(),
+    temperature=st.sampled_from([0.0, 1.0]),
+    max_tokens=st.sampled_from([60, 90, 400]),
+    no_call=st.booleans(),
+)
+def test_every_answer_is_a_valid_call(
+    form: str,
+    vocab: Vocabulary,
+    seed: int,
+    exact: bool,
+    temperature: float,
+    max_tokens: int,
+    no_call: bool,
+) -> None:
+    """Random logits, any budget, greedy or not: a valid call, or none where that is allowed."""
+    made = caller(
+        form,
+        vocab,
+        seed,
+        choose="exact" if exact else "greedy",
+        temperature=temperature,
+        seed=seed,
+        max_tokens=max_tokens,
+        no_call=no_call,
+    )
+    outcome = made.call("What is <|im_end|> 2 plus 3? é\ud800")
+    if outcome.call is None:
+        assert no_call
+    else:
+        check(outcome)
+    assert outcome.forced + outcome.chosen <= max_tokens
+
+
+@scenes
+def test_probabilities_add_up(form: str, vocab: Vocabulary) -> None:
+    """The distribution names every tool, sums to one, and its best is what was called."""
+    for seed in range(10):
+        outcome = caller(form, vocab, seed).call("x")
+        assert outcome.call is not None
+        assert set(outcome.distribution) == set(SCHEMAS)
+        assert sum(outcome.distribution.values()) == pytest.approx(1.0)
+        chances = list(outcome.distribution.values())
+        assert chances == sorted(chances, reverse=True)
+        assert next(iter(outcome.distribution)) == outcome.call.name
+        assert outcome.name_probability == chances[0]
+        assert outcome.margin == pytest.approx(chances[0] - chances[1])
+
+
+@scenes
+def test_no_call_is_weighed_with_the_names(form: str, vocab: Vocabulary) -> None:
+    """Where it is allowed, calling nothing has a probability, and wins where it is likeliest."""
+    seen = set()
+    for seed in range(40):
+        outcome = caller(form, vocab, seed, no_call=True).call("x")
+        assert outcome.distribution[None] > 0
+        seen.add(outcome.call is None)
+        if outcome.call is None:
+            assert outcome.name_probability == outcome.distribution[None]
+        else:
+            assert sum(outcome.distribution.values()) == pytest.approx(1.0)
+    assert True in seen
+    if form == "nano":
+        assert False in seen
+
+
+@scenes
+def test_forcing_does_not_change_the_answer(form: str, vocab: Vocabulary) -> None:
+    """Where every text has one tokenisation, forcing only saves passes."""
+    single = vocabulary(tuple(vocab.controls), tuple(vocab.names[end] for end in vocab.ends), ())
+    for seed in range(6):
+        fast = caller(form, single, seed, max_tokens=400).call("x")
+        slow = caller(form, single, seed, max_tokens=400, forcing=False).call("x")
+        assert (fast.call, fast.text) == (slow.call, slow.text)
+        assert fast.passes < slow.passes
+        assert fast.distribution == pytest.approx(slow.distribution)
+
+
+@scenes
+def test_what_requests_share_is_fed_once(form: str, vocab: Vocabulary) -> None:
+    """The instructions and the tools go through the model once, however many requests come."""
+    made = caller(form, vocab, 4)
+    model = made.model
+    assert isinstance(model, ScriptedModel)
+    first = made.call("one request")
+    after_first = model.counter.tokens
+    again = made.call("one request")
+    assert (first.call, first.text, first.passes) == (again.call, again.text, again.passes)
+    prefix = made._prefix.length
+    assert prefix > 100
+    assert model.counter.tokens - after_first == after_first - prefix
+    other = made.call("another")
+    assert other.call is not None
+    assert made._prefix.length == prefix
+
+
+@scenes
+def test_a_single_function_needs_no_decision(form: str, vocab: Vocabulary) -> None:
+    """With one function its probability is 1, or that of calling at all."""
+    outcome = caller(form, vocab, 1, TOOLS[:1]).call("x")
+    assert outcome.distribution == {"add": 1.0}
+    assert outcome.name_probability == outcome.margin == 1.0
+    outcome = caller(form, vocab, 1, TOOLS[:1], no_call=True).call("x")
+    if outcome.call is not None:
+        assert set(outcome.distribution) == {"add", None}
+
+
+@scenes
+def test_a_function_without_parameters_costs_at_most_the_choice(
+    form: str, vocab: Vocabulary
+) -> None:
+    """Its arguments are {} without a look at the model."""
+    outcome = caller(form, vocab, 0, [{"name": "ping"}]).call("x")
+    assert outcome.call is not None
+    assert outcome.call.arguments == "{}"
+    assert outcome.passes == outcome.chosen == 0
+
+
+def test_steps_are_seen_as_they_happen() -> None:
+    """on_step gets each step; a watched outcome keeps them, with the likeliest tokens."""
+    made = caller("hermes", HERMES, 2, watch=True)
+    seen: list[bytes] = []
+    outcome = made.call("x", on_step=lambda step: seen.append(step.text))
+    assert [step.text for step in outcome.steps] == seen
+    assert seen[-1] == outcome.text
+    assert outcome.text.startswith(b"<tool_call>\n")
+    assert any(step.before for step in outcome.steps)
+    assert caller("hermes", HERMES, 2).call("x").steps == ()
+
+
+def test_time_is_told_by_phase() -> None:
+    """The phases of the handed-in clock add up to the total."""
+    ticks = iter(range(10**6))
+    outcome = caller("hermes", HERMES, 2, clock=lambda: float(next(ticks))).call("x")
+    seconds = dict(outcome.seconds)
+    assert seconds.pop("total") == sum(seconds.values())
+    assert set(seconds) == {"prompt", "model", "engine", "check"}
+
+
+@scenes
+def test_long_and_empty_requests_work(form: str, vocab: Vocabulary) -> None:
+    """An empty request and one of 20,000 characters give a call each."""
+    made = caller(form, vocab, 3)
+    check(made.call(""))
+    check(made.call("<|im_start|>é\x00" * 1_500))
+
+
+def test_many_functions_are_one_choice() -> None:
+    """Hundreds of functions work in both formats; nano then takes two markers."""
+    tools = [{"name": f"f{index}"} for index in range(300)]
+    for form, vocab in SCENES:
+        outcome = caller(form, vocab, 5, tools).call("x")
+        assert outcome.call is not None
+        assert len(outcome.distribution) == 300
+        assert outcome.call.name == next(iter(outcome.distribution))
+
+
+def test_bad_tools_are_refused_before_the_model_is_asked() -> None:
+    """Tools, budgets and formats are checked when the caller is made."""
+    with pytest.raises(InputError, match="no function"):
+        caller("hermes", HERMES, 0, [])
+    with pytest.raises(InputError, match="used twice"):
+        caller("hermes", HERMES, 0, [{"name": "a"}, {"name": "a"}])
+    with pytest.raises(UnsupportedSchema, match=r"'f'.*/properties/a") as caught:
+        caller("hermes", HERMES, 0, [{"name": "f", "parameters": {"a": {"type": "nonsense"}}}])
+    assert caught.value.pointer.startswith("/properties/a")
+    with pytest.raises(BudgetError, match="shortest valid answer"):
+        caller("hermes", HERMES, 0, max_tokens=3)
+    with pytest.raises(InputError, match="temperature"):
+        caller("hermes", HERMES, 0, temperature=-1.0)
+    with pytest.raises(VocabularyError, match=r"'nano' needs the control token '<\|tools\|>'"):
+        caller("nano", HERMES, 0)
+    with pytest.raises(InputError, match="nonsense"):
+        caller("nonsense", HERMES, 0)
+
+
+def test_a_full_context_is_told_by_the_model() -> None:
+    """A prompt that does not fit raises ModelError; the caller still works afterwards."""
+    model = ScriptedModel(HERMES.size, 0, context=1_500)
+    made = Caller(model, TOOLS[:1], format="hermes", vocabulary=HERMES)
+    with pytest.raises(ModelError, match="context"):
+        made.call("x" * 2_000)
+    assert made.call("x").call is not None
+
+
+def test_a_broken_promise_is_ours() -> None:
+    """A call that the validator refuses is never handed out."""
+    made = caller("hermes", HERMES, 0, TOOLS[:1])
+    made._validators[0] = type(
+        "Strict", (), {"iter_errors": lambda *_: [type("E", (), {"message": "no"})]}
+    )()
+    with pytest.raises(DecodingError, match="a bug in this package"):
+        made.call("x")
