@@ -27,11 +27,13 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
+from training.pieces.blocks import BLOCK, quantize
+from training.pieces.qwen3 import Shape, genai_config
+
 Layout = Literal["genai", "optimum"]
 Precision = Literal["fp32", "fp16", "int8", "int4", "q4f16"]
 Array = NDArray[Any]
 
-BLOCK = 32
 OPSET = 18
 CONTRIB = "com.microsoft"
 OPTIMUM_FILES: Mapping[str, str] = {
@@ -63,7 +65,7 @@ def export(
     """
     if layout not in get_args(Layout) or precision not in get_args(Precision):
         raise ValueError(f"no layout {layout!r} with precision {precision!r}")
-    shape = _Shape(config)
+    shape = Shape(config)
     shape.check(tensors)
     model = _Build(shape, tensors, layout, precision, num_logits_to_keep).model()
     folder = Path(folder)
@@ -75,112 +77,8 @@ def export(
     target.write_bytes(model.SerializeToString(deterministic=True))
     _write_json(folder / "config.json", dict(config))
     if layout == "genai":
-        _write_json(folder / "genai_config.json", _genai_config(shape, config))
+        _write_json(folder / "genai_config.json", genai_config(shape, config))
     return target
-
-
-def quantize(
-    weight: Array, bits: int, block: int = BLOCK
-) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
-    """Quantise ``weight[n, k]`` as ``MatMulNBits`` wants it.
-
-    Returns ``uint8[n, blocks, block * bits / 8]`` and ``float32[n, blocks]``; a value is
-    ``(code - 2 ** (bits - 1)) * scale``. For 4 bits the lower half of a byte comes first.
-    """
-    n, k = weight.shape
-    blocks = -(-k // block)
-    padded = np.zeros((n, blocks * block), np.float32)
-    padded[:, :k] = weight
-    padded = padded.reshape(n, blocks, block)
-    middle = 1 << (bits - 1)
-    if bits == 8:
-        scales = np.abs(padded).max(axis=-1) / (middle - 1)
-    else:
-        # The element of largest magnitude is put on the code -8, which has no twin: 15 levels
-        # would waste one of sixteen.
-        extreme = np.take_along_axis(padded, np.abs(padded).argmax(-1)[..., None], -1)[..., 0]
-        scales = extreme / -middle
-    divisor = np.where(scales == 0, 1, scales)[..., None]
-    codes = np.clip(np.rint(padded / divisor) + middle, 0, 2 * middle - 1).astype(np.uint8)
-    if bits == 4:
-        codes = codes[..., 0::2] | (codes[..., 1::2] << 4)
-    return codes, scales.astype(np.float32)
-
-
-def dequantize(codes: NDArray[np.uint8], scales: NDArray[np.float32], bits: int, k: int) -> Array:
-    """Undo ``quantize``: the ``float32[n, k]`` that the kernels compute with."""
-    n, blocks = scales.shape
-    if bits == 4:
-        codes = np.stack([codes & 15, codes >> 4], axis=-1).reshape(n, blocks, -1)
-    values = (codes.astype(np.float32) - (1 << (bits - 1))) * scales[..., None]
-    return values.reshape(n, -1)[:, :k]
-
-
-class _Shape:
-    """The numbers of a Qwen3 configuration, under short names."""
-
-    def __init__(self, config: Mapping[str, Any]) -> None:
-        kind = config.get("model_type", "qwen3")
-        if kind != "qwen3":
-            raise ValueError(f"only the qwen3 architecture is written here, not {kind!r}")
-        if config.get("hidden_act", "silu") != "silu" or config.get("attention_bias", False):
-            raise ValueError("a Qwen3 model has the silu activation and no attention biases")
-        if config.get("rope_scaling") or config.get("use_sliding_window"):
-            raise ValueError("scaled rotary positions and sliding windows are not written here")
-        self.vocab = int(config["vocab_size"])
-        self.hidden = int(config["hidden_size"])
-        self.inner = int(config["intermediate_size"])
-        self.layers = int(config["num_hidden_layers"])
-        self.heads = int(config["num_attention_heads"])
-        self.kv_heads = int(config.get("num_key_value_heads", self.heads))
-        self.head = int(config.get("head_dim", self.hidden // self.heads))
-        self.context = int(config["max_position_embeddings"])
-        rope = config.get("rope_parameters") or {}
-        self.theta = float(config.get("rope_theta", rope.get("rope_theta", 10_000.0)))
-        self.epsilon = float(config.get("rms_norm_eps", 1e-6))
-        self.tied = bool(config.get("tie_word_embeddings", False))
-
-    def check(self, tensors: Mapping[str, Array]) -> None:
-        expected = self.shapes()
-        missing = sorted(expected.keys() - tensors.keys())
-        if missing:
-            raise ValueError(f"tensors missing: {', '.join(missing[:5])} ({len(missing)} in all)")
-        extra = sorted(tensors.keys() - expected.keys() - {"lm_head.weight"})
-        if extra:
-            raise ValueError(f"tensors of no use to a Qwen3 model: {', '.join(extra[:5])}")
-        for name, shape in expected.items():
-            if tuple(tensors[name].shape) != shape:
-                raise ValueError(f"{name} has shape {tensors[name].shape}, expected {shape}")
-
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Every tensor name with its shape."""
-        q, kv = self.heads * self.head, self.kv_heads * self.head
-        found: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (self.vocab, self.hidden)}
-        for layer in range(self.layers):
-            at = f"model.layers.{layer}."
-            found |= {
-                f"{at}input_layernorm.weight": (self.hidden,),
-                f"{at}post_attention_layernorm.weight": (self.hidden,),
-                f"{at}self_attn.q_norm.weight": (self.head,),
-                f"{at}self_attn.k_norm.weight": (self.head,),
-                f"{at}self_attn.q_proj.weight": (q, self.hidden),
-                f"{at}self_attn.k_proj.weight": (kv, self.hidden),
-                f"{at}self_attn.v_proj.weight": (kv, self.hidden),
-                f"{at}self_attn.o_proj.weight": (self.hidden, q),
-                f"{at}mlp.gate_proj.weight": (self.inner, self.hidden),
-                f"{at}mlp.up_proj.weight": (self.inner, self.hidden),
-                f"{at}mlp.down_proj.weight": (self.hidden, self.inner),
-            }
-        found["model.norm.weight"] = (self.hidden,)
-        if not self.tied:
-            found["lm_head.weight"] = (self.vocab, self.hidden)
-        return found
-
-    def rotary(self) -> tuple[Array, Array]:
-        """Cosine and sine, each ``float32[context, head / 2]``."""
-        frequency = self.theta ** (-np.arange(0, self.head, 2, dtype=np.float64) / self.head)
-        angle = np.arange(self.context, dtype=np.float64)[:, None] * frequency[None, :]
-        return np.cos(angle).astype(np.float32), np.sin(angle).astype(np.float32)
 
 
 class _Build:
@@ -188,7 +86,7 @@ class _Build:
 
     def __init__(
         self,
-        shape: _Shape,
+        shape: Shape,
         tensors: Mapping[str, Array],
         layout: Layout,
         precision: Precision,
@@ -560,65 +458,6 @@ class _Build:
         return self.node(
             "Add", [straight, self.node("Mul", [turned, "sin"], f"{path}/Mul_1")], f"{path}/Add"
         )
-
-
-def rounded(tensors: Mapping[str, Array], bits: int) -> dict[str, Array]:
-    """Return the tensors as a graph quantised to ``bits`` computes with them (matrices only)."""
-    return {
-        name: dequantize(*quantize(value, bits), bits, value.shape[1]) if value.ndim == 2 else value
-        for name, value in tensors.items()
-    }
-
-
-def _genai_config(shape: _Shape, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what onnxruntime-genai reads beside the graph."""
-    eos = config.get("eos_token_id")
-    pad = config.get("pad_token_id")
-    if pad is None:
-        pad = eos[0] if isinstance(eos, list) and eos else eos
-    decoder = {
-        "session_options": {"log_id": "onnxruntime-genai", "provider_options": []},
-        "filename": "model.onnx",
-        "head_size": shape.head,
-        "hidden_size": shape.hidden,
-        "inputs": {
-            "input_ids": "input_ids",
-            "attention_mask": "attention_mask",
-            "past_key_names": "past_key_values.%d.key",
-            "past_value_names": "past_key_values.%d.value",
-        },
-        "outputs": {
-            "logits": "logits",
-            "present_key_names": "present.%d.key",
-            "present_value_names": "present.%d.value",
-        },
-        "num_attention_heads": shape.heads,
-        "num_hidden_layers": shape.layers,
-        "num_key_value_heads": shape.kv_heads,
-    }
-    return {
-        "model": {
-            "bos_token_id": config.get("bos_token_id"),
-            "context_length": shape.context,
-            "decoder": decoder,
-            "eos_token_id": eos,
-            "pad_token_id": pad,
-            "type": "qwen3",
-            "vocab_size": shape.vocab,
-        },
-        "search": {
-            "do_sample": False,
-            "max_length": shape.context,
-            "min_length": 0,
-            "num_beams": 1,
-            "num_return_sequences": 1,
-            "past_present_share_buffer": True,
-            "repetition_penalty": 1.0,
-            "temperature": 1.0,
-            "top_k": 1,
-            "top_p": 1.0,
-        },
-    }
 
 
 def _write_json(path: Path, value: Mapping[str, Any]) -> None:

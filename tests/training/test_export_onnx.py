@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from callmemaybe import models
 from tests.training.qwen3_reference import Array, forward, random_tensors, tiny_config
-from training.export_onnx import BITS, Layout, Precision, dequantize, export, quantize, rounded
+from training.export_onnx import BITS, Layout, Precision, export
+from training.pieces.blocks import dequantize, quantize, rounded
 
 # What the arithmetic of each precision may cost, relative to the largest logit: int8 activations
 # (accuracy_level 4) round every input of a product to 1 part in 127.

@@ -246,9 +246,11 @@ def wrap(array: Array) -> ort.OrtValue:
     return ort.OrtValue.ortvalue_from_numpy(array)
 
 
-def _options(quiet: bool) -> ort.RunOptions:
+def _options(quiet: bool) -> ort.RunOptions | None:
+    if not quiet:
+        return None  # the session's own; looking up an option costs as much as a small operator
     options = ort.RunOptions()
-    options.log_severity_level = _QUIET if quiet else 3
+    options.log_severity_level = _QUIET
     return options
 
 
