@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from callmemaybe.decoding import Step as Step
     from callmemaybe.errors import BudgetError as BudgetError
     from callmemaybe.errors import CallMeMaybeError as CallMeMaybeError
+    from callmemaybe.errors import ConversationError as ConversationError
     from callmemaybe.errors import DecodingError as DecodingError
     from callmemaybe.errors import GrammarError as GrammarError
     from callmemaybe.errors import InputError as InputError
@@ -42,6 +43,7 @@ _ROOMS = {
     "BudgetError": "errors",
     "CallMeMaybeError": "errors",
     "Caller": "caller",
+    "ConversationError": "errors",
     "Decoder": "decoding",
     "DecodingError": "errors",
     "Grammar": "grammar",

@@ -65,10 +65,10 @@ def kind_of(value: object) -> str:
 
 
 def _prompts_of_lines(text: str, path: Path) -> list[str]:
-    is_certain = path.suffix.lower() in _LINES
-    if not is_certain:
-        # A value over several lines, or one that is no prompt: not lines of prompts at all.
-        _check_first_line(text, path)
+    if path.suffix.lower() not in _LINES:
+        whole = _whole(text, path)
+        if whole is not None:
+            return [_prompt(whole.value, whole, "")]
     prompts = []
     # str.splitlines would also split at U+2028, which may stand in a JSON string.
     for number, line in enumerate(text.split("\n"), start=1):
@@ -78,20 +78,23 @@ def _prompts_of_lines(text: str, path: Path) -> list[str]:
     return prompts
 
 
-def _check_first_line(text: str, path: Path) -> None:
+def _whole(text: str, path: Path) -> Document | None:
+    """Return the text as one value if it is one prompt, None if it is lines.
+
+    Raises InputError for a value that is no prompt, and for what is neither.
+    """
     try:
         whole = read(text, source=str(path))
-    except InputError:
-        first = text.strip().split("\n", 1)[0]
+    except InputError as error:
         try:
-            read(first, source=str(path))
+            read(text.lstrip().split("\n", 1)[0], source=str(path))
         except InputError:
-            # Neither lines nor one value: say what is wrong with the value.
-            read(text, source=str(path))
-        return
+            # Its first line is no JSON either: what is wrong is what is wrong with the whole.
+            raise error from None
+        return None
     value = whole.value
     if isinstance(value, str) or (isinstance(value, dict) and "prompt" in value):
-        return
+        return whole
     raise InputError(
         f"expected a list of prompts, found {kind_of(value)}",
         where=whole.place(),
