@@ -105,7 +105,7 @@ def dec(rng: Random, low: float = 0, high: float = 100, places: float = 2) -> Sl
     return Slot(Number(text), text, "number")
 
 
-TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
 
 
 def in_words(value: int) -> str:
@@ -114,6 +114,12 @@ def in_words(value: int) -> str:
         return s.NUMBER_WORDS[value]
     ten, one = divmod(value, 10)
     return TENS[ten - 2] + (f"-{s.NUMBER_WORDS[one]}" if one else "")
+
+
+def digits_only(rng: Random, low: float = 0, high: float = 100) -> Slot:
+    """A whole number, always in digits."""
+    value = rng.randint(int(low), int(high))
+    return Slot(value, str(value), "number")
 
 
 def many(rng: Random, low: float = 1, high: float = 30) -> Slot:
@@ -130,7 +136,7 @@ def many(rng: Random, low: float = 1, high: float = 30) -> Slot:
 def ordinal(rng: Random, low: float = 1, high: float = 12) -> Slot:
     """A position, as 3rd or third."""
     value = rng.randint(int(low), int(high))
-    names = "first second third fourth fifth sixth seventh eighth ninth tenth".split()
+    names = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"]
     tail = "th" if 10 <= value % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(value % 10, "th")
     text = names[value - 1] if value <= 10 and rng.random() < 0.5 else f"{value}{tail}"
     return Slot(value, text, "number")
@@ -268,19 +274,19 @@ def cron(rng: Random) -> Slot:
 def currency(rng: Random) -> Slot:
     return bare(
         rng.choice(
-            "USD EUR GBP JPY CHF INR BRL CAD AUD SEK NOK PLN KES ZAR MXN TRY CNY KRW NZD DKK".split()
+            ["USD", "EUR", "GBP", "JPY", "CHF", "INR", "BRL", "CAD", "AUD", "SEK", "NOK", "PLN", "KES", "ZAR", "MXN", "TRY", "CNY", "KRW", "NZD", "DKK"]
         )
     )
 
 
 def airport(rng: Random) -> Slot:
-    known = "JFK LHR CDG FRA NRT SFO LAX SYD NBO GRU AMS MAD DXB SIN ICN YYZ BOM ORD MEX IST ZRH OSL LIS".split()
+    known = ["JFK", "LHR", "CDG", "FRA", "NRT", "SFO", "LAX", "SYD", "NBO", "GRU", "AMS", "MAD", "DXB", "SIN", "ICN", "YYZ", "BOM", "ORD", "MEX", "IST", "ZRH", "OSL", "LIS"]
     return bare(letters(rng, 3, 3) if rng.random() < 0.3 else rng.choice(known))
 
 
 def ticker(rng: Random) -> Slot:
     known = (
-        "AAPL MSFT TSLA AMZN NVDA GOOG META NFLX IBM INTC AMD ORCL SAP KO DIS BA GE F T V".split()
+        ["AAPL", "MSFT", "TSLA", "AMZN", "NVDA", "GOOG", "META", "NFLX", "IBM", "INTC", "AMD", "ORCL", "SAP", "KO", "DIS", "BA", "GE", "F", "T", "V"]
     )
     return bare(letters(rng, 2, 5) if rng.random() < 0.45 else rng.choice(known))
 
@@ -515,7 +521,7 @@ def expression(rng: Random) -> Slot:
 
 
 def chemical(rng: Random) -> Slot:
-    known = "H2O CO2 NaCl C6H12O6 H2SO4 CaCO3 NH3 CH4 HCl NaOH C2H5OH KMnO4 Fe2O3 MgO C8H10N4O2 H2O2 AgNO3".split()
+    known = ["H2O", "CO2", "NaCl", "C6H12O6", "H2SO4", "CaCO3", "NH3", "CH4", "HCl", "NaOH", "C2H5OH", "KMnO4", "Fe2O3", "MgO", "C8H10N4O2", "H2O2", "AgNO3"]
     return bare(rng.choice(known))
 
 
@@ -525,7 +531,7 @@ def dice(rng: Random) -> Slot:
 
 
 def playing_card(rng: Random) -> Slot:
-    rank = rng.choice("A K Q J 10 9 8 7 6 5 4 3 2".split())
+    rank = rng.choice(["A", "K", "Q", "J", "10", "9", "8", "7", "6", "5", "4", "3", "2"])
     return bare(rank + rng.choice("♠♥♦♣"))
 
 
@@ -550,9 +556,7 @@ def chess_move(rng: Random) -> Slot:
 
 
 STREETS = (
-    "Oak|Main|Maple|Station|King|Victoria|Cedar|Lake|Church|Mill|River|Park|Elm|Bahnhof|Rose".split(
-        "|"
-    )
+    ["Oak", "Main", "Maple", "Station", "King", "Victoria", "Cedar", "Lake", "Church", "Mill", "River", "Park", "Elm", "Bahnhof", "Rose"]
 )
 
 
@@ -564,7 +568,7 @@ def address(rng: Random) -> Slot:
     return bare(text)
 
 
-STATES = "Texas California Ohio Oregon Nevada Florida Maine Utah Iowa Georgia Colorado Michigan Vermont".split()
+STATES = ["Texas", "California", "Ohio", "Oregon", "Nevada", "Florida", "Maine", "Utah", "Iowa", "Georgia", "Colorado", "Michigan", "Vermont"]
 
 
 def place(rng: Random) -> Slot:
@@ -888,7 +892,7 @@ POOLS: dict[str, Generator] = {
 
 MORE: dict[str, Callable[..., Slot]] = {
     **POOLS,
-    "big": big, "dollars": dollars, "rate": rate, "fraction": fraction, "dec": dec, "many": many,
+    "big": big, "dollars": dollars, "rate": rate, "fraction": fraction, "dec": dec, "many": many, "nat": digits_only,
     "ordinal": ordinal, "mins": mins, "days": days, "year": year, "temp": temperature,
     "matrix": matrix, "square": square, "isodate": isodate, "hhmm": hhmm, "cron": cron,
     "currency": currency, "airport": airport, "ticker": ticker, "flight": flight, "plate": plate,
