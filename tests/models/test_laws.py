@@ -13,9 +13,9 @@ from callmemaybe.models.scripted import ScriptedModel
 from callmemaybe.testing.sessions import LAWS, Subject
 from tests.models.conftest import Maker
 
-# In 4-bit and 8-bit blocks activations are rounded row by row, but single rows take another kernel
-# than many; "optimum" + int8 rounds all rows of a pass with one scale, so neighbours matter.
-TOLERANCE = {"fp32": 1e-5, "fp16": 1e-2, "int8": 1e-5, "int4": 2e-2, "q4f16": 2e-2}
+# Where activations are rounded to 8 bits, the last bit of a sum over attention now and then flips a
+# rounding; "optimum" + int8 rounds all rows of a pass with one scale, so neighbours matter as well.
+TOLERANCE = {"fp32": 1e-5, "fp16": 1e-2, "int8": 2e-2, "int4": 2e-2, "q4f16": 2e-2}
 NANO = Path(str(files("callmemaybe"))) / "data" / "nano"
 
 
@@ -35,7 +35,7 @@ def test_onnx(tiny: Maker, law: str, layout: str, precision: str, keep: bool) ->
     assert isinstance(model, OnnxModel)
     assert model.shares == (layout == "genai")
     model.limit_chunks(16)
-    tolerance = 0.3 if (layout, precision) == ("optimum", "int8") else TOLERANCE[precision]
+    tolerance = 0.2 if (layout, precision) == ("optimum", "int8") else TOLERANCE[precision]
     LAWS[law](Subject(model, tolerance=tolerance))
 
 
@@ -50,9 +50,17 @@ def test_fused_graph_without_sharing(tiny: Maker, law: str, precision: str) -> N
 
 
 @pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize(("layout", "precision"), [("genai", "int8"), ("optimum", "fp32")])
+def test_long_sequences(tiny: Maker, law: str, layout: str, precision: str) -> None:
+    """Sequences that outgrow a buffer and a chunk of the default size obey the laws."""
+    model = models.load(tiny(layout, precision, max_position_embeddings=1000))
+    LAWS[law](Subject(model, tolerance=TOLERANCE[precision], longest=700))
+
+
+@pytest.mark.parametrize("law", LAWS)
 @pytest.mark.skipif(
     not (NANO / "model.onnx").is_file(), reason="the embedded model is not in this checkout"
 )
 def test_nano(law: str) -> None:
     """The embedded model obeys the laws."""
-    LAWS[law](Subject(models.load("nano"), tolerance=1e-4, longest=120))
+    LAWS[law](Subject(models.load("nano"), tolerance=TOLERANCE["int8"], longest=120))

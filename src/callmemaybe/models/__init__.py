@@ -38,8 +38,9 @@ def load(
     what the file names of the model carry (``q4``, ``fp16``, ``int8``, ...) or a folder inside.
     ``cache`` is where downloads go (default: the hub's own cache). What is there is used as it is;
     ``offline=False`` asks the hub for a newer revision, ``True`` never asks (default:
-    HF_HUB_OFFLINE). ``threads`` and ``providers`` go to the engine; its
-    defaults fit the model's size and a CPU. Raises ModelError if the model cannot be had.
+    HF_HUB_OFFLINE). ``threads`` and ``providers`` go to the engine: by default as many threads as
+    the model's size deserves, on the CPU; other providers are handed on untested. Raises
+    ModelError if the model cannot be had.
     """
     text = str(name)
     folder, weights = _locate(text, None if cache is None else Path(cache).expanduser(), offline)
