@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,22 @@ def test_the_reference_is_generated() -> None:
     generate = runpy.run_path(str(ROOT / "docs" / "generate.py"))
     page = ROOT / "docs" / "reference" / "command-line.md"
     assert page.read_text(encoding="utf-8") == generate["command_line"](), "run docs/generate.py"
+
+
+def test_every_dependency_is_justified() -> None:
+    """Whatever a user has to install stands in the page that says why."""
+    page = (ROOT / "docs/ideas/dependencies.md").read_text(encoding="utf-8")
+    core = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"]
+    names = [re.split(r"[<>=\[ ]", requirement)[0] for requirement in core]
+    assert [name for name in names if f"| {name} |" not in page] == []
+
+
+def test_every_idea_is_in_the_index() -> None:
+    """A page that no one can find helps no one."""
+    for folder in (ROOT / "docs" / "ideas", ROOT / "docs" / "how-to"):
+        index = (folder / "README.md").read_text(encoding="utf-8")
+        pages = [path.name for path in folder.glob("*.md") if path.name != "README.md"]
+        assert [name for name in pages if f"({name})" not in index] == []
 
 
 def test_the_readme_fits_one_page() -> None:
