@@ -155,7 +155,7 @@ def test_forced_tokens_ride_along() -> None:
     steps = run(made)
     assert [step.kind for step in steps[:2]] == ["forced", "chosen"]
     assert steps[0].data == b'<tool_call>\n{"name": "'
-    assert steps[1].data in (b"get", b"get_weather", b"ping") or b'"' in steps[1].data
+    assert steps[1].data in (b"get", b"p")
     assert steps[-1].kind == "forced"
     assert steps[-1].data.endswith(b"}\n</tool_call>")
     assert steps[0].allowed is None

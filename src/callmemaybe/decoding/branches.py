@@ -34,8 +34,8 @@ class Branch(NamedTuple):
     """One way on: what it names and the tokens that say so.
 
     ``name`` is what stands in the capture (bytes; a control token as its text), None on the way
-    that names nothing. ``ids`` are enough tokens to tell the branch from all others and to
-    complete the name; none where the branch is everything that no other branch is.
+    that names nothing. ``ids`` are its tokens up to where it has parted from all others (what
+    follows is no decision any more); none where the branch is everything that no other branch is.
     """
 
     name: bytes | None
@@ -106,7 +106,7 @@ class Choices:
         ways = self._names(self._forced(start, done), done)
         if ways is None or len(ways) < 2:
             return None
-        return Fork(_distinct([self._branch(way, symbols, tail) for way in ways]), is_gate=False)
+        return Fork(_parted([self._branch(way, symbols, tail) for way in ways]), is_gate=False)
 
     # -- ways of the automaton ----------------------------------------------------------------
 
@@ -209,18 +209,13 @@ class Choices:
 
     # -- tokens -------------------------------------------------------------------------------
 
-    def _branch(self, way: _Way, symbols: Sequence[Symbol], tail: bytes) -> tuple[Branch, int]:
-        """Return the branch with all its tokens, and how many of them complete the name."""
+    def _branch(self, way: _Way, symbols: Sequence[Symbol], tail: bytes) -> Branch:
+        """Return the branch with all its tokens."""
         capture = way.capture
         assert capture is not None
-        assert capture.end is not None
         name = spell([*symbols, *way.path][capture.start : capture.end])
-        ids = self._ids(way.path, tail)
-        needed, at = 0, len(symbols)
-        while needed < len(ids) and at < capture.end:
-            at += len(self._vocabulary.token(ids[needed])) or 1
-            needed += 1
-        return Branch(None if capture.name == NO_CALL else name, tuple(ids)), needed
+        ids = tuple(self._ids(way.path, tail))
+        return Branch(None if capture.name == NO_CALL else name, ids)
 
     def _ids(self, path: tuple[Symbol, ...], tail: bytes) -> list[int]:
         """Return the ids with which the tokenizer spells the path behind ``tail``."""
@@ -279,17 +274,17 @@ def _runs(path: Sequence[Symbol]) -> Iterator[bytes | str]:
         yield bytes(run)
 
 
-def _distinct(branches: Sequence[tuple[Branch, int]]) -> tuple[Branch, ...]:
-    """Shorten every branch to its name, or further along where that is how another one begins."""
-    order = sorted(range(len(branches)), key=lambda index: branches[index][0].ids)
-    needed = [length for _, length in branches]
+def _parted(branches: Sequence[Branch]) -> tuple[Branch, ...]:
+    """Cut every branch behind its first token that no other branch has at that place."""
+    order = sorted(range(len(branches)), key=lambda index: branches[index].ids)
+    needed = [1] * len(branches)
     for one, other in pairwise(order):
-        shared = _shared(branches[one][0].ids, branches[other][0].ids)
+        shared = _shared(branches[one].ids, branches[other].ids)
         needed[one] = max(needed[one], shared + 1)
         needed[other] = max(needed[other], shared + 1)
     return tuple(
         Branch(branch.name, branch.ids[:length])
-        for (branch, _), length in zip(branches, needed, strict=True)
+        for branch, length in zip(branches, needed, strict=True)
     )
 
 

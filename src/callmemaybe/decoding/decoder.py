@@ -53,7 +53,7 @@ class Decoder:
     ``prompt`` are ids that ``session`` has not seen yet (at least one); they are fed with the first
     forced tokens. ``choose`` is how names are chosen: "exact" by :mod:`posterior`, "greedy" token
     by token. ``answers`` says what follows when the grammar leaves free text in place of a call:
-    generate it (True), or stop there. ``watch`` adds the likeliest tokens to each step. ``clock``
+    generate it (True), or stop there. ``watch`` adds log-probabilities and the likeliest tokens to each step. ``clock``
     returns seconds. Raises BudgetError if no completion fits into ``max_tokens``.
     """
 
@@ -187,7 +187,8 @@ class Decoder:
             raise DecodingError("no token is allowed, but the answer is not complete")
         logits = self._look()
         index = self._sample(logits, allowed)
-        logprob = float(logits[index]) - log_total(logits)
+        # A sum over the whole vocabulary costs more than the choice; only those who watch pay it.
+        logprob = float(logits[index]) - log_total(logits) if self.watch else None
         self._excluded = None
         self._accept([index])
         return self._step([index], "chosen", allowed.count, logprob, logits, allowed)

@@ -1,8 +1,10 @@
 """The exact choice among names: the probability of each, not the likeliest next token.
 
 A choice token by token takes the name whose *beginning* is likeliest. Here every branch is scored
-by the product of the probabilities of all its tokens under the whole vocabulary, and the scores
-are normalised over the branches: the model's own distribution, given that it names one of them.
+by the product of the probabilities, under the whole vocabulary, of all its tokens up to where it
+has parted from the others, and the scores are normalised over the branches: how the model divides
+its belief among the names. (What follows in a name that has parted is forced; it decides nothing,
+and counting it would only favour short names.)
 
 The prefixes that branches share are scored once, and all that must be known goes through the model
 together; where every branch is one token, the logits at hand already say everything. Among very

@@ -23,7 +23,8 @@ class Step:
     kind: Kind
     #: How many tokens (or, for a name, names) were allowed; None where nothing was asked.
     allowed: int | None = None
-    #: Log-probability of the ids under the model, unmasked; None where the model was not asked.
+    #: Log-probability of the ids under the model, unmasked; None where the model was not asked, and
+    #: for single tokens only when watched.
     logprob: float | None = None
     #: The five likeliest tokens for the model, before the mask and after it; only when watched.
     before: Likeliest = ()

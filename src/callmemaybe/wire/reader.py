@@ -107,23 +107,62 @@ class Reader:
 
         Raises InputError if this cannot be an answer in this format.
         """
-        symbols: Sequence[int | Control]
         if isinstance(part, Control):
-            symbols = (part,)
-        else:
-            symbols = part.encode() if isinstance(part, str) else part
+            return _merged(self._one(part))
+        data = part.encode() if isinstance(part, str) else part
         events: list[Event] = []
-        for symbol in symbols:
-            ways = [after for way in self._ways for after in self._step(way, symbol)]
-            if not ways:
-                shown = symbol.text if isinstance(symbol, Control) else repr(bytes([symbol]))
-                raise InputError(
-                    f"{shown} does not fit the format", where=f"symbol {self._read} of the answer"
-                )
-            self._ways = ways
-            self._read += 1
-            events += self._certain()
+        at = 0
+        while at < len(data):
+            taken = self._run(data, at)
+            at += taken
+            if not taken:
+                events += self._one(data[at])
+                at += 1
+            else:
+                events += self._certain()
         return _merged(events)
+
+    def _one(self, symbol: int | Control) -> list[Event]:
+        """Move every way over one symbol."""
+        ways = [after for way in self._ways for after in self._step(way, symbol)]
+        if not ways:
+            shown = symbol.text if isinstance(symbol, Control) else repr(bytes([symbol]))
+            raise InputError(
+                f"{shown} does not fit the format", where=f"symbol {self._read} of the answer"
+            )
+        self._ways = ways
+        self._read += 1
+        return self._certain()
+
+    def _run(self, data: bytes, start: int) -> int:
+        """Move over many bytes at once where there is one way and it stays in one leaf.
+
+        Returns how many bytes were taken; the same as one after the other, only faster.
+        """
+        if len(self._ways) > 1:
+            return 0
+        (leaf, state, rest, told) = self._ways[0]
+        at = start
+        if isinstance(leaf, Text):
+            # The last byte of a text leads elsewhere.
+            while at < len(data) and at - start < len(state) - 1 and data[at] == state[at - start]:
+                at += 1
+            moved: Any = state[at - start :]
+        elif isinstance(leaf, Arguments):
+            moved = state
+            while at < len(data):
+                after = _object_step(moved, data[at])
+                if after is None or after == _COMPLETE:
+                    break
+                moved = after
+                at += 1
+            if at > start:
+                told = (_Note("arguments", data[start:at]), told)
+        else:
+            return 0
+        self._ways = [_Way(leaf, moved, rest, told)]
+        self._read += at - start
+        return at - start
 
     def end(self) -> list[Event]:
         """Return what the end of the answer makes certain.
@@ -152,10 +191,10 @@ class Reader:
         if note.kind == "name":
             return CallStarted(self._calls, note.data)
         if note.kind == "arguments":
-            self._arguments.append(note.data)
-            return ArgumentsDelta(self._calls, bytes([note.data]))
+            self._arguments += note.data
+            return ArgumentsDelta(self._calls, note.data)
         if note.kind == "answer":
-            return AnswerDelta(bytes([note.data]))
+            return AnswerDelta(note.data)
         text = self._arguments.decode(errors="replace")
         loads(text, where=f"arguments of call {self._calls}")
         self._arguments.clear()
@@ -216,7 +255,7 @@ class Reader:
             case Arguments():
                 moved = _object_step(state, symbol)
                 if moved is not None:
-                    told = (_Note("arguments", symbol), told)
+                    told = (_Note("arguments", bytes([symbol])), told)
                     if moved == _COMPLETE:
                         yield from self._enter(rest, told)
                     else:
@@ -224,7 +263,7 @@ class Reader:
             case Answer():
                 matched = _stop_step(leaf.stop.encode(), state, symbol)
                 if matched is not None:
-                    told = (_Note("answer", symbol), told)
+                    told = (_Note("answer", bytes([symbol])), told)
                     yield _Way(leaf, matched, rest, told)
                     yield from self._enter(rest, told)
 
