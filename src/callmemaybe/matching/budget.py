@@ -8,7 +8,10 @@ function of the state alone) stands for all. So from every state some allowed to
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -39,51 +42,120 @@ def remaining(
     if state == ENDED:
         return 0
     known = tables.table(automaton).remaining
-    if state in known:
-        return known[state]
-    onward: dict[int, set[int]] = {}
+    plans: dict[int, _Plan] = {}
     stack = [state]
     while stack:
         here = stack[-1]
         if here in known:
             stack.pop()
-            continue
-        if automaton.distance(here) == 0:
-            known[here] = (
-                1 if not automaton.is_final(here) and tables.ends_at(automaton, here) else 0
-            )
-            continue
-        if here not in onward:
-            onward[here] = _one_token_on(tables, vocabulary, automaton, here)
-        missing = [target for target in onward[here] if target not in known]
-        if missing:
-            stack += missing
+        elif automaton.distance(here) == 0:
+            may_end = not automaton.is_final(here) and tables.ends_at(automaton, here)
+            known[here] = [1 if may_end else 0]
         else:
-            known[here] = 1 + min((known[target] for target in onward[here]), default=np.inf)
-    return known[state]
+            if here not in plans:
+                plans[here] = _plan(tables, vocabulary, automaton, here)
+            missing = [target for target in plans[here].needs if target not in known]
+            stack += missing
+            if not missing:
+                known[here] = plans[here].solve(known)
+    return known[state][0]
 
 
-def _one_token_on(
+# A place on a path: a state, and how many bytes of its run are behind us.
+_Spot = tuple[int, int]
+
+
+class _Plan(NamedTuple):
+    """Where one token leads from each byte of a state's run: within the run, and beyond it."""
+
+    after: int
+    within: list[list[int]]
+    beyond: list[set[_Spot]]
+    needs: set[int]
+
+    def solve(self, known: Mapping[int, list[float]]) -> list[float]:
+        """Return the fewest tokens from each byte of the run, given those of all it needs."""
+        size = len(self.within)
+        found = [math.inf] * size
+        for place in range(size - 1, -1, -1):
+            ways = [
+                found[end] if end < size else known[self.after][0] for end in self.within[place]
+            ]
+            ways += [known[target][offset] for target, offset in self.beyond[place]]
+            found[place] = 1 + min(ways, default=math.inf)
+        return found
+
+
+def _plan(
     tables: VocabularyTables, vocabulary: Vocabulary, automaton: Automaton, state: int
-) -> set[int]:
-    """Return the states that one token reaches on a path shortest in bytes."""
+) -> _Plan:
     trie = tables.trie
-    distance = automaton.distance(state)
-    found = {t for t in automaton.controls(state).values() if automaton.distance(t) < distance}
-    stack = [(0, state, distance)]
+    run, after = tables.run(automaton, state)
+    if not run:
+        spots = {
+            (target, 0)
+            for target in automaton.controls(state).values()
+            if _nearer(automaton, state, target)
+        }
+        _reach(tables, vocabulary, automaton, 0, state, spots)
+        return _Plan(state, [[]], [spots], {target for target, _ in spots})
+    within: list[list[int]] = []
+    beyond: list[set[_Spot]] = []
+    for start in range(len(run)):
+        ends: list[int] = []
+        spots = set()
+        node = 0
+        for place in range(start, len(run)):
+            node = trie.child(node, run[place])
+            if node < 0:
+                break
+            if trie.own_[node]:
+                ends.append(place + 1)
+        else:
+            _reach(tables, vocabulary, automaton, node, after, spots)
+        within.append(ends)
+        beyond.append(spots)
+    needs = {after}.union(*({target for target, _ in spots} for spots in beyond))
+    return _Plan(after, within, beyond, needs)
+
+
+def _nearer(automaton: Automaton, state: int, target: int) -> bool:
+    return automaton.distance(target) < automaton.distance(state)
+
+
+def _reach(
+    tables: VocabularyTables,
+    vocabulary: Vocabulary,
+    automaton: Automaton,
+    node: int,
+    state: int,
+    spots: set[_Spot],
+) -> None:
+    """Add where tokens below ``node`` lead from ``state`` on paths shortest in bytes."""
+    trie = tables.trie
+    stack = [(node, state, automaton.distance(state))]
     while stack:
-        node, here, left = stack.pop()
-        for mask, target in automaton.edges(here):
-            if automaton.distance(target) != left - 1:
+        node, state, left = stack.pop()
+        if not left or trie.first_[node] == trie.first_[node + 1]:
+            continue
+        run, after = tables.run(automaton, state)
+        for place, byte in enumerate(run, 1):
+            node = trie.child(node, byte)
+            if node < 0:
+                break
+            if trie.own_[node]:
+                spots.add((state, place) if place < len(run) else (after, 0))
+        else:
+            if run:
+                stack.append((node, after, left - len(run)))
                 continue
-            child = trie.child(node, _standing_for(tables, vocabulary, mask))
-            if child < 0:
-                continue
-            if trie.own_[child]:
-                found.add(target)
-            if left > 1:
-                stack.append((child, target, left - 1))
-    return found
+            for mask, target in automaton.edges(state):
+                if automaton.distance(target) == left - 1:
+                    child = trie.child(node, _standing_for(tables, vocabulary, mask))
+                    if child >= 0:
+                        if trie.own_[child]:
+                            spots.add((target, 0))
+                        stack.append((child, target, left - 1))
 
 
 def _standing_for(tables: VocabularyTables, vocabulary: Vocabulary, mask: int) -> int:

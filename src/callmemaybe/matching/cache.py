@@ -73,7 +73,8 @@ class Place(NamedTuple):
 class Found:
     """The tokens allowed in a state, as a walk finds them.
 
-    ``ids`` and ``targets`` are parallel; ``swept`` has arrays of the same; ``places`` are whole sets.
+    ``targets`` are the states they lead to, or states before those on the way; ``swept`` has
+    parallel arrays of ids and states; ``places`` are whole sets.
     """
 
     __slots__ = ("ids", "places", "swept", "targets")
@@ -88,13 +89,16 @@ class Found:
 class AutomatonTable:
     """Everything kept for one automaton under one vocabulary."""
 
-    __slots__ = ("entries", "forced", "moves", "remaining")
+    __slots__ = ("entries", "forced", "moves", "remaining", "runs")
 
     def __init__(self) -> None:
         self.entries: dict[int, Entry] = {ENDED: Entry(NONE, frozenset(), ())}
         self.moves: dict[int, int] = {}
         self.forced: dict[Hashable, tuple[int, ...]] = {}
-        self.remaining: dict[int, float] = {}
+        #: The bytes that must come next in a state, and the state after them.
+        self.runs: dict[int, tuple[bytes, int]] = {}
+        #: Fewest tokens to an end, from a state and after each byte of its run.
+        self.remaining: dict[int, list[float]] = {}
 
 
 class VocabularyTables:
@@ -175,15 +179,24 @@ class VocabularyTables:
             )
         return index
 
+    def run(self, automaton: Automaton, state: int) -> tuple[bytes, int]:
+        """Return the bytes that must come next and the state after them; remembers the answer."""
+        runs = self.table(automaton).runs
+        found = runs.get(state)
+        if found is None:
+            found = runs[state] = automaton.forced(state)
+        return found
+
     def explore(self, automaton: Automaton, state: int) -> Found:
         """Find every token with bytes that keeps the automaton alive."""
         found = Found()
+        runs = self.table(automaton).runs
         entered: set[tuple[int, int]] = set()
         work: list[tuple[Trie, list[int], list[int]]] = [(self.trie, [0], [state])]
         while work:
             trie, nodes, states = work.pop()
             stack = list(zip(nodes, states, strict=True))
-            self._walk(automaton, trie, stack, found, work, entered)
+            self._walk(automaton, runs, trie, stack, found, work, entered)
             if stack:
                 swept = sweep(trie, automaton, *map(list, zip(*stack, strict=True)))
                 ending = np.flatnonzero(trie.own[swept.nodes])
@@ -195,6 +208,7 @@ class VocabularyTables:
     def _walk(
         self,
         automaton: Automaton,
+        runs: dict[int, tuple[bytes, int]],
         trie: Trie,
         stack: list[tuple[int, int]],
         found: Found,
@@ -219,6 +233,23 @@ class VocabularyTables:
                         self._enter(node, state, place, found, work, stack)
                     continue
             patience -= 1
+            run = runs.get(state)
+            if run is None:
+                run = runs[state] = automaton.forced(state)
+            text, after = run
+            if text:
+                targets.append(state)
+                for byte in text:
+                    node = label.find(byte, first[node], first[node + 1])
+                    if node < 0:
+                        break
+                    if count := own[node]:
+                        start = low_of[node]
+                        ids += order[start : start + count]
+                else:
+                    if first[node] < first[node + 1]:
+                        stack.append((node, after))
+                continue
             for mask, target in automaton.edges(state):
                 if mask & (mask - 1):
                     children = [c for c in range(low, high) if mask >> label[c] & 1]
@@ -229,9 +260,8 @@ class VocabularyTables:
                 for child in children:
                     if count := own[child]:
                         start = low_of[child]
-                        for place_in_order in range(start, start + count):
-                            ids.append(order[place_in_order])
-                            targets.append(target)
+                        ids += order[start : start + count]
+                        targets.append(target)
                     if first[child] < first[child + 1]:
                         stack.append((child, target))
 

@@ -72,7 +72,7 @@ def _forced(
     ids: list[int] = []
     seen = {state}
     while True:
-        run, state = automaton.forced(state)
+        run, state = tables.run(automaton, state)
         controls = automaton.controls(state)
         edges = 0
         for mask, _ in automaton.edges(state):
@@ -134,7 +134,7 @@ def _crossings(tables: VocabularyTables, before: bytes, run: bytes, after: int) 
     trie = tables.trie
     first, label = trie.first_, trie.bytes_
     found = []
-    for start in range(len(run) - 1, max(len(run) - len(trie.starts), -1), -1):
+    for start in range(len(run) - 1, max(len(run) - trie.reach(run), 0) - 1, -1):
         node = 0
         for place in range(start, len(run)):
             node = label.find(run[place], first[node], first[node + 1])

@@ -39,7 +39,7 @@ class Matcher:
         self._table = self._tables.table(automaton)
         self._entries = self._table.entries
         self._state = automaton.start
-        self._states = [self._state]
+        self._states: list[int | None] = [self._state]
         self._ids: list[int] = []
 
     # -- what may come next -------------------------------------------------------------------
@@ -111,16 +111,38 @@ class Matcher:
 
     def try_accept(self, ids: Iterable[int]) -> int:
         """Take ids up to the first that is not allowed, and return how many were taken."""
+        listed = list(ids)
         taken = 0
-        for index in ids:
-            target = self._after(index)
-            if target is None:
-                break
-            self._state = target
-            self._states.append(target)
-            self._ids.append(index)
-            taken += 1
+        while taken < len(listed):
+            block = self._take_block(listed, taken)
+            if not block:
+                target = self._after(listed[taken])
+                if target is None:
+                    break
+                self._state = target
+                self._states.append(target)
+                self._ids.append(listed[taken])
+                block = 1
+            taken += block
         return taken
+
+    def _take_block(self, ids: list[int], start: int) -> int:
+        """Take several tokens with bytes in one walk, or none; the states between stay unknown."""
+        tokens, size = self._vocabulary.tokens, self._vocabulary.size
+        end = start
+        while end < len(ids) and 0 <= ids[end] < size and tokens[ids[end]]:
+            end += 1
+        if end - start < 2 or self._state == ENDED:
+            return 0
+        block = ids[start:end]
+        target = self._automaton.walk(self._state, b"".join(map(tokens.__getitem__, block)))
+        if target == DEAD:
+            return 0
+        self._state = target
+        self._states += [None] * (len(block) - 1)
+        self._states.append(target)
+        self._ids += block
+        return len(block)
 
     def rollback(self, count: int) -> None:
         """Take back the last ``count`` ids. Raises DecodingError if there are not so many."""
@@ -128,7 +150,17 @@ class Matcher:
             raise DecodingError(f"cannot take back {count} of {len(self._ids)} tokens")
         if count:
             del self._ids[-count:], self._states[-count:]
-            self._state = self._states[-1]
+            self._state = self._last_state()
+
+    def _last_state(self) -> int:
+        states = self._states
+        place = len(states) - 1
+        while (state := states[place]) is None:
+            place -= 1
+        if place < len(states) - 1:
+            state = self._automaton.walk(state, self._vocabulary.decode(self._ids[place:]))
+            states[-1] = state
+        return state
 
     def fork(self) -> Self:
         """Return an independent matcher in the same position."""

@@ -28,13 +28,26 @@ class Trie:
     ``texts``  the tokens in the same order as ``order``
     ``starts`` the first node of every level; a node's level is the length of its prefix
 
-    ``bytes_``, ``first_``, ``order_``, ``own_``, ``low_`` and ``high_`` are the same data in the form that plain
-    Python reads fastest.
+    ``bytes_``, ``first_``, ``order_``, ``own_``, ``low_`` and ``high_`` are the same data in the
+    form that plain Python reads fastest.
     """
 
     __slots__ = (
-        "byte", "bytes_", "first", "first_", "high", "high_", "low", "low_", "order", "order_",
-        "own", "own_", "starts", "texts",
+        "_reach",
+        "byte",
+        "bytes_",
+        "first",
+        "first_",
+        "high",
+        "high_",
+        "low",
+        "low_",
+        "order",
+        "order_",
+        "own",
+        "own_",
+        "starts",
+        "texts",
     )  # fmt: skip
 
     def __init__(self, tokens: Sequence[bytes], ids: Sequence[int] | None = None) -> None:
@@ -43,6 +56,7 @@ class Trie:
         pairs = sorted((token, name) for token, name in zip(tokens, named, strict=True) if token)
         self.order: Int32 = np.array([name for _, name in pairs], np.int32)
         self.texts = [token for token, _ in pairs]
+        self._reach: bytes | None = None
         self._build(self.texts)
 
     def _build(self, ordered: list[bytes]) -> None:
@@ -93,6 +107,19 @@ class Trie:
     def depth(self, node: int) -> int:
         """Return the length of the node's prefix."""
         return bisect_right(self.starts, node) - 1
+
+    def reach(self, data: bytes) -> int:
+        """Bound the length of a proper prefix of a token that ``data`` ends with, by two bytes."""
+        if self._reach is None:
+            parents = np.repeat(np.arange(len(self.byte)), np.diff(self.first))
+            inner = np.flatnonzero(np.diff(self.first)[1:]) + 1
+            pairs = self.byte[parents[inner - 1]].astype(np.int64) * 256 + self.byte[inner]
+            levels = np.searchsorted(self.starts, inner, side="right") - 1
+            table = np.ones(65536, np.uint8)
+            np.maximum.at(table, pairs[levels > 1], np.minimum(levels[levels > 1], 255))
+            self._reach = table.tobytes()
+        known = self._reach[data[-2] * 256 + data[-1]] if len(data) > 1 else 1
+        return len(data) if known == 255 else known
 
     def find(self, data: bytes, node: int = 0) -> int:
         """Return the node behind ``node`` and ``data``, or -1 when no token begins so."""
