@@ -31,19 +31,25 @@ BEFORE_VERB = (
 ASKING = ("can you", "could you", "would you")
 BEFORE_SERVICE = ("please ", "can you ", "could you ", "could you please ", "would you ", "kindly ")
 BEFORE_ANY = ("hey, ", "hi! ", "hello, ", "ok, ", "quick one: ", "um, ", "so, ", "also, ", "well, ")
-AFTER = (" please", ", please", ", thanks", " thanks", " for me", " if you can", " right now", " asap")
+AFTER = (
+    " please",
+    ", please",
+    ", thanks",
+    " thanks",
+    " for me",
+    " if you can",
+    " right now",
+    " asap",
+)
 NO_VERB = set(
-    """i i'm it on at in what how who which any another a an the difference room my result standings
-    medicine intensity free facts is are we questions student pet looking only standard middle no flights
-    trains visa entry directions day days sunrise table balance price current next new concerts times
-    definition wikipedia target election forecast median number""".split()
+    ["i", "i'm", "it", "on", "at", "in", "what", "how", "who", "which", "any", "another", "a", "an", "the", "difference", "room", "my", "result", "standings", "medicine", "intensity", "free", "facts", "is", "are", "we", "questions", "student", "pet", "looking", "only", "standard", "middle", "no", "flights", "trains", "visa", "entry", "directions", "day", "days", "sunrise", "table", "balance", "price", "current", "next", "new", "concerts", "times", "definition", "wikipedia", "target", "election", "forecast", "median", "number"]
 )
 QUOTES = ("''", '""', "''", '""', "''", '""', "“”", "``", "«»", "‘’")
 
 
 def expand(template: str, rng: Random, keep: float = 0.5) -> str:
     """Choose among `(a|b)` and keep or drop `[parts]`, innermost first."""
-    inner = re.compile(r"\(([^()\[\]]*\|[^()\[\]]*)\)|\[([^()\[\]]*)\]")
+    inner = re.compile(r"\(([^()\[\]]*\|[^()\[\]]*)\)|\[((?:[^()\[\]]|\([^()|\[\]]*\))*)\]")
     while match := inner.search(template):
         if match[1] is not None:
             put = rng.choice(match[1].split("|"))
@@ -185,7 +191,12 @@ def draw_request(
         marked = before[-1:] in ("'", '"', "`")
         last = position == len(template)
         if slot.surface:
-            parts.append((dress(slot, rng, last=last, marked=marked), by_key[match[1]].type not in ("boolean",)))
+            parts.append(
+                (
+                    dress(slot, rng, last=last, marked=marked),
+                    by_key[match[1]].type not in ("boolean",),
+                )
+            )
     if position < len(template):
         parts.append((template[position:], False))
     shown = {name: key for key, name in variant.names.items()}
