@@ -1,0 +1,37 @@
+"""Train nano's tokenizer on what the recipe generates: `python -m training.build_tokenizer --run R`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+from training.pieces import tokenizer
+from training.pieces.recipe import Recipe, from_arguments
+from training.pieces.rendering import escape, to_json, tool_text
+
+
+def texts(recipe: Recipe, blocks: int = 4000) -> Iterator[str]:
+    """Tool lists, requests and calls in the recipe's own proportions."""
+    maker = recipe.maker("train")
+    for index in range(blocks):
+        rng = Random(f"{recipe.seed}:tokenizer:{index}")
+        block, offers = maker.start(rng)
+        yield from map(tool_text, block.tools)
+        for _ in range(10):
+            pair = maker.pair(block, offers, rng)
+            yield escape(pair.prompt)
+            yield from (to_json(arguments) for _, arguments in pair.calls)
+
+
+def main() -> None:
+    recipe = from_arguments(__doc__ or "")
+    target: Path = recipe.out / "tokenizer.json"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    built = tokenizer.train(texts(recipe), recipe.table["tokenizer"]["size"])
+    built.save(str(target))
+    print(f"{built.get_vocab_size()} tokens -> {target}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""Natural requests from Schema-Guided Dialogue (CC BY-SA 4.0), with the call they mean."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from training.pieces.slots import NUMBER_WORDS
+
+
+@dataclass(slots=True)
+class Dialogues:
+    """One split: functions and, for each, (prompt, arguments, turns)."""
+
+    tools: dict[str, dict[str, Any]]
+    examples: dict[str, list[tuple[str, dict[str, Any], int]]]
+
+
+def is_said(prompt: str, value: Any, schema: dict[str, Any]) -> bool:
+    """Whether an argument can be found in the request at all."""
+    if "enum" in schema or isinstance(value, bool):
+        return True
+    if isinstance(value, int):
+        words = set(re.findall(r"\w+", prompt.lower()))
+        return str(value) in words or (value < 21 and NUMBER_WORDS[value] in words) or value == 1
+    return str(value).lower() in prompt.lower()
+
+
+def as_spelled(prompt: str, value: Any, schema: dict[str, Any]) -> Any:
+    """Take the request's own spelling of a string, so that copying is right."""
+    if isinstance(value, str) and "enum" not in schema and value not in prompt:
+        at = prompt.lower().find(value.lower())
+        if at >= 0 and len(prompt.lower()) == len(prompt):
+            return prompt[at : at + len(value)]
+    return value
+
+
+def load(folder: Path, part: str, *, turns: int, strict: bool) -> Dialogues:
+    """Read one split; `strict` keeps only requests that say every argument."""
+    functions = json.loads((folder / "functions.json").read_text("utf-8"))
+    tools = {function["name"]: function for function in functions}
+    examples: dict[str, list[tuple[str, dict[str, Any], int]]] = defaultdict(list)
+    with gzip.open(folder / f"{part}.jsonl.gz", "rt", encoding="utf-8") as lines:
+        for line in lines:
+            record = json.loads(line)
+            if record["turns"] > turns:
+                continue
+            properties = tools[record["function"]]["parameters"]["properties"]
+            prompt, arguments = record["prompt"], record["arguments"]
+            if strict and not all(is_said(prompt, v, properties[k]) for k, v in arguments.items()):
+                continue
+            if strict:
+                arguments = {k: as_spelled(prompt, v, properties[k]) for k, v in arguments.items()}
+            ordered = {k: arguments[k] for k in properties if k in arguments}
+            examples[record["function"]].append((prompt, ordered, record["turns"]))
+    return Dialogues({name: tools[name] for name in examples}, dict(examples))
+
+
+def family(name: str) -> str:
+    """Services of one kind (`Hotels_1`, `Hotels_4`) answer each other's requests."""
+    return name.split("_", maxsplit=1)[0]
+
+
+def show(tool: dict[str, Any], rng: Random | None) -> dict[str, Any]:
+    """The tool as offered; with `rng`, in one of several dresses."""
+    shown = {key: tool[key] for key in ("name", "description", "parameters")}
+    if rng is None:
+        return shown
+    if rng.random() < 0.5:
+        shown["description"] = shown["description"].partition(" (")[0]
+    if rng.random() < 0.5:
+        bare = shown["name"].split("_")[-1]
+        snake = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", bare).lower()
+        shown["name"] = rng.choice((bare, snake, bare[:1].lower() + bare[1:]))
+    if rng.random() < 0.3:
+        parameters = json.loads(json.dumps(shown["parameters"]))
+        for schema in parameters["properties"].values():
+            schema.pop("description", None)
+        shown["parameters"] = parameters
+    return shown

@@ -1,0 +1,70 @@
+"""Muon for the matrices, AdamW for the rest (embeddings, norms)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+
+def orthogonal(updates: Tensor, steps: int = 5) -> Tensor:
+    """Newton-Schulz iteration towards the nearest orthogonal matrices (Jordan et al., 2024).
+
+    updates: [count, rows, columns].
+    """
+    a, b, c = 3.4445, -4.7750, 2.0315
+    x = updates.bfloat16()
+    wide = x.shape[-2] > x.shape[-1]
+    if wide:
+        x = x.mT
+    x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
+    for _ in range(steps):
+        gram = x @ x.mT
+        x = a * x + (b * gram + c * gram @ gram) @ x
+    return (x.mT if wide else x).to(updates.dtype)
+
+
+class Muon(torch.optim.Optimizer):
+    """Momentum, orthogonalised; matrices of one shape go through together."""
+
+    def __init__(
+        self,
+        parameters: Iterable[nn.Parameter],
+        lr: float,
+        momentum: float = 0.95,
+        decay: float = 0.01,
+    ) -> None:
+        super().__init__(parameters, {"lr": lr, "momentum": momentum, "decay": decay})
+
+    @torch.no_grad()
+    def step(self) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            by_shape: dict[torch.Size, list[nn.Parameter]] = defaultdict(list)
+            for weight in group["params"]:
+                by_shape[weight.shape].append(weight)
+            for shape, weights in by_shape.items():
+                updates = []
+                for weight in weights:
+                    state = self.state[weight]
+                    if "momentum" not in state:
+                        state["momentum"] = torch.zeros_like(weight)
+                    average = state["momentum"].lerp_(weight.grad, 1 - group["momentum"])
+                    updates.append(weight.grad.lerp(average, group["momentum"]))
+                scale = group["lr"] * max(1.0, shape[0] / shape[1]) ** 0.5
+                for weight, update in zip(weights, orthogonal(torch.stack(updates)), strict=True):
+                    weight.mul_(1 - group["lr"] * group["decay"]).add_(update, alpha=-scale)
+
+
+def build(model: nn.Module, lr_muon: float, lr_adam: float) -> list[torch.optim.Optimizer]:
+    """One optimizer for the matrices of the layers, one for everything else."""
+    named = list(model.named_parameters())
+    matrices = [p for name, p in named if p.dim() == 2 and "embed" not in name]
+    others = [p for name, p in named if p.dim() != 2 or "embed" in name]
+    adam = torch.optim.AdamW(others, lr=lr_adam, betas=(0.9, 0.95), weight_decay=0.0, fused=True)
+    optimizers: list[torch.optim.Optimizer] = [Muon(matrices, lr_muon), adam]
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            group["full"] = group["lr"]
+    return optimizers

@@ -1,0 +1,104 @@
+"""A recipe: one TOML file that says everything about a run."""
+
+from __future__ import annotations
+
+import argparse
+import tomllib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+from training.leaks import Guard, build_guard
+from training.pieces import dialogue
+from training.pieces.mixture import BlockMaker, Mix, Sources
+from training.pieces.tasks import Function, read_tasks
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The table of a run with what is derived from it."""
+
+    path: Path
+    table: dict[str, Any]
+
+    @property
+    def seed(self) -> str:
+        return str(self.table["seed"])
+
+    @property
+    def out(self) -> Path:
+        return ROOT / str(self.table["out"])
+
+    @cached_property
+    def _guard(self) -> Guard:
+        return build_guard(ROOT / self.table["evaluation"], ROOT / self.table["examples"])
+
+    def guard(self) -> Guard:
+        return self._guard
+
+    def is_held_out(self, function: Function) -> str:
+        """ "" for training functions, else why it is held out."""
+        rule = self.table["held_out"]
+        if function.domain in rule["domains"]:
+            return "domain"
+        if crc32(function.key.encode()) % rule["every"] == 0:
+            return "function"
+        return ""
+
+    def functions(self, part: str) -> list[Function]:
+        """`train`, `function` (held out in a known domain) or `domain` (a whole domain held out)."""
+        wanted = "" if part == "train" else part
+        return [f for f in read_tasks() if self.is_held_out(f) == wanted]
+
+    def dialogues(self, part: str) -> dialogue.Dialogues | None:
+        """SGD requests; training drops what comes near dev or test, dev keeps unseen services."""
+        folder = ROOT / self.table["sgd"]
+        if not folder.is_dir():
+            return None
+        loaded = dialogue.load(
+            folder, part, turns=2 if part == "train" else 1, strict=part == "train"
+        )
+        if part == "train":
+            guard = self.guard()
+            kept = {
+                name: [e for e in examples if guard.allows_prompt(e[0])]
+                for name, examples in loaded.examples.items()
+            }
+        else:
+            trained = dialogue.load(folder, "train", turns=99, strict=False).tools
+            kept = {n: e for n, e in loaded.examples.items() if n not in trained}
+        kept = {name: examples for name, examples in kept.items() if examples}
+        return dialogue.Dialogues({n: loaded.tools[n] for n in kept}, kept)
+
+    def maker(self, part: str, kinds: dict[str, float] | None = None) -> BlockMaker:
+        """A source of blocks: `train`, or one of the held-out parts (`function`, `domain`, `dev`)."""
+        table = self.table["mix"]
+        guard = self.guard()
+        with_dialogue = part in ("train", "dev")
+        sources = Sources(
+            self.functions("train" if part == "dev" else part),
+            self.dialogues(part) if with_dialogue else None,
+            guard.allows_tool if part == "train" else lambda tool: True,
+            guard.allows_prompt if part == "train" else lambda prompt: True,
+            dress=part == "train",
+        )
+        held = {"dev": "dialogue", "function": "tasks", "domain": "tasks"}
+        kinds = kinds or ({held[part]: 1.0} if part in held else table["kinds"])
+        if part == "train":
+            return BlockMaker(sources, Mix(kinds, table["none"], table["two"], table["sequential"]))
+        return BlockMaker(sources, Mix(kinds, table["none"], 0.0, 1.0))
+
+
+def load(path: Path) -> Recipe:
+    return Recipe(path, tomllib.loads(path.read_text("utf-8")))
+
+
+def from_arguments(about: str) -> Recipe:
+    """The recipe named on the command line."""
+    parser = argparse.ArgumentParser(description=about.split("\n", maxsplit=1)[0])
+    parser.add_argument("--run", type=Path, default=ROOT / "training/runs/nano-1.toml")
+    return load(parser.parse_args().run)

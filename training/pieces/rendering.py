@@ -1,0 +1,188 @@
+"""How nano reads tools and writes calls, as text with control tokens.
+
+The package holds the same format as a declaration (`callmemaybe.wire.formats.nano`); this twin
+exists because training must run without the package, and a test compares the two.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+PAD, TOOLS, USER, CALL, NONE, END = (
+    "<|pad|>",
+    "<|tools|>",
+    "<|user|>",
+    "<|call|>",
+    "<|none|>",
+    "<|end|>",
+)
+RESERVED = ("<|think|>", "<|text|>", "<|result|>", "<|error|>")
+MARKERS = tuple(f"<|t{index}|>" for index in range(64))
+CONTROL_TOKENS = (PAD, TOOLS, USER, CALL, NONE, END, *MARKERS, *RESERVED)
+
+
+class Number(str):
+    """A number kept as the digits that were said, so that `2.50` stays `2.50`."""
+
+    __slots__ = ()
+
+
+class Choice(Enum):
+    """Who decides a piece of a completion."""
+
+    FORCED = "forced"  # the grammar leaves one way
+    CONTROL = "control"  # a marker or `<|none|>`: which function
+    VALUE = "value"  # an argument, with the token that ends it
+    KEY = "key"  # the next optional key, or the end of the object
+    STOP = "stop"  # after a call: the end, or one more call
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A stretch of a completion; `control` tells a control token from its text."""
+
+    text: str
+    choice: Choice
+    control: bool = False
+    kind: str = ""  # for values: the parameter's type, for reports
+
+
+def one_line(text: str) -> str:
+    """Collapse whitespace: a description never looks like a new parameter."""
+    return re.sub(r"\s+", " ", text).strip()
+
+
+def to_json(value: Any) -> str:
+    """Write compact JSON, numbers as they were said."""
+    if isinstance(value, Number):
+        return str(value)
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{to_json(k)}:{to_json(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(to_json, value)) + "]"
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def escape(text: str) -> str:
+    """Write a request as the inside of a JSON string, so that copying it stays verbatim."""
+    return json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+def type_text(schema: Any) -> str:
+    """Say the type of a parameter in as few characters as a reader needs."""
+    if not isinstance(schema, Mapping):
+        return "any"
+    if "enum" in schema:
+        return "|".join(map(to_json, schema["enum"]))
+    if "const" in schema:
+        return to_json(schema["const"])
+    for keyword in ("anyOf", "oneOf"):
+        if keyword in schema:
+            return "|".join(map(type_text, schema[keyword]))
+    kind = schema.get("type", "any")
+    if isinstance(kind, list):
+        return "|".join(type_text({**schema, "type": each}) for each in kind)
+    if kind == "array":
+        return f"[{type_text(schema.get('items'))}]"
+    if kind == "object":
+        required = schema.get("required", ())
+        fields = schema.get("properties", {}).items()
+        inner = (f"{k}{'' if k in required else '?'} {type_text(v)}" for k, v in fields)
+        return "{" + ",".join(inner) + "}"
+    if kind == "string":
+        return str(schema.get("format", "string"))
+    return str(kind)
+
+
+def tool_text(tool: Mapping[str, Any]) -> str:
+    """Render one tool, without its marker."""
+    head = tool["name"]
+    if description := one_line(tool.get("description") or ""):
+        head += " " + description
+    lines = [head]
+    parameters = tool.get("parameters") or {}
+    required = parameters.get("required", ())
+    for name, schema in parameters.get("properties", {}).items():
+        line = f"{name}{'' if name in required else '?'} {type_text(schema)}"
+        if description := one_line((schema or {}).get("description") or ""):
+            line += " " + description
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def value_segments(value: Any, schema: Any, kind: str | None = None) -> Iterable[Segment]:
+    """Split a value into what is forced (quotes, brackets) and what is chosen."""
+    schema = schema if isinstance(schema, Mapping) else {}
+    kind = kind or value_kind(schema)
+    if isinstance(value, Mapping):
+        yield from object_segments(value, schema)
+    elif isinstance(value, list):
+        yield Segment("[", Choice.FORCED)
+        for index, item in enumerate(value):
+            if index:
+                yield Segment(",", Choice.VALUE, kind=kind)
+            yield from value_segments(item, schema.get("items"), kind)
+        yield Segment("]", Choice.VALUE, kind=kind)
+    elif isinstance(value, str) and not isinstance(value, Number):
+        yield Segment('"', Choice.FORCED)
+        yield Segment(to_json(value)[1:], Choice.VALUE, kind=kind)
+    else:
+        yield Segment(to_json(value), Choice.VALUE, kind=kind)
+
+
+def value_kind(schema: Mapping[str, Any]) -> str:
+    """Name the type of an argument for loss weights and reports."""
+    if "enum" in schema or "const" in schema:
+        return "enum"
+    kind = schema.get("type", "any")
+    return kind if isinstance(kind, str) else "any"
+
+
+def object_segments(value: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterable[Segment]:
+    """Split an object; the next key is a choice only where the schema leaves one."""
+    properties = schema.get("properties", {})
+    names = list(properties) or list(value)
+    required = set(schema.get("required", ()))
+    given = [name for name in names if name in value]
+    yield Segment("{", Choice.FORCED)
+    after_number = False
+    for position, name in enumerate([*given, None]):
+        start = names.index(given[position - 1]) + 1 if position else 0
+        rest = names[start:]
+        may_end = not required.intersection(rest)
+        optional_key = may_end and bool(rest)
+        mark = Choice.VALUE if after_number else Choice.KEY if optional_key else Choice.FORCED
+        if name is None:
+            yield Segment("}", mark)
+            return
+        if position:
+            yield Segment(",", mark)
+        yield Segment('"', mark if not position else Choice.FORCED)
+        several = len(rest) > 1 and rest[0] not in required
+        yield Segment(name + '"', Choice.KEY if several else Choice.FORCED)
+        yield Segment(":", Choice.FORCED)
+        yield from value_segments(value[name], properties.get(name))
+        item = value[name]
+        after_number = isinstance(item, (int, float, Number)) and not isinstance(item, bool)
+
+
+def completion(
+    calls: Sequence[tuple[int, Mapping[str, Any]]],
+    tools: Sequence[Mapping[str, Any]],
+    markers: Sequence[str],
+) -> list[Segment]:
+    """Write calls as (index of the tool, arguments); an empty sequence is a refusal."""
+    if not calls:
+        return [Segment(NONE, Choice.CONTROL, True), Segment(END, Choice.FORCED, True)]
+    segments: list[Segment] = []
+    for position, (index, arguments) in enumerate(calls):
+        choice = Choice.STOP if position else Choice.CONTROL
+        segments.append(Segment(markers[index], choice, True))
+        segments.extend(object_segments(arguments, tools[index].get("parameters") or {}))
+    segments.append(Segment(END, Choice.STOP, True))
+    return segments

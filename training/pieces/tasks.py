@@ -1,0 +1,247 @@
+"""Function definitions with request templates, read from `training/tasks/*.txt`.
+
+The format, one line per fact, so that hundreds of functions stay readable:
+
+    == domain
+    # name / other_name                         a function
+    : One description. | Another.
+    - key/other name? type generator : description | other
+    > request with {key} and (one|another) wording [and an {optional} part]
+
+Types are those of the schema (`[string]` is an array). A generator is a name from
+`slots.GENERATORS`, optionally with numbers, `a;b;c` for literal choices (`value=>as said` where
+the two differ), or for `enum`
+`value=synonym/synonym,value`. `?` after the names makes a parameter optional. A boolean slot
+carries its wording: `{flag:said when true/said when false}`. A request that starts with `~` is no
+imperative, so nobody puts "please" before it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from training.pieces import slots, slots_more
+from training.pieces.rendering import Number
+
+slots.GENERATORS.update(slots_more.MORE)
+TASKS = Path(__file__).parents[1] / "tasks"
+SCALARS = {"string", "number", "integer", "boolean", "enum"}
+FORMATS = {"date", "email", "uri", "time", "ipv4", "hostname", "uuid", "date-time"}
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter with everything it may be called."""
+
+    names: tuple[str, ...]
+    type: str
+    generator: str
+    abouts: tuple[str, ...]
+    optional: bool
+
+    @property
+    def key(self) -> str:
+        return self.names[0]
+
+    @property
+    def choices(self) -> dict[str, list[str]]:
+        """Enum values with their synonyms."""
+        pairs = (item.partition("=") for item in self.generator.split(","))
+        return {value.strip(): [s for s in words.split("/") if s] for value, _, words in pairs}
+
+
+@dataclass(slots=True)
+class Function:
+    """A function definition with its requests."""
+
+    domain: str
+    names: tuple[str, ...]
+    abouts: tuple[str, ...] = ()
+    parameters: list[Parameter] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+    @property
+    def key(self) -> str:
+        return f"{self.domain}/{self.names[0]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A function as one tool block shows it: names, wording and order drawn at random."""
+
+    function: Any
+    tool: dict[str, Any]
+    names: dict[str, str]  # parameter key -> name shown
+    enums: dict[str, dict[str, Any]]  # parameter key -> canonical value -> value shown
+
+
+def split(text: str, mark: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(mark) if part.strip())
+
+
+def read_parameter(line: str) -> Parameter:
+    """Parse one `-` line."""
+    head, _, about = line.partition(" : ")
+    names, kind, *generator = head.split(None, 2)
+    optional = names.endswith("?")
+    parameter = Parameter(
+        split(names.rstrip("?"), "/"),
+        kind,
+        generator[0].strip() if generator else "",
+        split(about, "|"),
+        optional,
+    )
+    if kind.strip("[]") not in SCALARS | FORMATS:
+        raise ValueError(f"unknown type in {line!r}")
+    if kind not in ("boolean", "enum"):
+        slots.make(Random(0), parameter.generator)
+    return parameter
+
+
+def check(function: Function) -> None:
+    """Refuse a function whose requests miss a required parameter or name an unknown one."""
+    known = {parameter.key for parameter in function.parameters}
+    required = {parameter.key for parameter in function.parameters if not parameter.optional}
+    if not function.requests or not function.abouts:
+        raise ValueError(f"{function.key}: needs a description and requests")
+    for request in function.requests:
+        used = set(re.findall(r"\{(\w+)", request))
+        always = set(re.findall(r"\{(\w+)", re.sub(r"\[[^\]]*\]", "", request)))
+        if used - known or required - always:
+            raise ValueError(f"{function.key}: {request!r} {used - known or required - always}")
+
+
+def read_tasks(folder: Path = TASKS) -> list[Function]:
+    """Read all task files in name order."""
+    functions: list[Function] = []
+    domain = ""
+    for file in sorted(folder.glob("*.txt")):
+        for line in filter(str.strip, file.read_text("utf-8").splitlines()):
+            mark, _, rest = line.partition(" ")
+            if mark == "==":
+                domain = rest.strip()
+            elif mark == "#":
+                functions.append(Function(domain, split(rest, "/")))
+            elif mark == ":":
+                functions[-1].abouts = split(rest, "|")
+            elif mark == "-":
+                functions[-1].parameters.append(read_parameter(rest))
+            elif mark == ">":
+                functions[-1].requests.append(rest.strip())
+            else:
+                raise ValueError(f"{file.name}: {line!r}")
+    for function in functions:
+        check(function)
+    return functions
+
+
+def restyle(name: str, style: str, domain: str) -> str:
+    """Write a snake_case name in another style."""
+    parts = name.split("_")
+    if style == "camel":
+        return parts[0] + "".join(part.capitalize() for part in parts[1:])
+    if style == "pascal":
+        return "".join(part.capitalize() for part in parts)
+    if style == "kebab":
+        return "-".join(parts)
+    if style == "dotted":
+        return f"{domain}.{name}"
+    if style == "dotted_camel":
+        return f"{domain}.{restyle(name, 'camel', domain)}"
+    if style == "prefixed":
+        return f"{domain}_{name}"
+    if style == "fn":
+        return f"fn_{name}"
+    return name
+
+
+STYLES = ["snake"] * 10 + ["camel"] * 4 + ["pascal", "kebab", "dotted", "dotted_camel"]
+STYLES += ["dotted", "prefixed", "fn"]
+
+
+@dataclass(frozen=True, slots=True)
+class BlockStyle:
+    """What the tools of one block tend to share: naming and how much is described."""
+
+    names: str
+    describe_tool: float
+    describe_parameter: float
+
+    @classmethod
+    def draw(cls, rng: Random) -> BlockStyle:
+        describe = rng.choice((0.0, 0.4, 1.0, 1.0))
+        return cls(rng.choice(STYLES), rng.choice((0.6, 0.9, 1.0, 1.0)), describe)
+
+
+def scalar_schema(kind: str, rng: Random) -> dict[str, Any]:
+    """Schema of a non-enum type."""
+    if kind.startswith("["):
+        return {"type": "array", "items": scalar_schema(kind[1:-1], rng)}
+    if kind in FORMATS:
+        return {"type": "string", "format": kind} if rng.random() < 0.6 else {"type": "string"}
+    return {"type": kind}
+
+
+def show_enum(parameter: Parameter, rng: Random) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Draw how the values of an enum are written; some functions take any string instead."""
+    case = rng.choice((str, str, str, str.upper, str.capitalize))
+    values = list(parameter.choices)
+    if rng.random() < 0.2 and all(parameter.choices.values()):
+        shown = {value: words[0] for value, words in parameter.choices.items()}
+    else:
+        shown = {value: case(value) for value in values}
+    if rng.random() < 0.3:
+        rng.shuffle(values)
+    return {"type": "string", "enum": [shown[value] for value in values]}, shown
+
+
+def draw_variant(function: Function, rng: Random, style: BlockStyle) -> Variant:
+    """Show a function in a new dress."""
+    names_style = style.names if rng.random() < 0.8 else rng.choice(STYLES)
+    name = function.names[0] if rng.random() < 0.5 else rng.choice(function.names)
+    tool: dict[str, Any] = {"name": restyle(name, names_style, function.domain)}
+    if rng.random() < style.describe_tool:
+        about = rng.choice(function.abouts)
+        tool["description"] = about if rng.random() < 0.7 else about.rstrip(".")
+        if rng.random() < 0.03:
+            tool["name"] = f"{rng.choice(('fn', 'tool', 'f', 'action'))}_{rng.randint(1, 99)}"
+    parameters = list(function.parameters)
+    if rng.random() < 0.25:
+        rng.shuffle(parameters)
+    names: dict[str, str] = {}
+    enums: dict[str, dict[str, Any]] = {}
+    properties: dict[str, Any] = {}
+    required = []
+    for parameter in parameters:
+        shown = parameter.key if rng.random() < 0.5 else rng.choice(parameter.names)
+        if names_style in ("camel", "pascal", "dotted_camel"):
+            shown = restyle(shown, "camel", "")
+        if shown in properties:
+            shown = parameter.key
+        if parameter.type == "enum":
+            schema, enums[parameter.key] = show_enum(parameter, rng)
+        else:
+            schema = scalar_schema(parameter.type, rng)
+        if parameter.abouts and rng.random() < style.describe_parameter:
+            schema["description"] = rng.choice(parameter.abouts)
+        names[parameter.key] = shown
+        properties[shown] = schema
+        if not parameter.optional:
+            required.append(shown)
+    tool["parameters"] = {"type": "object", "properties": properties, "required": required}
+    return Variant(function, tool, names, enums)
+
+
+def as_type(value: Any, kind: str) -> Any:
+    """Fit a drawn value to the declared type."""
+    if kind.startswith("["):
+        return [as_type(item, kind[1:-1]) for item in value]
+    if kind == "number" and not isinstance(value, Number):
+        return Number(value)
+    if kind == "integer" and isinstance(value, str):
+        return int(value)
+    return value
