@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import callmemaybe
 from callmemaybe.caller import Caller, Outcome
 from callmemaybe.calls import ToolSpec
 from callmemaybe.errors import (
@@ -29,9 +31,12 @@ from tests.decoding.helpers import CHATML, NANO, vocabulary
 HERMES = vocabulary(CHATML, ("<|im_end|>",))
 PLAIN = vocabulary(("<|im_start|>", "<|im_end|>"), ("<|im_end|>",))
 MARKED = vocabulary(NANO, ("<|end|>",))
-SCENES = [("hermes", HERMES), ("hermes", PLAIN), ("nano", MARKED)]
+EMBEDDED = Vocabulary.from_file(Path(callmemaybe.__file__).parent / "data" / "nano")
+SCENES = [("hermes", HERMES), ("hermes", PLAIN), ("nano", MARKED), ("nano", EMBEDDED)]
 scenes = pytest.mark.parametrize(
-    ("form", "vocab"), SCENES, ids=["hermes", "hermes without control tokens", "nano"]
+    ("form", "vocab"),
+    SCENES,
+    ids=["hermes", "hermes without control tokens", "nano", "nano's own vocabulary"],
 )
 
 TOOLS: list[dict[str, Any]] = [
@@ -178,7 +183,7 @@ def test_what_requests_share_is_fed_once(form: str, vocab: Vocabulary) -> None:
     again = made.call("one request")
     assert (first.call, first.text, first.passes) == (again.call, again.text, again.passes)
     prefix = made._prefix.length
-    assert prefix > 100
+    assert prefix > 50
     assert model.counter.tokens - after_first == after_first - prefix
     other = made.call("another")
     assert other.call is not None
@@ -272,6 +277,29 @@ def test_a_full_context_is_told_by_the_model() -> None:
     with pytest.raises(ModelError, match="context"):
         made.call("x" * 2_000)
     assert made.call("x").call is not None
+
+
+def test_a_seed_repeats_whatever_was_asked_before() -> None:
+    """With a seed an answer depends on the request alone; without one, on chance."""
+    options = {"temperature": 1.5, "seed": 7}
+    first = caller("hermes", HERMES, 0, TOOLS[2:3], **options)
+    second = caller("hermes", HERMES, 0, TOOLS[2:3], **options)
+    second.call("another request")
+    assert first.call("x").text == second.call("x").text
+    assert first.call("x").text != first.call("y").text
+    free = caller("hermes", HERMES, 0, TOOLS[2:3], temperature=1.5)
+    assert len({free.call("x").text for _ in range(5)}) > 1
+
+
+@scenes
+def test_prompts_are_tokenised_as_the_tokenizer_does(form: str, vocab: Vocabulary) -> None:
+    """Prefix and request, encoded apart, are the ids of the whole text between control tokens."""
+    made = caller(form, vocab, 0)
+    for text in ("", "\n x", "ünï  \n"):
+        messages = [{"role": "user", "content": text}]
+        whole = made._encode(made.format.prompt(messages, made.tools, made._controls))
+        request = made._encode(made.format.request(messages, made.tools, made._controls))
+        assert made._shared + request == whole
 
 
 def test_a_broken_promise_is_ours() -> None:

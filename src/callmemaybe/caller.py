@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from hashlib import sha256
 from typing import Any, Literal
 
 import jsonschema_rs
@@ -77,7 +78,8 @@ class Caller:
     None: told from the model's files). ``choose`` is how a name is chosen: "exact" by the
     probabilities of all names, "greedy" token by token. ``no_call`` lets the model decide that
     no function fits. ``max_tokens`` bounds an answer, which always ends within it. With a
-    ``temperature`` above 0 tokens are drawn at random, repeatably if there is a ``seed``.
+    ``temperature`` above 0 tokens are drawn at random; with a ``seed`` equal requests get equal
+    answers, whatever was asked before.
     ``watch`` adds the likeliest tokens to each step. ``forcing`` False asks the model for every
     token, also where there is only one. ``clock`` returns seconds.
 
@@ -114,8 +116,8 @@ class Caller:
         self._watch = watch
         self._forcing = forcing
         self._clock = clock
-        generator = np.random.default_rng(seed) if temperature else None
-        self._sampler = Sampler(temperature, top_p, top_k, min_p, generator)
+        self._seed = seed
+        self._sampler = Sampler(temperature, top_p, top_k, min_p, np.random.default_rng())
         grammar = self.format.grammar(self.tools, no_call=no_call, controls=self._controls)
         automaton = compile_grammar(grammar)
         self._matcher = Matcher(automaton, self.vocabulary)
@@ -137,7 +139,7 @@ class Caller:
         decoder = Decoder(
             session=session,
             matcher=self._matcher.fork(),
-            sampler=self._sampler,
+            sampler=self._sampler_for(prompt),
             prompt=request,
             max_tokens=self.max_tokens,
             choose=self._choose,
@@ -177,6 +179,14 @@ class Caller:
     @cached_property
     def _spellings(self) -> Mapping[bytes, str]:
         return self.format.spellings(self.tools)
+
+    def _sampler_for(self, prompt: str) -> Sampler:
+        """Return a sampler whose dice depend on the seed and the request, not on earlier ones."""
+        if self._sampler.is_greedy or self._seed is None:
+            return self._sampler
+        digest = sha256(prompt.encode(errors="surrogatepass")).digest()
+        dice = np.random.default_rng([self._seed, *digest])
+        return replace(self._sampler, generator=dice)
 
     def _encode(self, parts: Parts) -> list[int]:
         """Return the ids of a prompt; plain text never becomes a control token."""
@@ -284,7 +294,15 @@ def _format_of(model: Model, vocabulary: Vocabulary, chosen: str | Format | None
     controls = frozenset(vocabulary.controls)
     found = formats.get(chosen) if chosen else formats.detect(template, controls)
     is_its_own = template is not None and found.fits(template, controls) and found.template_has
-    return found.with_template(template) if template is not None and is_its_own else found
+    if template is None or not is_its_own:
+        return found
+    names = {key: model.files.tokenizer_config.get(key) for key in ("bos_token", "eos_token")}
+    # Older configurations spell a token as an object with its "content".
+    texts = {
+        key: value.get("content") if isinstance(value, dict) else value
+        for key, value in names.items()
+    }
+    return found.with_template(template, **{key: text for key, text in texts.items() if text})
 
 
 def _validator(tool: ToolSpec) -> Any:

@@ -182,6 +182,16 @@ def test_nano_reads_what_training_wrote(
     assert spelled(parts) == expected
 
 
+def test_a_template_gets_the_tokens_it_names() -> None:
+    """Names such as bos_token are filled in, and count as control tokens where they are some."""
+    source = "{{ bos_token }}<tool_call>{{ messages[0].content }}{{ tools | tojson(indent=1) }}"
+    form = formats.get("hermes").with_template(source, bos_token="<think>")
+    parts = form.prompt(user("<think>"), TOOLS[1:], CHATML)
+    assert parts[:2] == (Control("<think>"), Control("<tool_call>"))
+    assert isinstance(parts[2], str)
+    assert parts[2].startswith("<think>[\n {")
+
+
 def test_longer_control_tokens_win() -> None:
     """Splitting takes the longest token that begins at a place."""
     controls = frozenset(("<a>", "<a><b>", "<b>"))

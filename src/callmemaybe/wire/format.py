@@ -89,12 +89,14 @@ class Format:
             sign in template for sign in self.template_lacks
         )
 
-    def with_template(self, source: str) -> Format:
+    def with_template(self, source: str, **names: str) -> Format:
         """Return the same format with the prompts of a model's own chat template (Jinja).
+
+        ``names`` are what the template may call by name: ``bos_token``, ``eos_token``.
 
         Raises ModelError if the template is not valid.
         """
-        template = ChatTemplate(source)
+        template = ChatTemplate(source, **names)
         return replace(self, prefix=template.prefix, request=template.request)
 
     def prompt(

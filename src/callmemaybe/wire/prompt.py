@@ -8,6 +8,7 @@ found in what it wrote can only come from the template itself.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -51,12 +52,16 @@ class ChatTemplate:
     switch ignores it.
     """
 
-    def __init__(self, source: str) -> None:
-        """Compile the template. Raises ModelError if it is not valid Jinja."""
+    def __init__(self, source: str, **names: str) -> None:
+        """Compile the template; ``names`` are what it may call by name (``bos_token``, ...).
+
+        Raises ModelError if it is not valid Jinja.
+        """
         environment = ImmutableSandboxedEnvironment(
             trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
         )
         environment.filters["tojson"] = _tojson
+        environment.globals.update({"bos_token": "", "eos_token": "", **names})
         environment.globals["raise_exception"] = _raise
         self.source = source
         # Rendering the tools twice per prompt would cost more than finding them again.
@@ -106,8 +111,6 @@ class ChatTemplate:
                 tools=armour.put_on(definitions),
                 add_generation_prompt=True,
                 enable_thinking=False,
-                bos_token="",
-                eos_token="",
             )
         except Exception as error:
             raise ModelError(f"the model's chat template failed: {error}") from error
@@ -169,10 +172,12 @@ def _user(text: str) -> dict[str, str]:
     return {"role": "user", "content": text}
 
 
-def _tojson(value: Any, ensure_ascii: bool = False, **_options: Any) -> str:
+def _tojson(value: Any, ensure_ascii: bool = False, **layout: Any) -> str:
     """Write JSON as templates expect it: not escaped for HTML, unlike Jinja's own filter."""
-    del ensure_ascii
-    return dumps(value)
+    text = dumps(value)
+    if not ensure_ascii and not any(layout.values()):
+        return text
+    return json.dumps(json.loads(text), ensure_ascii=ensure_ascii, **layout)
 
 
 def _raise(message: str) -> Any:
