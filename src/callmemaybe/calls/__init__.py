@@ -6,6 +6,8 @@ What a function's signature cannot say in JSON Schema is refused when the tool i
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from callmemaybe.calls.effects import Effect
 from callmemaybe.calls.spec import (
     ToolCall,
@@ -16,12 +18,57 @@ from callmemaybe.calls.spec import (
     pointer_token,
 )
 
+if TYPE_CHECKING:
+    from callmemaybe.calls.declare import (
+        Context,
+        Mode,
+        NotExecuted,
+        ProcessLimits,
+        Tool,
+        Transaction,
+        TransientError,
+        make_tool,
+        tool,
+    )
+
 __all__ = [
+    "Context",
     "Effect",
+    "Mode",
+    "NotExecuted",
+    "ProcessLimits",
+    "Tool",
     "ToolCall",
     "ToolResult",
     "ToolSpec",
+    "Transaction",
+    "TransientError",
     "check_distinct",
     "check_name",
+    "make_tool",
     "pointer_token",
+    "tool",
 ]
+
+#: What needs pydantic is imported when it is asked for: most commands never do.
+_LATE = {
+    "Context": "declare",
+    "Mode": "declare",
+    "NotExecuted": "declare",
+    "ProcessLimits": "declare",
+    "Tool": "declare",
+    "Transaction": "declare",
+    "TransientError": "declare",
+    "make_tool": "declare",
+    "tool": "declare",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    value = getattr(importlib.import_module(f"{__name__}.{_LATE[name]}"), name)
+    globals()[name] = value
+    return value

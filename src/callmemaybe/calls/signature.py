@@ -1,0 +1,211 @@
+"""Turns a Python signature into a JSON Schema, and arguments that fit it into Python values.
+
+pydantic does the types (models, dataclasses, TypedDicts, enums, Literal, Annotated constraints, unions);
+what it cannot say in JSON Schema is refused with the parameter's name.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, get_args, get_origin
+
+import pydantic
+from pydantic import ConfigDict, Field, TypeAdapter, create_model
+from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import GenerateJsonSchema
+
+from callmemaybe.calls.docstrings import Docstring, read
+from callmemaybe.errors import InputError
+
+_PASSED = "passed by the gateway"
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a function takes and gives, in both worlds."""
+
+    description: str
+    parameters: Mapping[str, Any]
+    """The JSON Schema of the arguments object."""
+    returns: Mapping[str, Any] | None
+    model: type[pydantic.BaseModel]
+    fields: Mapping[str, str]
+    """Parameter name -> field name in ``model``."""
+    injected: Mapping[str, type]
+    """Parameters that the gateway passes: name -> marker class."""
+    positional: tuple[str, ...] = field(default=())
+    """Positional-only parameters, in order."""
+
+    def bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return keyword arguments as Python values; raise InputError pointing at what is wrong."""
+        try:
+            made = self.model.model_validate(dict(arguments))
+        except pydantic.ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            pointer = "".join(f"/{_token(part)}" for part in first["loc"])
+            raise InputError(first["msg"], where=pointer or "/") from None
+        given = made.model_fields_set
+        return {name: getattr(made, inner) for name, inner in self.fields.items() if inner in given}
+
+
+def read_signature(
+    function: Callable[..., Any],
+    *,
+    hidden: frozenset[str] = frozenset(),
+    markers: tuple[type, ...] = (),
+    skip_first: bool = False,
+) -> Signature:
+    """Read ``function``'s signature, type hints and docstring.
+
+    ``hidden`` parameters are not shown to a model (secrets); parameters annotated with one of
+    ``markers`` neither. Raises InputError naming the first parameter that JSON Schema cannot express.
+    """
+    name = getattr(function, "__name__", "tool")
+    doc = read(inspect.getdoc(function))
+    hints = _hints(function, name)
+    parameters = list(inspect.signature(function).parameters.values())[1 if skip_first else 0 :]
+    injected: dict[str, type] = {}
+    shown: dict[str, tuple[Any, FieldInfo]] = {}
+    for parameter in parameters:
+        hint = hints.get(parameter.name, inspect.Parameter.empty)
+        marker = next((item for item in markers if hint is item), None)
+        if marker is not None:
+            injected[parameter.name] = marker
+        elif parameter.name in hidden:
+            continue
+        else:
+            shown[parameter.name] = _field(name, parameter, hint, doc)
+    missing = hidden - {parameter.name for parameter in parameters}
+    if missing:
+        raise InputError(f"there is no parameter {min(missing)!r}", where=f"tool {name}")
+    fields = {parameter: f"p{index}" for index, parameter in enumerate(shown)}
+    model = _model(name, shown, fields)
+    return Signature(
+        doc.description,
+        _schema(name, model),
+        _returns(name, hints, doc),
+        model,
+        fields,
+        injected,
+        tuple(p.name for p in parameters if p.kind is inspect.Parameter.POSITIONAL_ONLY),
+    )
+
+
+class _Untitled(GenerateJsonSchema):
+    """A schema for a small model to read: without the titles that repeat the names."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - overridden
+        return False
+
+
+def _hints(function: Callable[..., Any], name: str) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(function, include_extras=True)
+    except (NameError, TypeError, SyntaxError) as error:
+        raise InputError(
+            f"its type hints cannot be resolved ({error})",
+            where=f"tool {name}",
+            hint="import the names it uses at the top of its module",
+        ) from None
+
+
+def _field(
+    tool: str, parameter: inspect.Parameter, hint: Any, doc: Docstring
+) -> tuple[Any, FieldInfo]:
+    where = f"tool {tool}, parameter {parameter.name}"
+    if parameter.kind in {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}:
+        raise InputError(
+            "a model cannot pass *args or **kwargs", where=where, hint="name each parameter"
+        )
+    if hint is inspect.Parameter.empty:
+        raise InputError("it has no type hint", where=where, hint="say what it is, such as `: str`")
+    _express(hint, where)
+    said = _description(hint) or doc.parameters.get(parameter.name)
+    about: dict[str, Any] = {"alias": parameter.name}
+    if said:
+        about["description"] = said
+    if parameter.default is not inspect.Parameter.empty:
+        if isinstance(parameter.default, FieldInfo):
+            raise InputError(
+                "put Field(...) into Annotated[...], not into the default", where=where
+            )
+        about["default"] = parameter.default
+    return hint, Field(**about)
+
+
+def _description(hint: Any) -> str | None:
+    """Return what ``Annotated[T, "text"]`` or ``Field(description=...)`` says."""
+    if get_origin(hint) is not Annotated:
+        return None
+    for extra in get_args(hint)[1:]:
+        if isinstance(extra, str):
+            return extra
+        if isinstance(extra, FieldInfo) and extra.description:
+            return extra.description
+    return None
+
+
+def _express(hint: Any, where: str) -> None:
+    """Raise InputError if JSON Schema has no words for ``hint``."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            TypeAdapter(hint).json_schema()
+    except PydanticInvalidForJsonSchema:
+        raise InputError(f"JSON Schema cannot express {_spelt(hint)}", where=where) from None
+    except (PydanticUserError, TypeError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(
+            f"JSON Schema cannot express {_spelt(hint)} ({reason})", where=where
+        ) from None
+
+
+def _spelt(hint: Any) -> str:
+    return hint.__name__ if isinstance(hint, type) else str(hint)
+
+
+def _model(
+    tool: str, shown: Mapping[str, tuple[Any, FieldInfo]], fields: Mapping[str, str]
+) -> type[pydantic.BaseModel]:
+    config = ConfigDict(extra="forbid", protected_namespaces=(), validate_default=False)
+    definitions: dict[str, Any] = {fields[name]: value for name, value in shown.items()}
+    return create_model(tool, __config__=config, **definitions)
+
+
+def _schema(tool: str, model: type[pydantic.BaseModel]) -> Mapping[str, Any]:
+    with warnings.catch_warnings():
+        # A default that JSON cannot carry makes the parameter optional, without saying its default.
+        warnings.simplefilter("ignore")
+        schema = model.model_json_schema(by_alias=True, schema_generator=_Untitled)
+    schema.pop("title", None)
+    schema.pop("description", None)
+    for part in schema.get("$defs", {}).values():
+        part.pop("title", None)
+    schema.setdefault("properties", {})
+    if not schema["properties"]:
+        schema = {"type": "object", "properties": {}, "additionalProperties": False}
+    del tool
+    return schema
+
+
+def _returns(tool: str, hints: Mapping[str, Any], doc: Docstring) -> Mapping[str, Any] | None:
+    if "return" not in hints or hints["return"] is Any:
+        return None
+    where = f"tool {tool}, return value"
+    _express(hints["return"], where)
+    schema = TypeAdapter(hints["return"]).json_schema(
+        mode="serialization", schema_generator=_Untitled
+    )
+    schema.pop("title", None)
+    if doc.returns:
+        schema.setdefault("description", doc.returns)
+    return schema
+
+
+def _token(part: str | int) -> str:
+    return str(part).replace("~", "~0").replace("/", "~1")

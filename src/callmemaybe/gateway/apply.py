@@ -1,0 +1,326 @@
+"""What each operation means, applied to a batch inside an open transaction.
+
+Whatever the store, this is the only code that decides what becomes of an operation.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Any
+
+from callmemaybe.calls import Effect
+from callmemaybe.gateway.lifecycle import TERMINAL, Event, State, advance, lost
+from callmemaybe.gateway.plan import Lock, conflict
+from callmemaybe.gateway.store import (
+    Admit,
+    Admitted,
+    Ask,
+    Backend,
+    Batch,
+    Beat,
+    Claim,
+    Decide,
+    Expire,
+    Move,
+    Moved,
+    Note,
+    Operation,
+    Proposal,
+    Reconcile,
+    Row,
+    StoreError,
+    Transact,
+    restarted,
+)
+
+_TERMINAL = frozenset(state.value for state in TERMINAL)
+
+
+class Applier:
+    """Applies one batch inside an open transaction, many operations per statement."""
+
+    def __init__(self, backend: Backend, batch: Batch, active: Collection[str]) -> None:
+        self._backend = backend
+        self._batch = batch
+        self._active = active
+        #: Keys that this batch admits or takes over for this process.
+        self.taken: set[str] = set()
+
+    def apply(self) -> None:
+        """Fill in the outcome of every operation, and the audit records."""
+        admits: list[tuple[int, Admit]] = []
+        moves: list[tuple[int, Move]] = []
+        others: list[tuple[int, Operation]] = []
+        for index, operation in enumerate(self._batch.operations):
+            if isinstance(operation, Admit):
+                admits.append((index, operation))
+            elif isinstance(operation, Move):
+                moves.append((index, operation))
+            else:
+                others.append((index, operation))
+        if moves:
+            self._move(moves)
+        if admits:
+            self._admit(admits)
+        for index, operation in others:
+            self._batch.outcomes[index] = self._other(operation)
+
+    def _note(self, key: str, record: str) -> None:
+        self._batch.audit.append((key, record))
+
+    # --- T1 -----------------------------------------------------------------------------------
+
+    def _admit(self, admits: Sequence[tuple[int, Admit]]) -> None:
+        fresh: dict[str, Row] = {}
+        settled: dict[int, Admitted] = {}
+        refused = self._refusals(admits)
+        for _, admit in admits:
+            for proposal in admit.proposals:
+                verdict = refused.get(id(proposal))
+                if verdict is not None:
+                    settled[id(proposal)] = verdict
+                else:
+                    fresh.setdefault(proposal.row.key, proposal.row)
+        inserted = self._backend.insert(list(fresh.values())) if fresh else set()
+        wanted = {
+            proposal.row.key
+            for _, admit in admits
+            for proposal in admit.proposals
+            if proposal.row.key not in inserted or fresh.get(proposal.row.key) is not proposal.row
+        }
+        standing = self._backend.fetch(wanted) if wanted else {}
+        for index, admit in admits:
+            outcome = []
+            for proposal in admit.proposals:
+                key = proposal.row.key
+                if key in inserted and fresh.get(key) is proposal.row:
+                    self._note(key, proposal.record)
+                    self.taken.add(key)
+                    outcome.append(Admitted("new", proposal.row))
+                elif key in standing:
+                    outcome.append(self._redelivered(proposal, standing[key]))
+                else:
+                    outcome.append(settled[id(proposal)])
+            self._batch.outcomes[index] = outcome
+
+    def _refusals(self, admits: Sequence[tuple[int, Admit]]) -> dict[int, Admitted]:
+        """Find what must not be admitted as new: other policy, blocked, or a repeat."""
+        refused: dict[int, Admitted] = {}
+        for _, admit in admits:
+            if admit.run is None:
+                continue
+            stands = self._backend.open_run(admit.run)
+            if stands != admit.run.policy_hash:
+                for proposal in admit.proposals:
+                    refused[id(proposal)] = Admitted("policy", detail=stands)
+        runs = {(p.row.tenant, p.row.run) for _, admit in admits for p in admit.proposals}
+        unknown = self._backend.blocked(runs)
+        once: list[tuple[Admit, Proposal]] = []
+        for _, admit in admits:
+            for proposal in admit.proposals:
+                blocker = _blocker(proposal.row, unknown) if unknown else None
+                if blocker is not None:
+                    refused.setdefault(id(proposal), Admitted("blocked", detail=blocker.key))
+                elif proposal.row.effect == Effect.ONCE.value and admit.guard_repeats:
+                    once.append((admit, proposal))
+        if once:
+            self._find_repeats(once, refused)
+        return refused
+
+    def _find_repeats(
+        self, once: Sequence[tuple[Admit, Proposal]], refused: dict[int, Admitted]
+    ) -> None:
+        earlier = self._backend.repeats([proposal.row for _, proposal in once])
+        seen: dict[tuple[str, str, str, str], str] = {}
+        for _, proposal in once:
+            row = proposal.row
+            same = seen.setdefault((row.tenant, row.run, row.tool, row.mac), row.key)
+            repeat = earlier.get(row.key) or (same if same != row.key else None)
+            if repeat and not proposal.approved:
+                refused.setdefault(id(proposal), Admitted("repeat", detail=repeat))
+
+    def _redelivered(self, proposal: Proposal, stands: Row) -> Admitted:
+        """Decide on a key that is there already: replay, conflict, in flight, or a take-over."""
+        mine = proposal.row
+        if stands.mac != mine.mac:
+            return Admitted("conflict", stands)
+        if stands.state in _TERMINAL:
+            return Admitted("replay", stands)
+        if stands.owner == mine.owner:
+            if stands.key in self._active or stands.key in self.taken:
+                return Admitted("in_flight", stands)
+            # Our own T1, whose commit went through without our hearing of it: nothing ran yet.
+            self.taken.add(stands.key)
+            return Admitted("new", stands)
+        if stands.owner not in self._backend.lost([stands.owner]):
+            return Admitted("in_flight", stands)
+        return self._take_over(stands, mine.created)
+
+    def _take_over(self, stands: Row, now: float) -> Admitted:
+        state = State(stands.state)
+        event = Event.START if state is State.COMMITTED else lost(Effect(stands.effect))
+        target = advance(state, event)
+        if target is State.UNKNOWN:
+            return self._give_up(stands, now)
+        if not self._backend.claim(stands.key, stands.fence, target):
+            return Admitted("in_flight", stands)
+        row = restarted(stands, self._backend.owner)
+        self.taken.add(row.key)
+        self._note(row.key, _record(event, row, now, lost_owner=stands.owner))
+        return Admitted("restarted", row)
+
+    def _give_up(self, stands: Row, now: float) -> Admitted:
+        content = json.dumps(
+            {"ok": False, "code": "unknown_outcome", "effect": "possible", "retry": "never"}
+        )
+        gone = replace(
+            stands, state=State.UNKNOWN.value, code="unknown_outcome", content=content, ended=now
+        )
+        record = _record(Event.LOSE, gone, now, lost_owner=stands.owner)
+        move = Move(
+            stands.key,
+            State.RUNNING,
+            stands.fence,
+            State.UNKNOWN,
+            record,
+            ended=now,
+            code=gone.code,
+            content=content,
+        )
+        if not self._backend.move([move]):
+            return Admitted("in_flight", stands)
+        self._note(stands.key, record)
+        return Admitted("unknown", gone)
+
+    # --- T2, T3 -------------------------------------------------------------------------------
+
+    def _move(self, moves: Sequence[tuple[int, Move]]) -> None:
+        won = self._backend.move([move for _, move in moves])
+        others = [move.key for _, move in moves if move.key not in won]
+        standing = self._backend.fetch(others) if others else {}
+        for index, move in moves:
+            if move.key in won:
+                self._note(move.key, move.record)
+                self._batch.outcomes[index] = Moved(True, None)
+                continue
+            row = standing.get(move.key)
+            # Our own move, sent again because the answer to its commit was lost on the way.
+            again = row is not None and (
+                row.owner == self._backend.owner
+                and row.state == move.target.value
+                and row.fence == move.fence + move.starts
+                and row.content == move.content
+            )
+            self._batch.outcomes[index] = Moved(again, row)
+
+    # --- the rest -----------------------------------------------------------------------------
+
+    def _other(self, operation: Operation) -> Any:
+        if isinstance(operation, Beat):
+            return self._backend.beat(operation.lease)
+        if isinstance(operation, Note):
+            return self._note(operation.key, operation.record)
+        if isinstance(operation, Ask):
+            inserted, approval = self._backend.ask(operation.approval)
+            if inserted:
+                self._note(approval.key, operation.record)
+            return approval
+        if isinstance(operation, Decide):
+            return self._decide(operation)
+        if isinstance(operation, Reconcile):
+            made = self._backend.reconcile(operation)
+            if made:
+                self._note(operation.key, operation.record)
+            return made
+        if isinstance(operation, Expire):
+            count = self._backend.expire(operation.before)
+            if count:
+                self._note("", operation.record)
+            return count
+        if isinstance(operation, Claim):
+            return self._claim(operation)
+        assert isinstance(operation, Transact)
+        return self._transact(operation)
+
+    def _decide(self, decide: Decide) -> Any:
+        decided, approval = self._backend.decide(decide)
+        if decided and approval is not None:
+            facts: dict[str, Any] = {
+                "event": decide.decision,
+                "approval": decide.id,
+                "by": decide.by,
+            }
+            facts |= {"t": decide.at, "mac": approval.mac, "policy": approval.policy}
+            self._note(approval.key, json.dumps(facts, ensure_ascii=False))
+        return decided, approval
+
+    def _claim(self, claim: Claim) -> list[Row]:
+        orphans = self._backend.orphans(claim.limit)
+        gone = self._backend.lost({row.owner for row in orphans})
+        taken = []
+        for row in orphans:
+            if row.owner not in gone:
+                continue
+            running = row.state == State.RUNNING.value
+            if row.effect == Effect.ONCE.value:
+                if running:
+                    self._give_up(row, claim.at)
+                continue  # committed and never started: its redelivery may start it
+            if running and claim.tools.get(row.tool) == row.definition:
+                admitted = self._take_over(row, claim.at)
+                if admitted.verdict == "restarted" and admitted.row is not None:
+                    taken.append(admitted.row)
+        return taken
+
+    def _transact(self, operation: Transact) -> Moved:
+        try:
+            with self._backend.savepoint() as connection:
+                move: Move = operation.effect(connection)
+                moved = self._one(move)
+                if not moved.won:
+                    raise _LostFence(moved)
+        except _LostFence as lost_fence:
+            return lost_fence.moved
+        except StoreError:
+            raise
+        except Exception as error:
+            return self._one(operation.failed(error))
+        return moved
+
+    def _one(self, move: Move) -> Moved:
+        if self._backend.move([move]):
+            self._note(move.key, move.record)
+            return Moved(True, None)
+        return Moved(False, self._backend.fetch([move.key]).get(move.key))
+
+
+class _LostFence(Exception):
+    """The row was taken over: undo the effect."""
+
+    def __init__(self, moved: Moved) -> None:
+        super().__init__("lost fence")
+        self.moved = moved
+
+
+def _blocker(row: Row, unknown: Sequence[Row]) -> Row | None:
+    """Return the unknown call that keeps ``row`` from running: its tool, or a lock it still holds."""
+    mine = locks_from_json(row.locks)
+    for other in unknown:
+        if (other.tenant, other.run) != (row.tenant, row.run) or other.key == row.key:
+            continue
+        if other.tool == row.tool or conflict(mine, locks_from_json(other.locks)):
+            return other
+    return None
+
+
+def locks_from_json(text: str) -> tuple[Lock, ...]:
+    """Read the ``locks`` column."""
+    return tuple(Lock(name, exclusive) for name, exclusive in json.loads(text))
+
+
+def _record(event: Event, row: Row, now: float, **more: Any) -> str:
+    facts: dict[str, Any] = {"event": event.value, "t": now, "tool": row.tool, "state": row.state}
+    facts |= {"fence": row.fence, "policy": row.policy, **more}
+    return json.dumps(facts, ensure_ascii=False)

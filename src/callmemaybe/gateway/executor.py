@@ -1,0 +1,253 @@
+"""Runs a tool's function once: in the event loop, a thread, a warm or a fresh process.
+
+It never retries and never decides; it says what one attempt came to (``Outcome``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from callmemaybe.calls.declare import Context, Mode, ProcessLimits, Tool
+from callmemaybe.gateway.outcome import Outcome, describe, represented
+from callmemaybe.gateway.worker import frame
+
+_WORKER = Path(__file__).with_name("worker.py")
+_GRACE = 1.0
+
+
+class Executor:
+    """Runs attempts; owns the worker processes. ``processes`` is how many run at once."""
+
+    def __init__(self, *, most: int, depth: int, processes: int | None = None) -> None:
+        self._most = most
+        self._depth = depth
+        self._slots = asyncio.Semaphore(processes or min(8, (os.cpu_count() or 2) * 2))
+        self._idle: dict[ProcessLimits, list[_Worker]] = {}
+        self._closed = False
+
+    async def run(
+        self,
+        tool: Tool,
+        arguments: Mapping[str, Any],
+        context: Context,
+        secrets: Mapping[str, str],
+        timeout: float | None,
+    ) -> Outcome:
+        """Run ``tool`` once with JSON ``arguments``; give up on it after ``timeout`` seconds."""
+        if tool.mode in {Mode.PROCESS, Mode.FRESH}:
+            return await self._in_process(tool, arguments, context, secrets, timeout)
+        try:
+            values = keyword_arguments(tool, arguments, context, secrets)
+        except Exception as error:
+            return Outcome("not_executed", describe(error).text)
+        if tool.mode is Mode.ASYNC:
+            return await self._in_loop(call_with(tool, values), timeout)
+        return await self._in_thread(tool, values, timeout)
+
+    async def close(self) -> None:
+        """End the worker processes."""
+        self._closed = True
+        for workers in self._idle.values():
+            for worker in workers:
+                await worker.kill()
+        self._idle.clear()
+
+    def _done(self, task: asyncio.Future[Any]) -> Outcome:
+        if task.cancelled():
+            return Outcome("died", "the tool was cancelled")
+        error = task.exception()
+        if error is not None:
+            return describe(error)
+        return represented(task.result(), most=self._most, depth=self._depth)
+
+    async def _in_loop(self, coroutine: Awaitable[Any], timeout: float | None) -> Outcome:
+        task = asyncio.ensure_future(coroutine)
+        if await _over(task, timeout):
+            return self._done(task)
+        task.cancel()
+        # A coroutine may refuse to be cancelled; it is not waited for beyond a grace.
+        if await _over(task, _GRACE) and not task.cancelled():
+            outcome = self._done(task)
+            if outcome.kind == "returned":
+                return outcome
+        return Outcome("timed_out", "it did not return in time")
+
+    async def _in_thread(
+        self, tool: Tool, values: Mapping[str, Any], timeout: float | None
+    ) -> Outcome:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        copied = contextvars.copy_context()
+
+        def report(setter: Callable[[Any], None], value: Any) -> None:
+            if not future.done():
+                setter(value)
+
+        def work() -> None:
+            try:
+                value = copied.run(call_with, tool, values)
+                setter = future.set_result
+            except StopIteration as error:
+                value, setter = RuntimeError(f"StopIteration: {error}"), future.set_exception
+            except BaseException as error:
+                value, setter = error, future.set_exception
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(report, setter, value)
+
+        threading.Thread(target=work, name=f"tool {tool.name}", daemon=True).start()
+        if await _over(future, timeout):
+            return self._done(future)
+        future.cancel()
+        return Outcome("timed_out", "it did not return in time")
+
+    async def _in_process(
+        self,
+        tool: Tool,
+        arguments: Mapping[str, Any],
+        context: Context,
+        secrets: Mapping[str, str],
+        timeout: float | None,
+    ) -> Outcome:
+        assert tool.location is not None
+        module, file, name = tool.location
+        request = {
+            "module": module,
+            "file": file,
+            "name": name,
+            "arguments": arguments,
+            "context": asdict(context),
+            "secrets": dict(secrets),
+            "most": self._most,
+            "depth": self._depth,
+        }
+        async with self._slots:
+            worker = await self._worker(tool)
+            reply = asyncio.ensure_future(worker.ask(request))
+            if not await _over(reply, timeout):
+                reply.cancel()
+                await worker.kill()
+                return Outcome("timed_out", "it did not return in time; its process was killed")
+            if reply.exception() is not None:
+                await worker.kill()
+                return Outcome("died", "its process died before it answered")
+            answer = reply.result()
+            if tool.mode is Mode.FRESH or self._closed:
+                await worker.kill()
+            else:
+                self._idle.setdefault(tool.limits, []).append(worker)
+            return Outcome(answer["kind"], answer["text"])
+
+    async def _worker(self, tool: Tool) -> _Worker:
+        idle = self._idle.get(tool.limits)
+        while tool.mode is not Mode.FRESH and idle:
+            worker = idle.pop()
+            if worker.is_alive:
+                return worker
+        limits = asdict(tool.limits)
+        if tool.mode is not Mode.FRESH:
+            limits["cpu"] = None  # it would add up over calls; the timeout kills a busy one
+        return await _Worker.start(limits)
+
+
+class _Worker:
+    """One worker process, leader of its own process group."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+
+    @classmethod
+    async def start(cls, limits: Mapping[str, Any]) -> _Worker:
+        """Start one with an empty environment."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-I",
+            "-X",
+            "utf8",
+            str(_WORKER),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            env={},
+            start_new_session=True,
+            limit=1 << 20,
+        )
+        worker = cls(process)
+        assert process.stdin is not None
+        with contextlib.suppress(ConnectionError):
+            process.stdin.write(frame({"path": sys.path, "limits": dict(limits)}))
+        return worker
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.returncode is None
+
+    async def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Send a call, wait for its reply; raises if the process dies."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(frame(request))
+        await self._process.stdin.drain()
+        head = await self._process.stdout.readexactly(4)
+        body = await self._process.stdout.readexactly(int.from_bytes(head, "big"))
+        reply: dict[str, Any] = json.loads(body)
+        return reply
+
+    async def kill(self) -> None:
+        """Kill the whole process group, and reap."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        await self._process.wait()
+
+
+async def _over(task: asyncio.Future[Any], timeout: float | None) -> bool:
+    """Wait until ``task`` is done or ``timeout`` seconds passed; never cancels it."""
+    if timeout is None:
+        await asyncio.wait((task,))
+        return True
+    loop = asyncio.get_running_loop()
+    waiter = loop.create_future()
+
+    def wake(_: Any = None) -> None:
+        if not waiter.done():
+            waiter.set_result(None)
+
+    timer = loop.call_later(max(0.0, timeout), wake)
+    task.add_done_callback(wake)
+    try:
+        await waiter
+    finally:
+        timer.cancel()
+        task.remove_done_callback(wake)
+    return task.done()
+
+
+def keyword_arguments(
+    tool: Tool, arguments: Mapping[str, Any], context: Any, secrets: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return what the function is called with: Python values, secrets, and what the gateway passes."""
+    values = tool.bind(arguments)
+    values.update(secrets)
+    for name in tool.injected:
+        values[name] = context
+    return values
+
+
+def call_with(tool: Tool, values: Mapping[str, Any]) -> Any:
+    """Call the tool's function; positional-only parameters go by position."""
+    names = tool.signature.positional if tool.signature else ()
+    if not names:
+        return tool(**values)
+    rest = dict(values)
+    return tool(*[rest.pop(name) for name in names if name in rest], **rest)

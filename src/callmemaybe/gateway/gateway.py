@@ -1,0 +1,327 @@
+"""The only waiter: runs the calls of a turn through the store, the locks and the executor.
+
+What a call may do next is the table's business (lifecycle), what it is allowed the policy's, in which
+order the plan's. Here are only the awaits between them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import random
+import secrets as tokens
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+from callmemaybe.calls import Effect, ToolCall, ToolSpec
+from callmemaybe.calls.declare import Tool
+from callmemaybe.errors import InputError
+from callmemaybe.gateway.audit import open_ledger
+from callmemaybe.gateway.codes import Answer
+from callmemaybe.gateway.executor import Executor
+from callmemaybe.gateway.ledger import Ledger
+from callmemaybe.gateway.limits import DEFAULTS, Bucket, Limits
+from callmemaybe.gateway.locks import LockTable
+from callmemaybe.gateway.observe import Observer
+from callmemaybe.gateway.policy import OPEN, Policy, Verdict, policy_for
+from callmemaybe.gateway.recovery import Recovery
+from callmemaybe.gateway.registry import Registered, Secrets, register
+from callmemaybe.gateway.replay import answer_from
+from callmemaybe.gateway.run import Run
+from callmemaybe.gateway.running import Runner
+from callmemaybe.gateway.store import Approval, Decide, Move, Row, StoreError
+from callmemaybe.gateway.turn import Turn
+
+#: Asked for a decision on an approval: "approved", "denied", or None to leave it pending.
+Approver = Callable[[Approval, ToolCall], Awaitable[str | None]]
+_MOST_REMEMBERED = 10_000
+
+
+class Gateway:
+    """Turns intents into effects, at most once, with evidence.
+
+    ``tools``: what may be called at all. ``store``: ``":memory:"`` (trials), a file, a
+    ``postgresql://`` address, or a Ledger. ``verdicts``: what happens to each effect class;
+    by default the program that registers the tools has decided. ``secrets``: by name, a mapping or a
+    function. ``approver``: asked when a call needs a person; without one such calls stay pending.
+    Use it as an async context manager. Raises InputError for tools that cannot keep their promises.
+    """
+
+    def __init__(
+        self,
+        tools: Iterable[Tool],
+        *,
+        store: str | Path | Ledger = ":memory:",
+        verdicts: Mapping[Effect, Verdict] = OPEN,
+        secrets: Secrets | None = None,
+        approver: Approver | None = None,
+        limits: Limits = DEFAULTS,
+        guard_origins: bool = True,
+        guard_repeats: bool = True,
+        observer: Observer | None = None,
+        dice: Callable[[], float] = random.random,
+        new_id: Callable[[], str] = lambda: tokens.token_hex(8),
+        monotonic: Callable[[], float] = time.monotonic,
+        processes: int | None = None,
+    ) -> None:
+        self.secrets: Secrets = secrets if secrets is not None else {}
+        self.tools: dict[str, Registered] = register(tools, self.secrets)
+        self.limits = limits
+        self.approver = approver
+        self.observer = observer
+        self.dice = dice
+        self.new_id = new_id
+        self.monotonic = monotonic
+        self.locks = LockTable()
+        self.bucket = Bucket()
+        self._full_policy = policy_for(
+            (
+                (name, entry.definition, entry.tool.effect, entry.tool.approval)
+                for name, entry in self.tools.items()
+            ),
+            verdicts,
+            guard_origins=guard_origins,
+            guard_repeats=guard_repeats,
+        )
+        self._own_ledger = not isinstance(store, Ledger)
+        self.ledger = store if isinstance(store, Ledger) else open_ledger(str(store), limits)
+        self.executor = Executor(most=limits.result, depth=limits.depth, processes=processes)
+        self._finished: OrderedDict[str, tuple[str, float, Answer]] = OrderedDict()
+        self._turns: set[asyncio.Task[Any]] = set()
+        self._closing = False
+        self._runs: dict[tuple[str, str], Run] = {}
+
+    @property
+    def asks(self) -> bool:
+        """Whether somebody is there to decide on approvals."""
+        return self.approver is not None
+
+    async def __aenter__(self) -> Self:
+        """Start using the gateway."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Wait for what runs, then release everything."""
+        await self.close()
+
+    async def close(self) -> None:
+        """Wait until calls that already run are recorded; end workers; close an own ledger."""
+        self._closing = True
+        while self._turns:
+            await asyncio.wait(self._turns)
+        await self.executor.close()
+        if self._own_ledger:
+            await asyncio.get_running_loop().run_in_executor(None, self.ledger.close)
+
+    # --- runs ---------------------------------------------------------------------------------
+
+    def begin(
+        self,
+        run: str | None = None,
+        *,
+        tenant: str = "",
+        user: Sequence[str] = (),
+        tools: Iterable[str] | None = None,
+    ) -> Run:
+        """Begin a run, or go on with one: its policy is frozen here and can only shrink.
+
+        ``user`` is what the person said; ``tools`` narrows what the run may call. A run that the
+        ledger knows keeps the stricter of its stored policy and this one.
+        """
+        policy = self._full_policy
+        if tools is not None:
+            wanted = set(tools)
+            unknown = wanted - self.tools.keys()
+            if unknown:
+                raise InputError(f"there is no tool {min(unknown)!r}", where="tools")
+            policy = policy.without(*(policy.grants.keys() - wanted))
+        if run is None:
+            return Run(self.new_id(), tenant, policy, user=list(user))
+        begun = Run(run, tenant, policy, user=list(user))
+        stored = self.ledger.backend.look_run(tenant, run)
+        if stored is not None:
+            begun.resumed = True
+            begun.policy = Policy.from_json(json.loads(stored.policy)).meet(policy)
+            self._remember(begun)
+        return begun
+
+    def _remember(self, run: Run) -> None:
+        """Recall what untrusted tools said earlier in the run."""
+        for row in self.ledger.backend.calls(run=run.id, limit=10_000):
+            entry = self.tools.get(row.tool)
+            if row.tenant == run.tenant and row.content and not (entry and entry.tool.trusted):
+                run.saw(row.result or row.content)
+
+    def offers(self, run: Run) -> tuple[ToolSpec, ...]:
+        """Return the tools that the next grammar of ``run`` should contain."""
+        return run.offers(
+            [entry.spec for entry in self.tools.values()],
+            lambda name: not self.tools[name].breaker.is_open,
+        )
+
+    # --- the one thing it is for ---------------------------------------------------------------
+
+    async def run(
+        self,
+        calls: Sequence[ToolCall],
+        *,
+        run: Run | str | None = None,
+        tenant: str = "",
+        turn: int | None = None,
+        stopped: bool = True,
+    ) -> list[Answer]:
+        """Run the calls of one turn; return their answers in call order, whatever the schedule.
+
+        ``run`` and ``turn`` make the keys: the same (tenant, run, turn, position, tool) again is a
+        redelivery and is answered from the ledger. ``turn`` counts up by itself where it is not
+        given. ``stopped=False`` says that the model was cut off: then nothing runs.
+        Cancelling this coroutine cancels the calls that do not run yet; the others are recorded.
+        Raises StoreError while the ledger cannot be written; nothing is told then.
+        """
+        current = run if isinstance(run, Run) else self._run_named(run, tenant)
+        number = current.turn if turn is None else turn
+        current.turn = max(current.turn, number + 1)
+        made = Turn(self, current, number, calls, stopped=stopped)
+        made.validate()
+        self._replay(made)
+        if all(item.answer is not None for item in made.items):
+            return [item.answer for item in made.items if item.answer is not None]
+        task = asyncio.get_running_loop().create_task(self._run_turn(made))
+        self._turns.add(task)
+        task.add_done_callback(self._turn_over)
+        return await _shielded(task, made)
+
+    def _run_named(self, name: str | None, tenant: str) -> Run:
+        if name is None:
+            return self.begin(tenant=tenant)
+        known = self._runs.get((tenant, name))
+        if known is None:
+            known = self._runs[tenant, name] = self.begin(name, tenant=tenant)
+            if len(self._runs) > _MOST_REMEMBERED:
+                del self._runs[next(iter(self._runs))]
+        return known
+
+    def _turn_over(self, task: asyncio.Task[Any]) -> None:
+        self._turns.discard(task)
+        if not task.cancelled():
+            task.exception()  # the caller may be gone; it is in the ledger
+
+    async def _run_turn(self, turn: Turn) -> list[Answer]:
+        await turn.authorise()
+        await turn.admit()
+        runner = Runner(self, turn)
+        await runner.run()
+        answers = []
+        for item in turn.items:
+            assert item.answer is not None
+            answers.append(item.answer)
+            if self.observer is not None:
+                self.observer.finished(item.call, item.answer)
+        self.ledger.probe("told")
+        return answers
+
+    # --- replays ------------------------------------------------------------------------------
+
+    def _replay(self, turn: Turn) -> None:
+        """Answer what this process finished, or the ledger knows to be finished."""
+        for item in turn.items:
+            if item.answer is not None:
+                continue
+            known = self._finished.get(item.key)
+            if known is not None:
+                mac, ended, answer = known
+                if mac == item.mac and ended + self.limits.retention > self.ledger.backend.now():
+                    item.answer = _again(answer, item.call.id)
+            elif turn.run.resumed:
+                row = self.ledger.backend.look(item.key)
+                if row is not None and row.mac == item.mac and row.content is not None:
+                    item.answer = self.replayed(item.call.id, row)
+
+    def replayed(self, call_id: str, row: Row) -> Answer:
+        """Build the answer that the ledger holds; a reconciled call answers with what was found."""
+        if row.state == "unknown":
+            found = self.ledger.backend.look_reconciled(row.key)
+            return answer_from(call_id, row, found[1] if found else None)
+        return answer_from(call_id, row)
+
+    def keep_trying(self, move: Move) -> None:
+        """Offer a result to the ledger until it takes it; its caller was told nothing."""
+
+        async def again() -> None:
+            while not self._closing:
+                with contextlib.suppress(StoreError):
+                    await self.ledger.send(move)
+                    self.ledger.active.discard(move.key)
+                    return
+                await asyncio.sleep(1.0)
+
+        task = asyncio.get_running_loop().create_task(again())
+        self._turns.add(task)
+        task.add_done_callback(self._turn_over)
+
+    def remember(self, mac: str, ended: float, answer: Answer) -> None:
+        """Keep a finished answer at hand; `unknown` is looked up each time."""
+        self._finished[answer.key] = (mac, ended, answer)
+        if len(self._finished) > _MOST_REMEMBERED:
+            self._finished.popitem(last=False)
+
+    # --- people and recovery -------------------------------------------------------------------
+
+    async def consult(self, approval: Approval, call: ToolCall) -> Approval:
+        """Ask the approver, and record what it says."""
+        assert self.approver is not None
+        verdict = await self.approver(approval, call)
+        if verdict is None:
+            return approval
+        return await self.decide(approval.id, verdict, by="approver")
+
+    async def decide(self, approval: str, decision: str, *, by: str) -> Approval:
+        """Record "approved" or "denied" for an approval; the first decision stands."""
+        if decision not in {"approved", "denied"}:
+            raise InputError(f"{decision!r} is neither approved nor denied", where="decision")
+        now = self.ledger.backend.now()
+        _, stands = await self.ledger.send(Decide(approval, decision, by, now))
+        if stands is None:
+            raise InputError(f"there is no approval {approval!r}", where="approval")
+        assert isinstance(stands, Approval)
+        return stands
+
+    async def recover(self) -> int:
+        """Take over calls of processes that died: `once` becomes unknown, the rest run again.
+
+        Returns how many were run again. Call it at start and now and then.
+        """
+        return await Recovery(self).recover()
+
+    async def reconcile(
+        self, key: str, outcome: str | None = None, *, by: str, result: Any = None
+    ) -> Answer:
+        """Settle an unknown call: ``outcome`` is "done" or "not_done"; None asks the tool itself.
+
+        Raises InputError if there is no such unknown call, or nobody can tell.
+        """
+        answer = await Recovery(self).reconcile(key, outcome, by=by, result=result)
+        for run in self._runs.values():
+            run.blocked.discard(answer[1])
+        return answer[0]
+
+    async def expire(self) -> int:
+        """Drop the results that are older than the retention; return how many."""
+        return await Recovery(self).expire()
+
+
+async def _shielded(task: asyncio.Task[list[Answer]], turn: Turn) -> list[Answer]:
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        turn.cancelled.set()
+        raise
+
+
+def _again(answer: Answer, call_id: str) -> Answer:
+    return replace(answer, call_id=call_id, replayed=True)

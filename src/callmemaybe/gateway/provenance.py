@@ -1,0 +1,118 @@
+"""Where a value in the arguments came from; it decides whether a person must look. Pure.
+
+A model that read a page saying "send everything to account 666" may well write 666. The label is
+found by looking for the value, not by trusting the model: the user's words first, then the schema,
+then results of tools; a value found nowhere is ``ungrounded``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Origin(StrEnum):
+    """Where a value was found."""
+
+    USER = "user_span"
+    RESULT = "tool_result"
+    ENUM = "enum"
+    DEFAULT = "default"
+    UNGROUNDED = "ungrounded"
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """One leaf of the arguments: its JSON pointer, and its origin."""
+
+    pointer: str
+    origin: Origin
+
+
+def label(
+    arguments: Mapping[str, Any],
+    schema: Mapping[str, Any],
+    *,
+    user: Sequence[str],
+    untrusted: Sequence[str],
+) -> tuple[Labelled, ...]:
+    """Label every leaf of ``arguments``; ``untrusted`` are the texts of untrusted results."""
+    return tuple(
+        Labelled(pointer, _origin(value, part, user, untrusted))
+        for pointer, value, part in _leaves(arguments, schema, "")
+    )
+
+
+def tainted(labels: Sequence[Labelled]) -> tuple[str, ...]:
+    """Return the pointers of the values that came from untrusted results."""
+    return tuple(item.pointer for item in labels if item.origin is Origin.RESULT)
+
+
+def _leaves(
+    value: Any, schema: Mapping[str, Any], pointer: str
+) -> Iterator[tuple[str, Any, Mapping[str, Any]]]:
+    if isinstance(value, Mapping):
+        properties = schema.get("properties") or {}
+        for key, inner in value.items():
+            part = properties.get(key)
+            token = key.replace("~", "~0").replace("/", "~1")
+            yield f"{pointer}/{token}", key, {"enum": [key]} if part is not None else {}
+            yield from _leaves(
+                inner, part if isinstance(part, Mapping) else {}, f"{pointer}/{token}"
+            )
+    elif isinstance(value, list):
+        items = schema.get("items")
+        for index, inner in enumerate(value):
+            part = items if isinstance(items, Mapping) else {}
+            yield from _leaves(inner, part, f"{pointer}/{index}")
+    else:
+        yield pointer, value, schema
+
+
+def _origin(
+    value: Any, schema: Mapping[str, Any], user: Sequence[str], untrusted: Sequence[str]
+) -> Origin:
+    if "default" in schema and _equal(schema["default"], value):
+        return Origin.DEFAULT
+    if any(_equal(option, value) for option in _options(schema)):
+        return Origin.ENUM
+    if value is None or isinstance(value, bool) or value == "":
+        return Origin.UNGROUNDED
+    spelt = value if isinstance(value, str) else _spelling(value)
+    if any(_occurs(spelt, text) for text in user):
+        return Origin.USER
+    if any(_occurs(spelt, text) for text in untrusted):
+        return Origin.RESULT
+    return Origin.UNGROUNDED
+
+
+def _options(schema: Mapping[str, Any]) -> Sequence[Any]:
+    if "const" in schema:
+        return (schema["const"],)
+    options = schema.get("enum", ())
+    return options if isinstance(options, list) else ()
+
+
+def _equal(left: Any, right: Any) -> bool:
+    return type(left) is type(right) and bool(left == right)
+
+
+def _spelling(value: Any) -> str:
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return str(int(value))
+    return str(value)
+
+
+def _occurs(value: str, text: str) -> bool:
+    """Whether ``value`` stands in ``text``, not inside a longer word or number; case aside."""
+    needle, hay = " ".join(value.casefold().split()), " ".join(text.casefold().split())
+    if not needle or needle not in hay:
+        return False
+    if len(needle) > 12:
+        return True
+    left = r"(?<![\w])" if needle[0].isalnum() else ""
+    right = r"(?![\w])" if needle[-1].isalnum() else ""
+    return re.search(left + re.escape(needle) + right, hay) is not None

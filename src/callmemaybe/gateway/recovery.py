@@ -1,0 +1,102 @@
+"""What is done about calls that were lost: take over, find out, forget."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+from typing import Any
+
+from callmemaybe.calls import ToolCall
+from callmemaybe.errors import InputError
+from callmemaybe.gateway.codes import Answer
+from callmemaybe.gateway.host import Host
+from callmemaybe.gateway.lifecycle import CallRecord, State
+from callmemaybe.gateway.replay import answer_from
+from callmemaybe.gateway.running import Runner
+from callmemaybe.gateway.store import Claim, Expire, Reconcile, Row
+from callmemaybe.gateway.strict import represent
+from callmemaybe.gateway.turn import Turn
+
+
+class Recovery:
+    """The gateway's work that no caller is waiting for."""
+
+    def __init__(self, gateway: Host) -> None:
+        self._gateway = gateway
+
+    async def recover(self) -> int:
+        """Claim lost calls and run again those that may; return how many."""
+        gateway = self._gateway
+        known = {
+            name: entry.definition
+            for name, entry in gateway.tools.items()
+            # Sensitive arguments are not in the ledger: only a redelivery brings them back.
+            if not entry.tool.sensitive
+        }
+        rows = await gateway.ledger.send(Claim(known, gateway.ledger.backend.now()))
+        await asyncio.gather(*map(self._again, rows))
+        return len(rows)
+
+    async def _again(self, row: Row) -> None:
+        gateway = self._gateway
+        run = gateway.begin(row.run, tenant=row.tenant)
+        call = ToolCall(row.tool, row.arguments, row.call_id)
+        turn = Turn(gateway, run, row.turn, [call], stopped=True)
+        item = turn.items[0]
+        item.ordinal, item.key, item.row = row.ordinal, row.key, row
+        item.entry = gateway.tools[row.tool]
+        item.arguments, item.mac = json.loads(row.arguments), row.mac
+        item.locks = item.entry.locks(item.arguments)
+        item.cursor = CallRecord(State.RUNNING, row.fence)
+        await Runner(gateway, turn).one(item)
+
+    async def reconcile(
+        self, key: str, outcome: str | None, *, by: str, result: Any
+    ) -> tuple[Answer, str]:
+        """Settle an unknown call; return its answer from now on, and the tool's name."""
+        gateway, backend = self._gateway, self._gateway.ledger.backend
+        row = backend.look(key)
+        if row is None or row.state != State.UNKNOWN.value:
+            raise InputError("there is no call of unknown outcome with this key", where="key")
+        if outcome is None:
+            outcome = await self._ask_tool(row)
+        if outcome not in {"done", "not_done"}:
+            raise InputError(f"{outcome!r} is neither done nor not_done", where="outcome")
+        told: dict[str, Any] = {"ok": outcome == "done"}
+        if outcome == "done":
+            told["result"] = json.loads(represent(result, most_depth=gateway.limits.depth))
+            told["detail"] = "found later to have happened"
+        else:
+            told |= {"code": "refused", "effect": "none", "retry": "never"}
+            told["detail"] = "found later not to have happened"
+        now = backend.now()
+        record = {"event": "reconcile", "t": now, "outcome": outcome, "by": by, "tool": row.tool}
+        content = json.dumps(told, ensure_ascii=False)
+        await gateway.ledger.send(
+            Reconcile(key, outcome, by, now, content, json.dumps(record, ensure_ascii=False))
+        )
+        stands = backend.look_reconciled(key)
+        assert stands is not None
+        return answer_from(row.call_id, row, stands[1]), row.tool
+
+    async def _ask_tool(self, row: Row) -> str:
+        entry = self._gateway.tools.get(row.tool)
+        if entry is None or entry.tool.reconcile is None:
+            raise InputError(
+                "the tool cannot tell what became of it", where="key", hint="say done or not_done"
+            )
+        found = entry.tool.reconcile(row.key)
+        if inspect.isawaitable(found):
+            found = await found
+        if not isinstance(found, bool):
+            raise InputError("the tool does not know either", where="key", hint="ask a person")
+        return "done" if found else "not_done"
+
+    async def expire(self) -> int:
+        """Drop results older than the retention."""
+        now = self._gateway.ledger.backend.now()
+        before = now - self._gateway.limits.retention
+        record = json.dumps({"event": "expire", "t": now, "before": before})
+        count = await self._gateway.ledger.send(Expire(before, record))
+        return int(count)

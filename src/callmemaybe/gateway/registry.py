@@ -1,0 +1,100 @@
+"""The tools of one gateway, checked once: schema compiled, definition hashed, secrets there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import jsonschema_rs
+
+from callmemaybe.calls import ToolSpec, check_distinct
+from callmemaybe.calls.declare import Tool
+from callmemaybe.errors import InputError
+from callmemaybe.gateway.keys import fingerprint
+from callmemaybe.gateway.limits import Breaker
+from callmemaybe.gateway.plan import Lock, merged
+
+Secrets = Mapping[str, str] | Callable[[str], str]
+
+
+@dataclass
+class Registered:
+    """One tool, ready to be called."""
+
+    tool: Tool
+    definition: str
+    """The hash of what a model and the gateway were told about it."""
+    validator: Any
+    breaker: Breaker = field(default_factory=Breaker)
+
+    @property
+    def spec(self) -> ToolSpec:
+        """What a model is shown."""
+        return self.tool.spec
+
+    def check(self, arguments: Mapping[str, Any]) -> None:
+        """Raise InputError with a JSON pointer if ``arguments`` do not fit."""
+        for error in self.validator.iter_errors(arguments):
+            pointer = "".join(f"/{_token(part)}" for part in error.instance_path)
+            raise InputError(error.message[:500], where=pointer or "/", hint=_expected(error))
+        if self.tool.signature is not None:
+            self.tool.bind(arguments)
+
+    def locks(self, arguments: Mapping[str, Any] | None) -> tuple[Lock, ...]:
+        """Return the locks of a call; ``arguments`` is None while they are not known."""
+        return merged([Lock(name, exclusive) for name, exclusive in self.tool.locks_for(arguments)])
+
+
+def register(tools: Iterable[Tool], secrets: Secrets) -> dict[str, Registered]:
+    """Check tools and return them by name; raises InputError saying which declaration is wrong."""
+    listed = list(tools)
+    check_distinct([tool.spec for tool in listed], "tools")
+    return {tool.name: _register(tool, secrets) for tool in listed}
+
+
+def _register(tool: Tool, secrets: Secrets) -> Registered:
+    where = f"tool {tool.name}"
+    if tool.unbound:
+        raise InputError(
+            "it is a method without its object", where=where, hint="use tools_from(the object)"
+        )
+    if isinstance(secrets, Mapping):
+        for parameter, name in tool.secrets.items():
+            if name not in secrets:
+                raise InputError(f"no secret {name!r} was given", where=f"{where}, {parameter}")
+    schema = dict(tool.spec.parameters)
+    try:
+        # The linear-time engine: a pattern that needs backtracking is refused here.
+        validator = jsonschema_rs.validator_for(
+            schema, pattern_options=jsonschema_rs.RegexOptions(size_limit=10 * 1024 * 1024)
+        )
+    except (ValueError, jsonschema_rs.ReferencingError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"its schema cannot be enforced: {reason}", where=where) from None
+    definition = fingerprint(
+        {
+            "name": tool.name,
+            "description": tool.spec.description,
+            "parameters": schema,
+            "returns": tool.spec.returns and dict(tool.spec.returns),
+            "effect": tool.effect.value,
+            "writes": list(tool.writes) if tool.writes is not None else None,
+            "reads": list(tool.reads) if tool.reads is not None else None,
+        }
+    )
+    return Registered(tool, definition, validator)
+
+
+def _expected(error: Any) -> str | None:
+    """Say in a few words what the schema wants there."""
+    kind = error.kind
+    for name in ("types", "options", "expected_value", "limit", "pattern", "property", "format"):
+        value = getattr(kind, name, None)
+        if value is not None:
+            return f"{type(kind).__name__.split('_')[-1].lower()}: {value}"[:200]
+    return None
+
+
+def _token(part: str | int) -> str:
+    return str(part).replace("~", "~0").replace("/", "~1")

@@ -1,0 +1,80 @@
+"""A run: one conversation's worth of turns, with the policy frozen when it began.
+
+The set of tools a run may use can only shrink: by narrowing, by a tool blocked until its lost call is
+reconciled, by nothing a tool says. It owns no clock and no store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from callmemaybe.calls import ToolSpec
+from callmemaybe.gateway.policy import Policy, Verdict
+
+#: Beyond this much text from untrusted results, every value that nothing else explains is suspect.
+_MOST_REMEMBERED = 4 * 1024 * 1024
+
+
+@dataclass
+class Run:
+    """What the gateway remembers of a run, in this process."""
+
+    id: str
+    tenant: str
+    policy: Policy
+    resumed: bool = False
+    user: list[str] = field(default_factory=list)
+    """What the person said: the values in it are theirs."""
+    untrusted: list[str] = field(default_factory=list)
+    """Texts of results of tools that are not trusted."""
+    blocked: set[str] = field(default_factory=set)
+    turn: int = 0
+    recorded: bool = False
+    """The ledger holds this run's policy."""
+    _remembered: int = 0
+
+    def narrow(self, *tools: str) -> None:
+        """Take tools away from the rest of the run."""
+        self.policy = self.policy.without(*tools)
+        self.recorded = False
+
+    def say(self, text: str) -> None:
+        """Note what the person said."""
+        self.user.append(text)
+
+    def saw(self, text: str) -> None:
+        """Note an untrusted result."""
+        self._remembered += len(text)
+        self.untrusted.append(text)
+
+    @property
+    def saturated(self) -> bool:
+        """Whether more untrusted text came in than is searched exactly."""
+        return self._remembered > _MOST_REMEMBERED
+
+    def offers(
+        self, specs: Sequence[ToolSpec], usable: Callable[[str], bool]
+    ) -> tuple[ToolSpec, ...]:
+        """Return the tools of the next grammar: not denied, not blocked, breaker not open."""
+        return tuple(
+            spec
+            for spec in specs
+            if spec.name not in self.blocked
+            and (grant := self.policy.grants.get(spec.name)) is not None
+            and grant.verdict is not Verdict.DENY
+            and usable(spec.name)
+        )
+
+
+def approval_id(key: str, mac: str, policy: str) -> str:
+    """Return the id of the approval that binds these three: asking again finds the same row."""
+    import hashlib
+
+    return hashlib.sha256(f"{key}\n{mac}\n{policy}".encode()).hexdigest()[:16]
+
+
+def facts(**values: Any) -> dict[str, Any]:
+    """Return the values that are not None."""
+    return {name: value for name, value in values.items() if value is not None}

@@ -1,0 +1,387 @@
+"""One turn: propose, validate, authorise, admit (T1), and then run what was admitted.
+
+The order of these steps is the transition table's; each call carries its cursor (CallRecord) along,
+so that a step out of order is an IllegalTransition and not an accident.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from callmemaybe.calls import Effect, ToolCall
+from callmemaybe.errors import InputError
+from callmemaybe.gateway import redact, strict
+from callmemaybe.gateway.codes import Answer, failure
+from callmemaybe.gateway.host import Host
+from callmemaybe.gateway.keys import arguments_mac, call_key
+from callmemaybe.gateway.lifecycle import CallRecord, Event, State
+from callmemaybe.gateway.plan import Lock, Reference, Step, plan, references
+from callmemaybe.gateway.policy import Decision, Verdict
+from callmemaybe.gateway.provenance import label, tainted
+from callmemaybe.gateway.registry import Registered
+from callmemaybe.gateway.run import Run, approval_id
+from callmemaybe.gateway.store import (
+    Admit,
+    Admitted,
+    Approval,
+    Ask,
+    Note,
+    Proposal,
+    Row,
+    RunRow,
+)
+
+_FREE = Step((), (), ())
+
+
+@dataclass
+class Item:
+    """One call on its way through a turn."""
+
+    ordinal: int
+    call: ToolCall
+    key: str
+    entry: Registered | None = None
+    arguments: dict[str, Any] = field(default_factory=dict)
+    mac: str = ""
+    cursor: CallRecord = field(default_factory=CallRecord)
+    locks: tuple[Lock, ...] = ()
+    references: tuple[Reference, ...] = ()
+    step: Step = _FREE
+    held: tuple[Lock, ...] | None = None
+    row: Row | None = None
+    approved: bool = False
+    answer: Answer | None = None
+
+    def on(self, event: Event) -> None:
+        """Move the cursor."""
+        self.cursor = self.cursor.on(event)
+
+    def fail(self, code: str, state: State, **told: Any) -> None:
+        """Settle the call with a failure that ran nothing."""
+        effect = self.entry.tool.effect if self.entry else None
+        self.answer = failure(self.call.id, code, state, key=self.key, effect_class=effect, **told)
+
+    @property
+    def tool(self) -> Registered:
+        """The registered tool; only asked for once the call is validated."""
+        assert self.entry is not None
+        return self.entry
+
+
+class Turn:
+    """The calls of one turn up to T1. Everything that needs the store goes through the gateway."""
+
+    def __init__(
+        self, gateway: Host, run: Run, number: int, calls: Sequence[ToolCall], *, stopped: bool
+    ) -> None:
+        self._gateway = gateway
+        self.run = run
+        self.number = number
+        self.items = [
+            Item(ordinal, call, call_key(run.tenant, run.id, number, ordinal, call.name))
+            for ordinal, call in enumerate(calls)
+        ]
+        self._ids = {call.id: ordinal for ordinal, call in enumerate(calls) if call.id}
+        self._stopped = stopped
+        self.cancelled = asyncio.Event()
+
+    # --- proposed -> validated / rejected -----------------------------------------------------
+
+    def validate(self) -> None:
+        """Settle what cannot run; the rest is validated, with its plan."""
+        for item in self.items:
+            if not self._stopped:
+                self._reject(item, "output_truncated", detail="the model was cut off")
+            elif item.ordinal >= self._gateway.limits.calls:
+                self._reject(
+                    item, "refused", detail=f"more than {self._gateway.limits.calls} calls a turn"
+                )
+            else:
+                self._validate(item)
+        live = [item for item in self.items if item.answer is None]
+        if len(live) == 1 and not live[0].references:
+            live[0].locks = live[0].tool.locks(live[0].arguments)
+            return
+        for item in live:
+            item.locks = item.tool.locks(None if item.references else item.arguments)
+        steps = plan(
+            [item.locks if item.answer is None else () for item in self.items],
+            [item.references for item in self.items],
+        )
+        for item, step in zip(self.items, steps, strict=True):
+            item.step = step
+
+    def _validate(self, item: Item) -> None:
+        item.entry = self._gateway.tools.get(item.call.name)
+        if item.entry is None:
+            self._reject(item, "unknown_tool", detail=f"there is no tool {item.call.name[:200]!r}")
+            return
+        limits = self._gateway.limits
+        try:
+            value = strict.read(
+                item.call.arguments, most_bytes=limits.arguments, most_depth=limits.depth
+            )
+            if not isinstance(value, dict):
+                raise InputError("the arguments must be a JSON object", where="/")
+            item.arguments = value
+            item.references = (
+                references(value, self._ids, item.ordinal)
+                if '"$ref"' in item.call.arguments
+                else ()
+            )
+            if not item.references:
+                item.entry.check(value)
+        except InputError as error:
+            self._reject(
+                item,
+                "invalid_arguments",
+                path=error.where,
+                expected=error.hint,
+                detail=error.message,
+            )
+            return
+        item.mac = arguments_mac(self._gateway.ledger.backend.secret, value)
+        item.on(Event.VALIDATE)
+
+    def _reject(self, item: Item, code: str, **told: Any) -> None:
+        item.on(Event.REJECT)
+        item.fail(code, State.REJECTED, **told)
+
+    # --- validated -> authorised / denied / awaiting_approval ----------------------------------
+
+    async def authorise(self) -> None:
+        """Settle what the policy denies and what waits for a person."""
+        for item in self.items:
+            if item.answer is None:
+                await self.decide(item, self.decision(item, item.arguments))
+
+    def decision(self, item: Item, arguments: dict[str, Any]) -> Decision:
+        """Ask the run's policy; also for arguments whose references were resolved since."""
+        entry = item.tool
+        suspects: Sequence[str] = ()
+        guarded = entry.tool.effect in {Effect.ONCE, Effect.KEYED}
+        if guarded and self.run.untrusted and self.run.policy.guard_origins:
+            labels = label(
+                arguments,
+                entry.spec.parameters,
+                user=self.run.user,
+                untrusted=self.run.untrusted,
+            )
+            suspects = tainted(labels)
+            if self.run.saturated:
+                suspects = [one.pointer for one in labels if one.origin == "ungrounded"]
+        return self.run.policy.decide(
+            entry.tool.name, entry.definition, entry.tool.effect, tainted=suspects
+        )
+
+    async def decide(self, item: Item, decision: Decision) -> None:
+        """Act on a decision: authorised, denied, or a question to a person (T0)."""
+        if decision.verdict is Verdict.ALLOW:
+            if item.cursor.state is State.VALIDATED:
+                item.on(Event.AUTHORISE)
+        elif decision.verdict is Verdict.DENY:
+            self.deny(item, decision.reason)
+        else:
+            await self.ask(item, decision.reason)
+
+    def deny(self, item: Item, reason: str) -> None:
+        """Settle a call as denied, and note it in the audit."""
+        if item.cursor.state in {State.VALIDATED, State.AWAITING_APPROVAL}:
+            item.on(Event.DENY)
+        item.fail("denied", State.DENIED, detail=reason)
+        self._gateway.ledger.send_later(Note(item.key, self.record("deny", item, reason=reason)))
+
+    async def ask(self, item: Item, reason: str) -> None:
+        """Find a person's decision, or ask for it."""
+        gateway, backend = self._gateway, self._gateway.ledger.backend
+        id_ = approval_id(item.key, item.mac, self.run.policy.hash)
+        if item.cursor.state is State.VALIDATED:
+            item.on(Event.ASK)
+        stands = backend.look_approval(id_)
+        if stands is None:
+            now = backend.now()
+            stands = await gateway.ledger.send(
+                Ask(
+                    Approval(
+                        id_,
+                        item.key,
+                        self.run.tenant,
+                        self.run.id,
+                        item.tool.tool.name,
+                        item.mac,
+                        self.run.policy.hash,
+                        self.redacted(item, item.arguments),
+                        reason,
+                        now,
+                        now + gateway.limits.approval,
+                    ),
+                    self.record("ask", item, reason=reason),
+                )
+            )
+        if stands.decision is None and gateway.asks:
+            stands = await gateway.consult(stands, item.call)
+        self._decided(item, stands)
+
+    def _decided(self, item: Item, approval: Approval) -> None:
+        expired = approval.expires <= self._gateway.ledger.backend.now()
+        if approval.decision == "approved" and not expired:
+            item.approved = True
+            if item.cursor.state is State.AWAITING_APPROVAL:
+                item.on(Event.AUTHORISE)
+        elif approval.decision == "denied":
+            self.deny(item, f"denied by {approval.by}")
+        elif expired:
+            self.deny(item, "the approval expired")
+        else:
+            item.fail(
+                "approval_pending",
+                State.AWAITING_APPROVAL,
+                detail=f"approval {approval.id}: {approval.reason}",
+            )
+
+    # --- authorised -> committed (T1), and running where nothing stands in the way (T2) -------
+
+    async def admit(self) -> None:
+        """Write down what may run, all in one transaction; settle replays and refusals."""
+        ready = [item for item in self.items if item.answer is None]
+        for item in ready:
+            self._refuse_early(item)
+        while ready := [item for item in self.items if item.answer is None and item.row is None]:
+            outcomes = await self._gateway.ledger.send(self._admission(ready))
+            for item, outcome in zip(ready, outcomes, strict=True):
+                await self._admitted(item, outcome)
+
+    def _refuse_early(self, item: Item) -> None:
+        if not item.tool.breaker.allows(self._gateway.monotonic()):
+            item.on(Event.REFUSE)
+            item.fail("refused", State.REJECTED, detail="the tool keeps failing; not tried now")
+        elif any(self.items[source].answer is not None for source in item.step.needs):
+            item.on(Event.CANCEL)
+            item.fail("dependency_failed", State.CANCELLED, detail="a call it uses did not run")
+
+    def _admission(self, ready: Sequence[Item]) -> Admit:
+        gateway, run = self._gateway, self.run
+        nonce, now = gateway.new_id(), gateway.ledger.backend.now()
+        proposals = []
+        for item in ready:
+            if item.cursor.state is State.AUTHORISED:
+                item.on(Event.COMMIT)
+            starts = item.cursor.state is State.RUNNING
+            free = not item.step.after and not item.step.needs
+            if not starts and free and gateway.locks.try_take(item.locks):
+                item.held = item.locks
+                item.on(Event.START)
+            proposals.append(
+                Proposal(
+                    self._row(item, nonce, now),
+                    self.record("admit", item, args=self.redacted(item, item.arguments), t=now),
+                    item.approved,
+                )
+            )
+        frozen = None
+        if not run.recorded:
+            policy = json.dumps(run.policy.as_json(), ensure_ascii=False)
+            frozen = RunRow(run.tenant, run.id, policy, run.policy.hash)
+        return Admit(tuple(proposals), frozen, run.policy.guard_repeats)
+
+    def _row(self, item: Item, nonce: str, now: float) -> Row:
+        entry, effect = item.tool, item.tool.tool.effect
+        kept = item.call.arguments
+        if effect is Effect.ONCE or entry.tool.sensitive:
+            kept = self.redacted(item, item.arguments)
+        return Row(
+            key=item.key,
+            tenant=self.run.tenant,
+            run=self.run.id,
+            turn=self.number,
+            ordinal=item.ordinal,
+            call_id=item.call.id,
+            tool=entry.tool.name,
+            effect=effect.value,
+            mac=item.mac,
+            policy=self.run.policy.hash,
+            definition=entry.definition,
+            arguments=kept,
+            locks=json.dumps([[lock.resource, lock.exclusive] for lock in item.locks]),
+            state=item.cursor.state.value,
+            fence=item.cursor.fence,
+            owner=self._gateway.ledger.owner,
+            nonce=nonce,
+            created=now,
+        )
+
+    async def _admitted(self, item: Item, outcome: Admitted) -> None:
+        verdict = outcome.verdict
+        if verdict in {"new", "restarted"}:
+            assert outcome.row is not None
+            item.row = outcome.row
+            item.cursor = CallRecord(State(outcome.row.state), outcome.row.fence)
+            self.run.recorded = True
+            return
+        self.release(item)
+        if verdict in {"replay", "unknown"}:
+            assert outcome.row is not None
+            item.answer = self._gateway.replayed(item.call.id, outcome.row)
+        elif verdict == "conflict":
+            item.fail("key_conflict", State.REJECTED, detail="the key has other arguments")
+        elif verdict == "in_flight":
+            item.fail("in_flight", State.RUNNING, detail="it is being run")
+        elif verdict == "blocked":
+            self.run.blocked.add(item.tool.tool.name)
+            item.fail(
+                "refused",
+                State.REJECTED,
+                detail=f"blocked until call {outcome.detail[:16]} is reconciled",
+            )
+        elif verdict == "policy":
+            item.fail("denied", State.DENIED, detail="the run began under another policy")
+        else:
+            assert verdict == "repeat"
+            await self._repeat(item, outcome.detail)
+
+    async def _repeat(self, item: Item, earlier: str) -> None:
+        """Ask a person about the same `once` call again: a small model repeats itself."""
+        item.cursor = CallRecord(State.VALIDATED)
+        await self.ask(item, f"the same call was made before in this run ({earlier[:16]})")
+
+    def release(self, item: Item) -> None:
+        """Give the call's locks back."""
+        if item.held is not None:
+            self._gateway.locks.release(item.held)
+            item.held = None
+
+    # --- what is written down ------------------------------------------------------------------
+
+    def redacted(self, item: Item, arguments: dict[str, Any]) -> str:
+        """Return the arguments as JSON, without what the tool declares sensitive."""
+        sensitive = item.tool.tool.sensitive
+        if not sensitive:
+            return _dump(arguments) if item.references else item.call.arguments
+        return _dump(redact.arguments(arguments, sensitive))
+
+    def record(self, event: str, item: Item, **more: Any) -> str:
+        """Return an audit record of this call."""
+        facts = {
+            "event": event,
+            "tenant": self.run.tenant,
+            "run": self.run.id,
+            "turn": self.number,
+            "ordinal": item.ordinal,
+            "call": item.call.id,
+            "tool": item.call.name,
+            "state": item.cursor.state.value,
+            "fence": item.cursor.fence,
+            "mac": item.mac,
+            "policy": self.run.policy.hash,
+            **more,
+        }
+        return _dump(facts)
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,137 @@
+"""The process that runs one tool at a time for the gateway; started as a script, spoken to in frames.
+
+A frame is a length (4 bytes, big-endian) and JSON. What the tool prints goes to standard error: the
+pipe belongs to the protocol. The environment is empty; the parent's death ends the process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import json
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any, BinaryIO
+
+
+def main() -> None:
+    """Serve calls until the pipe closes."""
+    requests = os.fdopen(os.dup(0), "rb")
+    replies = os.fdopen(os.dup(1), "wb")
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.dup2(2, 1)
+    _die_with_parent()
+    setup = read_frame(requests)
+    if setup is None:
+        return
+    sys.path[:] = setup["path"]
+    _limit(setup["limits"])
+    while (request := read_frame(requests)) is not None:
+        write_frame(replies, _serve(request))
+
+
+def read_frame(stream: BinaryIO) -> Any:
+    """Return the next frame, or None at the end of the stream."""
+    head = stream.read(4)
+    if len(head) < 4:
+        return None
+    return json.loads(stream.read(int.from_bytes(head, "big")))
+
+
+def write_frame(stream: BinaryIO, value: Any) -> None:
+    """Write one frame."""
+    stream.write(frame(value))
+    stream.flush()
+
+
+def frame(value: Any) -> bytes:
+    """Return ``value`` as a frame."""
+    body = json.dumps(value).encode()
+    return len(body).to_bytes(4, "big") + body
+
+
+def _serve(request: Mapping[str, Any]) -> dict[str, Any]:
+    from callmemaybe.calls.declare import Context
+    from callmemaybe.gateway.outcome import describe, represented
+
+    try:
+        tool = _find(request["module"], request["file"], request["name"], request["secrets"])
+        arguments = tool.bind(request["arguments"])
+    except Exception as error:
+        return {"kind": "not_executed", "text": f"{type(error).__name__}: {error}"}
+    arguments |= request["secrets"]
+    arguments |= dict.fromkeys(tool.injected, Context(**request["context"]))
+    try:
+        value = tool(*_positional(tool, arguments), **arguments)
+    except Exception as error:
+        outcome = describe(error)
+    else:
+        outcome = represented(value, most=request["most"], depth=request["depth"])
+    return {"kind": outcome.kind, "text": outcome.text}
+
+
+def _positional(tool: Any, arguments: dict[str, Any]) -> list[Any]:
+    names = tool.signature.positional if tool.signature else ()
+    return [arguments.pop(name) for name in names if name in arguments]
+
+
+def _find(module: str, file: str, name: str, secrets: Mapping[str, str]) -> Any:
+    """Import the tool's module, by its file where it was a script or is not on the path."""
+    from callmemaybe.calls.declare import Tool, make_tool
+
+    loaded = sys.modules.get(f"__tool__{file}") or _import(module, file)
+    found: Any = loaded
+    for part in name.split("."):
+        found = found.__dict__[part] if isinstance(found, type) else getattr(found, part)
+    return found if isinstance(found, Tool) else make_tool(found, effect="pure", secrets=secrets)
+
+
+def _import(module: str, file: str) -> Any:
+    if module != "__main__":
+        with contextlib.suppress(ImportError):
+            loaded = importlib.import_module(module)
+            if os.path.realpath(getattr(loaded, "__file__", None) or "") == os.path.realpath(file):
+                return loaded
+    spec = importlib.util.spec_from_file_location(f"__tool__{file}", file)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{file} cannot be imported")
+    loaded = importlib.util.module_from_spec(spec)
+    sys.modules[f"__tool__{file}"] = loaded
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+def _limit(limits: Mapping[str, int | None]) -> None:
+    try:
+        import resource
+    except ImportError:  # pragma: no cover - Windows
+        return
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for name, what in (
+        ("memory", resource.RLIMIT_AS),
+        ("cpu", resource.RLIMIT_CPU),
+        ("file_size", resource.RLIMIT_FSIZE),
+        ("open_files", resource.RLIMIT_NOFILE),
+    ):
+        value = limits.get(name)
+        if value is not None:
+            with contextlib.suppress(ValueError, OSError):  # already below it
+                resource.setrlimit(what, (value, value))
+
+
+def _die_with_parent() -> None:
+    """Ask Linux for SIGKILL when the parent dies, so that no orphan goes on with an effect."""
+    if not sys.platform.startswith("linux"):
+        return
+    import ctypes
+    import signal
+
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+if __name__ == "__main__":
+    main()
