@@ -131,12 +131,21 @@ class TreeAutomaton(Automaton):
                 piece = leaf.data[offset:]  # type: ignore[attr-defined]
                 target = self._state([(None, None, rest)])
             else:
-                piece, target = super().forced(state)
+                piece, target = self._forced_inside(state, found)
             if not piece or target in seen:
                 return run, state
             run += piece
             seen.add(target)
             state = target
+
+    def _forced_inside(self, state: int, found: State) -> tuple[bytes, int]:
+        """Ask the lexeme's machine, which knows, before expanding a state inside a lexeme."""
+        if len(found.places) == 1 and not found.accepting:
+            leaf, position, rest = found.places[0]
+            if isinstance(leaf, MACHINES) and not machine_of(leaf).is_accepting(position):
+                piece, inner = machine_of(leaf).forced(position)
+                return piece, self._state([(leaf, inner, rest)]) if piece else state
+        return super().forced(state)
 
     def inside(self, state: int) -> tuple[Automaton, int, int] | None:
         """Return (machine, q, after) if this state is nothing but "inside one lexeme at q"."""
@@ -180,12 +189,26 @@ class TreeAutomaton(Automaton):
 
     # -- construction -----------------------------------------------------------------------
 
-    def _state(self, seeds: Iterable[Seed]) -> int:
+    def _state(self, seeds: Sequence[Seed]) -> int:
         """Intern the state that the seeds close to."""
+        if len(seeds) == 1 and self._is_place(seeds[0]):
+            return self._intern(((seeds[0],), False))  # type: ignore[arg-type]
         places: dict[Place, History] = {}
         ended = self._close([(seed, None) for seed in seeds], None, places)
         accepting = self._leave_lexemes(dict(places), ended, None) is not NEVER
-        key = (tuple(places), accepting)
+        return self._intern((tuple(places), accepting))
+
+    @staticmethod
+    def _is_place(seed: Seed) -> bool:
+        """Whether a seed is one place and no way on without a symbol (so there is nothing to close)."""
+        leaf, position, _ = seed
+        if position is None or leaf is None:
+            return False
+        if isinstance(leaf, Literal):
+            return True
+        return isinstance(leaf, MACHINES) and not machine_of(leaf).is_accepting(position)
+
+    def _intern(self, key: tuple[tuple[Place, ...], bool]) -> int:
         found = self._ids.get(key)
         if found is None:
             fresh = next(self._next_id)

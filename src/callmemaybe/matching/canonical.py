@@ -114,13 +114,13 @@ def _encode_run(
         if ids[: len(tail)] != tail or vocabulary.decode(ids) != text:
             return (), False
         ends = _ends(vocabulary, ids)
-        safe = min(
-            (ends[len(before) + c] for c in crossings if len(before) + c in ends), default=len(ids)
-        )
+        safe = len(ids)
         for crossing in crossings:
             at = len(before) + crossing
-            if at not in ends and safe > len(tail):
-                safe = min(safe, _common(ids, _encode(tables, vocabulary, text[:at])))
+            if at in ends:
+                safe = min(safe, ends[at])
+            elif safe > len(tail):
+                safe = min(safe, _agreeing(tables, vocabulary, ids, text[:at]))
     except VocabularyError:
         return (), False
     fresh = ids[len(tail) : max(safe, len(tail))]
@@ -185,10 +185,23 @@ def _ends(vocabulary: Vocabulary, ids: Sequence[int]) -> dict[int, int]:
     return ends
 
 
-def _common(left: Sequence[int], right: Sequence[int]) -> int:
-    shared = 0
-    for a, b in zip(left, right, strict=False):
-        if a != b:
+def _agreeing(
+    tables: VocabularyTables, vocabulary: Vocabulary, ids: Sequence[int], text: bytes
+) -> int:
+    """Return how many of ``ids`` the encoding of ``text``, a part of their bytes, begins with.
+
+    All but the last few tokens before its end are taken to agree.
+    """
+    whole, at = 0, 0
+    for index in ids:
+        if at + len(vocabulary.tokens[index]) > len(text):
+            break
+        at += len(vocabulary.tokens[index])
+        whole += 1
+    shared = start = max(whole - TOKENS_BACK, 0)
+    behind = text[len(vocabulary.decode(ids[:start])) :]
+    for ours, theirs in zip(ids[start:], _encode(tables, vocabulary, behind), strict=False):
+        if ours != theirs:
             break
         shared += 1
     return shared
