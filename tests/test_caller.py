@@ -270,13 +270,51 @@ def test_bad_tools_are_refused_before_the_model_is_asked() -> None:
         caller("nonsense", HERMES, 0)
 
 
-def test_a_full_context_is_told_by_the_model() -> None:
-    """A prompt that does not fit raises ModelError; the caller still works afterwards."""
-    model = ScriptedModel(HERMES.size, 0, context=1_500)
+def test_a_request_that_does_not_fit_loses_its_middle() -> None:
+    """Its beginning and its end stay, the outcome says how much is missing, and a call comes out."""
+    fed: list[tuple[int, ...]] = []
+
+    def script(ids: tuple[int, ...]) -> np.ndarray:
+        fed.append(ids)
+        return np.zeros(HERMES.size, np.float32)
+
+    model = ScriptedModel(HERMES.size, script, context=1_500)
     made = Caller(model, TOOLS[:1], format="hermes", vocabulary=HERMES)
-    with pytest.raises(ModelError, match="context"):
+    outcome = made.call("begin" + "x" * 2_000 + "end")
+    assert outcome.call is not None
+    assert outcome.omitted > 1_000
+    text = HERMES.decode(fed[0])
+    assert b"user\nbeginxxx" in text
+    assert "x … x".encode() in text
+    assert b"xxxend\nassistant\n" in text
+    assert max(map(len, fed)) <= 1_500
+    assert made.call("x").omitted == 0
+
+
+def test_a_request_that_does_not_fit_may_be_refused() -> None:
+    """The error says what takes how much; so do tools that leave no room for any request."""
+    model = ScriptedModel(HERMES.size, 0, context=1_500)
+    made = Caller(model, TOOLS[:1], format="hermes", vocabulary=HERMES, overflow="refuse")
+    with pytest.raises(ModelError, match=r"the request takes 20\d\d tokens and the tools"):
         made.call("x" * 2_000)
     assert made.call("x").call is not None
+    small = ScriptedModel(HERMES.size, 0, context=len(made._shared) + 60)
+    with pytest.raises(ModelError, match="shorten them"):
+        Caller(small, TOOLS[:1], format="hermes", vocabulary=HERMES).call("x" * 100)
+
+
+@scenes
+def test_the_budget_must_hold_a_call_even_where_none_is_allowed(
+    form: str, vocab: Vocabulary
+) -> None:
+    """That calling nothing is shorter does not make a budget big enough."""
+    made = caller(form, vocab, 0)
+    least = made._shortest
+    assert least == made._matcher.remaining
+    for no_call in (False, True):
+        assert caller(form, vocab, 0, no_call=no_call, max_tokens=least)._shortest == least
+        with pytest.raises(BudgetError, match=f"takes {least} tokens"):
+            caller(form, vocab, 0, no_call=no_call, max_tokens=least - 1)
 
 
 def test_a_seed_repeats_whatever_was_asked_before() -> None:

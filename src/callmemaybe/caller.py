@@ -28,7 +28,7 @@ from callmemaybe.decoding.branches import Choices, Symbol, spell
 from callmemaybe.decoding.decoder import Decoder, check_budget
 from callmemaybe.decoding.sampler import Sampler
 from callmemaybe.decoding.step import Step
-from callmemaybe.errors import DecodingError, InputError, VocabularyError
+from callmemaybe.errors import DecodingError, InputError, ModelError, VocabularyError
 from callmemaybe.grammar import compile as compile_grammar
 from callmemaybe.grammar.nodes import Control
 from callmemaybe.matching import Matcher
@@ -39,6 +39,9 @@ from callmemaybe.wire.pieces import Parts
 
 #: Validators recurse; a value nested deeper is only checked by the grammar that generated it.
 CHECKED_DEPTH = 100
+#: What stands where the middle of a request was left out, and how short a request may get by that.
+GAP = " … ".encode()
+LEAST_REQUEST = 64
 
 __all__ = ["Caller", "Outcome", "Step", "load_model"]
 
@@ -62,6 +65,8 @@ class Outcome:
     forced: int = 0
     chosen: int = 0
     passes: int = 0
+    #: Tokens left out of the middle of a request that did not fit into the model's context.
+    omitted: int = 0
     #: Seconds by phase: "prompt" (text to ids), "model" (forward passes), "engine" (all else of
     #: the decoding), "check" (reading and validating the call), and their "total".
     seconds: Mapping[str, float] = field(default_factory=dict)
@@ -81,7 +86,9 @@ class Caller:
     ``temperature`` above 0 tokens are drawn at random; with a ``seed`` equal requests get equal
     answers, whatever was asked before.
     ``watch`` adds the likeliest tokens to each step. ``forcing`` False asks the model for every
-    token, also where there is only one. ``clock`` returns seconds.
+    token, also where there is only one. ``overflow`` says what becomes of a request that does not fit
+    into the model's context: "cut" leaves out its middle and says so in the outcome, "refuse" raises
+    ModelError. ``clock`` returns seconds.
 
     Raises InputError (UnsupportedSchema) for tools that cannot be promised, BudgetError for a
     ``max_tokens`` below the shortest valid call, ModelError for a model that cannot be used.
@@ -103,6 +110,7 @@ class Caller:
         seed: int | None = None,
         watch: bool = False,
         forcing: bool = True,
+        overflow: Literal["cut", "refuse"] = "cut",
         vocabulary: Vocabulary | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
@@ -124,16 +132,20 @@ class Caller:
         self._choices = Choices(automaton, self.vocabulary)
         self._validators = [_validator(tool) for tool in self.tools]
         self._shared = self._encode(self.format.prefix(self.tools, self._controls))
-        check_budget(self._matcher.remaining, max_tokens)
+        self._overflow = overflow
+        self._shortest = self._shortest_call()
+        check_budget(self._shortest, max_tokens)
 
     def call(self, prompt: str, *, on_step: Callable[[Step], None] | None = None) -> Outcome:
         """Return the call that ``prompt`` asks for; ``on_step`` sees each step as it is taken.
 
-        Raises ModelError if the prompt does not fit into the model's context or the model fails.
+        Raises ModelError if the model fails, if the tools alone fill its context, or if the prompt
+        does not fit and is not to be cut.
         """
         started = self._clock()
         messages = [{"role": "user", "content": prompt}]
         request = self._encode(self.format.request(messages, self.tools, self._controls))
+        request, omitted, room = self._fit(request)
         session = self._prefix.fork()
         encoded = self._clock()
         decoder = Decoder(
@@ -141,7 +153,7 @@ class Caller:
             matcher=self._matcher.fork(),
             sampler=self._sampler_for(prompt),
             prompt=request,
-            max_tokens=self.max_tokens,
+            max_tokens=min(self.max_tokens, room),
             choose=self._choose,
             choices=self._choices,
             forcing=self._forcing,
@@ -164,7 +176,7 @@ class Caller:
             "check": checked - decoded,
             "total": checked - started,
         }
-        return self._outcome(call, decoder, steps, seconds)
+        return replace(self._outcome(call, decoder, steps, seconds), omitted=omitted)
 
     # -- what all requests share --------------------------------------------------------------
 
@@ -179,6 +191,38 @@ class Caller:
     @cached_property
     def _spellings(self) -> Mapping[bytes, str]:
         return self.format.spellings(self.tools)
+
+    def _shortest_call(self) -> int:
+        """Return how many tokens the shortest valid call takes (calling nothing may take fewer)."""
+        fork = self._choices.at(self._matcher.state, ())
+        if fork is None:
+            return self._matcher.remaining
+        lengths = []
+        for branch in fork.branches:
+            if branch.name is not None and self._matcher.try_accept(branch.ids) == len(branch.ids):
+                lengths.append(len(branch.ids) + self._matcher.remaining)
+                self._matcher.rollback(len(branch.ids))
+        return min(lengths)
+
+    def _fit(self, request: list[int]) -> tuple[list[int], int, int]:
+        """Return the request as far as it fits, how many ids it lost, and the room for an answer."""
+        if self.model.context is None:
+            return request, 0, self.max_tokens
+        room = self.model.context - len(self._shared)
+        keep = room - max(self._shortest, min(self.max_tokens, room // 4))
+        if len(request) <= keep:
+            return request, 0, room - len(request)
+        if self._overflow == "refuse" or keep < LEAST_REQUEST:
+            raise ModelError(
+                f"the request takes {len(request)} tokens and the tools {len(self._shared)}, but "
+                f"the context of {self.model.name!r} holds {self.model.context} with the answer; "
+                "shorten them or use a model with a longer context"
+            )
+        gap = self.vocabulary.encode(GAP)
+        tail = (keep - len(gap)) // 2
+        head = keep - len(gap) - tail
+        omitted = len(request) - head - tail
+        return [*request[:head], *gap, *request[-tail:]], omitted, room - keep
 
     def _sampler_for(self, prompt: str) -> Sampler:
         """Return a sampler whose dice depend on the seed and the request, not on earlier ones."""
@@ -195,7 +239,7 @@ class Caller:
             if isinstance(part, Control):
                 ids.append(self._control(part.text))
             else:
-                # Half a surrogate pair has no UTF-8; the model sees the replacement character.
+                # Half a surrogate pair has no UTF-8; the model sees a question mark.
                 ids += self.vocabulary.encode(part.encode(errors="replace"))
         return ids
 
