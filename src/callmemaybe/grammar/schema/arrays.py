@@ -62,7 +62,7 @@ class Counted:
     def body(self, least: int, most: int | None, fewest: int, highest: int | None) -> Node:
         """Return arrays of ``least`` to ``most`` items, ``fewest`` to ``highest`` of them wanted."""
         period = len(self._plain) - 1
-        end = max(period, least) if most is None else most
+        end = max(period, least, 1) if most is None else most
         cap = fewest if highest is None else highest
         row = self._after_the_end(fewest, cap, highest) if most is None else self._last(fewest, cap)
         for index in range(end - 1, -1, -1):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import lru_cache
-from math import gcd
+from math import gcd, lcm
 from typing import NamedTuple
 
 from callmemaybe.errors import GrammarError
@@ -59,12 +59,13 @@ _State = _Start | _Whole | _Broken | _Exponent | _End
 
 
 @lru_cache(maxsize=256)
-def multiples(multiple: Fraction) -> Node:
-    """Return the multiples of a finite decimal: integers, decimals, and d.ddde+dd.
+def multiples(multiple: Fraction, but: tuple[Fraction, ...] = ()) -> Node:
+    """Return the multiples of a finite decimal, without those of some others.
 
-    Raises GrammarError if that takes too many states.
+    They are written as integers, decimals, and d.ddde+dd; with ``but``, the first two only. Raises
+    GrammarError if that takes too many states.
     """
-    return _Numerals(multiple).table()
+    return _Numerals(multiple, but).table()
 
 
 class _Numerals:
@@ -74,18 +75,21 @@ class _Numerals:
     point) is a multiple if modulus divides D * 10**(places - f).
     """
 
-    def __init__(self, multiple: Fraction) -> None:
+    def __init__(self, multiple: Fraction, but: tuple[Fraction, ...]) -> None:
         places = 0
-        while (multiple * 10**places).denominator != 1:
+        while any((number * 10**places).denominator != 1 for number in (multiple, *but)):
             places += 1
             if places > 400:
                 raise GrammarError("no finite decimal")
         self._places = places
-        self._modulus = int(multiple * 10**places)
+        self._multiple = int(multiple * 10**places)
+        self._but = [int(number * 10**places) for number in but]
+        self._modulus = lcm(self._multiple, *self._but)
         if self._modulus > LIMIT // (places + 2):
             raise GrammarError("the multiples of this number take too large an automaton")
         self._like = _alike(self._modulus)
-        self._longest = _DIGITS if len(set(self._like)) * _DIGITS < LIMIT // 2 else 0
+        small = len(set(self._like)) * _DIGITS < LIMIT // 2
+        self._longest = _DIGITS if small and not but else 0
 
     def table(self) -> Node:
         """Explore every state and return the automaton."""
@@ -106,9 +110,9 @@ class _Numerals:
     def _accepts(self, state: _State) -> bool:
         match state:
             case _Whole(rest):
-                return rest * self._scale(0) % self._modulus == 0
+                return self._is_multiple(rest, 0)
             case _Broken(rest, digits, plain):
-                return plain and digits > 0 and rest * self._scale(digits) % self._modulus == 0
+                return plain and digits > 0 and self._is_multiple(rest, digits)
             case _End(enough):
                 return enough
         return False
@@ -125,7 +129,7 @@ class _Numerals:
                     for digit in range(10):
                         yield str(digit), _Whole(self._after(rest, digit), False, False)
                 yield ".", _Broken(rest, 0, True, single and self._longest > 0)
-                if single:
+                if single and self._longest:
                     yield from self._exponent(rest, 0)
             case _Broken(rest, digits, _, scientific):
                 for digit in range(10):
@@ -139,8 +143,9 @@ class _Numerals:
                 for char in "0123456789":
                     yield char, _End(True, False)
 
-    def _scale(self, digits: int) -> int:
-        return int(10 ** max(self._places - digits, 0))
+    def _is_multiple(self, rest: int, digits: int) -> bool:
+        scaled = rest * int(10 ** max(self._places - digits, 0))
+        return scaled % self._multiple == 0 and all(scaled % other for other in self._but)
 
     def _after(self, rest: int, digit: int) -> int:
         return self._like[(rest * 10 + digit) % self._modulus]
@@ -150,11 +155,12 @@ class _Numerals:
         rest, digits, plain, scientific = state
         if digits >= self._places:
             # What was read must be a multiple already; nothing but zeros may follow.
-            plain = plain and digit == 0 and rest == 0
+            plain = plain and digit == 0 and self._is_multiple(rest, digits)
         scientific = scientific and digits < self._longest
         if not plain and not scientific:
             return None
-        rest = self._after(rest, digit)
+        if digits < self._places or scientific:
+            rest = self._after(rest, digit)
         digits = digits + 1 if scientific else min(digits + 1, max(self._places, 1))
         return _Broken(rest, digits, plain, scientific)
 

@@ -37,6 +37,7 @@ from callmemaybe.grammar.schema.shapes import (
     Shape,
     Some,
     Sub,
+    both,
 )
 from callmemaybe.grammar.schema.strings import matches, string_node
 from callmemaybe.grammar.schema.values import kind_of
@@ -118,14 +119,76 @@ class Normaliser:
             if not self._take_apart(branch):
                 continue
             if branch.choices:
+                self._simplify(branch)
+                if branch.todo or not branch.choices:
+                    branches.append(branch)
+                    continue
                 options, *waiting = branch.choices
-                branches.extend(
-                    _Branch(branch.shape.copy(), [step], list(waiting), set(branch.done))
-                    for step in reversed(options)
-                )
+                for index in range(len(options) - 1, -1, -1):
+                    # What the options before this one say is denied here, where that is cheap: it
+                    # decides other choices, and keeps the branches apart (as in Davis-Putnam).
+                    denied = [
+                        (formula, not holds, trail)
+                        for formula, holds, trail in options[:index]
+                        if isinstance(formula, Fact) and _is_about_one_name(formula.facet)
+                    ]
+                    todo = [*denied, options[index]]
+                    branches.append(
+                        _Branch(branch.shape.copy(), todo, list(waiting), set(branch.done))
+                    )
             elif self._is_consistent(branch.shape):
                 found.append(branch.shape)
         return found
+
+    def _simplify(self, branch: _Branch) -> None:
+        """Drop the choices that are met already and the options that cannot be."""
+        kept = []
+        for options in branch.choices:
+            open_options = []
+            for step in options:
+                verdict = self._verdict(branch.shape, step)
+                if verdict is True:
+                    break
+                if verdict is None:
+                    open_options.append(step)
+            else:
+                if len(open_options) > 1:
+                    kept.append(open_options)
+                else:
+                    self._choose(branch, open_options)
+        branch.choices = kept
+
+    def _verdict(self, shape: Shape, step: Step) -> bool | None:
+        """Whether an option holds (True) or cannot hold (False) whatever is chosen elsewhere."""
+        formula, holds, _ = step
+        if isinstance(formula, Kinds):
+            kinds = formula.kinds if holds else ~formula.kinds
+            return True if not shape.kinds & ~kinds else None if shape.kinds & kinds else False
+        if not isinstance(formula, Fact) or not holds:
+            return None
+        if not shape.kinds & formula.kinds:
+            return True
+        if shape.kinds != OBJECT or not _is_about_one_name(formula.facet):
+            return None
+        return self._verdict_on_member(shape.facets.get(OBJECT) or Object(), formula.facet)
+
+    def _verdict_on_member(self, known: Object, wanted: Object) -> bool | None:
+        """Judge the two facts that negated objects come down to: no such member, or a wrong one."""
+        (name, extra), *_ = wanted.properties.items()
+        need = known.need_of(name, matches)
+        if not wanted.required:
+            impossible = self._is_never(need) or not self.judge.meets(name, known.names)
+            if self._is_never(extra):
+                return False if name in known.required else True if impossible else None
+            return None
+        if wanted.required != (name,) or len(extra) != 1:
+            return None
+        if self._is_never(need) or self.is_empty(both(need, extra), 1):
+            return False
+        (spot, holds), *_ = extra
+        if name in known.required and self.is_empty(both(need, ((spot, not holds),)), 1):
+            return True
+        return None
 
     def _take_apart(self, branch: _Branch) -> bool:
         """Work off a branch up to its next choice; False if it died."""
@@ -313,6 +376,14 @@ class Normaliser:
     @staticmethod
     def _is_never(need: Need) -> bool:
         return (NOTHING_MEETS, True) in need
+
+
+def _is_about_one_name(facet: Any) -> bool:
+    """Whether a facet only says that one member is missing, or is there and meets a need."""
+    if not isinstance(facet, Object) or len(facet.properties) != 1:
+        return False
+    name, need = next(iter(facet.properties.items()))
+    return facet in (Object({name: need}), Object({name: need}, (name,)))
 
 
 def _written(kinds: int) -> int:

@@ -84,22 +84,26 @@ def _numbers(kinds: int, facet: Number, excluded: tuple[Fraction, ...]) -> Node:
         return NOTHING
     if kinds == FRACTION:
         node = Both(node, _BROKEN)
-    multiple = facet.multiple
-    if multiple is not None:
-        if kinds == INTEGER:
-            multiple = least_common_multiple(multiple, Fraction(1))
-        if multiple != 1 or kinds != INTEGER:
-            every = multiples(multiple)
-            node = (
-                every
-                if node in (ANY_INTEGER, ANY_NUMBER) and kinds != INTEGER
-                else Both(node, every)
-            )
-    for other in facet.not_multiples:
-        if kinds == INTEGER:
-            node = Except(node, multiples(least_common_multiple(other, Fraction(1))))
-        else:
-            node = Except(Both(node, _PLAIN), multiples(other))
+    multiple, others = facet.multiple, facet.not_multiples
+    if kinds == INTEGER:
+        multiple = least_common_multiple(multiple or Fraction(1), Fraction(1))
+        others = tuple(least_common_multiple(other, Fraction(1)) for other in others)
+    if others:
+        if multiple is None:
+            return _not_multiples(node, others)
+        if any((multiple / other).denominator == 1 for other in others):
+            return NOTHING
+        return Both(node, multiples(multiple, tuple(sorted(set(others)))))
+    if multiple is None or (multiple == 1 and kinds == INTEGER):
+        return node
+    every = multiples(multiple)
+    return every if node is ANY_NUMBER else Both(node, every)
+
+
+def _not_multiples(node: Node, others: tuple[Fraction, ...]) -> Node:
+    node = Both(node, _PLAIN)
+    for other in others:
+        node = Except(node, multiples(other))
     return node
 
 
