@@ -65,6 +65,8 @@ class TreeAutomaton(Automaton):
         self._live: dict[Words, Words] = {}
         self._rests: dict[tuple[Node, Rest | None], Rest] = {}
         self._ids: dict[tuple[tuple[Place, ...], bool], int] = {}
+        #: The state in which nothing but a continuation is left.
+        self._behind: dict[Rest | None, int] = {}
         self._next_id = count()
         self._states: dict[int, State] = {}
         self._root: Seed = (root, None, None)
@@ -191,24 +193,31 @@ class TreeAutomaton(Automaton):
 
     def _state(self, seeds: Sequence[Seed]) -> int:
         """Intern the state that the seeds close to."""
-        if len(seeds) == 1 and self._is_place(seeds[0]):
-            return self._intern(((seeds[0],), False))  # type: ignore[arg-type]
+        if len(seeds) == 1:
+            leaf, position, rest = seeds[0]
+            if isinstance(leaf, Literal) and position is not None:
+                return self._intern(((leaf, position, rest),), False)
+            if isinstance(leaf, MACHINES) and position is not None:
+                machine = machine_of(leaf)
+                if not machine.is_accepting(position):
+                    return self._intern(((leaf, position, rest),), False)
+                if machine.is_final(position):
+                    leaf = None
+            if leaf is None:
+                known = self._behind.get(rest)
+                if known is None:
+                    known = self._behind[rest] = self._closed([(None, None, rest)])
+                return known
+        return self._closed(seeds)
+
+    def _closed(self, seeds: Sequence[Seed]) -> int:
         places: dict[Place, History] = {}
         ended = self._close([(seed, None) for seed in seeds], None, places)
         accepting = self._leave_lexemes(dict(places), ended, None) is not NEVER
-        return self._intern((tuple(places), accepting))
+        return self._intern(tuple(places), accepting)
 
-    @staticmethod
-    def _is_place(seed: Seed) -> bool:
-        """Whether a seed is one place and no way on without a symbol (so there is nothing to close)."""
-        leaf, position, _ = seed
-        if position is None or leaf is None:
-            return False
-        if isinstance(leaf, Literal):
-            return True
-        return isinstance(leaf, MACHINES) and not machine_of(leaf).is_accepting(position)
-
-    def _intern(self, key: tuple[tuple[Place, ...], bool]) -> int:
+    def _intern(self, places: tuple[Place, ...], accepting: bool) -> int:
+        key = (places, accepting)
         found = self._ids.get(key)
         if found is None:
             fresh = next(self._next_id)
