@@ -182,25 +182,22 @@ class Choices:
                     break
 
     def _forced(self, way: _Way, done: int) -> _Way:
-        """Go on as far as there is no choice, through single control tokens too."""
+        """Go on as far as there is no choice, through single control tokens too.
+
+        Once the name is known, the rest of a run matters to the tokenizer only.
+        """
         while not self.automaton.is_accepting(way.state):
-            run, target = self.automaton.forced(way.state)
-            for byte in run:
+            run, end = self.automaton.forced(way.state)
+            for at, byte in enumerate(run):
                 if self._is_named(way, done):
-                    break
+                    return way._replace(state=end, path=(*way.path, *run[at:]))
                 way = self._moved(way, byte, self.automaton.step(way.state, byte), done)
-            else:
-                controls = self.automaton.controls(way.state)
-                if len(controls) != 1 or self.automaton.edges(way.state):
-                    break
-                ((text, target),) = controls.items()
-                if self.automaton.is_accepting(way.state) or self._is_named(way, done):
-                    break
-                way = self._moved(way, text, target, done)
-                continue
-            # What is named is known: the rest of the run only matters to the tokenizer.
-            run, target = self.automaton.forced(way.state)
-            return way._replace(state=target, path=(*way.path, *run))
+            controls = self.automaton.controls(way.state)
+            is_single = len(controls) == 1 and not self.automaton.edges(way.state)
+            if self._is_named(way, done) or not is_single:
+                break
+            ((text, target),) = controls.items()
+            way = self._moved(way, text, target, done)
         return way
 
     def _moved(self, way: _Way, symbol: Symbol, state: int, done: int) -> _Way:
