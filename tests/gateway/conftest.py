@@ -14,3 +14,9 @@ def ledger(tmp_path):
     made: Ledger = open_ledger(str(tmp_path / "ledger.db"), reserve=0)
     yield made
     made.close()
+
+
+@pytest.fixture
+def store(tmp_path):
+    """The address of an empty store."""
+    return str(tmp_path / "store.db")

@@ -5,13 +5,13 @@ A tool's failure is a value. This module is pure.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from callmemaybe.calls import Effect, ToolResult
 from callmemaybe.gateway.lifecycle import State
+from callmemaybe.gateway.strict import dumps
 
 #: code -> (did anything happen in the world, may the model try again)
 CODES: Mapping[str, tuple[str, str]] = {
@@ -95,7 +95,7 @@ def failure(
     }
     return Answer(
         call_id,
-        json.dumps(told, ensure_ascii=False),
+        dumps(told),
         is_error=True,
         code=code,
         effect=effect,
@@ -118,7 +118,7 @@ def success(call_id: str, text: str, *, key: str, value: Any, told_limit: int) -
         return Answer(call_id, content, key=key, value=value)
     cut = text.encode()[:told_limit].decode(errors="ignore")
     told = {"ok": True, "code": "result_truncated", "effect": "done", "retry": "never"}
-    content = json.dumps({**told, "result_start": cut}, ensure_ascii=False)
+    content = dumps({**told, "result_start": cut})
     return Answer(call_id, content, code="result_truncated", key=key, value=value)
 
 
@@ -126,7 +126,7 @@ def done_without_result(call_id: str, code: str, *, key: str, detail: str) -> An
     """Build the answer of a call whose effect happened and whose result cannot be shown."""
     effect, retry = CODES[code]
     told = {"ok": True, "code": code, "effect": effect, "retry": retry, "detail": detail}
-    content = json.dumps(told, ensure_ascii=False)
+    content = dumps(told)
     return Answer(call_id, content, code=code, effect=effect, key=key, detail=detail)
 
 

@@ -24,6 +24,7 @@ from callmemaybe.errors import InputError
 from callmemaybe.gateway.audit import open_ledger
 from callmemaybe.gateway.codes import Answer
 from callmemaybe.gateway.executor import Executor
+from callmemaybe.gateway.keys import Mac
 from callmemaybe.gateway.ledger import Ledger
 from callmemaybe.gateway.limits import DEFAULTS, Bucket, Limits
 from callmemaybe.gateway.locks import LockTable
@@ -90,6 +91,7 @@ class Gateway:
         )
         self._own_ledger = not isinstance(store, Ledger)
         self.ledger = store if isinstance(store, Ledger) else open_ledger(str(store), limits)
+        self.mac = Mac(self.ledger.backend.secret)
         self.executor = Executor(most=limits.result, depth=limits.depth, processes=processes)
         self._finished: OrderedDict[str, tuple[str, float, Answer]] = OrderedDict()
         self._turns: set[asyncio.Task[Any]] = set()

@@ -8,6 +8,7 @@ from typing import Protocol
 from callmemaybe.calls import ToolCall
 from callmemaybe.gateway.codes import Answer
 from callmemaybe.gateway.executor import Executor
+from callmemaybe.gateway.keys import Mac
 from callmemaybe.gateway.ledger import Ledger
 from callmemaybe.gateway.limits import Bucket, Limits
 from callmemaybe.gateway.locks import LockTable
@@ -22,6 +23,7 @@ class Host(Protocol):
 
     limits: Limits
     ledger: Ledger
+    mac: Mac
     locks: LockTable
     bucket: Bucket
     executor: Executor

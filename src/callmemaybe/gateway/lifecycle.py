@@ -6,7 +6,7 @@ This module is pure. It knows no tool, no store and no clock.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 
 from callmemaybe.calls import Effect
@@ -156,7 +156,7 @@ def lost(effect: Effect) -> Event:
     return Event.LOSE if effect is Effect.ONCE else Event.RESTART
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class CallRecord:
     """The cursor of one call: its state and fence. Every method returns a new record."""
 
@@ -167,7 +167,7 @@ class CallRecord:
         """Return the record after ``event``; the fence counts starts and restarts."""
         row = transition(self.state, event)
         moved = row.durable is Durable.T2
-        return replace(self, state=row.target, fence=self.fence + moved)
+        return CallRecord(row.target, self.fence + moved)
 
     @property
     def is_terminal(self) -> bool:

@@ -15,13 +15,13 @@ from callmemaybe.gateway import redact
 from callmemaybe.gateway.codes import Answer, done_without_result, failure, success
 from callmemaybe.gateway.executor import call_with, keyword_arguments
 from callmemaybe.gateway.host import Host
-from callmemaybe.gateway.keys import arguments_mac
 from callmemaybe.gateway.lifecycle import Event, State
 from callmemaybe.gateway.limits import backoff
 from callmemaybe.gateway.outcome import Outcome, describe, represented
 from callmemaybe.gateway.plan import resolve
 from callmemaybe.gateway.policy import Verdict
 from callmemaybe.gateway.store import Move, Moved, Note, StoreError, Transact
+from callmemaybe.gateway.strict import dumps
 from callmemaybe.gateway.turn import Item, Turn
 
 #: How long a result is offered to a ledger that is away before the caller is told so.
@@ -142,7 +142,7 @@ class Runner:
             await self._cancel(item, "dependency_failed", path=error.where, detail=error.message)
             return False
         # An approval is for these arguments, not for those with the reference in them.
-        item.mac = arguments_mac(self._gateway.ledger.backend.secret, item.arguments)
+        item.mac = self._gateway.mac.of(item.arguments)
         decision = self._turn.decision(item, item.arguments)
         if decision.verdict is Verdict.ASK and not item.approved:
             await self._turn.ask(item, decision.reason)
@@ -339,7 +339,7 @@ class Runner:
             before,
             fence,
             answer.state,
-            json.dumps(record, ensure_ascii=False),
+            dumps(record),
             ended=now,
             code=answer.code,
             content=answer.content,

@@ -51,7 +51,6 @@ class Row:
     state: str
     fence: int
     owner: str
-    nonce: str
     created: float
     ended: float | None = None
     code: str | None = None

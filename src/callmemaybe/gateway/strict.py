@@ -51,6 +51,10 @@ def check_depth(text: str, most: int) -> None:
             raise InputError(f"JSON nested deeper than {most}")
 
 
+#: Write a JSON value on one line, letters as they are.
+dumps = json.JSONEncoder(ensure_ascii=False).encode
+
+
 def represent(value: Any, *, most_depth: int) -> str:
     """Write a tool's result as JSON text; raise InputError if JSON cannot carry it exactly."""
     try:

@@ -7,7 +7,6 @@ so that a step out of order is an IllegalTransition and not an accident.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +16,7 @@ from callmemaybe.errors import InputError
 from callmemaybe.gateway import redact, strict
 from callmemaybe.gateway.codes import Answer, failure
 from callmemaybe.gateway.host import Host
-from callmemaybe.gateway.keys import arguments_mac, call_key
+from callmemaybe.gateway.keys import call_key
 from callmemaybe.gateway.lifecycle import CallRecord, Event, State
 from callmemaybe.gateway.plan import Lock, Reference, Step, plan, references
 from callmemaybe.gateway.policy import Decision, Verdict
@@ -34,6 +33,7 @@ from callmemaybe.gateway.store import (
     Row,
     RunRow,
 )
+from callmemaybe.gateway.strict import dumps
 
 _FREE = Step((), (), ())
 
@@ -145,7 +145,7 @@ class Turn:
                 detail=error.message,
             )
             return
-        item.mac = arguments_mac(self._gateway.ledger.backend.secret, value)
+        item.mac = self._gateway.mac.of(value)
         item.on(Event.VALIDATE)
 
     def _reject(self, item: Item, code: str, **told: Any) -> None:
@@ -266,7 +266,7 @@ class Turn:
 
     def _admission(self, ready: Sequence[Item]) -> Admit:
         gateway, run = self._gateway, self.run
-        nonce, now = gateway.new_id(), gateway.ledger.backend.now()
+        now = gateway.ledger.backend.now()
         proposals = []
         for item in ready:
             if item.cursor.state is State.AUTHORISED:
@@ -278,18 +278,18 @@ class Turn:
                 item.on(Event.START)
             proposals.append(
                 Proposal(
-                    self._row(item, nonce, now),
+                    self._row(item, now),
                     self.record("admit", item, args=self.redacted(item, item.arguments), t=now),
                     item.approved,
                 )
             )
         frozen = None
         if not run.recorded:
-            policy = json.dumps(run.policy.as_json(), ensure_ascii=False)
+            policy = dumps(run.policy.as_json())
             frozen = RunRow(run.tenant, run.id, policy, run.policy.hash)
         return Admit(tuple(proposals), frozen, run.policy.guard_repeats)
 
-    def _row(self, item: Item, nonce: str, now: float) -> Row:
+    def _row(self, item: Item, now: float) -> Row:
         entry, effect = item.tool, item.tool.tool.effect
         kept = item.call.arguments
         if effect is Effect.ONCE or entry.tool.sensitive:
@@ -307,11 +307,10 @@ class Turn:
             policy=self.run.policy.hash,
             definition=entry.definition,
             arguments=kept,
-            locks=json.dumps([[lock.resource, lock.exclusive] for lock in item.locks]),
+            locks=dumps([[lock.resource, lock.exclusive] for lock in item.locks]),
             state=item.cursor.state.value,
             fence=item.cursor.fence,
             owner=self._gateway.ledger.owner,
-            nonce=nonce,
             created=now,
         )
 
@@ -361,8 +360,8 @@ class Turn:
         """Return the arguments as JSON, without what the tool declares sensitive."""
         sensitive = item.tool.tool.sensitive
         if not sensitive:
-            return _dump(arguments) if item.references else item.call.arguments
-        return _dump(redact.arguments(arguments, sensitive))
+            return dumps(arguments) if item.references else item.call.arguments
+        return dumps(redact.arguments(arguments, sensitive))
 
     def record(self, event: str, item: Item, **more: Any) -> str:
         """Return an audit record of this call."""
@@ -380,8 +379,4 @@ class Turn:
             "policy": self.run.policy.hash,
             **more,
         }
-        return _dump(facts)
-
-
-def _dump(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+        return dumps(facts)

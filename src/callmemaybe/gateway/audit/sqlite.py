@@ -9,6 +9,7 @@ drops however the process dies; leases are monotonic time of one boot, so the wa
 from __future__ import annotations
 
 import contextlib
+import operator
 import os
 import secrets
 import threading
@@ -34,6 +35,7 @@ from callmemaybe.gateway.store import (
     StoreFull,
     StoreTransient,
 )
+from callmemaybe.gateway.strict import dumps
 
 _TABLES = """
 create table if not exists meta(name text primary key, value blob not null) without rowid;
@@ -50,7 +52,7 @@ create table if not exists calls(
   ordinal integer not null, call_id text not null, tool text not null, effect text not null,
   mac text not null, policy text not null, definition text not null, arguments text not null,
   locks text not null, state text not null, fence integer not null, owner text not null,
-  nonce text not null, created real not null, ended real, code text, content text, result text
+  created real not null, ended real, code text, content text, result text
 ) without rowid;
 create index if not exists calls_once on calls(run, tool, mac, tenant) where effect = 'once';
 create index if not exists calls_open on calls(owner) where state in ('committed', 'running');
@@ -72,9 +74,44 @@ create table if not exists audit(
 create index if not exists audit_key on audit(key) where key <> '';
 """
 _COLUMNS = ", ".join(COLUMNS)
+#: Batches travel as one JSON text: one statement, so the interpreter lock changes hands once.
 _INSERT = (
-    f"insert into calls({_COLUMNS}) values ({', '.join('?' * len(COLUMNS))}) on conflict do nothing"
+    f"insert into calls({_COLUMNS}) select "
+    + ", ".join(f"value ->> {place}" for place in range(len(COLUMNS)))
+    + " from json_each(?) where true on conflict do nothing"
 )
+_STAND = "select key from calls where key in (select value from json_each(?))"
+# A move's place in its array: key, fence, expected, target, then the new values.
+_BEATEN = """
+select j.value ->> 0 from json_each(?) as j left join calls as c on c.key = j.value ->> 0
+where c.key is null or c.fence <> j.value ->> 1 or c.state <> j.value ->> 2
+"""
+_START = """
+update calls set state = j.value ->> 3, fence = calls.fence + 1, owner = ?2,
+  arguments = coalesce(j.value ->> 4, calls.arguments)
+from json_each(?1) as j where calls.key = j.value ->> 0
+"""
+_FINISH = """
+update calls set state = j.value ->> 3, ended = j.value ->> 4, code = j.value ->> 5,
+  content = j.value ->> 6, result = j.value ->> 7
+from json_each(?1) as j where calls.key = j.value ->> 0
+"""
+_REPEATS = """
+select j.value ->> 0, min(c.key) from json_each(?) as j join calls as c
+  on c.run = j.value ->> 1 and c.tool = j.value ->> 2 and c.mac = j.value ->> 3
+  and c.tenant = j.value ->> 4 and c.effect = 'once'
+where c.key <> j.value ->> 0 and c.state <> 'cancelled' and coalesce(c.code, '') <> 'refused'
+group by 1
+"""
+_BLOCKED = f"""
+select {_COLUMNS} from calls where state = 'unknown'
+  and (run, tenant) in (select value ->> 0, value ->> 1 from json_each(?))
+  and key not in (select key from reconciliations)
+"""
+_AUDIT = """
+insert into audit select value ->> 0, value ->> 1, value ->> 2, value ->> 3, unhex(value ->> 4)
+from json_each(?)
+"""
 _APPROVAL = ", ".join(item.name for item in fields(Approval))
 _DONE = ", ".join(f"'{state.value}'" for state in sorted(TERMINAL))
 _RESERVE = 4 * 1024 * 1024
@@ -192,12 +229,12 @@ class Sqlite:
         """Insert the rows whose key is free."""
         if self._reserve is not None and not self._reserve.keep():
             raise StoreFull("the disk under the ledger is full; only results are written")
-        done = set()
-        for row in rows:
-            self._write.execute(_INSERT, _values(row))
-            if self._write.changes():
-                done.add(row.key)
-        return done
+        keys = [row.key for row in rows]
+        taken = {key for (key,) in self._write.execute(_STAND, (dumps(keys),))}
+        free = [row for row in rows if row.key not in taken]
+        if free:
+            self._write.execute(_INSERT, (dumps([_values(row) for row in free]),))
+        return {row.key for row in free}
 
     def fetch(self, keys: Iterable[str]) -> dict[str, Row]:
         """Return the rows of these keys as this transaction sees them."""
@@ -211,40 +248,19 @@ class Sqlite:
 
     def move(self, moves: Sequence[Move]) -> set[str]:
         """Compare and set."""
-        won = set()
-        for move in moves:
-            if move.starts:
-                self._write.execute(
-                    "update calls set state = ?, fence = fence + 1, owner = ?,"
-                    " arguments = coalesce(?, arguments)"
-                    " where key = ? and fence = ? and state = ?",
-                    (
-                        move.target.value,
-                        self.owner,
-                        move.arguments,
-                        move.key,
-                        move.fence,
-                        move.expected.value,
-                    ),
-                )
-            else:
-                self._write.execute(
-                    "update calls set state = ?, ended = ?, code = ?, content = ?, result = ?"
-                    " where key = ? and fence = ? and state = ?",
-                    (
-                        move.target.value,
-                        move.ended,
-                        move.code,
-                        move.content,
-                        move.result,
-                        move.key,
-                        move.fence,
-                        move.expected.value,
-                    ),
-                )
-            if self._write.changes():
-                won.add(move.key)
-        return won
+        rows = [
+            (move.key, move.fence, move.expected.value, move.target.value, *_news(move))
+            for move in moves
+        ]
+        beaten = {key for (key,) in self._write.execute(_BEATEN, (dumps(rows),))}
+        won = [(row, move) for row, move in zip(rows, moves, strict=True) if move.key not in beaten]
+        starts = [row for row, move in won if move.starts]
+        ends = [row for row, move in won if not move.starts]
+        if starts:
+            self._write.execute(_START, (dumps(starts), self.owner))
+        if ends:
+            self._write.execute(_FINISH, (dumps(ends),))
+        return {move.key for _, move in won}
 
     def claim(self, key: str, fence: int, state: State) -> bool:
         """Take a row over."""
@@ -257,30 +273,13 @@ class Sqlite:
 
     def repeats(self, rows: Sequence[Row]) -> dict[str, str]:
         """Find calls of the same run with the same `once` tool and arguments."""
-        found = {}
-        for row in rows:
-            for (key,) in self._write.execute(
-                "select key from calls where effect = 'once' and run = ? and tool = ? and mac = ?"
-                " and tenant = ? and key <> ? and state <> 'cancelled'"
-                " and coalesce(code, '') <> 'refused' limit 1",
-                (row.run, row.tool, row.mac, row.tenant, row.key),
-            ):
-                found[row.key] = key
-        return found
+        asked = [(row.key, row.run, row.tool, row.mac, row.tenant) for row in rows]
+        return dict(self._write.execute(_REPEATS, (dumps(asked),)).fetchall())
 
     def blocked(self, runs: Iterable[tuple[str, str]]) -> list[Row]:
         """Return unknown calls of these runs that nobody reconciled."""
-        rows = []
-        for tenant, run in runs:
-            rows += [
-                Row(*values)
-                for values in self._write.execute(
-                    f"select {_COLUMNS} from calls where state = 'unknown' and run = ?"
-                    " and tenant = ? and key not in (select key from reconciliations)",
-                    (run, tenant),
-                )
-            ]
-        return rows
+        pairs = dumps([(run, tenant) for tenant, run in runs])
+        return [Row(*values) for values in self._write.execute(_BLOCKED, (pairs,))]
 
     def orphans(self, limit: int) -> list[Row]:
         """Return open calls of other owners."""
@@ -308,7 +307,8 @@ class Sqlite:
 
     def append(self, records: Sequence[tuple[str, int, str, str, bytes]]) -> None:
         """Append audit rows."""
-        self._write.executemany("insert into audit values (?, ?, ?, ?, ?)", records)
+        rows = [(*record[:4], record[4].hex()) for record in records]
+        self._write.execute(_AUDIT, (dumps(rows),))
 
     # --- approvals, reconciliation, retention -------------------------------------------------
 
@@ -422,31 +422,13 @@ class Sqlite:
             self._alive.close()
 
 
-def _values(row: Row) -> tuple[Any, ...]:
-    return (
-        row.key,
-        row.tenant,
-        row.run,
-        row.turn,
-        row.ordinal,
-        row.call_id,
-        row.tool,
-        row.effect,
-        row.mac,
-        row.policy,
-        row.definition,
-        row.arguments,
-        row.locks,
-        row.state,
-        row.fence,
-        row.owner,
-        row.nonce,
-        row.created,
-        row.ended,
-        row.code,
-        row.content,
-        row.result,
-    )
+_values = operator.attrgetter(*COLUMNS)
+
+
+def _news(move: Move) -> tuple[Any, ...]:
+    if move.starts:
+        return (move.arguments,)
+    return (move.ended, move.code, move.content, move.result)
 
 
 def _one(cursor: Any) -> Any:

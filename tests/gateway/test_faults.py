@@ -1,0 +1,180 @@
+"""The fault matrix: kill -9 at every write point, then redeliver, also twice at once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from callmemaybe.calls import Effect, ToolCall
+from callmemaybe.gateway import Gateway
+from callmemaybe.gateway.audit import open_backend, open_ledger
+from callmemaybe.gateway.keys import call_key
+from callmemaybe.testing.effects import (
+    WRITE_POINTS,
+    EffectLog,
+    check_invariant,
+    kill_at,
+    logging_tool,
+)
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
+
+CLASSES = list(Effect)
+
+
+def prepare(store: str) -> None:
+    """Make the table that transactional tools write to."""
+    backend: Any = open_backend(store)
+    with backend.transaction(), backend.savepoint() as connection:
+        connection.execute("create table if not exists effects(key text)")
+    backend.close()
+
+
+def rows_of_effects(backend: Any) -> Counter[str]:
+    with backend.transaction(), backend.savepoint() as connection:
+        return Counter(key for (key,) in connection.execute("select key from effects").fetchall())
+
+
+async def deliver(store: str, log: EffectLog, calls: list[ToolCall], **options: Any) -> list[Any]:
+    """Deliver a turn once through a gateway of its own; note what was told."""
+    tools = [logging_tool(log, effect, **_locks(options)) for effect in CLASSES]
+    ledger = (
+        open_ledger(store, reserve=0, probe=options.get("probe"))
+        if "://" not in store
+        else (open_ledger(store, probe=options.get("probe")))
+    )
+    try:
+        async with Gateway(tools, store=ledger) as gateway:
+            answers = await gateway.run(calls, run="r", turn=0)
+            for answer in answers:
+                log.told(answer)
+            return answers
+    finally:
+        ledger.close()
+
+
+def _locks(options: dict[str, Any]) -> dict[str, Any]:
+    return {"writes": "one thing"} if options.get("together") else {}
+
+
+def in_child(store: str, log: EffectLog, calls: list[ToolCall], **options: Any) -> int:
+    """Deliver in a forked process; return how it ended (a signal's number, or its exit code)."""
+    child = os.fork()
+    if child == 0:  # pragma: no cover - the child
+        code = 70
+        try:
+            asyncio.run(asyncio.wait_for(deliver(store, log, calls, **options), 30))
+            code = 0
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    return os.WTERMSIG(status) if os.WIFSIGNALED(status) else -os.WEXITSTATUS(status)
+
+
+def race(store: str, log: EffectLog, calls: list[ToolCall], **options: Any) -> list[Any]:
+    """Two recoverers deliver the same turn at once; each repeats while it is told `in_flight`."""
+
+    async def insist() -> list[Any]:
+        while True:
+            answers = await deliver(store, log, calls, **options)
+            if all(answer.code != "in_flight" for answer in answers):
+                return answers
+            await asyncio.sleep(0.01)
+
+    async def both() -> list[Any]:
+        first, second = await asyncio.gather(insist(), insist())
+        assert [a.content for a in first] == [a.content for a in second]
+        return first
+
+    return asyncio.run(both())
+
+
+def expected(effect: Effect, point: str) -> tuple[str, int]:
+    """The specification's table of crash and recovery: final state, and number of effects."""
+    place = WRITE_POINTS.index(point)
+    if place <= WRITE_POINTS.index("T1 written"):
+        return "succeeded", 1
+    if place >= WRITE_POINTS.index("T3 durable"):
+        return "succeeded", 1
+    if effect is Effect.TRANSACTIONAL:
+        return "succeeded", 1
+    after_effect = place >= WRITE_POINTS.index("effect done")
+    if effect is Effect.ONCE:
+        return "unknown", int(after_effect)
+    return "succeeded", 2 if after_effect else 1
+
+
+@pytest.mark.parametrize("effect", CLASSES)
+@pytest.mark.parametrize("point", WRITE_POINTS)
+def test_killed_at_every_write_point(
+    store: str, tmp_path: Path, effect: Effect, point: str
+) -> None:
+    """After kill -9 anywhere and two recoverers at once: the table's state, the table's effects."""
+    log = EffectLog(tmp_path / "effects.log")
+    prepare(store)
+    calls = [ToolCall(effect.value, '{"n": 1}', "c")]
+    assert in_child(store, log, calls, probe=kill_at(point)) == signal.SIGKILL
+    answers = race(store, log, calls)
+    backend = open_backend(store)
+    key = call_key("", "r", 0, 0, effect.value)
+    inside = rows_of_effects(backend)
+    state, effects = expected(effect, point)
+    assert (backend.look(key).state, (log.effects() + inside)[key]) == (state, effects)
+    assert answers[0].state == state
+    check_invariant(log, backend, [key], inside)
+    backend.close()
+
+
+@pytest.mark.parametrize("effect", [Effect.ONCE, Effect.IDEMPOTENT])
+@pytest.mark.parametrize("point", ["T2 half written", "T2 written", "T2 durable"])
+def test_killed_around_a_later_start(
+    store: str, tmp_path: Path, effect: Effect, point: str
+) -> None:
+    """A call that waits its turn is committed first: lost before T2 it may run, after T2 as usual."""
+    log = EffectLog(tmp_path / "effects.log")
+    prepare(store)
+    calls = [ToolCall(effect.value, f'{{"n": {n}}}', str(n)) for n in (1, 2)]
+    ended = in_child(store, log, calls, probe=kill_at(point), together=True)
+    assert ended == signal.SIGKILL
+    race(store, log, calls, together=True)
+    backend = open_backend(store)
+    keys = [call_key("", "r", 0, place, effect.value) for place in (0, 1)]
+    check_invariant(log, backend, keys)
+    lost = effect is Effect.ONCE and point == "T2 durable"
+    assert backend.look(keys[0]).state == "succeeded"
+    assert backend.look(keys[1]).state == ("unknown" if lost else "succeeded")
+    assert log.effects()[keys[1]] == (0 if lost else 1)
+    backend.close()
+
+
+def test_recover_without_a_redelivery(store: str, tmp_path: Path) -> None:
+    """`recover()` alone settles what a dead process left: once unknown, the others run again."""
+    log = EffectLog(tmp_path / "effects.log")
+    prepare(store)
+    calls = [ToolCall(effect.value, '{"n": 1}', effect.value) for effect in CLASSES]
+    point = kill_at("T1 durable")
+    assert in_child(store, log, calls, probe=point) == signal.SIGKILL
+
+    async def go() -> None:
+        tools = [logging_tool(log, effect) for effect in CLASSES]
+        ledger = open_ledger(store)
+        async with Gateway(tools, store=ledger) as gateway:
+            await gateway.recover()
+            assert await gateway.recover() == 0
+        ledger.close()
+
+    asyncio.run(go())
+    backend = open_backend(store)
+    states = {row.tool: row.state for row in backend.calls(run="r", limit=100)}
+    assert states["pure"] == "succeeded"
+    assert set(states.values()) <= {"succeeded", "unknown", "committed"}
+    race(store, log, calls)
+    keys = [call_key("", "r", 0, place, effect.value) for place, effect in enumerate(CLASSES)]
+    check_invariant(log, backend, keys, rows_of_effects(backend))
+    backend.close()
