@@ -4,7 +4,8 @@
 
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# Compiling every file of every package would double the time; Python compiles what is used.
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install --no-compile
 ARGS ?=
 PYTHON ?=
 
@@ -63,15 +64,15 @@ $(VENV)/bin/python:
 
 $(VENV)/.core: pyproject.toml | $(VENV)/bin/python
 	@echo 'Installing callmemaybe (core only)'
-	@$(PIP) install -e .
+	@$(PIP) -e .
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
 	@echo 'Installing callmemaybe with its development tools'
-	@$(PIP) install -e '.[dev]'
+	@$(PIP) -e '.[dev]'
 	@touch $@ $(VENV)/.core
 
 $(VENV)/.train: pyproject.toml | $(VENV)/bin/python
 	@echo 'Installing callmemaybe with what training needs'
-	@$(PIP) install -e '.[train]'
+	@$(PIP) -e '.[train]'
 	@touch $@
