@@ -101,6 +101,30 @@ NO_VERB = set(
         "forecast",
         "median",
         "number",
+        "there",
+        "everything",
+        "nobody",
+        "someone",
+        "somebody",
+        "if",
+        "when",
+        "whenever",
+        "equalizer:",
+        "homework",
+        "headlines",
+        "logs",
+        "like",
+        "vet",
+        "volume",
+        "docker",
+        "kubectl",
+        "curl",
+        "ls",
+        "wc",
+        "chmod",
+        "mkdir",
+        "that",
+        "this",
     ]
 )
 QUOTES = ("''", '""', "''", '""', "''", '""', "“”", "``", "«»", "‘’")
@@ -235,7 +259,8 @@ def draw_request(
         told = template.startswith("~")
         template = expand(template.lstrip("~ "), rng)
         start = template.split(" ")[0].lower()
-        imperative = not (told or template[-1] == "?" or start[0] in "{#" or start in NO_VERB)
+        stated = told or template[-1] == "?" or start[0] in "{#" or "'" in start
+        imperative = not stated and start not in NO_VERB
     by_key = {parameter.key: parameter for parameter in function.parameters}
     parts: list[tuple[str, bool]] = []
     values: dict[str, Any] = {}
