@@ -27,8 +27,17 @@ BEFORE_VERB = (
     "kindly ",
     "now ",
     "let's ",
+    "I was wondering if you could ",
+    "would it be possible to ",
+    "any chance you could ",
+    "it would be great if you could ",
+    "do me a favor and ",
+    "I have to ",
+    "we need to ",
+    "I'm trying to ",
+    "your task: ",
 )
-ASKING = ("can you", "could you", "would you")
+ASKING = ("can you", "could you", "would you", "would it be", "any chance")
 BEFORE_SERVICE = ("please ", "can you ", "could you ", "could you please ", "would you ", "kindly ")
 BEFORE_ANY = ("hey, ", "hi! ", "hello, ", "ok, ", "quick one: ", "um, ", "so, ", "also, ", "well, ")
 AFTER = (
@@ -41,6 +50,20 @@ AFTER = (
     " right now",
     " asap",
 )
+LEADS = """I'm in a hurry.|Quick question for you.|My boss just asked me about this.|I hope you can help me with this.
+I've been putting this off all week.|We talked about it at lunch.|Sorry to bother you again.|I'm not good at this kind of thing.
+There's one more thing.|I was thinking about this on the way home.|My phone is almost dead so I'll be brief.|Thanks for earlier!
+It's late and I'm tired.|I'm preparing something for work.|My neighbour told me to ask you.|Good morning!|Good evening.|Back again.
+I can't find it anywhere.|We have guests soon.|I'm on my way out.|Let me think.|Right, next thing.|I tried this myself and failed.
+My colleague is sick, so this is on me now.|The kids keep asking.|Somebody has to do it.|This is for a friend.|First things first.
+I always mix this up.|My teacher wants to know.|I'm writing a report.|Just checking something.|Here's what I need.|OK here goes.
+I'm new here.|Finally some free time.|It's been a long day.|You've been a great help so far.|Nobody else could tell me.""".replace(
+    "\n", "|"
+).split("|")
+TAILS = """I need it for a report.|It's for my homework.|Thank you so much.|No rush.|It's important.|I'm really curious.|Thanks in advance!
+I'd appreciate it.|My team is waiting for it.|Just so I know.|I keep forgetting.|That would help a lot.|Cheers!|We talked about it before.""".replace(
+    "\n", "|"
+).split("|")
 NO_VERB = set(
     [
         "i",
@@ -210,11 +233,19 @@ def wear(parts: list[tuple[str, bool]], rng: Random, imperative: bool) -> str:
             parts.append((rng.choice("..!"), False))
     if question and rng.random() < 0.15:
         parts[-1] = (parts[-1][0].rstrip("?"), False)
+    elif not ends_free and rng.random() < 0.04:
+        mark = "" if parts[-1][0][-1:] in "?!." else "."
+        parts.append((f"{mark} {rng.choice(TAILS)}", False))
     if rng.random() < 0.05:
         plain = [i for i, (text, slot) in enumerate(parts) if not slot and len(text) > 4]
         if plain:
             at = rng.choice(plain)
             parts[at] = (misspell(parts[at][0], rng), False)
+    if rng.random() < 0.06:
+        parts[0] = (
+            (parts[0][0][:1].upper() + parts[0][0][1:], False) if not parts[0][1] else parts[0]
+        )
+        parts.insert(0, (rng.choice(LEADS) + " ", False))
     case = rng.random()
     if case < 0.1:
         parts = [(text if slot else text.lower(), slot) for text, slot in parts]

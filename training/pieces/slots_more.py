@@ -136,7 +136,18 @@ def many(rng: Random, low: float = 1, high: float = 30) -> Slot:
 def ordinal(rng: Random, low: float = 1, high: float = 12) -> Slot:
     """A position, as 3rd or third."""
     value = rng.randint(int(low), int(high))
-    names = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"]
+    names = [
+        "first",
+        "second",
+        "third",
+        "fourth",
+        "fifth",
+        "sixth",
+        "seventh",
+        "eighth",
+        "ninth",
+        "tenth",
+    ]
     tail = "th" if 10 <= value % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(value % 10, "th")
     text = names[value - 1] if value <= 10 and rng.random() < 0.5 else f"{value}{tail}"
     return Slot(value, text, "number")
@@ -274,20 +285,84 @@ def cron(rng: Random) -> Slot:
 def currency(rng: Random) -> Slot:
     return bare(
         rng.choice(
-            ["USD", "EUR", "GBP", "JPY", "CHF", "INR", "BRL", "CAD", "AUD", "SEK", "NOK", "PLN", "KES", "ZAR", "MXN", "TRY", "CNY", "KRW", "NZD", "DKK"]
+            [
+                "USD",
+                "EUR",
+                "GBP",
+                "JPY",
+                "CHF",
+                "INR",
+                "BRL",
+                "CAD",
+                "AUD",
+                "SEK",
+                "NOK",
+                "PLN",
+                "KES",
+                "ZAR",
+                "MXN",
+                "TRY",
+                "CNY",
+                "KRW",
+                "NZD",
+                "DKK",
+            ]
         )
     )
 
 
 def airport(rng: Random) -> Slot:
-    known = ["JFK", "LHR", "CDG", "FRA", "NRT", "SFO", "LAX", "SYD", "NBO", "GRU", "AMS", "MAD", "DXB", "SIN", "ICN", "YYZ", "BOM", "ORD", "MEX", "IST", "ZRH", "OSL", "LIS"]
+    known = [
+        "JFK",
+        "LHR",
+        "CDG",
+        "FRA",
+        "NRT",
+        "SFO",
+        "LAX",
+        "SYD",
+        "NBO",
+        "GRU",
+        "AMS",
+        "MAD",
+        "DXB",
+        "SIN",
+        "ICN",
+        "YYZ",
+        "BOM",
+        "ORD",
+        "MEX",
+        "IST",
+        "ZRH",
+        "OSL",
+        "LIS",
+    ]
     return bare(letters(rng, 3, 3) if rng.random() < 0.3 else rng.choice(known))
 
 
 def ticker(rng: Random) -> Slot:
-    known = (
-        ["AAPL", "MSFT", "TSLA", "AMZN", "NVDA", "GOOG", "META", "NFLX", "IBM", "INTC", "AMD", "ORCL", "SAP", "KO", "DIS", "BA", "GE", "F", "T", "V"]
-    )
+    known = [
+        "AAPL",
+        "MSFT",
+        "TSLA",
+        "AMZN",
+        "NVDA",
+        "GOOG",
+        "META",
+        "NFLX",
+        "IBM",
+        "INTC",
+        "AMD",
+        "ORCL",
+        "SAP",
+        "KO",
+        "DIS",
+        "BA",
+        "GE",
+        "F",
+        "T",
+        "V",
+    ]
     return bare(letters(rng, 2, 5) if rng.random() < 0.45 else rng.choice(known))
 
 
@@ -521,7 +596,25 @@ def expression(rng: Random) -> Slot:
 
 
 def chemical(rng: Random) -> Slot:
-    known = ["H2O", "CO2", "NaCl", "C6H12O6", "H2SO4", "CaCO3", "NH3", "CH4", "HCl", "NaOH", "C2H5OH", "KMnO4", "Fe2O3", "MgO", "C8H10N4O2", "H2O2", "AgNO3"]
+    known = [
+        "H2O",
+        "CO2",
+        "NaCl",
+        "C6H12O6",
+        "H2SO4",
+        "CaCO3",
+        "NH3",
+        "CH4",
+        "HCl",
+        "NaOH",
+        "C2H5OH",
+        "KMnO4",
+        "Fe2O3",
+        "MgO",
+        "C8H10N4O2",
+        "H2O2",
+        "AgNO3",
+    ]
     return bare(rng.choice(known))
 
 
@@ -555,9 +648,23 @@ def chess_move(rng: Random) -> Slot:
 # Places and things
 
 
-STREETS = (
-    ["Oak", "Main", "Maple", "Station", "King", "Victoria", "Cedar", "Lake", "Church", "Mill", "River", "Park", "Elm", "Bahnhof", "Rose"]
-)
+STREETS = [
+    "Oak",
+    "Main",
+    "Maple",
+    "Station",
+    "King",
+    "Victoria",
+    "Cedar",
+    "Lake",
+    "Church",
+    "Mill",
+    "River",
+    "Park",
+    "Elm",
+    "Bahnhof",
+    "Rose",
+]
 
 
 def address(rng: Random) -> Slot:
@@ -568,7 +675,21 @@ def address(rng: Random) -> Slot:
     return bare(text)
 
 
-STATES = ["Texas", "California", "Ohio", "Oregon", "Nevada", "Florida", "Maine", "Utah", "Iowa", "Georgia", "Colorado", "Michigan", "Vermont"]
+STATES = [
+    "Texas",
+    "California",
+    "Ohio",
+    "Oregon",
+    "Nevada",
+    "Florida",
+    "Maine",
+    "Utah",
+    "Iowa",
+    "Georgia",
+    "Colorado",
+    "Michigan",
+    "Vermont",
+]
 
 
 def place(rng: Random) -> Slot:
@@ -845,7 +966,7 @@ POOLS: dict[str, Generator] = {
         invented=0.04,
     ),
     "device": from_pool(
-        "coffee machine|fan|TV|heater|desk lamp|humidifier|air purifier|washing machine|speaker|dishwasher|projector|router|oven|porch light",
+        "coffee machine|TV|heater|humidifier|air purifier|washing machine|speaker|dishwasher|projector|router|oven|radio|dehumidifier|electric blanket",
         invented=0.1,
     ),
     "garment": from_pool(

@@ -199,6 +199,26 @@ def show_enum(parameter: Parameter, rng: Random) -> tuple[dict[str, Any], dict[s
     return {"type": "string", "enum": [shown[value] for value in values]}, shown
 
 
+def phrase_about(parameter: Parameter, schema: dict[str, Any], rng: Random) -> str:
+    """Describe a parameter, as briefly or as long-winded as documentation does."""
+    about = rng.choice(parameter.abouts)
+    luck = rng.random()
+    if luck < 0.12 and not re.match(
+        r"(The|An?|How|Wh\w+|At|In|Only|Up|From|To|On|With|For|By|Between|Beside|Not|Also|As|Keep)\b",
+        about,
+    ):
+        about = f"The {about[0].lower()}{about[1:]}" if about[1:2].islower() else f"The {about}"
+    elif luck < 0.2:
+        about = about.lower()
+    if parameter.optional and "efault" not in about and rng.random() < 0.15:
+        about += rng.choice((" (optional)", ". Optional.", ", optional", ". Defaults to None."))
+    elif "enum" in schema and rng.random() < 0.12:
+        about += f" ({rng.choice((', ', ' or ', ' / ')).join(map(str, schema['enum']))})"
+    elif schema.get("type") == "array" and rng.random() < 0.1:
+        about = f"{rng.choice(('List of', 'Array with', 'A list:'))} {about[0].lower()}{about[1:]}"
+    return about + "." if rng.random() < 0.15 and about[-1].isalnum() else about
+
+
 def draw_variant(function: Function, rng: Random, style: BlockStyle) -> Variant:
     """Show a function in a new dress."""
     names_style = style.names if rng.random() < 0.8 else rng.choice(STYLES)
@@ -227,7 +247,7 @@ def draw_variant(function: Function, rng: Random, style: BlockStyle) -> Variant:
         else:
             schema = scalar_schema(parameter.type, rng)
         if parameter.abouts and rng.random() < style.describe_parameter:
-            schema["description"] = rng.choice(parameter.abouts)
+            schema["description"] = phrase_about(parameter, schema, rng)
         names[parameter.key] = shown
         properties[shown] = schema
         if not parameter.optional:
