@@ -10,11 +10,12 @@ ARGS ?=
 PYTHON ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format types contract tests train clean
+.PHONY: help run test test-slow lint format types contract tests train clean
 
 help:
 	@echo 'make run     install, then turn the example prompts into calls (no network model needed)'
 	@echo 'make test    lint, types, import contract and tests'
+	@echo 'make test-slow  the long variants: the whole fault matrix, a database gone for 30 s'
 	@echo 'make train   train the embedded model again (needs PyTorch; see training/)'
 	@echo 'make clean   remove the environment and all caches'
 
@@ -35,6 +36,9 @@ contract: $(VENV)/.dev
 
 tests: $(VENV)/.dev
 	$(BIN)/pytest $(ARGS)
+
+test-slow: $(VENV)/.dev
+	$(BIN)/pytest -m slow $(ARGS)
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .

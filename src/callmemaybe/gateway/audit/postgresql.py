@@ -1,0 +1,448 @@
+"""The ledger in PostgreSQL: any number of processes on any hosts share one store.
+
+Batches travel as arrays (``unnest``), one statement per kind of row. Leases and times are the
+database's, so the hosts' clocks may disagree. No row is shared by all writers: each process appends to
+an audit chain of its own. A connection that is lost is opened again; the ledger sends the operation once
+more, and compare-and-set makes that harmless.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import operator
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import fields
+from typing import Any
+
+import psycopg
+from psycopg import errors
+
+from callmemaybe.gateway.lifecycle import TERMINAL, State
+from callmemaybe.gateway.store import (
+    COLUMNS,
+    Approval,
+    Decide,
+    Move,
+    Reconcile,
+    Row,
+    RunRow,
+    StoreError,
+    StoreFull,
+    StoreTransient,
+)
+
+_TABLES = """
+create table if not exists meta(name text primary key, value bytea not null);
+create table if not exists owners(owner text primary key, expires timestamptz not null);
+create table if not exists runs(
+  tenant text not null, run text not null, policy text not null, policy_hash text not null,
+  primary key (tenant, run)
+);
+create table if not exists calls(
+  key text primary key, tenant text not null, run text not null, turn bigint not null,
+  ordinal integer not null, call_id text not null, tool text not null, effect text not null,
+  mac text not null, policy text not null, definition text not null, arguments text not null,
+  locks text not null, state text not null, fence bigint not null, owner text not null,
+  created double precision not null, ended double precision, code text, content text, result text
+) with (fillfactor = 70);
+create index if not exists calls_once on calls(run, tool, mac, tenant) where effect = 'once';
+create index if not exists calls_open on calls(owner) where state in ('committed', 'running');
+create index if not exists calls_unknown on calls(run, tenant) where state = 'unknown';
+create table if not exists approvals(
+  id text primary key, key text not null, tenant text not null, run text not null,
+  tool text not null, mac text not null, policy text not null, arguments text not null,
+  reason text not null, created double precision not null, expires double precision not null,
+  decision text, by text, decided double precision
+);
+create table if not exists reconciliations(
+  key text primary key, outcome text not null, by text not null, at double precision not null,
+  content text not null
+);
+create table if not exists audit(
+  chain text not null, number bigint not null, key text not null, record text not null,
+  hash bytea not null, primary key (chain, number)
+);
+create index if not exists audit_key on audit(key) where key <> '';
+"""
+#: The advisory lock under which the tables are made; any constant of our own.
+_MAKING = 0x63616C6C
+_COLUMNS = ", ".join(COLUMNS)
+_TYPES = {"turn": "bigint", "ordinal": "integer", "fence": "bigint"} | dict.fromkeys(
+    ("created", "ended"), "double precision"
+)
+_ARRAYS = ", ".join(f"%s::{_TYPES.get(name, 'text')}[]" for name in COLUMNS)
+_INSERT = (
+    f"insert into calls({_COLUMNS}) select * from unnest({_ARRAYS})"
+    " on conflict do nothing returning key"
+)
+_START = """
+update calls as c set state = m.target, fence = c.fence + 1, owner = %s,
+  arguments = coalesce(m.arguments, c.arguments)
+from unnest(%s::text[], %s::bigint[], %s::text[], %s::text[], %s::text[])
+  as m(key, fence, expected, target, arguments)
+where c.key = m.key and c.fence = m.fence and c.state = m.expected returning c.key
+"""
+_FINISH = """
+update calls as c set state = m.target, ended = m.ended, code = m.code, content = m.content,
+  result = m.result
+from unnest(%s::text[], %s::bigint[], %s::text[], %s::text[], %s::double precision[],
+  %s::text[], %s::text[], %s::text[])
+  as m(key, fence, expected, target, ended, code, content, result)
+where c.key = m.key and c.fence = m.fence and c.state = m.expected returning c.key
+"""
+_REPEATS = """
+select m.key, min(c.key) from unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[])
+  as m(key, run, tool, mac, tenant)
+join calls as c on c.run = m.run and c.tool = m.tool and c.mac = m.mac and c.tenant = m.tenant
+where c.effect = 'once' and c.key <> m.key and c.state <> 'cancelled'
+  and coalesce(c.code, '') <> 'refused'
+group by 1
+"""
+_BLOCKED = f"""
+select {_COLUMNS} from calls where state = 'unknown'
+  and (run, tenant) in (select * from unnest(%s::text[], %s::text[]))
+  and key not in (select key from reconciliations)
+"""
+_AUDIT = """
+insert into audit select * from
+unnest(%s::text[], %s::bigint[], %s::text[], %s::text[], %s::bytea[])
+"""
+_APPROVAL = ", ".join(item.name for item in fields(Approval))
+_DONE = [state.value for state in sorted(TERMINAL)]
+_TRANSIENT = (
+    psycopg.OperationalError,
+    psycopg.InterfaceError,
+    errors.DeadlockDetected,
+    errors.SerializationFailure,
+)
+_values = operator.attrgetter(*COLUMNS)
+_move = operator.attrgetter("key", "fence", "expected", "target", "arguments")
+_end = operator.attrgetter(
+    "key", "fence", "expected", "target", "ended", "code", "content", "result"
+)
+
+
+@contextlib.contextmanager
+def _translated() -> Iterator[None]:
+    """Turn psycopg's exceptions into ours."""
+    try:
+        yield
+    except errors.DiskFull as error:
+        raise StoreFull(f"the disk under the ledger is full ({error})") from error
+    except _TRANSIENT as error:
+        raise StoreTransient(f"PostgreSQL is away or busy ({_first_line(error)})") from error
+    except psycopg.Error as error:
+        raise StoreError(f"PostgreSQL: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
+
+
+class Postgresql:
+    """The statements. One connection writes, in the ledger's thread; one reads, behind a lock."""
+
+    def __init__(self, address: str, *, connect_timeout: int = 5) -> None:
+        self._address = address
+        self._options = {"connect_timeout": connect_timeout, "application_name": "callmemaybe"}
+        self._reading = threading.Lock()
+        self._reader: Any = None
+        self._offset = 0.0
+        self.owner = secrets.token_hex(8)
+        with _translated():
+            self._write = self._connect()
+            with self._write.transaction():
+                self._write.execute("select pg_advisory_xact_lock(%s)", (_MAKING,))
+                self._write.execute(_TABLES)
+                self._write.execute(
+                    "insert into meta values ('mac', %s), ('version', '1') on conflict do nothing",
+                    (secrets.token_bytes(32),),
+                )
+                found = self._write.execute("select value from meta where name = 'mac'").fetchone()
+        assert found is not None
+        self.secret: bytes = bytes(found[0])
+
+    def _connect(self, *, autocommit: bool = False) -> psycopg.Connection[Any]:
+        options: dict[str, Any] = dict(self._options)
+        made = psycopg.connect(self._address, autocommit=autocommit, **options)
+        with made.transaction():
+            before = time.time()
+            row = made.execute("select extract(epoch from clock_timestamp())").fetchone()
+            assert row is not None
+            self._offset = float(row[0]) - (before + time.time()) / 2
+        return made
+
+    # --- who lives ----------------------------------------------------------------------------
+
+    def beat(self, lease: float) -> None:
+        """Renew this owner's lease, by the database's clock."""
+        self._write.execute(
+            "insert into owners values (%s, clock_timestamp() + make_interval(secs => %s))"
+            " on conflict (owner) do update set expires = excluded.expires",
+            (self.owner, lease),
+        )
+
+    def lost(self, owners: Iterable[str]) -> set[str]:
+        """Those without a lease, or with a lapsed one."""
+        asked = [owner for owner in owners if owner != self.owner]
+        rows = self._write.execute(
+            "select o from unnest(%s::text[]) as o where not exists (select from owners"
+            " where owner = o and expires > clock_timestamp())",
+            (asked,),
+        )
+        return {owner for (owner,) in rows}
+
+    # --- transactions -------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Begin, then commit durably or roll back; opens a lost connection again."""
+        with _translated():
+            if self._write.closed or self._write.broken:
+                self._write = self._connect()
+            with self._write.transaction():
+                yield
+
+    @contextlib.contextmanager
+    def savepoint(self) -> Iterator[psycopg.Connection[Any]]:
+        """Yield the connection; undo what was written since if an exception passes."""
+        with self._write.transaction():
+            yield self._write
+
+    def recover_space(self) -> bool:
+        """Nothing can be given up here: the database's disk is its administrator's."""
+        return False
+
+    # --- calls --------------------------------------------------------------------------------
+
+    def insert(self, rows: Sequence[Row]) -> set[str]:
+        """Insert the rows whose key is free, in the order of keys, so that two writers cannot lock."""
+        ordered = sorted(rows, key=operator.attrgetter("key"))
+        columns = list(map(list, zip(*map(_values, ordered), strict=True)))
+        return {key for (key,) in self._write.execute(_INSERT, columns)}
+
+    def fetch(self, keys: Iterable[str]) -> dict[str, Row]:
+        """Return the rows of these keys as this transaction sees them."""
+        rows = self._write.execute(
+            f"select {_COLUMNS} from calls where key = any(%s)", (list(keys),)
+        )
+        return {values[0]: Row(*values) for values in rows}
+
+    def move(self, moves: Sequence[Move]) -> set[str]:
+        """Compare and set."""
+        won: set[str] = set()
+        starts = sorted((m for m in moves if m.starts), key=operator.attrgetter("key"))
+        ends = sorted((m for m in moves if not m.starts), key=operator.attrgetter("key"))
+        if starts:
+            columns = list(map(list, zip(*map(_move, starts), strict=True)))
+            rows = self._write.execute(_START, [self.owner, *_plain(columns)])
+            won |= {key for (key,) in rows}
+        if ends:
+            columns = list(map(list, zip(*map(_end, ends), strict=True)))
+            won |= {key for (key,) in self._write.execute(_FINISH, _plain(columns))}
+        return won
+
+    def claim(self, key: str, fence: int, state: State) -> bool:
+        """Take a row over."""
+        done = self._write.execute(
+            "update calls set owner = %s, fence = fence + 1, state = %s"
+            " where key = %s and fence = %s and state in ('committed', 'running')",
+            (self.owner, state.value, key, fence),
+        )
+        return bool(done.rowcount)
+
+    def repeats(self, rows: Sequence[Row]) -> dict[str, str]:
+        """Find calls of the same run with the same `once` tool and arguments.
+
+        Two processes asking for the same one at once wait for each other here, so that one of
+        them sees the other's row.
+        """
+        locks = {_lock_number(row) for row in rows}
+        self._write.execute(
+            "select pg_advisory_xact_lock(n) from"
+            " (select n from unnest(%s::bigint[]) as n order by n) as ordered",
+            (sorted(locks),),
+        )
+        asked = [(row.key, row.run, row.tool, row.mac, row.tenant) for row in rows]
+        found = self._write.execute(_REPEATS, list(map(list, zip(*asked, strict=True))))
+        return dict(found.fetchall())
+
+    def blocked(self, runs: Iterable[tuple[str, str]]) -> list[Row]:
+        """Return unknown calls of these runs that nobody reconciled."""
+        pairs = list(runs)
+        columns = ([run for _, run in pairs], [tenant for tenant, _ in pairs])
+        return [Row(*values) for values in self._write.execute(_BLOCKED, columns)]
+
+    def orphans(self, limit: int) -> list[Row]:
+        """Return open calls of other owners; rows that another recoverer holds are left to it."""
+        rows = self._write.execute(
+            f"select {_COLUMNS} from calls where state in ('committed', 'running')"
+            " and owner <> %s order by key limit %s for update skip locked",
+            (self.owner, limit),
+        )
+        return [Row(*values) for values in rows]
+
+    def open_run(self, run: RunRow) -> str:
+        """Insert the run unless it is there."""
+        done = self._write.execute(
+            "insert into runs values (%s, %s, %s, %s) on conflict do nothing",
+            (run.tenant, run.run, run.policy, run.policy_hash),
+        )
+        if done.rowcount:
+            return run.policy_hash
+        row = self._write.execute(
+            "select policy_hash from runs where tenant = %s and run = %s", (run.tenant, run.run)
+        ).fetchone()
+        assert row is not None
+        return str(row[0])
+
+    def append(self, records: Sequence[tuple[str, int, str, str, bytes]]) -> None:
+        """Append audit rows."""
+        self._write.execute(_AUDIT, list(map(list, zip(*records, strict=True))))
+
+    # --- approvals, reconciliation, retention -------------------------------------------------
+
+    def ask(self, approval: Approval) -> tuple[bool, Approval]:
+        """Insert the approval unless it is there."""
+        names = [item.name for item in fields(Approval)]
+        done = self._write.execute(
+            f"insert into approvals({_APPROVAL}) values ({', '.join(['%s'] * len(names))})"
+            " on conflict do nothing",
+            [getattr(approval, name) for name in names],
+        )
+        stands = _approval(self._write, approval.id)
+        assert stands is not None
+        return bool(done.rowcount), stands
+
+    def decide(self, decide: Decide) -> tuple[bool, Approval | None]:
+        """Decide an open, unexpired approval."""
+        done = self._write.execute(
+            "update approvals set decision = %s, by = %s, decided = %s"
+            " where id = %s and decision is null"
+            " and expires > extract(epoch from clock_timestamp())",
+            (decide.decision, decide.by, decide.at, decide.id),
+        )
+        return bool(done.rowcount), _approval(self._write, decide.id)
+
+    def reconcile(self, reconcile: Reconcile) -> bool:
+        """Insert the reconciliation of an unknown call."""
+        done = self._write.execute(
+            "insert into reconciliations select key, %s, %s, %s, %s from calls"
+            " where key = %s and state = 'unknown' on conflict do nothing",
+            (reconcile.outcome, reconcile.by, reconcile.at, reconcile.content, reconcile.key),
+        )
+        return bool(done.rowcount)
+
+    def expire(self, before: float) -> int:
+        """Forget old results; the keys stay."""
+        done = self._write.execute(
+            "update calls set content = null, result = null, arguments = '{}'"
+            " where ended < %s and content is not null and state = any(%s)",
+            (before, _DONE),
+        )
+        return done.rowcount
+
+    # --- readers ------------------------------------------------------------------------------
+
+    def look(self, key: str) -> Row | None:
+        """Return the committed row of ``key``."""
+        rows = self._read(f"select {_COLUMNS} from calls where key = %s", (key,))
+        return Row(*rows[0]) if rows else None
+
+    def look_run(self, tenant: str, run: str) -> RunRow | None:
+        """Return the committed start of a run."""
+        rows = self._read("select * from runs where tenant = %s and run = %s", (tenant, run))
+        return RunRow(*rows[0]) if rows else None
+
+    def look_approval(self, id_: str) -> Approval | None:
+        """Return an approval by its id."""
+        rows = self._read(f"select {_APPROVAL} from approvals where id = %s", (id_,))
+        return Approval(*rows[0]) if rows else None
+
+    def look_reconciled(self, key: str) -> tuple[str, str] | None:
+        """Return (outcome, content) of a reconciled call."""
+        rows = self._read("select outcome, content from reconciliations where key = %s", (key,))
+        return (rows[0][0], rows[0][1]) if rows else None
+
+    def approvals(self, *, pending_only: bool) -> list[Approval]:
+        """Return approvals, oldest first."""
+        where = "where decision is null" if pending_only else ""
+        rows = self._read(f"select {_APPROVAL} from approvals {where} order by created, id", ())
+        return [Approval(*values) for values in rows]
+
+    def calls(self, *, run: str | None, limit: int) -> list[Row]:
+        """Return rows, newest first."""
+        rows = self._read(
+            f"select {_COLUMNS} from calls where %s::text is null or run = %s"
+            " order by created desc, ordinal desc limit %s",
+            (run, run, limit),
+        )
+        return [Row(*values) for values in rows]
+
+    def audit(
+        self, *, key: str | None = None, limit: int | None = None
+    ) -> Iterator[tuple[str, int, str, str, bytes]]:
+        """Yield audit rows through a cursor of the server, on a connection of their own."""
+        sql = (
+            "select * from audit where %s::text is null or (key = %s and key <> '')"
+            " order by chain, number limit %s"
+        )
+        with (
+            _translated(),
+            self._connect() as connection,
+            connection.cursor(name="audit") as cursor,
+        ):
+            cursor.itersize = 10_000
+            cursor.execute(sql, (key, key, limit))
+            yield from cursor
+
+    def _read(self, sql: str, values: Sequence[Any]) -> list[Any]:
+        with self._reading, _translated():
+            for attempt in (1, 2):
+                if self._reader is None or self._reader.closed:
+                    self._reader = self._connect(autocommit=True)
+                try:
+                    rows: list[Any] = self._reader.execute(sql, values).fetchall()
+                except (psycopg.OperationalError, psycopg.InterfaceError):
+                    self._reader.close()
+                    if attempt == 2:
+                        raise
+                else:
+                    return rows
+        raise AssertionError("unreachable")
+
+    def now(self) -> float:
+        """Return the database's clock, as it was compared with this host's at the last connect."""
+        return time.time() + self._offset
+
+    def close(self) -> None:
+        """Let the lease go and close the connections."""
+        with contextlib.suppress(StoreError), self.transaction():
+            self._write.execute("delete from owners where owner = %s", (self.owner,))
+        self._write.close()
+        if self._reader is not None:
+            self._reader.close()
+
+
+def _plain(columns: list[list[Any]]) -> list[list[Any]]:
+    """Replace the states, third and fourth, by their text."""
+    columns[2] = [state.value for state in columns[2]]
+    columns[3] = [state.value for state in columns[3]]
+    return columns
+
+
+def _lock_number(row: Row) -> int:
+    text = f"{row.tenant}\n{row.run}\n{row.tool}\n{row.mac}"
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big", signed=True)
+
+
+def _approval(connection: psycopg.Connection[Any], id_: str) -> Approval | None:
+    row = connection.execute(f"select {_APPROVAL} from approvals where id = %s", (id_,)).fetchone()
+    return Approval(*row) if row else None
+
+
+AUDIT_LOG: Callable[..., Postgresql] = Postgresql
