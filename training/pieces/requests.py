@@ -233,7 +233,7 @@ def wear(parts: list[tuple[str, bool]], rng: Random, imperative: bool) -> str:
             parts.append((rng.choice("..!"), False))
     if question and rng.random() < 0.15:
         parts[-1] = (parts[-1][0].rstrip("?"), False)
-    elif not ends_free and rng.random() < 0.04:
+    elif (not parts[-1][1] or parts[-1][0][-1:] in "'\"%0123456789") and rng.random() < 0.04:
         mark = "" if parts[-1][0][-1:] in "?!." else "."
         parts.append((f"{mark} {rng.choice(TAILS)}", False))
     if rng.random() < 0.05:
