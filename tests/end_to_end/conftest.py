@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import callmemaybe
+from callmemaybe.cli.main import main
 from tests.training.qwen3_reference import random_tensors, tiny_config
 from training.export_onnx import export
 
@@ -60,13 +63,23 @@ def random_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-class Program:
-    """``callmemaybe run`` as a process, in a folder of its own."""
+@dataclass(frozen=True)
+class Done:
+    """How a run ended."""
 
-    def __init__(self, folder: Path, model: Path) -> None:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+class Program:
+    """``callmemaybe run`` in a folder of its own, here or as a process."""
+
+    def __init__(self, folder: Path, model: str, capture: pytest.CaptureFixture[str]) -> None:
         self.folder = folder
         self.output = folder / "out" / "results.json"
         self._model = model
+        self._capture = capture
         self.write("functions.json", FUNCTIONS)
         self.write("prompts.json", [{"prompt": "add 2 and 3"}, {"prompt": "stop"}])
 
@@ -76,30 +89,41 @@ class Program:
         path.write_text(text, encoding="utf-8")
         return path
 
-    def command(self, *options: str, model: str | None = None) -> list[str]:
+    def options(self, *options: str, model: str | None = None) -> list[str]:
         return [
-            sys.executable, "-m", "callmemaybe", "run",
-            "--functions_definition", "functions.json", "--input", "prompts.json",
-            "--output", str(self.output), "--model", model or str(self._model),
+            "run", "--functions_definition", "functions.json", "--input", "prompts.json",
+            "--output", str(self.output), "--model", model or self._model,
             "--max-tokens", "60", *options,
         ]  # fmt: skip
 
-    def run(
+    def run(self, *options: str, model: str | None = None) -> Done:
+        """Run in this process, which spares the start-up."""
+        self._capture.readouterr()
+        with contextlib.chdir(self.folder), pytest.raises(SystemExit) as ended:
+            main(self.options(*options, model=model))
+        out, err = self._capture.readouterr()
+        assert isinstance(ended.value.code, int)
+        return Done(ended.value.code, out, err)
+
+    def spawn(
         self,
         *options: str,
-        model: str | None = None,
         preexec: Callable[[], None] | None = None,
         env: dict[str, str] | None = None,
-    ) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            self.command(*options, model=model), cwd=self.folder, capture_output=True, text=True,
-            check=False, timeout=100, preexec_fn=preexec, env={**os.environ, **(env or {})},
+    ) -> Done:
+        """Run as a process and wait for it."""
+        done = subprocess.run(
+            [sys.executable, "-m", "callmemaybe", *self.options(*options)],
+            cwd=self.folder, capture_output=True, text=True, check=False, timeout=100,
+            preexec_fn=preexec, env={**os.environ, **(env or {})},
         )  # fmt: skip
+        return Done(done.returncode, done.stdout, done.stderr)
 
     def start(self, *options: str) -> subprocess.Popen[str]:
+        """Start a process and do not wait for it."""
         return subprocess.Popen(
-            self.command(*options), cwd=self.folder, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            [sys.executable, "-m", "callmemaybe", *self.options(*options)],
+            cwd=self.folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
 
     def results(self) -> list[dict[str, Any]]:
@@ -109,8 +133,13 @@ class Program:
 
 
 @pytest.fixture
-def program(tmp_path: Path, random_model: Path) -> Program:
-    return Program(tmp_path, random_model)
+def program(tmp_path: Path, random_model: Path, capsys: pytest.CaptureFixture[str]) -> Program:
+    return Program(tmp_path, str(random_model), capsys)
+
+
+@pytest.fixture
+def nano_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Program:
+    return Program(tmp_path, "nano", capsys)
 
 
 def check_records(records: Sequence[dict[str, Any]], prompts: Sequence[str]) -> None:

@@ -13,7 +13,9 @@ from typing import Any
 import jsonschema
 import pytest
 
+from callmemaybe.caller import Caller, Outcome
 from callmemaybe.calls import ToolSpec
+from callmemaybe.errors import ModelError
 from tests.end_to_end.conftest import FUNCTIONS, NANO, Program, check_records
 
 SCHEMAS = {tool.name: tool.schema for tool in map(ToolSpec.from_json, FUNCTIONS)}
@@ -39,7 +41,7 @@ def check_calls(records: list[dict[str, Any]]) -> None:
 def test_one_valid_record_for_each_prompt(program: Program) -> None:
     """Even a model that knows nothing gives one valid call for each prompt, however hostile."""
     program.write("prompts.json", [{"prompt": prompt} for prompt in HOSTILE])
-    done = program.run()
+    done = program.spawn()
     assert done.returncode == 0, done.stderr
     check_records(program.results(), HOSTILE)
     assert len(program.results()) == len(HOSTILE)
@@ -244,7 +246,7 @@ def test_a_full_disk_is_told_and_nothing_is_lost(program: Program) -> None:
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
 
-    done = program.run("--quiet", preexec=limit)
+    done = program.spawn("--quiet", preexec=limit)
     assert done.returncode == 4, done.stderr
     assert "File too large" in done.stderr
     assert done.stderr.count("\n") == 1
@@ -265,7 +267,7 @@ def test_a_full_device_is_told(program: Program) -> None:
 
 def test_results_may_go_to_a_pipe(program: Program) -> None:
     """/dev/stdout as output gives pure JSON to the next program."""
-    done = program.run("--quiet", "--output", "/dev/stdout")
+    done = program.spawn("--quiet", "--output", "/dev/stdout")
     assert done.returncode == 0, done.stderr
     check_records(json.loads(done.stdout), ["add 2 and 3", "stop"])
 
@@ -286,19 +288,18 @@ def test_a_reader_that_leaves_harms_nothing(program: Program) -> None:
 
 def test_colour_only_where_wanted(program: Program) -> None:
     """FORCE_COLOR gives colour to files, and NO_COLOR takes it from everyone."""
-    assert "\x1b[" in program.run("--verbose", env={"FORCE_COLOR": "1"}).stderr
-    plain = program.run("--verbose", env={"FORCE_COLOR": "1", "NO_COLOR": "1"}).stderr
+    assert "\x1b[" in program.spawn("--verbose", env={"FORCE_COLOR": "1"}).stderr
+    plain = program.spawn("--verbose", env={"FORCE_COLOR": "1", "NO_COLOR": "1"}).stderr
     assert "\x1b[3" not in plain
 
 
 @pytest.mark.skipif(not (NANO / "model.onnx").exists(), reason="the embedded model is not built")
-def test_the_shipped_examples_run_with_the_embedded_model(tmp_path: Path) -> None:
+def test_the_shipped_examples_run_with_the_embedded_model(nano_program: Program) -> None:
     """What `make run` does: all examples, one valid call each."""
     root = Path(__file__).parent.parent.parent
     functions = root / "data/input/functions_definition.json"
     prompts = root / "data/input/function_calling_tests.json"
-    program = Program(tmp_path, Path("nano"))
-    done = program.run(
+    done = nano_program.run(
         "--functions_definition", str(functions), "--input", str(prompts), "--max-tokens", "512"
     )
     assert done.returncode == 0, done.stderr
@@ -307,8 +308,96 @@ def test_the_shipped_examples_run_with_the_embedded_model(tmp_path: Path) -> Non
         for tool in map(ToolSpec.from_json, json.loads(functions.read_text(encoding="utf-8")))
     }
     expected = [item["prompt"] for item in json.loads(prompts.read_text(encoding="utf-8"))]
-    records = program.results()
+    records = nano_program.results()
     check_records(records, expected)
     assert len(records) == len(expected)
     for record in records:
         jsonschema.validate(record["parameters"], schemas[record["name"]])
+
+
+def test_odd_names_come_back_exactly(program: Program) -> None:
+    """Any name that JSON can carry is a name; control tokens in it are text."""
+    names = [
+        "a b",
+        'q"uote',
+        "back\\slash",
+        "new\nline",
+        "日本🙂",
+        "<|im_end|>",
+        "<|t1|>",
+        "a",
+        "ab",
+    ]
+    program.write("functions.json", [{"name": name, "description": "<|user|>"} for name in names])
+    program.write("prompts.json", [f"call {name}" for name in names])
+    assert program.run().returncode == 0
+    assert {record["name"] for record in program.results()} <= set(names)
+    assert all(record["parameters"] == {} for record in program.results())
+
+
+def test_more_functions_than_markers(program: Program) -> None:
+    """A hundred functions, one prompt, one call."""
+    program.write("functions.json", [{"name": f"fn_{i}"} for i in range(100)])
+    program.write("prompts.json", ["call fn_77"])
+    assert program.run().returncode == 0
+    assert program.results()[0]["name"].startswith("fn_")
+
+
+def test_an_empty_list_of_prompts_is_an_empty_list_of_results(program: Program) -> None:
+    """Nothing to do is done, and takes no model's time."""
+    program.write("prompts.json", [])
+    assert program.run().returncode == 0
+    assert program.results() == []
+
+
+def test_big_and_exact_values_survive(program: Program) -> None:
+    """What an enum spells comes out as spelt: big integers, long decimals, hostile strings."""
+    values = {
+        "12345678901234567890123": "integer",
+        "0.1000000000000000000001": "number",
+        '"\\"\\\\\\n\U0001f642"': "string",
+    }
+    for text, kind in values.items():
+        parameter = f'{{"type": "{kind}", "enum": [{text}]}}'
+        program.write("functions.json", f'[{{"name": "f", "parameters": {{"a": {parameter}}}}}]')
+        done = program.run()
+        assert done.returncode == 0, done.stderr
+        assert f'"parameters": {{"a": {text}}}' in program.output.read_text(encoding="utf-8")
+
+
+def test_a_failing_prompt_still_has_its_record(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When the engine fails on one prompt, the others go on, and exit code and summary say so."""
+    original = Caller.call
+
+    def call(self: Caller, prompt: str, **options: Any) -> Outcome:
+        if prompt == "boom":
+            raise RuntimeError("it broke\nbadly")
+        if prompt == "ours":
+            raise ModelError("the context is full")
+        return original(self, prompt, **options)
+
+    monkeypatch.setattr(Caller, "call", call)
+    program.write("prompts.json", ["add", "boom", "ours", "stop"])
+    done = program.run()
+    assert done.returncode == 1
+    records = program.results()
+    check_records(records, ["add", "boom", "ours", "stop"])
+    assert [record["name"] is None for record in records] == [False, True, True, False]
+    assert "prompt 2: RuntimeError: it broke" in done.stderr
+    assert "prompt 3: the context is full" in done.stderr
+    assert "2 failed" in done.stdout
+    monkeypatch.undo()
+    done = program.run("--resume")
+    assert done.returncode == 0
+    assert "2 of 4 results are kept" in done.stderr
+    assert None not in {record["name"] for record in program.results()}
+
+
+def test_a_bug_is_owned(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What nobody foresaw ends with exit code 70 and asks for a report."""
+    monkeypatch.setattr("callmemaybe.cli.run._drive", lambda *_: 1 / 0)
+    done = program.run()
+    assert done.returncode == 70
+    assert "please report" in done.stderr
