@@ -36,55 +36,66 @@ class TokenizerJson:
     def read(self, path: Path, size: int | None, ends: Iterable[int] | None) -> Vocabulary:
         """Read the tokenizer; see ``Reader``."""
         file = path / "tokenizer.json" if path.is_dir() else path
-        text, data = _load(file)
-        pieces = data["model"]["vocab"]
-        byte_level = _alphabet(file, data)
-        spelled = _byte_level(list(pieces)) if byte_level else _sentencepiece(list(pieces))
-        added = data.get("added_tokens") or []
-        count = 1 + max([*pieces.values(), *(entry["id"] for entry in added)], default=-1)
-        tokens = [b""] * count
-        for index, token in zip(pieces.values(), spelled, strict=True):
-            tokens[index] = token
-        controls: dict[str, int] = {}
-        for entry in added:
-            index, content = entry["id"], entry["content"]
-            is_control = entry.get("special") or MARKER.fullmatch(content)
-            tokens[index] = b"" if is_control else content.encode()
-            if is_control:
-                controls[content] = index
-        for name in [data["model"].get("unk_token")]:
-            if name in pieces and name not in controls:
-                tokens[pieces[name]] = b""
-        folder = file.parent
-        width = max(_size(folder, count), 1) if size is None else size
-        stated = (end for end in _ends(folder, controls) if 0 <= end < width)
-        return Vocabulary(
-            tokens,
-            controls,
-            _encoder(file, text, data, controls),
-            stated if ends is None else ends,
-            size=width,
-        )
+        try:
+            text = file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise VocabularyError(f"{file}: cannot be read: {error}") from error
+        return read(file, text, size, ends)
 
 
 READER = TokenizerJson()
 
 
-def _load(file: Path) -> tuple[str, dict[str, Any]]:
+def read(file: Path, text: str, size: int | None, ends: Iterable[int] | None) -> Vocabulary:
+    """Return the vocabulary that ``text``, the content of a ``tokenizer.json``, describes.
+
+    ``file`` is named in messages; the configuration is read from beside it. Raises VocabularyError.
+    """
+    data = _parse(file, text)
+    pieces = data["model"]["vocab"]
+    byte_level = _alphabet(file, data)
+    spelled = _byte_level(list(pieces)) if byte_level else _sentencepiece(list(pieces))
+    added = data.get("added_tokens") or []
+    count = 1 + max([*pieces.values(), *(entry["id"] for entry in added)], default=-1)
+    tokens = [b""] * count
+    for index, token in zip(pieces.values(), spelled, strict=True):
+        tokens[index] = token
+    controls: dict[str, int] = {}
+    for entry in added:
+        index, content = entry["id"], entry["content"]
+        is_control = entry.get("special") or MARKER.fullmatch(content)
+        tokens[index] = b"" if is_control else content.encode()
+        if is_control:
+            controls[content] = index
+    for name in [data["model"].get("unk_token")]:
+        if name in pieces and name not in controls:
+            tokens[pieces[name]] = b""
+    folder = file.parent
+    width = max(_size(folder, count), 1) if size is None else size
+    stated = (end for end in _ends(folder, controls) if 0 <= end < width)
+    return Vocabulary(
+        tokens,
+        controls,
+        _encoder(file, text, data, controls),
+        stated if ends is None else ends,
+        size=width,
+    )
+
+
+def _parse(file: Path, text: str) -> dict[str, Any]:
     try:
-        text = file.read_text(encoding="utf-8")
-        data = json.loads(text)
+        data: dict[str, Any] = json.loads(text)
         kind = data["model"].get("type", "BPE")
         if not isinstance(data["model"]["vocab"], dict) or kind != "BPE":
             raise VocabularyError(
                 f"{file}: a {kind} tokenizer cannot be used, because its tokens do not spell out "
                 f"every text byte for byte; only BPE (byte-level or with byte fallback) can"
             )
-    except (OSError, UnicodeDecodeError, ValueError) as error:
+    except ValueError as error:
         raise VocabularyError(f"{file}: cannot be read: {error}") from error
     except (KeyError, TypeError, AttributeError) as error:
         raise VocabularyError(f"{file}: is not a tokenizer.json (no model.vocab)") from error
-    return text, data
+    return data
 
 
 def _alphabet(file: Path, data: Mapping[str, Any]) -> bool:

@@ -1,0 +1,135 @@
+"""``.gguf``: the tokenizer that llama.cpp's converter put into the model file.
+
+A GGUF file holds the tokens, their kinds and the merges, but how text is split before merging only
+by a name (``tokenizer.ggml.pre``). The splits behind those names are llama.cpp's
+(``llama-vocab.cpp``). From all this a ``tokenizer.json`` is written in memory and read by the reader
+of those, so that encoding is done by one library, whatever the file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from callmemaybe import _gguf
+from callmemaybe.errors import VocabularyError
+from callmemaybe.vocabulary.readers import tokenizer_json
+from callmemaybe.vocabulary.vocabulary import Vocabulary
+
+_NORMAL, _UNKNOWN, _CONTROL, _USER, _UNUSED, _BYTE = range(1, 7)
+
+_CONTRACTIONS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+_GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+_LLAMA3 = (
+    _CONTRACTIONS + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+_QWEN2 = _LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
+_DIGITS = r"\p{N}"
+#: How each name splits text: regular expressions, applied one after the other.
+SPLITS: Mapping[str, tuple[str, ...]] = {
+    "gpt-2": (_GPT2,),
+    "default": (_GPT2,),
+    "phi-2": (_GPT2,),
+    "llama-bpe": (_LLAMA3,),
+    "llama3": (_LLAMA3,),
+    "llama-v3": (_LLAMA3,),
+    "qwen2": (_QWEN2,),
+    "deepseek-r1-qwen": (_QWEN2,),
+    "smollm": (_DIGITS, _GPT2),
+    "starcoder": (_DIGITS, _GPT2),
+    "refact": (_DIGITS, _GPT2),
+    "command-r": (_DIGITS, _GPT2),
+}
+
+
+class Gguf:
+    """Reads the tokenizer of a GGUF file."""
+
+    def recognises(self, path: Path) -> bool:
+        """Whether ``path`` is a GGUF file."""
+        return path.is_file() and _gguf.is_gguf(path)
+
+    def read(self, path: Path, size: int | None, ends: Iterable[int] | None) -> Vocabulary:
+        """Read the tokenizer; see ``Reader``."""
+        try:
+            held = _gguf.metadata(path)
+        except (OSError, ValueError) as error:
+            raise VocabularyError(f"{path}: cannot be read: {error}") from error
+        tokens = held.get("tokenizer.ggml.tokens")
+        if not isinstance(tokens, list) or not tokens:
+            raise VocabularyError(f"{path}: holds no tokenizer")
+        data = _tokenizer_json(path, held, tokens)
+        return tokenizer_json.read(
+            path,
+            json.dumps(data),
+            len(tokens) if size is None else size,
+            _ends(held) if ends is None else ends,
+        )
+
+
+READER = Gguf()
+
+
+def _ends(held: Mapping[str, Any]) -> frozenset[int]:
+    """Return the ids that end a turn."""
+    names = ("eos_token_id", "eot_token_id", "eom_token_id")
+    found = (held.get(f"tokenizer.ggml.{name}") for name in names)
+    return frozenset(end for end in found if isinstance(end, int) and end >= 0)
+
+
+def _tokenizer_json(path: Path, held: Mapping[str, Any], tokens: list[str]) -> dict[str, Any]:
+    """Return what a ``tokenizer.json`` of the same tokenizer says."""
+    kind = held.get("tokenizer.ggml.model")
+    if kind != "gpt2":
+        raise VocabularyError(
+            f"{path}: its tokenizer is of the kind {kind!r}, which is not read from GGUF files; "
+            "put the model's tokenizer.json beside it"
+        )
+    name = held.get("tokenizer.ggml.pre", "default")
+    if name not in SPLITS:
+        raise VocabularyError(
+            f"{path}: it is not known how its tokenizer ({name!r}) splits text; put the model's "
+            "tokenizer.json beside it"
+        )
+    kinds = held.get("tokenizer.ggml.token_type") or [_NORMAL] * len(tokens)
+    added = [
+        {"id": index, "content": text, "special": kind in (_CONTROL, _UNKNOWN)}
+        for index, (text, kind) in enumerate(zip(tokens, kinds, strict=True))
+        if kind in (_CONTROL, _UNKNOWN, _USER)
+    ]
+    settings = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+    left_out = {entry["id"] for entry in added}
+    pieces = {
+        text: index
+        for index, (text, kind) in enumerate(zip(tokens, kinds, strict=True))
+        if index not in left_out and kind != _UNUSED
+    }
+    merges = [merge.split(" ", 1) for merge in held.get("tokenizer.ggml.merges") or []]
+    splits = [
+        {"type": "Split", "pattern": {"Regex": split}, "behavior": "Isolated", "invert": False}
+        for split in SPLITS[name]
+    ]
+    bytes_only = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False}
+    return {
+        "version": "1.0",
+        "added_tokens": [entry | settings for entry in added],
+        "normalizer": None,
+        "pre_tokenizer": {
+            "type": "Sequence",
+            "pretokenizers": [*splits, bytes_only | {"use_regex": False}],
+        },
+        "decoder": bytes_only | {"use_regex": False},
+        "model": {
+            "type": "BPE",
+            "vocab": pieces,
+            "merges": merges,
+            "ignore_merges": name in _WHOLE,
+        },
+    }
+
+
+#: Names whose words are looked up whole before they are merged.
+_WHOLE = frozenset({"llama-bpe", "llama3", "llama-v3"})

@@ -1,0 +1,123 @@
+"""Vocabularies read from GGUF files: the same as from the tokenizer.json they were made of."""
+
+from __future__ import annotations
+
+import json
+import os
+import string
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from callmemaybe import _gguf
+from callmemaybe.errors import VocabularyError
+from callmemaybe.vocabulary import Vocabulary
+from callmemaybe.vocabulary.readers import gguf
+from tests.training.qwen3_reference import random_tensors, tiny_config
+from tests.vocabulary.samples import REAL, train
+from training.export_gguf import export
+
+SIZE = 420
+
+
+def split_as(text: str, name: str) -> str:
+    """Return the same tokenizer with the split that llama.cpp knows by this name."""
+    data = json.loads(text)
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False}
+    byte_level["use_regex"] = False
+    splits = [
+        {"type": "Split", "pattern": {"Regex": split}, "behavior": "Isolated", "invert": False}
+        for split in gguf.SPLITS[name]
+    ]
+    data["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [*splits, byte_level]}
+    return json.dumps(data)
+
+
+def made(path: Path, tokenizer: str, pre: str, size: int = SIZE) -> Path:
+    config = tiny_config(vocab_size=size)
+    ends = {"eos_token_id": 0}
+    return export(
+        config, random_tensors(config), path, kind="f32", tokenizer=tokenizer, pre=pre, ends=ends
+    )
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Vocabulary, Vocabulary]:
+    folder = tmp_path_factory.mktemp("gguf")
+    text = split_as(train(400), "qwen2")
+    (folder / "tokenizer.json").write_text(text)
+    return (
+        Vocabulary.from_file(folder / "tokenizer.json", size=SIZE, ends=[0]),
+        Vocabulary.from_file(made(folder / "model.gguf", text, "qwen2")),
+    )
+
+
+def test_tokens_controls_and_ends_are_the_same(pair: tuple[Vocabulary, Vocabulary]) -> None:
+    """Both files give one vocabulary, to the byte."""
+    from_json, from_gguf = pair
+    assert from_gguf.fingerprint == from_json.fingerprint
+    assert from_gguf.ends == {0}
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(alphabet=st.one_of(st.sampled_from(string.printable), st.characters(codec="utf-8"))))
+def test_text_is_encoded_the_same(pair: tuple[Vocabulary, Vocabulary], text: str) -> None:
+    """Both files encode every text to the same ids, control tokens' names included."""
+    from_json, from_gguf = pair
+    for some in (text, f"<|end|>{text}<a>"):
+        assert from_gguf.encode(some.encode()) == from_json.encode(some.encode())
+
+
+@pytest.mark.skipif(not (REAL / "qwen3").is_dir(), reason="Qwen3's tokenizer is not at hand")
+def test_qwen3_is_read_whole(tmp_path: Path) -> None:
+    """Qwen3's tokenizer through GGUF is Qwen3's tokenizer."""
+    from_json = Vocabulary.from_file(REAL / "qwen3", size=151_936, ends=[151_645])
+    data = (REAL / "qwen3" / "tokenizer.json").read_text(encoding="utf-8")
+    config = tiny_config(vocab_size=151_936, hidden_size=32, num_hidden_layers=1)
+    path = tmp_path / "qwen3.gguf"
+    ends = {"eos_token_id": 151_645}
+    export(config, random_tensors(config), path, kind="q4_0", tokenizer=data, ends=ends)
+    from_gguf = Vocabulary.from_file(path)
+    assert dict(from_gguf.controls) == dict(from_json.controls)
+    assert from_gguf.tokens == from_json.tokens
+    text = Path(__file__).read_bytes() + "Grüße 12345 한국어\r\n\t x  ".encode()
+    assert from_gguf.encode(text) == from_json.encode(text)
+
+
+@pytest.mark.parametrize(
+    ("pre", "said"), [("unheard-of", "put the model's tokenizer.json beside it"), ("qwen2", "")]
+)
+def test_unknown_splits_are_refused(tmp_path: Path, pre: str, said: str) -> None:
+    """A tokenizer whose way to split is not known is refused, never guessed."""
+    path = made(tmp_path / "model.gguf", train(400), pre)
+    if said:
+        with pytest.raises(VocabularyError, match=said):
+            Vocabulary.from_file(path)
+    else:
+        assert Vocabulary.from_file(path).size == SIZE
+
+
+def test_damage_is_noticed(tmp_path: Path) -> None:
+    """A file that is cut off in its metadata, or has another version, is refused with a reason."""
+    whole = made(tmp_path / "model.gguf", train(400), "qwen2").read_bytes()
+    path = tmp_path / "cut.gguf"
+    for size in [5, 8, 20, 30, *range(40, 400, 23)]:
+        path.write_bytes(whole[:size])
+        with pytest.raises(VocabularyError, match="cannot be read"):
+            Vocabulary.from_file(path)
+    path.write_bytes(b"GGUF" + (9).to_bytes(4, "little") + whole[8:])
+    with pytest.raises(VocabularyError, match="version 9"):
+        Vocabulary.from_file(path)
+
+
+def test_every_kind_of_value_is_read(tmp_path: Path) -> None:
+    """Numbers, truth values, strings and lists come back as they were written."""
+    held = _gguf.metadata(made(tmp_path / "model.gguf", train(400), "qwen2"))
+    assert held["general.architecture"] == "qwen3"
+    assert held["qwen3.block_count"] == 2
+    assert held["qwen3.rope.freq_base"] == 10_000.0
+    assert held["tokenizer.ggml.add_bos_token"] is False
+    assert len(held["tokenizer.ggml.tokens"]) == SIZE == len(held["tokenizer.ggml.token_type"])
+    assert not _gguf.is_gguf(tmp_path / os.devnull.strip("/"))
