@@ -325,9 +325,9 @@ def _tool(value: ToolSpec | Mapping[str, Any]) -> ToolSpec:
 
 
 def _vocabulary_of(model: Model) -> Vocabulary:
-    if model.files.tokenizer is None:
+    if model.files.vocabulary is None:
         raise VocabularyError(f"the model {model.name!r} has no tokenizer.json beside its weights")
-    return Vocabulary.from_file(model.files.folder, size=model.size, ends=model.files.ends or None)
+    return Vocabulary.from_file(model.files.vocabulary, size=model.size, ends=model.files.ends or None)
 
 
 def _format_of(model: Model, vocabulary: Vocabulary, chosen: str | Format | None) -> Format:

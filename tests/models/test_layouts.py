@@ -88,9 +88,11 @@ def test_a_lone_file_is_the_model() -> None:
     ("files", "variant", "said"),
     [
         (COMMUNITY, "q2", "it has q4, fp32, fp16"),
-        (["model.safetensors", "config.json"], None, "safetensors"),
-        (["qwen3-0.6b-q8_0.gguf"], None, "GGUF"),
-        (["README.md"], None, "no .onnx file"),
+        (["pytorch_model.bin", "config.json"], None, "pickled"),
+        (["model.safetensors", "config.json"], "q4", "as PyTorch weights it has fp32"),
+        (["a-Q4_0.gguf", "a-Q8_0.gguf"], "q2_k", "it has q4_0, q8_0"),
+        (["a-IQ2_XS.gguf", "a-Q2_K.gguf"], None, "behind a colon: iq2_xs, q2_k"),
+        (["README.md"], None, "holds no model"),
         (["onnx/decoder_model_merged.onnx", *SIDE], None, "merged"),
         (["decoder_model.onnx", "decoder_with_past_model.onnx"], None, "no cache"),
         (["onnx/decoder_model_merged_quantized.onnx"], "quantized", "merged"),
@@ -100,3 +102,45 @@ def test_refusals_say_what_is_there(files: list[str], variant: str | None, said:
     """What cannot be loaded is refused by name, before anything is downloaded."""
     with pytest.raises(ModelError, match=said):
         choose(files, variant, "org/name")
+
+
+TORCH = [*SIDE, "model.safetensors"]
+SHARDED = [
+    *SIDE,
+    "model-00001-of-00002.safetensors",
+    "model-00002-of-00002.safetensors",
+    "model.safetensors.index.json",
+]
+GGUF = ["README.md", "Qwen3-0.6B-Q4_K_M.gguf", "Qwen3-0.6B-Q8_0.gguf", "mmproj-F16.gguf"]
+
+
+@pytest.mark.parametrize(
+    ("files", "variant", "weights"),
+    [
+        (TORCH, None, "model.safetensors"),
+        (TORCH, "bf16", "model.safetensors"),
+        (SHARDED, "fp32", "model-00001-of-00002.safetensors"),
+        (GGUF, None, "Qwen3-0.6B-Q4_K_M.gguf"),
+        (GGUF, "Q8_0", "Qwen3-0.6B-Q8_0.gguf"),
+        (GGUF, "Qwen3-0.6B-Q8_0.gguf", "Qwen3-0.6B-Q8_0.gguf"),
+        (["q/m-q8_0-00001-of-00002.gguf", "q/m-q8_0-00002-of-00002.gguf"], "q8_0",
+         "q/m-q8_0-00001-of-00002.gguf"),
+        ([*COMMUNITY, "model.safetensors"], None, "onnx/model_q4.onnx"),
+        ([*COMMUNITY, "model.safetensors"], "fp16", "onnx/model_fp16.onnx"),
+        ([*COMMUNITY, "model.safetensors"], "bf16", "model.safetensors"),
+        ([*COMMUNITY, "model.safetensors"], "safetensors", "model.safetensors"),
+        ([*TORCH, *GGUF], "gguf", "Qwen3-0.6B-Q4_K_M.gguf"),
+        ([*TORCH, *GGUF], "fp32", "model.safetensors"),
+    ],
+)  # fmt: skip
+def test_other_kinds_of_weights(files: list[str], variant: str | None, weights: str) -> None:
+    """GGUF and safetensors are found by their endings, after ONNX, or by the name of their kind."""
+    assert choose(files, variant, "org/name").weights == weights
+
+
+def test_shards_come_with_each_other() -> None:
+    """Of weights in several files the first is loaded and all of them are fetched."""
+    assert set(choose(SHARDED, None, "x").files) == set(SHARDED)
+    pair = ["m-q8_0-00001-of-00002.gguf", "m-q8_0-00002-of-00002.gguf"]
+    assert choose(pair, None, "x").files == tuple(pair)
+    assert variants([*TORCH, *GGUF[:3]]) == ("q4_k_m", "q8_0", "safetensors")

@@ -223,10 +223,12 @@ def test_files_that_are_no_model(tiny: Maker, tmp_path: Path) -> None:
     (tmp_path / "broken" / "model.onnx").write_bytes(b"not a graph")
     (tmp_path / "empty").mkdir()
     (tmp_path / "weights.gguf").write_bytes(b"GGUF")
+    (tmp_path / "weights.tflite").write_bytes(b"")
     for name, said in {
         "broken": "cannot be loaded",
-        "empty": "no .onnx file",
-        "weights.gguf": "no engine for .gguf files",
+        "empty": "holds no model",
+        "weights.gguf": "cut off or damaged",
+        "weights.tflite": "no engine for .tflite files",
         "absent": "no folder or file",
     }.items():
         with pytest.raises(ModelError, match=said):

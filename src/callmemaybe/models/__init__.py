@@ -33,9 +33,11 @@ def load(
 ) -> Model:
     """Load a model by name; what kind it is follows from its files.
 
-    ``name`` is ``nano`` (the embedded model), a folder or a weight file, or a model of a hub as
-    ``org/name[@revision][:variant]``; a folder may be followed by ``:variant`` too. A variant is
-    what the file names of the model carry (``q4``, ``fp16``, ``int8``, ...) or a folder inside.
+    ``name`` is ``nano`` (the embedded model), a folder or a weight file (``.onnx``, ``.gguf``,
+    ``.safetensors``), or a model of a hub as ``org/name[@revision][:variant]``; a folder may be
+    followed by ``:variant`` too. A variant is what the file names of the model carry (``q4``,
+    ``fp16``, ``int8``, ``Q8_0``, ...), a folder inside, or the kind of weights (``onnx``, ``gguf``,
+    ``safetensors``) where there are several; of PyTorch weights it is the precision to run in.
     ``cache`` is where downloads go (default: the hub's own cache). What is there is used as it is;
     ``offline=False`` asks the hub for a newer revision, ``True`` never asks (default:
     HF_HUB_OFFLINE). ``threads`` and ``providers`` go to the engine: by default as many threads as
@@ -43,24 +45,38 @@ def load(
     ModelError if the model cannot be had.
     """
     text = str(name)
+    if text.startswith(("http://", "https://")):
+        raise ModelError(
+            f"{text} is the address of a server: its model gives text, not logits; "
+            "load_model() and Caller take it, and so does --model"
+        )
     folder, weights = _locate(text, None if cache is None else Path(cache).expanduser(), offline)
-    backends = {backend.suffix: backend for backend in _backends()}
-    backend = backends.get(weights.suffix)
-    if backend is None:
-        known = ", ".join(sorted(backends))
-        raise ModelError(f"{weights}: no engine for {weights.suffix} files here, only for {known}")
+    backend = _backend(weights)
     return backend.load(weights, folder, name=text, threads=threads, providers=providers)
 
 
-def _backends() -> list[Backend]:
-    """Every engine of the folder and of third parties; modules without a MODEL are not engines."""
-    found = []
+#: Our own engines by the endings of their files, so that only the one that is needed is imported.
+_ENGINES = {".onnx": "onnx", ".gguf": "gguf", ".safetensors": "transformers"}
+
+
+def _backend(weights: Path) -> Backend:
+    """Return the engine for a weight file: ours, else a third party's."""
+    own = _ENGINES.get(weights.suffix)
+    if own is not None:
+        return cast("Backend", _registry.load(__name__, own, "MODEL"))
+    known = dict.fromkeys(_ENGINES)
     for name in _registry.names(__name__):
         try:
-            found.append(cast("Backend", _registry.load(__name__, name, "MODEL")))
+            backend = cast("Backend", _registry.load(__name__, name, "MODEL"))
         except AttributeError:
-            continue
-    return found
+            continue  # a module of this folder that is no engine
+        if backend.suffix == weights.suffix:
+            return backend
+        known[backend.suffix] = None
+    raise ModelError(
+        f"{weights}: no engine for {weights.suffix or 'such'} files here, only for "
+        f"{', '.join(sorted(known))}"
+    )
 
 
 def _locate(name: str, cache: Path | None, offline: bool | None) -> tuple[Path, Path]:

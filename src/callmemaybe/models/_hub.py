@@ -37,8 +37,7 @@ class Wanted:
     def command(self, files: tuple[str, ...] = ()) -> str:
         """Return the shell command that fetches the model on a machine with a network."""
         if not files:
-            stem = f"*{self.variant}*" if self.variant else "*.onnx*"
-            files = (stem, "*.json", "*.jinja")
+            files = (f"*{self.variant or 'q4'}*", "*.json", "*.jinja")
         include = " ".join(f'--include "{name}"' for name in files)
         revision = f" --revision {self.revision}" if self.revision else ""
         return f"hf download {self.repository}{revision} {include}"
@@ -83,7 +82,8 @@ def _cached(wanted: Wanted, cache: Path | None) -> Found | None:
     except Exception:
         return None
     settings = [folder / choice.folder / name for name in ("config.json", "genai_config.json")]
-    if not any(path.exists() for path in settings) or _lacks_data(folder, choice):
+    is_whole = choice.weights.endswith(".gguf") or any(path.exists() for path in settings)
+    if not is_whole or _lacks_data(folder, choice):
         return None  # a download that was interrupted
     return folder, choice
 
@@ -91,6 +91,8 @@ def _cached(wanted: Wanted, cache: Path | None) -> Found | None:
 def _lacks_data(folder: Path, choice: _layouts.Choice) -> bool:
     """Whether the graph refers to a file beside it that is not there."""
     weights = folder / choice.weights
+    if weights.suffix != ".onnx":
+        return any(not (folder / name).exists() for name in _layouts.shards(choice.weights))
     with weights.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as graph:
         return any(
             graph.find(f"{weights.name}{ending}".encode()) >= 0

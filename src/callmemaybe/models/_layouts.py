@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from callmemaybe.errors import ModelError
@@ -19,11 +20,13 @@ _REFUSED = {
     "decoder_model": "has no cache as an input, so it can only start sequences",
     "decoder_with_past_model": "can only continue sequences, not start them",
 }
-_ELSEWHERE = {
-    ".gguf": "GGUF weights, which this version cannot run",
-    ".safetensors": "PyTorch weights (safetensors), which this version cannot run",
-    ".bin": "PyTorch weights, which this version cannot run",
-}
+#: Kinds of weights in order of preference where nobody chose; each may be asked for by its name.
+_KINDS = {"onnx": ".onnx", "gguf": ".gguf", "safetensors": ".safetensors"}
+#: PyTorch chooses the precision as it loads.
+_PRECISIONS = ("fp32", "fp16", "bf16")
+#: What is preferred among GGUF files where nobody chose: small, then good.
+_GGUF = ("q4_0", "q4_k_m", "q8_0", "q5_k_m", "q6_k", "f16", "bf16", "f32")
+_SHARD = re.compile(r"-(\d{5})-of-(\d{5})(?=\.)")
 _SIDE_FILES = (
     "config.json",
     "generation_config.json",
@@ -56,9 +59,15 @@ def choose(files: Collection[str], variant: str | None, where: str) -> Choice:
     file, or a folder inside (as repositories of onnxruntime-genai models have them). ``where``
     names the model in messages. Raises ModelError if nothing fits, saying what there is.
     """
+    if variant in _KINDS:
+        files = [name for name in files if not _is_other_kind(name, variant)]
+        variant = None
     found = sorted(name for name in files if name.endswith(".onnx"))
+    if variant in _PRECISIONS and any(name.endswith(".safetensors") for name in files):
+        has_it = any(_label(name) in _ALIASES.get(variant, (variant,)) for name in found)
+        found = found if has_it else []
     if not found:
-        raise ModelError(_nothing(files, where))
+        return _choose_other(sorted(files), variant, where)
     if variant is None:
         weights = _preferred(found, where)
     else:
@@ -70,18 +79,97 @@ def choose(files: Collection[str], variant: str | None, where: str) -> Choice:
                 f"{where}: {weights} {reason}; export with a current optimum "
                 "(text-generation-with-past) or the onnxruntime-genai model builder"
             )
+    data = [name for name in files if name != weights and _is_data(name, weights)]
+    return _with_sides(files, weights, data)
+
+
+def _with_sides(files: Collection[str], weights: str, companions: Iterable[str]) -> Choice:
     folder = posixpath.dirname(weights)
     if posixpath.basename(folder) == "onnx":
         folder = posixpath.dirname(folder)
-    data = [name for name in files if name != weights and _is_data(name, weights)]
     side = [path for name in _SIDE_FILES if (path := posixpath.join(folder, name)) in files]
-    return Choice(weights, folder, (*sorted(data), *side))
+    return Choice(weights, folder, (*sorted(companions), *side))
 
 
 def variants(files: Collection[str]) -> tuple[str, ...]:
     """Return what may follow the colon for these files, the preferred one first."""
-    found = [name for name in files if name.endswith(".onnx")]
-    return tuple(sorted({_label(name) for name in found}, key=_rank_label))
+    found = {_label(name) for name in files if name.endswith(".onnx")}
+    labels = sorted(found, key=_rank_label)
+    labels += sorted({_gguf_label(name) for name in files if name.endswith(".gguf")})
+    if any(name.endswith(".safetensors") for name in files):
+        labels += ["safetensors"] if labels else list(_PRECISIONS)
+    return tuple(labels)
+
+
+def _is_other_kind(name: str, kind: str) -> bool:
+    return any(name.endswith(suffix) for other, suffix in _KINDS.items() if other != kind)
+
+
+def _choose_other(files: Sequence[str], variant: str | None, where: str) -> Choice:
+    """Pick GGUF files, or else safetensors."""
+    gguf = [name for name in files if name.endswith(".gguf") and "mmproj" not in name]
+    torch = [name for name in files if name.endswith(".safetensors") and "/" not in name]
+    if gguf and not (torch and variant in _PRECISIONS):
+        weights = _gguf(gguf, variant, where)
+        stem = _SHARD.sub("", weights)
+        return _with_sides(
+            files,
+            weights,
+            [name for name in gguf if name != weights and _SHARD.sub("", name) == stem],
+        )
+    if not torch:
+        raise ModelError(_nothing(files, where))
+    if variant is not None and variant not in _PRECISIONS:
+        offered = ", ".join(_PRECISIONS)
+        raise ModelError(f"{where} has no variant {variant!r}; as PyTorch weights it has {offered}")
+    weights = "model.safetensors" if "model.safetensors" in torch else torch[0]
+    others = [name for name in torch if name != weights and _SHARD.search(name)]
+    index = [name for name in files if name == "model.safetensors.index.json"]
+    # Tokenizers of other kinds are converted by transformers, which wants all of their files.
+    return _with_sides(files, weights, [*others, *index])
+
+
+def _gguf(found: Sequence[str], variant: str | None, where: str) -> str:
+    """Return the first file of the GGUF model asked for, or of the preferred one."""
+    first = [name for name in found if (_shard_of(name) or 1) == 1]
+    labels = {name: _gguf_label(name) for name in first}
+    if variant is not None:
+        wanted = variant.lower()
+        for name in first:
+            if labels[name] == wanted or name == variant or posixpath.basename(name) == variant:
+                return name
+        raise ModelError(
+            f"{where} has no variant {variant!r}; it has {', '.join(sorted(set(labels.values())))}"
+        )
+    if len(first) == 1:
+        return first[0]
+    for label in _GGUF:
+        for name in first:
+            if labels[name] == label:
+                return name
+    offered = ", ".join(sorted(set(labels.values())))
+    raise ModelError(f"{where} holds several models; name one behind a colon: {offered}")
+
+
+def _gguf_label(name: str) -> str:
+    """Return what a file name says about its precision, as ``q4_k_m``."""
+    stem = _SHARD.sub("", posixpath.basename(name)).removesuffix(".gguf").lower()
+    return re.split(r"[-.]", stem)[-1]
+
+
+def shards(name: str) -> tuple[str, ...]:
+    """Return the names of all files of the weights that ``name`` is one of."""
+    found = _SHARD.search(name)
+    if found is None:
+        return (name,)
+    before, behind = name[: found.start()], name[found.end() :]
+    count = int(found[2])
+    return tuple(f"{before}-{at:05}-of-{count:05}{behind}" for at in range(1, count + 1))
+
+
+def _shard_of(name: str) -> int | None:
+    found = _SHARD.search(name)
+    return int(found[1]) if found else None
 
 
 def _asked(found: list[str], variant: str, where: str) -> str:
@@ -144,10 +232,9 @@ def _is_data(name: str, weights: str) -> bool:
 
 
 def _nothing(files: Collection[str], where: str) -> str:
-    for suffix, what in _ELSEWHERE.items():
-        if any(name.endswith(suffix) for name in files):
-            return (
-                f"{where} holds {what}; use an ONNX export of the model "
-                "(for example onnx-community/Qwen3-0.6B-ONNX:q4)"
-            )
-    return f"{where} holds no model: no .onnx file in it or in its folder onnx/"
+    if any(name.endswith((".bin", ".pt", ".pth")) for name in files):
+        return (
+            f"{where} holds PyTorch weights in pickled form, which may run code as they are loaded; "
+            "use the model's safetensors, GGUF or ONNX files"
+        )
+    return f"{where} holds no model: no .onnx, .gguf or .safetensors file in it or in its onnx/"

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -126,6 +127,11 @@ class Files:
         """Path of ``tokenizer.json``, if there is one."""
         path = self.folder / "tokenizer.json"
         return path if path.is_file() else None
+
+    @property
+    def vocabulary(self) -> Path | None:
+        """What the vocabulary is read from, if there is anything."""
+        return self.folder if self.tokenizer is not None else None
 
     @cached_property
     def config(self) -> Mapping[str, Any]:
@@ -261,3 +267,21 @@ def check_rewind(n: int, length: int) -> None:
     """Raise ModelError unless ``n`` of ``length`` ids can be forgotten."""
     if not 0 <= n <= length:
         raise ModelError(f"cannot forget {n} of {length} ids")
+
+
+def leaves_of(paths: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
+    """Return the distinct paths that are no prefix of another, sorted."""
+    order = sorted({tuple(path) for path in paths if path})
+    return [
+        path
+        for path, after in zip_longest(order, order[1:], fillvalue=())
+        if after[: len(path)] != path
+    ]
+
+
+def need_extra(what: str, extra: str, error: ImportError) -> ModelError:
+    """Return the error for an engine whose package is not installed."""
+    return ModelError(
+        f"{what} need a package that is not installed ({error.name or error}); "
+        f"install it with\n    pip install 'callmemaybe[{extra}]'"
+    )

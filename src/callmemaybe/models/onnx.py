@@ -16,7 +16,6 @@ from __future__ import annotations
 import mmap
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,16 @@ from numpy.typing import NDArray
 from callmemaybe.errors import ModelError
 from callmemaybe.models._cache import Reader, Shared
 from callmemaybe.models._graph import Graph
-from callmemaybe.models.base import Files, Logits, Session, check_feed, check_rewind, common, walk
+from callmemaybe.models.base import (
+    Files,
+    Logits,
+    Session,
+    check_feed,
+    check_rewind,
+    common,
+    leaves_of,
+    walk,
+)
 
 Array = NDArray[Any]
 
@@ -357,7 +365,7 @@ class GrownSession(_OnnxSession):
     def branches(self, paths: Sequence[Sequence[int]]) -> list[Logits]:
         """Score all paths in padded batches, where the graph is right about those."""
         engine = self._engine
-        leaves = _leaves(paths)
+        leaves = leaves_of(paths)
         room = None if engine.context is None else engine.context - self._length
         for leaf in leaves:
             check_feed(leaf, 0, engine.size, room)
@@ -404,16 +412,6 @@ class GrownSession(_OnnxSession):
         return [
             rows[: len(path)].astype(np.float32) for rows, path in zip(logits, paths, strict=True)
         ]
-
-
-def _leaves(paths: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
-    """Return the distinct paths that are no prefix of another, sorted."""
-    order = sorted({tuple(path) for path in paths if path})
-    return [
-        path
-        for path, after in zip_longest(order, order[1:], fillvalue=())
-        if after[: len(path)] != path
-    ]
 
 
 def _read_off(
