@@ -123,7 +123,8 @@ def _prompt(item: object, document: Document, pointer: str) -> str:
 def _check_schema(tool: ToolSpec, document: Document, pointer: str, definition: object) -> None:
     """Build the grammar of the arguments now, so that what it refuses has a place in the file."""
     try:
-        json_schema(tool.schema)
+        # Closed objects, as the wire formats have them.
+        json_schema(tool.schema, additional=False)
     except UnsupportedSchema as error:
         raise _placed(error, document, _in_file(tool, definition, pointer, error.pointer)) from None
     except InputError as error:

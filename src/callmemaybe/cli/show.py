@@ -156,6 +156,12 @@ class Show:
                     Text(f"prompt {row.index + 1}: {printable(row.record.failure)}", "red"),
                     soft_wrap=True,
                 )
+            if row.outcome is not None and row.outcome.omitted and not self._quiet:
+                remark = (
+                    f"prompt {row.index + 1}: longer than the model's context, "
+                    f"{row.outcome.omitted:,} tokens in its middle were left out"
+                )
+                self._err.print(Text(remark, "yellow"), soft_wrap=True)
         if not self._quiet:
             self._out.print(Text(_sums(rows, seconds)), soft_wrap=True)
             self._out.print(Text(f"Results: {printable(path)}", "bold"), soft_wrap=True)

@@ -57,6 +57,7 @@ class Trace:
                 "forced": outcome.forced,
                 "chosen": outcome.chosen,
                 "passes": outcome.passes,
+                "omitted": outcome.omitted,
                 "seconds": dict(outcome.seconds),
             }
         # The parameters are JSON already; reading them would round their numbers.

@@ -1,0 +1,88 @@
+"""What people see is complete, short and cannot command their terminal."""
+
+from __future__ import annotations
+
+import pytest
+
+from callmemaybe.caller import Outcome, Step
+from callmemaybe.calls import ToolCall
+from callmemaybe.cli.batch import Row
+from callmemaybe.cli.results import Record
+from callmemaybe.cli.show import Show, printable
+
+
+def row(index: int, *, omitted: int = 0, failure: str | None = None) -> Row:
+    record = Record(f"prompt {index}\x1b[31m\r", None if failure else "f", '{"a": 1.0}', failure)
+    if failure:
+        return Row(index, record, details="Traceback\n  boom")
+    call = ToolCall("f", '{"a":1}')
+    seconds = {"total": 0.0123}
+    return Row(index, record, Outcome(call, 0.5, 0.1, {"f": 0.5}, 3, 1, 2, omitted, seconds))
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain Zürich 🙂", "plain Zürich 🙂"),
+        ("\x1b[31mred\r\n\t\x07", "\\x1b[31mred\\r\\n\\t\\x07"),
+        ("\u202etxt\u2028\ud800", "\\u202etxt\\u2028\\ud800"),
+    ],
+)
+def test_nothing_can_command_the_terminal(text: str, shown: str) -> None:
+    """Whatever is not printable is shown as an escape."""
+    assert printable(text) == shown
+
+
+def test_long_texts_are_cut() -> None:
+    """A cut is visible."""
+    assert printable("abcdef", 4) == "abc…"
+    assert printable("abcd", 4) == "abcd"
+
+
+def test_a_long_table_loses_its_middle(capsys: pytest.CaptureFixture[str]) -> None:
+    """Thousands of rows do not flood the terminal, and the sums count them all."""
+    show = Show(1000, verbose=False, quiet=False)
+    rows = [row(index) for index in range(1000)]
+    show.table(rows)
+    show.end(rows, 12.0, "out.json")
+    out = capsys.readouterr().out
+    assert len(out.splitlines()) < 130
+    assert "880 more in the file" in out
+    assert "1000 prompts, 1000 calls, 12.0 s, 12 ms per prompt, 75% of 4000 tokens forced" in out
+    assert "\x1b" not in out
+
+
+def test_what_was_left_out_and_what_failed_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """A prompt longer than the context and a failure are named with their prompt."""
+    show = Show(2, verbose=True, quiet=False)
+    rows = [row(0, omitted=1234), row(1, failure="it broke")]
+    for one in rows:
+        show.row(one)
+    show.end(rows, 1.0, "out.json")
+    err = capsys.readouterr().err
+    assert "prompt 1: longer than the model's context, 1,234 tokens in its middle" in err
+    assert "prompt 2: it broke" in err
+    assert "  boom" in err
+
+
+def test_quiet_still_tells_failures(capsys: pytest.CaptureFixture[str]) -> None:
+    """Silence is for what went well."""
+    show = Show(2, verbose=False, quiet=True)
+    rows = [row(0, omitted=5), row(1, failure="it broke")]
+    for one in rows:
+        show.row(one)
+    show.say("hello")
+    show.table(rows)
+    show.end(rows, 1.0, "out.json")
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", "prompt 2: it broke\n")
+
+
+def test_a_step_shows_bytes_that_are_no_text(capsys: pytest.CaptureFixture[str]) -> None:
+    """A token that ends inside a character is shown as what it is."""
+    show = Show(1, verbose=True, quiet=False)
+    likeliest = ((b"\xe2\x82", 0.5), (b"a", 0.25))
+    show.step(0, Step((7,), b"\xe2\x82", b'"\xe2\x82', "chosen", 12, -0.1, likeliest, ()), "euro")
+    err = capsys.readouterr().err
+    assert "chosen  \\xe2\\x82  12 allowed" in err
+    assert "50.0%" in err
