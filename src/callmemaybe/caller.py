@@ -26,6 +26,7 @@ from callmemaybe import models
 from callmemaybe.calls import ToolCall, ToolSpec
 from callmemaybe.decoding.branches import Choices, Symbol, spell
 from callmemaybe.decoding.decoder import Decoder, check_budget
+from callmemaybe.decoding.draft import Copier
 from callmemaybe.decoding.sampler import Sampler
 from callmemaybe.decoding.step import Step
 from callmemaybe.errors import DecodingError, InputError, ModelError, VocabularyError
@@ -86,9 +87,10 @@ class Caller:
     ``temperature`` above 0 tokens are drawn at random; with a ``seed`` equal requests get equal
     answers, whatever was asked before.
     ``watch`` adds the likeliest tokens to each step. ``forcing`` False asks the model for every
-    token, also where there is only one. ``overflow`` says what becomes of a request that does not fit
-    into the model's context: "cut" leaves out its middle and says so in the outcome, "refuse" raises
-    ModelError. ``clock`` returns seconds.
+    token, also where there is only one; ``speculate`` False guesses nothing ahead from the request
+    (see :mod:`decoding.draft`): the answers are the same either way. ``overflow`` says what becomes
+    of a request that does not fit into the model's context: "cut" leaves out its middle and says so
+    in the outcome, "refuse" raises ModelError. ``clock`` returns seconds.
 
     Raises InputError (UnsupportedSchema) for tools that cannot be promised, BudgetError for a
     ``max_tokens`` below the shortest valid call, ModelError for a model that cannot be used.
@@ -110,6 +112,7 @@ class Caller:
         seed: int | None = None,
         watch: bool = False,
         forcing: bool = True,
+        speculate: bool = True,
         overflow: Literal["cut", "refuse"] = "cut",
         vocabulary: Vocabulary | None = None,
         clock: Callable[[], float] = time.perf_counter,
@@ -123,6 +126,7 @@ class Caller:
         self._choose: Literal["exact", "greedy"] = choose
         self._watch = watch
         self._forcing = forcing
+        self._speculate = speculate
         self._clock = clock
         self._seed = seed
         self._sampler = Sampler(temperature, top_p, top_k, min_p, np.random.default_rng())
@@ -157,6 +161,7 @@ class Caller:
             choose=self._choose,
             choices=self._choices,
             forcing=self._forcing,
+            draft=Copier(prompt) if self._speculate else None,
             answers=False,
             watch=self._watch,
             clock=self._clock,
@@ -327,7 +332,9 @@ def _tool(value: ToolSpec | Mapping[str, Any]) -> ToolSpec:
 def _vocabulary_of(model: Model) -> Vocabulary:
     if model.files.vocabulary is None:
         raise VocabularyError(f"the model {model.name!r} has no tokenizer.json beside its weights")
-    return Vocabulary.from_file(model.files.vocabulary, size=model.size, ends=model.files.ends or None)
+    return Vocabulary.from_file(
+        model.files.vocabulary, size=model.size, ends=model.files.ends or None
+    )
 
 
 def _format_of(model: Model, vocabulary: Vocabulary, chosen: str | Format | None) -> Format:

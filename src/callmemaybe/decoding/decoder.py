@@ -15,6 +15,7 @@ from typing import Literal
 import numpy as np
 
 from callmemaybe.decoding.branches import Choices, Fork, Symbol
+from callmemaybe.decoding.draft import Copier
 from callmemaybe.decoding.posterior import Posterior, gate, score
 from callmemaybe.decoding.sampler import Floats, Ids, Sampler, check, log_total
 from callmemaybe.decoding.step import Kind, Likeliest, Step
@@ -22,8 +23,10 @@ from callmemaybe.errors import BudgetError, DecodingError
 from callmemaybe.grammar.tree import TreeAutomaton
 from callmemaybe.matching.allowed import Allowed
 from callmemaybe.matching.matcher import Matcher
-from callmemaybe.models.base import Session
+from callmemaybe.models.base import Session, common
 
+#: How many ids are guessed ahead, and behind how many of the last ones a guess is spelled.
+DEPTH, REACH = 16, 8
 #: How many of the likeliest tokens a watched step shows.
 SHOWN = 5
 
@@ -39,11 +42,12 @@ def check_budget(shortest: int, max_tokens: int) -> None:
 
 @dataclass
 class Effort:
-    """What a decoding took: forward passes, ids that went through the model, seconds in it."""
+    """What a decoding took: forward passes, ids through the model (of these guessed), seconds in it."""
 
     passes: int = 0
     fed: int = 0
     seconds: float = 0.0
+    guessed: int = 0
 
 
 @dataclass
@@ -53,7 +57,7 @@ class Decoder:
     ``prompt`` are ids that ``session`` has not seen yet (at least one); they are fed with the first
     forced tokens. ``choose`` is how names are chosen: "exact" by :mod:`posterior`, "greedy" token
     by token. ``answers`` says what follows when the grammar leaves free text in place of a call:
-    generate it (True), or stop there. ``watch`` adds log-probabilities and the likeliest tokens to each step. ``clock``
+    generate it (True), or stop there. ``draft`` guesses ahead: fewer passes, the same answer. ``watch`` adds log-probabilities and the likeliest tokens to each step. ``clock``
     returns seconds. Raises BudgetError if no completion fits into ``max_tokens``.
     """
 
@@ -65,6 +69,7 @@ class Decoder:
     choose: Literal["exact", "greedy"] = "exact"
     choices: Choices | None = None
     forcing: bool = True
+    draft: Copier | None = None
     answers: bool = True
     watch: bool = False
     clock: Callable[[], float] = lambda: 0.0
@@ -80,6 +85,10 @@ class Decoder:
         self._text = bytearray()
         self._left = self.max_tokens
         self._excluded: int | None = None
+        # Ids the session holds beyond what was accepted, with the logits after each.
+        self._ahead: list[int] = []
+        self._rows: Floats = np.zeros((0, 0), np.float32)
+        self._depth = DEPTH
         #: Whether the answer was written to its end (not left off where a free one would begin).
         self.is_complete = False
         automaton = self.matcher.automaton
@@ -142,6 +151,7 @@ class Decoder:
     def _decide(self, fork: Fork) -> Step | None:
         """Choose a branch by the probabilities of all; None if none fits into the budget."""
         logits = self._look()
+        self._turn_back()
         start = self.clock()
         found = (
             gate(self.session, logits, fork.branches[0])
@@ -190,8 +200,9 @@ class Decoder:
         # A sum over the whole vocabulary costs more than the choice; only those who watch pay it.
         logprob = float(logits[index]) - log_total(logits) if self.watch else None
         self._excluded = None
+        kind: Kind = "drafted" if self._ahead[:1] == [index] else "chosen"
         self._accept([index])
-        return self._step([index], "chosen", allowed.count, logprob, logits, allowed)
+        return self._step([index], kind, allowed.count, logprob, logits, allowed)
 
     def _sample(self, logits: Floats, allowed: Allowed) -> int:
         if self.sampler.is_greedy and self._excluded is None:
@@ -206,13 +217,48 @@ class Decoder:
     def _look(self) -> Floats:
         """Return ``float32[size]``: the logits after everything accepted so far."""
         if self._pending:
+            right = common(self._pending, self._ahead)
+            if right:
+                self._logits, self._rows = self._rows[right - 1], self._rows[right:]
+                del self._pending[:right], self._ahead[:right]
+        if self._pending:
+            self._turn_back()
             start = self.clock()
-            self._logits = self.session.feed(self._pending, keep=1)[0]
+            guess = self._guess()
+            rows = self.session.feed(self._pending + guess, keep=1 + len(guess))
+            self._logits, self._rows, self._ahead = rows[0], rows[1:], guess
             self.effort.seconds += self.clock() - start
             self.effort.passes += 1
-            self.effort.fed += len(self._pending)
+            self.effort.fed += len(self._pending) + len(guess)
+            self.effort.guessed += len(guess)
             self._pending = []
         return self._logits
+
+    # -- guesses ------------------------------------------------------------------------------
+
+    def _guess(self) -> list[int]:
+        """Return ids that may come after what is accepted: in the language and the budget."""
+        if self.draft is None or self._excluded is not None or self.matcher.state < 0:
+            return []
+        more = self.draft.guess(self.matcher.automaton, self.matcher.state, bytes(self._text))
+        if not more:
+            return []
+        recent = self.matcher.ids[-REACH:]
+        while recent and not all(map(self._vocabulary.token, recent)):
+            recent = recent[1:]  # a control token is no text
+        ids = self._vocabulary.encode(self._vocabulary.decode(recent) + more)
+        if tuple(ids[: len(recent)]) != recent:
+            return []
+        ids = ids[len(recent) :][: max(0, min(self._depth, self._left - 1))]
+        count = self.matcher.try_accept(ids)
+        self.matcher.rollback(count)
+        return ids[:count]
+
+    def _turn_back(self) -> None:
+        """Let the session forget what was guessed and has not come."""
+        if self._ahead:
+            self.session.rewind(len(self._ahead))
+            self._ahead = []
 
     # -- bookkeeping --------------------------------------------------------------------------
 
