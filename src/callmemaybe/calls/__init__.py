@@ -19,6 +19,7 @@ from callmemaybe.calls.spec import (
 )
 
 if TYPE_CHECKING:
+    from callmemaybe.calls.collect import tools_from
     from callmemaybe.calls.declare import (
         Context,
         Mode,
@@ -48,6 +49,7 @@ __all__ = [
     "make_tool",
     "pointer_token",
     "tool",
+    "tools_from",
 ]
 
 #: What needs pydantic is imported when it is asked for: most commands never do.
@@ -61,6 +63,7 @@ _LATE = {
     "TransientError": "declare",
     "make_tool": "declare",
     "tool": "declare",
+    "tools_from": "collect",
 }
 
 

@@ -7,13 +7,15 @@ what it cannot say in JSON Schema is refused with the parameter's name.
 from __future__ import annotations
 
 import inspect
+import types
 import typing
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, NotRequired, Required, get_args, get_origin
 
 import pydantic
+import typing_extensions
 from pydantic import ConfigDict, Field, TypeAdapter, create_model
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
 from pydantic.fields import FieldInfo
@@ -105,13 +107,32 @@ class _Untitled(GenerateJsonSchema):
 
 def _hints(function: Callable[..., Any], name: str) -> dict[str, Any]:
     try:
-        return typing.get_type_hints(function, include_extras=True)
+        hints = typing.get_type_hints(function, include_extras=True)
     except (NameError, TypeError, SyntaxError) as error:
         raise InputError(
             f"its type hints cannot be resolved ({error})",
             where=f"tool {name}",
             hint="import the names it uses at the top of its module",
         ) from None
+    return {key: _modern(hint) for key, hint in hints.items()}
+
+
+def _modern(hint: Any) -> Any:
+    """Replace typing.TypedDict, which pydantic cannot read before Python 3.12, by its backport."""
+    if typing_extensions.is_typeddict(hint) and type(hint).__module__ == "typing":
+        fields = {
+            name: (Required if name in hint.__required_keys__ else NotRequired)[_modern(part)]
+            for name, part in typing.get_type_hints(hint).items()
+        }
+        return typing_extensions.TypedDict(hint.__name__, fields)  # type: ignore[operator]
+    parts = get_args(hint)
+    if get_origin(hint) is Annotated:
+        return Annotated[(_modern(parts[0]), *parts[1:])]
+    if get_origin(hint) in {typing.Union, types.UnionType}:
+        return typing.Union[tuple(map(_modern, parts))]  # noqa: UP007 - the parts are computed
+    if isinstance(hint, types.GenericAlias):
+        return types.GenericAlias(typing.cast("type", hint.__origin__), tuple(map(_modern, parts)))
+    return hint
 
 
 def _field(
@@ -166,7 +187,7 @@ def _express(hint: Any, where: str) -> None:
 
 
 def _spelt(hint: Any) -> str:
-    return hint.__name__ if isinstance(hint, type) else str(hint)
+    return hint.__qualname__ if isinstance(hint, type) else str(hint)
 
 
 def _model(

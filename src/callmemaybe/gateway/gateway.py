@@ -214,10 +214,13 @@ class Gateway:
             task.exception()  # the caller may be gone; it is in the ledger
 
     async def _run_turn(self, turn: Turn) -> list[Answer]:
-        await turn.authorise()
-        await turn.admit()
-        runner = Runner(self, turn)
-        await runner.run()
+        try:
+            await turn.authorise()
+            await turn.admit()
+            await Runner(self, turn).run()
+        finally:
+            for item in turn.items:
+                turn.release(item)
         answers = []
         for item in turn.items:
             assert item.answer is not None

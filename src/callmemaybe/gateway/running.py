@@ -65,6 +65,11 @@ class Runner:
                 else:
                     outcome, attempts = await self._attempts(item)
                     await self._record(item, outcome, attempts)
+        except StoreError:
+            if not item.recording:
+                # Nothing ran, or what ran may run again: a redelivery goes on from the row.
+                self._gateway.ledger.active.discard(item.key)
+            raise
         finally:
             self._turn.release(item)
             over = self._over.get(item.ordinal)
@@ -356,6 +361,7 @@ class Runner:
         result: str | None = None,
     ) -> None:
         move = self._move(item, before, fence, answer, facts, result)
+        item.recording = True
         try:
             moved = await self._gateway.ledger.send(move, _PATIENCE)
         except StoreError:

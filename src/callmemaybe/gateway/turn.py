@@ -55,6 +55,8 @@ class Item:
     held: tuple[Lock, ...] | None = None
     row: Row | None = None
     approved: bool = False
+    recording: bool = False
+    """Its end is being written down; from here on only the ledger may settle it."""
     answer: Answer | None = None
 
     def on(self, event: Event) -> None:

@@ -1,0 +1,454 @@
+"""How a Python function becomes a tool: its schema, its values, its declaration."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import enum
+import types
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, TypedDict
+
+import jsonschema
+import pydantic
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from callmemaybe.calls import (
+    Context,
+    Effect,
+    Mode,
+    Tool,
+    ToolSpec,
+    Transaction,
+    make_tool,
+    tool,
+    tools_from,
+)
+from callmemaybe.calls.docstrings import read
+from callmemaybe.calls.openapi import Request, Response
+from callmemaybe.errors import InputError
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Place(pydantic.BaseModel):
+    """Where."""
+
+    city: str
+    zip: Annotated[str, pydantic.Field(pattern="^[0-9]{5}$")] = "00000"
+
+
+@dataclasses.dataclass
+class Size:
+    width: int
+    height: int = 1
+
+
+class Options(TypedDict, total=False):
+    loud: bool
+
+
+def everything(
+    name: str,
+    count: Annotated[int, pydantic.Field(ge=1, le=9)],
+    colour: Colour,
+    mode: Literal["fast", "slow"],
+    place: Place,
+    size: Size,
+    options: Options,
+    tags: list[str],
+    either: int | str,
+    maybe: float | None = None,
+    _private: Annotated[str, "a name with an underscore"] = "x",
+    copy: bool = False,
+) -> dict[str, Any]:
+    """Do everything.
+
+    At once.
+
+    Args:
+        name: who it is for
+        count (int): how often,
+            at most nine
+    """
+    return dict(locals())
+
+
+def test_schema_and_values_of_every_kind_of_annotation() -> None:
+    """What the schema allows binds to the annotated Python values; defaults stay the function's."""
+    made = make_tool(everything)
+    schema = made.spec.parameters
+    jsonschema.Draft202012Validator.check_schema(schema)
+    arguments = {
+        "name": "Ada",
+        "count": 3,
+        "colour": "red",
+        "mode": "slow",
+        "place": {"city": "Paris"},
+        "size": {"width": 2},
+        "options": {"loud": True},
+        "tags": ["a"],
+        "either": "x",
+        "_private": "y",
+    }
+    jsonschema.validate(arguments, schema)
+    values = made(**made.bind(arguments))
+    assert values["colour"] is Colour.RED
+    assert values["place"] == Place(city="Paris")
+    assert values["size"] == Size(2)
+    assert (values["maybe"], values["copy"], values["_private"]) == (None, False, "y")
+    assert made.spec.description == "Do everything.\n\nAt once."
+    properties = schema["properties"]
+    assert properties["count"]["description"] == "how often, at most nine"
+    assert properties["_private"]["description"] == "a name with an underscore"
+    assert "title" not in str(schema)
+    assert schema["additionalProperties"] is False
+    assert "copy" not in schema["required"]
+
+
+@pytest.mark.parametrize(
+    ("change", "pointer"),
+    [
+        ({"count": 10}, "/count"),
+        ({"count": "x"}, "/count"),
+        ({"place": {"city": "x", "zip": "1"}}, "/place/zip"),
+        ({"size": {}}, "/size/width"),
+        ({"colour": "green"}, "/colour"),
+        ({"extra": 1}, "/extra"),
+    ],
+)
+def test_what_does_not_fit_is_pointed_at(change: dict[str, Any], pointer: str) -> None:
+    """A value that does not fit raises InputError with its JSON pointer."""
+    arguments = {
+        "name": "Ada",
+        "count": 3,
+        "colour": "red",
+        "mode": "slow",
+        "place": {"city": "Paris"},
+        "size": {"width": 2},
+        "options": {},
+        "tags": [],
+        "either": 1,
+        **change,
+    }
+    with pytest.raises(InputError) as caught:
+        make_tool(everything).bind(arguments)
+    assert caught.value.where == pointer
+
+
+def unhinted(a): ...  # type: ignore[no-untyped-def]
+def starred(*parts: str) -> None: ...
+def called(back: Callable[[int], int]) -> None: ...
+def opaque(thing: types.FrameType) -> None: ...
+def returning(a: int) -> types.FrameType: ...
+def dangling(a: "Missing") -> None: ...  # type: ignore[name-defined] # noqa: F821, UP037
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (unhinted, "parameter a: it has no type hint"),
+        (starred, "parameter parts: a model cannot pass"),
+        (called, "parameter back: JSON Schema cannot express"),
+        (opaque, "parameter thing: JSON Schema cannot express frame"),
+        (returning, "return value: JSON Schema cannot express frame"),
+        (dangling, "type hints cannot be resolved"),
+    ],
+)
+def test_what_cannot_be_expressed_is_refused_by_name(function: Any, words: str) -> None:
+    """Registration fails with the parameter's name; nothing is silently left out."""
+    with pytest.raises(InputError, match=words):
+        make_tool(function)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """Add two numbers.
+
+        Args:
+            a (float): the first
+                of them
+            b: the second
+
+        Returns:
+            float: the sum
+        """,
+        """Add two numbers.
+
+        Parameters
+        ----------
+        a : float
+            the first
+            of them
+        b
+            the second
+
+        Returns
+        -------
+        float
+            the sum
+        """,
+        """Add two numbers.
+
+        :param float a: the first
+            of them
+        :param b: the second
+        :returns: the sum
+        """,
+    ],
+    ids=["google", "numpy", "rest"],
+)
+def test_docstring_styles(text: str) -> None:
+    """The three styles say the same."""
+    doc = read(text)
+    assert doc.description == "Add two numbers."
+    assert doc.parameters == {"a": "the first of them", "b": "the second"}
+    assert doc.returns == "the sum"
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text())
+def test_any_docstring_is_read(text: str) -> None:
+    """No text makes the reader fail."""
+    read(text)
+
+
+async def later(a: int) -> int:
+    return a
+
+
+def now(a: int) -> int:
+    return a
+
+
+def test_modes_follow_from_the_declaration() -> None:
+    """async runs in the loop, looking in a thread, a write with a timeout in a process."""
+    assert make_tool(later).mode is Mode.ASYNC
+    assert make_tool(now, effect="read").mode is Mode.THREAD
+    assert make_tool(now).mode is Mode.PROCESS
+    assert make_tool(now, timeout=None).mode is Mode.THREAD
+    assert make_tool(now).effect is Effect.ONCE
+
+
+@pytest.mark.parametrize(
+    ("function", "declared", "words"),
+    [
+        (now, {"mode": "thread"}, "a thread cannot be killed"),
+        (now, {"mode": "thread", "timeout": 5}, "a thread cannot be killed"),
+        (lambda a: a, {"name": "f"}, "no type hint"),
+        (now, {"effect": "keyed"}, "must pass the key on"),
+        (now, {"effect": "transactional"}, "annotated Transaction"),
+        (now, {"effect": "sometimes"}, "unknown effect class"),
+        (now, {"mode": "boat"}, "unknown mode"),
+        (later, {"mode": "process"}, "belong together"),
+        (now, {"timeout": 0}, "must be positive"),
+        (now, {"attempts": 0}, "at least one"),
+        (now, {"writes": "file:{b}"}, "names no parameter 'b'"),
+        (now, {"secrets": {"b": "KEY"}}, "no parameter 'b'"),
+        (now, {"sensitive": ["b"]}, "no parameter 'b'"),
+    ],
+)
+def test_declarations_that_promise_too_much(
+    function: Any, declared: dict[str, Any], words: str
+) -> None:
+    """A declaration that cannot keep its promise is refused when it is made."""
+    with pytest.raises(InputError, match=words):
+        make_tool(function, **declared)
+
+
+def test_a_closure_with_a_write_needs_another_way() -> None:
+    """A function that another process cannot import cannot be a write with a timeout."""
+
+    def local(a: int) -> int:
+        return a
+
+    with pytest.raises(InputError, match="another process cannot import it"):
+        make_tool(local)
+
+
+def test_what_the_gateway_passes_is_not_shown() -> None:
+    """Context, Transaction and secrets are no parameters for a model."""
+
+    @tool(effect="transactional", secrets={"token": "T"})
+    def act(a: int, token: str, context: Context, transaction: Transaction) -> None: ...
+
+    assert list(act.spec.parameters["properties"]) == ["a"]
+    assert act.injected == {"context": Context, "transaction": Transaction}
+
+
+class Home:
+    """Lamps."""
+
+    def __init__(self) -> None:
+        self.on: list[str] = []
+
+    @tool(effect="idempotent", writes="lamp:{room}")
+    async def light(self, room: str) -> str:
+        """Switch a light on."""
+        self.on.append(room)
+        return room
+
+    @tool(effect="pure")
+    def twice(self, n: int) -> int:
+        return 2 * n
+
+
+def test_methods_become_tools_of_their_object() -> None:
+    """`tools_from(object)` binds; the tool is still callable as the method was."""
+    home = Home()
+    light, twice = tools_from(home)
+    assert asyncio.run(light(room="hall")) == "hall"
+    assert asyncio.run(home.light("attic")) == "attic"
+    assert home.on == ["hall", "attic"]
+    assert twice.bind({"n": 2}) == {"n": 2}
+    assert "self" not in light.spec.parameters["properties"]
+
+
+def test_tools_from_a_module_a_plain_object_and_functions() -> None:
+    """Declared tools win; where there are none, public functions and methods count as `once`."""
+    module = types.ModuleType("shed")
+    with pytest.raises(InputError, match="no tools"):
+        tools_from(module)
+    exec("async def dig(deep: int) -> int:\n    return deep\n", module.__dict__)
+    assert [(made.name, made.effect) for made in tools_from(module)] == [("dig", Effect.ONCE)]
+    module.declared = make_tool(later)  # type: ignore[attr-defined]
+    assert [made.name for made in tools_from(module)] == ["later"]
+
+    class Plain:
+        async def open(self, door: str) -> str:
+            return door
+
+    assert [made.name for made in tools_from([Plain(), later])] == ["open", "later"]
+    with pytest.raises(InputError, match="has no tools"):
+        tools_from(object())
+
+
+def test_locks_come_from_the_arguments() -> None:
+    """Resources are named from arguments and defaults; what is undeclared is everything."""
+
+    @tool(effect="once", writes=["account:{a}", "account:{b}"], reads="rates")
+    async def move(a: str, b: str = "z") -> None: ...
+
+    assert move.locks_for({"a": "x"}) == (
+        ("account:x", True),
+        ("account:z", True),
+        ("rates", False),
+    )
+    assert move.locks_for(None) == (("*", True),)
+    assert make_tool(later).locks_for({"a": 1}) == (("*", True),)
+    assert make_tool(later, effect="read").locks_for({"a": 1}) == (("*", False),)
+    assert make_tool(later, effect="pure").locks_for({"a": 1}) == ()
+
+
+DOCUMENT = {
+    "openapi": "3.0.3",
+    "servers": [{"url": "https://pets.example/v1"}],
+    "paths": {
+        "/pets/{id}": {
+            "parameters": [
+                {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}
+            ],
+            "get": {
+                "operationId": "getPet",
+                "summary": "One pet",
+                "parameters": [
+                    {"name": "tag", "in": "query", "schema": {"type": "array", "items": {}}}
+                ],
+            },
+            "put": {
+                "operationId": "putPet",
+                "requestBody": {
+                    "required": True,
+                    "content": {
+                        "application/json": {"schema": {"$ref": "#/components/schemas/Pet"}}
+                    },
+                },
+            },
+        },
+        "/pets": {
+            "post": {
+                "operationId": "newPets",
+                "requestBody": {
+                    "required": True,
+                    "content": {
+                        "application/json": {
+                            "schema": {
+                                "type": "array",
+                                "items": {"$ref": "#/components/schemas/Pet"},
+                            }
+                        }
+                    },
+                },
+            }
+        },
+    },
+    "components": {
+        "schemas": {
+            "Pet": {
+                "type": "object",
+                "required": ["name"],
+                "properties": {"name": {"type": "string", "nullable": True}},
+            }
+        }
+    },
+}
+
+
+def test_openapi_operations_become_tools() -> None:
+    """Parameters and body become arguments; the request puts them back where they belong."""
+    sent: list[Request] = []
+
+    async def transport(request: Request) -> Response:
+        sent.append(request)
+        return Response(200, "application/json", b'{"ok": 1}')
+
+    made = {item.name: item for item in tools_from(DOCUMENT, transport=transport)}
+    assert {name: item.effect for name, item in made.items()} == {
+        "getPet": Effect.READ,
+        "putPet": Effect.IDEMPOTENT,
+        "newPets": Effect.ONCE,
+    }
+    assert not made["getPet"].trusted
+    assert made["putPet"].spec.parameters["properties"]["name"] == {"type": ["string", "null"]}
+    assert asyncio.run(made["getPet"](id="a/b", tag=["x y", 1])) == {"ok": 1}
+    asyncio.run(made["putPet"](id="7", name="Rex"))
+    asyncio.run(made["newPets"](body=[{"name": "Tom"}]))
+    assert [(one.method, one.url, one.body) for one in sent] == [
+        ("GET", "https://pets.example/v1/pets/a%2Fb?tag=x+y&tag=1", None),
+        ("PUT", "https://pets.example/v1/pets/7", b'{"name": "Rex"}'),
+        ("POST", "https://pets.example/v1/pets", b'[{"name": "Tom"}]'),
+    ]
+
+
+def test_openapi_that_cannot_be_expressed_is_refused() -> None:
+    """A cookie, another body than JSON, an endless schema: refused with the pointer."""
+
+    async def refusing(request: Request) -> Response:
+        raise AssertionError(request)
+
+    for change, words in (
+        ({"parameters": [{"name": "c", "in": "cookie"}]}, "cookie parameter 'c'"),
+        ({"requestBody": {"content": {"text/xml": {}}}}, "only JSON bodies"),
+        ({"requestBody": {"$ref": "other.json#/x"}}, "cannot be followed"),
+    ):
+        document = {**DOCUMENT, "paths": {"/x": {"post": change}}}
+        with pytest.raises(InputError, match=words):
+            tools_from(document, transport=refusing)
+    with pytest.raises(InputError, match="no OpenAPI"):
+        tools_from({"swagger": "2.0"})
+
+
+def test_a_tool_made_by_hand() -> None:
+    """A Tool can be built from a definition and a function, without a signature."""
+
+    async def act(**arguments: Any) -> Any:
+        return arguments
+
+    made = Tool(ToolSpec("act", "", {"type": "object"}), act, mode=Mode.ASYNC)
+    assert made.bind({"x": 1}) == {"x": 1}

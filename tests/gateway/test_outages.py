@@ -1,0 +1,318 @@
+"""The store goes away, the disk fills up, the clock jumps, processes compete: nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from callmemaybe.calls import Effect, ToolCall, tool
+from callmemaybe.gateway import Gateway, StoreError, StoreFull
+from callmemaybe.gateway.audit import open_backend, open_ledger
+from callmemaybe.gateway.keys import call_key
+from callmemaybe.testing.effects import EffectLog, check_invariant, logging_tool
+
+
+def call(n: int) -> ToolCall:
+    return ToolCall("once", json.dumps({"n": n}), str(n))
+
+
+def insisting(store: str, log: EffectLog, numbers: range, **more: Any) -> None:
+    """Deliver keys until each has a final answer, whatever the store does meanwhile."""
+
+    async def one(gateway: Gateway, n: int) -> None:
+        while True:
+            try:
+                answer = (await gateway.run([call(n)], run="r", turn=n))[0]
+            except StoreError:
+                await asyncio.sleep(0.05)
+                continue
+            log.told(answer)
+            if answer.code != "in_flight":
+                return
+            await asyncio.sleep(0.02)
+
+    async def go() -> None:
+        ledger = open_ledger(store, **more)
+        async with Gateway(
+            [logging_tool(log, Effect.ONCE, writes="n:{n}")], store=ledger
+        ) as gateway:
+            await asyncio.gather(*(one(gateway, n) for n in numbers))
+        ledger.close()
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize("keys", [100, pytest.param(500, marks=pytest.mark.slow)])
+def test_four_processes_deliver_the_same_keys(store: str, tmp_path: Path, keys: int) -> None:
+    """Each effect happens exactly once, whichever process wins, and all say the same."""
+    log = EffectLog(tmp_path / "effects.log")
+    open_backend(store).close()
+    children = []
+    for _ in range(4):
+        child = os.fork()
+        if child == 0:  # pragma: no cover - the child
+            code = 70
+            try:
+                insisting(store, log, range(keys))
+                code = 0
+            finally:
+                os._exit(code)
+        children.append(child)
+    assert [os.waitpid(child, 0)[1] for child in children] == [0] * 4
+    delivered = [call_key("", "r", n, 0, "once") for n in range(keys)]
+    backend = open_backend(store)
+    check_invariant(log, backend, delivered)
+    assert all(log.effects()[key] == 1 for key in delivered)
+    backend.close()
+
+
+@pytest.mark.parametrize("away", [1.0, pytest.param(30.0, marks=pytest.mark.slow)])
+def test_postgresql_goes_away_under_load(postgres: Any, tmp_path: Path, away: float) -> None:
+    """Stopped at once and started again later: every call has one effect and one answer."""
+    store = postgres.fresh()
+    log = EffectLog(tmp_path / "effects.log")
+    open_backend(store).close()
+
+    async def go() -> None:
+        ledger = open_ledger(store)
+        async with Gateway(
+            [logging_tool(log, Effect.ONCE, writes="n:{n}")], store=ledger
+        ) as gateway:
+            stop = asyncio.Event()
+            given = 0
+
+            async def caller(first: int) -> None:
+                nonlocal given
+                n = first
+                while True:
+                    try:
+                        answer = (await gateway.run([call(n)], run="r", turn=n))[0]
+                    except StoreError:
+                        await asyncio.sleep(0.05)
+                        continue
+                    log.told(answer)
+                    if answer.code == "in_flight":
+                        await asyncio.sleep(0.05)
+                        continue
+                    n += 10
+                    given += 1
+                    if stop.is_set():
+                        return
+
+            callers = [asyncio.ensure_future(caller(first)) for first in range(10)]
+            while given < 50:
+                await asyncio.sleep(0.01)
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(None, postgres.stop)
+            await asyncio.sleep(away)
+            before = given
+            await loop.run_in_executor(None, postgres.start)
+            while given < before + 50:
+                await asyncio.sleep(0.01)
+            stop.set()
+            await asyncio.gather(*callers)
+        ledger.close()
+
+    asyncio.run(asyncio.wait_for(go(), 110))
+    backend: Any = open_backend(store)
+    rows = backend.calls(run="r", limit=100_000)
+    check_invariant(log, backend, [row.key for row in rows])
+    assert {row.state for row in rows} == {"succeeded"}, rows[0]
+    backend.close()
+
+
+def test_disk_full_at_t1_refuses_and_recovers(tmp_path: Path) -> None:
+    """No room for an intent: nothing runs, nothing is told; with room again the same key runs."""
+    log = EffectLog(tmp_path / "effects.log")
+    ledger = open_ledger(str(tmp_path / "x.db"), reserve=0)
+    backend: Any = ledger.backend
+    real, full = backend.insert, True
+
+    def insert(rows: Any) -> Any:
+        done = real(rows)
+        if full:
+            raise apsw.FullError("database or disk is full")
+        return done
+
+    backend.insert = insert
+
+    async def go() -> None:
+        nonlocal full
+        async with Gateway(
+            [logging_tool(log, Effect.ONCE, writes="n:{n}")], store=ledger
+        ) as gateway:
+            with pytest.raises(StoreFull):
+                await gateway.run([call(1)], run="r", turn=1)
+            assert not log.effects()
+            assert not list(backend.audit())
+            full = False
+            assert (await gateway.run([call(1)], run="r", turn=1))[0].ok
+
+    asyncio.run(go())
+    check_invariant(log, backend, [call_key("", "r", 1, 0, "once")])
+    ledger.close()
+
+
+def test_a_result_gets_the_reserve(tmp_path: Path) -> None:
+    """Full at T3: the reserve is given up, the result is recorded; new intents wait for room."""
+    log = EffectLog(tmp_path / "effects.log")
+    ledger = open_ledger(str(tmp_path / "x.db"), reserve=64 * 1024)
+    backend: Any = ledger.backend
+    reserve = tmp_path / "x.db-reserve"
+    assert reserve.exists()
+    real, full = backend.move, True
+
+    def move(moves: Any) -> Any:
+        if full and reserve.exists():
+            raise StoreFull("no room")
+        return real(moves)
+
+    backend.move = move
+
+    async def go() -> None:
+        nonlocal full
+        async with Gateway(
+            [logging_tool(log, Effect.ONCE, writes="n:{n}")], store=ledger
+        ) as gateway:
+            assert (await gateway.run([call(1)], run="r", turn=1))[0].ok
+            assert not reserve.exists()
+            backend._reserve._size = 1 << 60  # no disk has this much room
+            with pytest.raises(StoreFull):
+                await gateway.run([call(2)], run="r", turn=2)
+            backend._reserve._size, full = 64 * 1024, False
+            assert (await gateway.run([call(2)], run="r", turn=2))[0].ok
+            assert reserve.exists()
+
+    asyncio.run(go())
+    check_invariant(log, backend, [call_key("", "r", n, 0, "once") for n in (1, 2)])
+    ledger.close()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("unshare") is None, reason="needs user namespaces")
+def test_a_really_full_disk(tmp_path: Path) -> None:
+    """On a file system of 3 MiB filled to the brim: no effect without a record, none lost."""
+    script = tmp_path / "fill.py"
+    script.write_text(
+        textwrap.dedent(
+            """
+            import asyncio, json, os, sys
+            from pathlib import Path
+            from callmemaybe.calls import Effect, ToolCall
+            from callmemaybe.gateway import Gateway, StoreError
+            from callmemaybe.gateway.audit import open_ledger
+            from callmemaybe.testing.effects import EffectLog, check_invariant, logging_tool
+
+            disk, log = Path(sys.argv[1]), EffectLog(Path(sys.argv[2]))
+
+            async def go():
+                ledger = open_ledger(str(disk / "x.db"), reserve=256 * 1024)
+                keys, failed = [], 0
+                async with Gateway([logging_tool(log, Effect.ONCE, writes="n:{n}")], store=ledger) as gateway:
+                    for n in range(20_000):
+                        calls = [ToolCall("once", json.dumps({"n": n}), "c")]
+                        try:
+                            answer = (await gateway.run(calls, run="r", turn=n))[0]
+                        except StoreError:
+                            failed += 1
+                            if failed > 20:
+                                break
+                        else:
+                            log.told(answer)
+                            keys.append(answer.key)
+                assert failed, "the disk never filled"
+                check_invariant(log, ledger.backend, keys)
+                assert sum(log.effects().values()) == len(keys) > 10
+                print("filled after", len(keys))
+                ledger.close()
+
+            asyncio.run(go())
+            """
+        )
+    )
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    command = f"mount -t tmpfs -o size=3m tmpfs {disk} && exec {sys.executable} {script} {disk} {tmp_path}/log"
+    done = subprocess.run(
+        ["unshare", "-Urm", "sh", "-c", command], capture_output=True, text=True, check=False
+    )
+    if "unshare" in done.stderr or "mount" in done.stderr:
+        pytest.skip(f"no namespaces here: {done.stderr.strip()[:100]}")
+    assert done.returncode == 0, done.stderr
+    assert "filled after" in done.stdout
+
+
+@pytest.mark.parametrize("jump", [3600.0, -3600.0])
+def test_the_wall_clock_may_jump(tmp_path: Path, monkeypatch: Any, jump: float) -> None:
+    """An hour forward or back changes nothing about leases, replays or the chain."""
+    log = EffectLog(tmp_path / "effects.log")
+    store = str(tmp_path / "x.db")
+    real = time.time
+
+    async def go() -> None:
+        first, second = open_ledger(store, reserve=0), open_ledger(store, reserve=0)
+
+        @tool(effect="once", name="once", writes="x", trusted=True)
+        async def slow(n: int) -> int:
+            log.write("effect", call_key("", "r", n, 0, "once"))
+            monkeypatch.setattr(time, "time", lambda: real() + jump)
+            await asyncio.sleep(0.05)
+            return n
+
+        async with Gateway([slow], store=first) as one, Gateway([slow], store=second) as two:
+            running = asyncio.ensure_future(one.run([call(1)], run="r", turn=1))
+            while not log.effects():
+                await asyncio.sleep(0.005)
+            other = (await two.run([call(1)], run="r", turn=1))[0]
+            assert other.code == "in_flight"
+            answer = (await running)[0]
+            assert answer.ok
+            log.told(answer)
+            again = (await two.run([call(1)], run="r", turn=1))[0]
+            assert again.content == answer.content
+        check_invariant(log, first.backend, [answer.key])
+        first.close()
+        second.close()
+
+    asyncio.run(go())
+
+
+def test_a_lapsed_owner_cannot_record(tmp_path: Path) -> None:
+    """A process that hung beyond its lease finds its call taken over; its late result is dropped."""
+    store = str(tmp_path / "x.db")
+
+    async def go() -> None:
+        first, second = open_ledger(store, reserve=0), open_ledger(store, reserve=0)
+        lapse: Any = second.backend
+        waiting, go_on = asyncio.Event(), asyncio.Event()
+
+        @tool(effect="once", name="once", writes="x")
+        async def slow(n: int) -> int:
+            waiting.set()
+            await go_on.wait()
+            return n
+
+        async with Gateway([slow], store=first) as one, Gateway([slow], store=second) as two:
+            late = asyncio.ensure_future(one.run([call(1)], run="r", turn=1))
+            await waiting.wait()
+            lapse._reader.execute("update owners set beat = -1e9 where owner = ?", (first.owner,))
+            taken = (await two.run([call(1)], run="r", turn=1))[0]
+            assert taken.code == "unknown_outcome"
+            go_on.set()
+            assert (await late)[0].content == taken.content
+        assert first.backend.look(taken.key).state == "unknown"
+        first.close()
+        second.close()
+
+    asyncio.run(go())
