@@ -1,0 +1,446 @@
+"""GGUF models through llama.cpp (the package llama-cpp-python, which builds it from source).
+
+The package is not among the core dependencies: ``pip install 'callmemaybe[gguf]'``.
+
+A model has one llama.cpp context, whose cells all sessions share: a session is a sequence of it.
+So a fork copies nothing (its cells belong to two sequences until one of them goes on), a rewind
+takes cells away, and several sequences go through in one pass. When the cells are used up the
+context is replaced by one twice as large.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from callmemaybe import _gguf
+from callmemaybe.errors import ModelError
+from callmemaybe.models.base import (
+    Files,
+    Logits,
+    Session,
+    check_feed,
+    check_rewind,
+    common,
+    leaves_of,
+    need_extra,
+    walk,
+)
+
+_CELLS = 4096  # to begin with
+_BATCH = 512  # ids per pass
+_SEQUENCES = 64  # sessions of one model at a time
+_NO_ROOM = 1  # llama_decode's answer when the cells are used up; nothing has changed then
+
+
+class GgufBackend:
+    """Serves ``.gguf`` files."""
+
+    suffix = ".gguf"
+
+    def load(
+        self,
+        weights: Path,
+        folder: Path,
+        *,
+        name: str,
+        threads: int | None = None,
+        providers: Sequence[str] | None = None,  # noqa: ARG002 - llama.cpp has what it was built with
+    ) -> GgufModel:
+        """Load the file; everything that belongs to the model is in it."""
+        return GgufModel(weights, folder, name=name, threads=threads)
+
+
+MODEL = GgufBackend()
+
+
+class GgufFiles(Files):
+    """What a GGUF file says about itself, in the places where a folder would say it."""
+
+    def __init__(self, path: Path, folder: Path) -> None:
+        super().__init__(folder)
+        object.__setattr__(self, "path", path)
+        try:
+            object.__setattr__(self, "held", _gguf.metadata(path))
+        except (OSError, ValueError) as error:
+            raise ModelError(f"{path} cannot be read: {error}") from error
+
+    path: Path
+    held: dict[str, Any]
+
+    @property
+    def vocabulary(self) -> Path | None:
+        """The file itself, or a tokenizer.json beside it where the file holds no BPE."""
+        if self.held.get("tokenizer.ggml.model") != "gpt2" and self.tokenizer is not None:
+            return self.folder
+        return self.path
+
+    @cached_property
+    def ends(self) -> frozenset[int]:
+        """Ids that end a turn."""
+        names = ("eos_token_id", "eot_token_id", "eom_token_id")
+        found = (self.held.get(f"tokenizer.ggml.{name}") for name in names)
+        return frozenset(end for end in found if isinstance(end, int) and end >= 0)
+
+    @property
+    def context(self) -> int | None:
+        """The longest sequence the model was made for."""
+        found = self.held.get(f"{self.held.get('general.architecture')}.context_length")
+        return found if isinstance(found, int) else None
+
+    @property
+    def chat_template(self) -> str | None:
+        """The Jinja text of the chat template."""
+        found = self.held.get("tokenizer.chat_template")
+        return found if isinstance(found, str) else super().chat_template
+
+    @cached_property
+    def tokenizer_config(self) -> dict[str, Any]:
+        """What a tokenizer_config.json would say of the tokens with a name."""
+        tokens = self.held.get("tokenizer.ggml.tokens") or []
+        stated = {name: self.held.get(f"tokenizer.ggml.{name}_token_id") for name in ("bos", "eos")}
+        return {
+            f"{name}_token": tokens[index]
+            for name, index in stated.items()
+            if isinstance(index, int) and 0 <= index < len(tokens)
+        }
+
+
+class GgufModel:
+    """A decoder in a GGUF file.
+
+    ``threads`` is how many threads a pass uses (default: one per core that this process may use).
+    Raises ModelError if the extra is not installed or llama.cpp cannot load the file.
+    """
+
+    def __init__(
+        self,
+        weights: Path,
+        folder: Path | None = None,
+        *,
+        name: str | None = None,
+        threads: int | None = None,
+        cells: int = _CELLS,
+    ) -> None:
+        self.name = name or str(weights)
+        self.files = GgufFiles(weights, folder or weights.parent)
+        self.context = self.files.context
+        self._engine = _Engine(weights, threads or _cores(), cells)
+
+    @property
+    def size(self) -> int:
+        """Width of the logits; ids are below it."""
+        return self._engine.size
+
+    def open(self) -> GgufSession:
+        """Return an empty session. Raises ModelError if too many are open."""
+        return GgufSession(self._engine, self.context)
+
+    def feed_each(
+        self, sessions: Sequence[GgufSession], ids: Sequence[Sequence[int]]
+    ) -> list[Logits]:
+        """Feed each session its ids, all in one pass; return ``float32[1, size]`` for each."""
+        for session, some in zip(sessions, ids, strict=True):
+            session.check(some, 1)
+        spans = [
+            _Span(session.claim(), session.length, tuple(some), 1)
+            for session, some in zip(sessions, ids, strict=True)
+        ]
+        found = self._engine.run(spans)
+        for session, some in zip(sessions, ids, strict=True):
+            session.extend(some)
+        return found
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class _Span(NamedTuple):
+    """Ids of one sequence, from a position on; the last ``keep`` of them want logits."""
+
+    sequence: int
+    start: int
+    ids: tuple[int, ...]
+    keep: int
+
+
+class _Engine:
+    """llama.cpp's model and its context; one pass at a time."""
+
+    def __init__(self, weights: Path, threads: int, cells: int) -> None:
+        try:
+            import llama_cpp
+        except ImportError as error:
+            raise need_extra("GGUF models", "gguf", error) from error
+        self._lib = llama_cpp
+        self._log = _Log(llama_cpp)
+        self._threads, self._cells = threads, cells
+        self._lock = threading.RLock()
+        self._released: deque[int] = deque()
+        llama_cpp.llama_backend_init()
+        self._model = llama_cpp.llama_model_load_from_file(
+            str(weights).encode(), llama_cpp.llama_model_default_params()
+        )
+        if not self._model:
+            raise ModelError(f"{weights} cannot be loaded: {self._log.last}")
+        self._context = self._start(cells)
+        self._batch = llama_cpp.llama_batch_init(_BATCH, 0, 1)
+        weakref.finalize(
+            self, _free, llama_cpp, self._model, self._batch, holder := [self._context]
+        )
+        self._holder = holder
+        vocabulary = llama_cpp.llama_model_get_vocab(self._model)
+        self.size = int(llama_cpp.llama_vocab_n_tokens(vocabulary))
+        self._free = list(range(_SEQUENCES))
+
+    def _start(self, cells: int) -> Any:
+        settings = self._lib.llama_context_default_params()
+        settings.n_ctx, settings.n_batch, settings.n_ubatch = cells, _BATCH, _BATCH
+        settings.n_seq_max, settings.kv_unified, settings.swa_full = _SEQUENCES, True, True
+        settings.n_threads = settings.n_threads_batch = self._threads
+        settings.no_perf = True
+        found = self._lib.llama_init_from_model(self._model, settings)
+        if not found:
+            raise ModelError(f"llama.cpp cannot hold {cells} ids: {self._log.last}")
+        return found
+
+    # -- sequences ----------------------------------------------------------------------------
+
+    def take(self, origin: int | None = None) -> int:
+        """Return an unused sequence that holds what ``origin`` holds."""
+        with self._lock:
+            self._sweep()
+            if not self._free:
+                raise ModelError(f"more than {_SEQUENCES} sessions of one GGUF model are open")
+            sequence = self._free.pop()
+            if origin is not None:
+                self._lib.llama_memory_seq_cp(self._memory, origin, sequence, -1, -1)
+            return sequence
+
+    def release(self, sequence: int) -> None:
+        """Give a sequence back; from any thread, also in the middle of a pass."""
+        self._released.append(sequence)
+
+    def cut(self, sequence: int, start: int) -> bool:
+        """Take away the cells from position ``start`` on; False where the model cannot do that."""
+        with self._lock:
+            return bool(self._lib.llama_memory_seq_rm(self._memory, sequence, start, -1))
+
+    @property
+    def available(self) -> int:
+        """How many more sequences may be taken."""
+        with self._lock:
+            self._sweep()
+            return len(self._free)
+
+    @property
+    def _memory(self) -> Any:
+        return self._lib.llama_get_memory(self._context)
+
+    def _sweep(self) -> None:
+        while self._released:
+            sequence = self._released.popleft()
+            self._lib.llama_memory_seq_rm(self._memory, sequence, -1, -1)
+            self._free.append(sequence)
+
+    # -- passes -------------------------------------------------------------------------------
+
+    def run(self, spans: Sequence[_Span]) -> list[Logits]:
+        """Run all spans, as many ids in a pass as fit; return the kept rows of each."""
+        rows = [
+            (token, span.start + at, span.sequence, at >= len(span.ids) - span.keep)
+            for span in spans
+            for at, token in enumerate(span.ids)
+        ]
+        with self._lock:
+            self._sweep()
+            kept = [self._pass(rows[at : at + _BATCH]) for at in range(0, len(rows), _BATCH)]
+        whole = np.concatenate(kept) if len(kept) > 1 else kept[0]
+        found, at = [], 0
+        for span in spans:
+            found.append(whole[at : at + span.keep])
+            at += span.keep
+        return found
+
+    def _pass(self, rows: Sequence[tuple[int, int, int, bool]]) -> Logits:
+        lib, batch = self._lib, self._batch
+        batch.n_tokens = len(rows)
+        for at, (token, position, sequence, wanted) in enumerate(rows):
+            batch.token[at], batch.pos[at], batch.logits[at] = token, position, wanted
+            batch.n_seq_id[at] = 1
+            batch.seq_id[at][0] = sequence
+        answer = lib.llama_decode(self._context, batch)
+        while answer == _NO_ROOM:
+            self._grow()
+            answer = lib.llama_decode(self._context, batch)
+        if answer:
+            raise ModelError(f"llama.cpp failed to run ({answer}): {self._log.last}")
+        count = sum(row[3] for row in rows)
+        if not count:
+            return np.zeros((0, self.size), np.float32)
+        pointer = lib.llama_get_logits(self._context)
+        return np.ctypeslib.as_array(pointer, (count, self.size)).astype(np.float32)
+
+    def _grow(self) -> None:
+        """Move everything into a context twice as large."""
+        lib = self._lib
+        larger = self._start(2 * self._cells)
+        size = lib.llama_state_get_size(self._context)
+        state = np.empty(size, np.uint8)
+        pointer = state.ctypes.data_as(lib.ctypes.POINTER(lib.ctypes.c_uint8))
+        written = lib.llama_state_get_data(self._context, pointer, size)
+        if not written or lib.llama_state_set_data(larger, pointer, written) != written:
+            lib.llama_free(larger)
+            raise ModelError(f"llama.cpp cannot hold more than {self._cells} ids")
+        lib.llama_free(self._context)
+        self._context = self._holder[0] = larger
+        self._cells *= 2
+
+
+def _free(lib: Any, model: Any, batch: Any, holder: list[Any]) -> None:
+    lib.llama_batch_free(batch)
+    lib.llama_free(holder[0])
+    lib.llama_model_free(model)
+
+
+class _Log:
+    """Keeps llama.cpp's last complaint instead of letting it write to standard error."""
+
+    def __init__(self, lib: Any) -> None:
+        lines: deque[str] = deque(maxlen=1)
+
+        @lib.llama_log_callback  # type: ignore[untyped-decorator]
+        def listen(level: int, text: bytes, _data: Any) -> None:
+            if level in (3, 4) and text.strip():  # warnings and errors
+                lines.append(text.decode(errors="replace").strip())
+
+        self._lines, self._listen = lines, listen
+        lib.llama_log_set(listen, lib.ctypes.c_void_p(0))
+        _KEPT.append(listen)
+        del _KEPT[:-_LISTENERS]
+
+    @property
+    def last(self) -> str:
+        return self._lines[-1] if self._lines else "it does not say why"
+
+
+#: llama.cpp holds one listener for the process, which must outlive whoever set it.
+_LISTENERS = 8
+_KEPT: list[Any] = []
+
+
+class GgufSession(Session):
+    """A sequence of the model's context."""
+
+    def __init__(
+        self,
+        engine: _Engine,
+        context: int | None,
+        ids: Sequence[int] = (),
+        origin: int | None = None,
+        seen: int = 0,
+    ) -> None:
+        self._engine, self._limit = engine, context
+        self._ids = list(ids)
+        #: How many of the ids the sequence's cells hold; fewer after a rewind that had to drop all.
+        self._seen = seen
+        self._sequence = engine.take(origin)
+        weakref.finalize(self, engine.release, self._sequence)
+
+    @property
+    def length(self) -> int:
+        """How many ids the session holds."""
+        return len(self._ids)
+
+    @property
+    def size(self) -> int:
+        """Width of the logits; ids are below it."""
+        return self._engine.size
+
+    def check(self, ids: Sequence[int], keep: int) -> list[int]:
+        """Return the ids after the checks every session owes."""
+        room = None if self._limit is None else self._limit - self.length
+        return [int(token) for token in check_feed(ids, keep, self.size, room)]
+
+    def claim(self) -> int:
+        """Return the sequence, with all ids in its cells."""
+        if self._seen < self.length:
+            self._engine.run([_Span(self._sequence, 0, tuple(self._ids), 0)])
+            self._seen = self.length
+        return self._sequence
+
+    def extend(self, ids: Sequence[int]) -> None:
+        """Note ids that went through in a pass with others."""
+        self._ids += ids
+        self._seen = self.length
+
+    def feed(self, ids: Sequence[int], keep: int = 1) -> Logits:
+        """Append ids; return the logits after each of the last ``keep``."""
+        new = self.check(ids, keep)
+        start = self.length
+        try:
+            (found,) = self._engine.run([_Span(self.claim(), start, tuple(new), keep)])
+        except BaseException:
+            self._forget(start)
+            raise
+        self.extend(new)
+        return found
+
+    def rewind(self, n: int) -> None:
+        """Forget the last ``n`` ids."""
+        check_rewind(n, self.length)
+        if n:
+            del self._ids[self.length - n :]
+            self._forget(self.length)
+
+    def _forget(self, start: int) -> None:
+        if self._seen < start:
+            return
+        if self._engine.cut(self._sequence, start):
+            self._seen = start
+        else:
+            # Recurrent states cannot be cut; the ids are fed again when they are needed.
+            self._engine.cut(self._sequence, -1)
+            self._seen = 0
+
+    def fork(self) -> GgufSession:
+        """Return a session with the same cells."""
+        return GgufSession(self._engine, self._limit, self._ids, self._sequence, self._seen)
+
+    def branches(self, paths: Sequence[Sequence[int]]) -> list[Logits]:
+        """Score all paths in one pass, each as a sequence of its own."""
+        leaves = leaves_of(paths)
+        for leaf in leaves:
+            self.check(leaf, 0)
+        if len(leaves) < 2:
+            return walk(self.fork(), paths)
+        stem = leaves[0][: common(leaves[0], leaves[-1])]
+        session = self.fork()
+        first = session.feed(stem, len(stem)) if stem else np.zeros((0, self.size), np.float32)
+        rows: list[Logits] = []
+        at_once = max(1, min(len(leaves), self._engine.available))
+        for at in range(0, len(leaves), at_once):
+            some = leaves[at : at + at_once]
+            forks = [session.fork() for _ in some]
+            rows += self._engine.run(
+                [
+                    _Span(fork.claim(), session.length, leaf[len(stem) :], len(leaf) - len(stem))
+                    for fork, leaf in zip(forks, some, strict=True)
+                ]
+            )
+        found = {leaf: np.concatenate([first, row]) for leaf, row in zip(leaves, rows, strict=True)}
+        return [
+            next(found[leaf][: len(path)].copy() for leaf in leaves if leaf[: len(path)] == path)
+            for path in map(tuple, paths)
+        ]
