@@ -1,17 +1,17 @@
-"""The embedded model's own format: a tool is named by a marker, arguments are compact JSON.
+"""The embedded model: a short prompt, names as text, arguments as compact JSON.
 
 ::
 
-    <|tools|><|t0|>get_weather Current weather of a city.
+    <|tools|><|tool|>get_weather Current weather of a city.
     city string The city
-    unit? "c"|"f" Temperature unit<|t1|>...<|user|>REQUEST<|call|>
+    unit? "c"|"f" Temperature unit<|tool|>...<|user|>REQUEST<|call|>
 
-    one call    <|t0|>{"city":"Paris","unit":"c"}<|end|>
-    two calls   <|t0|>{...}<|t3|>{...}<|end|>
+    one call    get_weather<|args|>{"city":"Paris","unit":"c"}<|end|>
+    two calls   get_weather<|args|>{...}<|call|>get_time<|args|>{...}<|end|>
     no call     <|none|><|end|>
 
-A marker is one token, so the choice among tools is one look at one distribution. The request is
-written as the inside of a JSON string, so that copying from it into an argument is verbatim.
+The request is written as the inside of a JSON string, so that copying from it into an argument is
+verbatim. A control token ends the name, so that no name can be mistaken for the beginning of another.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from callmemaybe.wire.pieces import (
     Calls,
     Controls,
     Either,
-    Marker,
+    Name,
     Part,
     Parts,
     Token,
@@ -37,16 +37,15 @@ from callmemaybe.wire.pieces import (
 )
 from callmemaybe.wire.prompt import request_text
 
-_TOOLS, _USER, _CALL, _NONE, _END = "<|tools|>", "<|user|>", "<|call|>", "<|none|>", "<|end|>"
-_MARKER = Marker(tuple(f"<|t{index}|>" for index in range(64)))
+_TOOLS, _TOOL, _USER, _CALL = "<|tools|>", "<|tool|>", "<|user|>", "<|call|>"
+_ARGS, _NONE, _END = "<|args|>", "<|none|>", "<|end|>"
 
 
 def prefix(tools: Sequence[ToolSpec], _controls: Controls) -> Parts:
-    """Write the tools, each behind its marker, and begin the request."""
+    """Write the tools and begin the request."""
     parts: list[Part] = [Control(_TOOLS)]
-    for index, tool in enumerate(tools):
-        parts += _MARKER.encode(index, len(tools))
-        parts.append("\n".join(_lines(tool)))
+    for tool in tools:
+        parts += [Control(_TOOL), "\n".join(_lines(tool))]
     return join([*parts, Control(_USER)])
 
 
@@ -108,13 +107,16 @@ def type_text(schema: Any) -> str:
 
 FORMAT = Format(
     name="nano",
-    summary="the embedded model: tools named by markers, compact JSON",
+    summary="the embedded model: a short prompt, compact JSON",
     tree=chain(
-        Either(Calls(chain(_MARKER, Arguments("compact"))), no_call=Token(_NONE)),
+        Either(
+            Calls(chain(Name(), Token(_ARGS), Arguments("compact")), between=chain(Token(_CALL))),
+            no_call=Token(_NONE),
+        ),
         Token(_END),
     ),
     prefix=prefix,
     request=request,
-    controls=frozenset((_TOOLS, _USER, _CALL, _NONE, _END, *_MARKER.digits)),
+    controls=frozenset((_TOOLS, _TOOL, _USER, _CALL, _ARGS, _NONE, _END)),
     priority=1,
 )
