@@ -65,6 +65,17 @@ def test_what_was_left_out_and_what_failed_is_told(capsys: pytest.CaptureFixture
     assert "  boom" in err
 
 
+def test_equal_failures_are_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """A reason that hits many prompts is one line, with their numbers."""
+    show = Show(30, verbose=False, quiet=False)
+    show.end([row(index, failure=f"reason {index % 2}") for index in range(50)], 1.0, "out.json")
+    err = capsys.readouterr().err
+    assert len(err.splitlines()) == 3
+    assert "prompts 1, 3, 5, 7, 9, " in err
+    assert " and 5 more: reason 0" in err
+    assert "a bug of ours" in err
+
+
 def test_quiet_still_tells_failures(capsys: pytest.CaptureFixture[str]) -> None:
     """Silence is for what went well."""
     show = Show(2, verbose=False, quiet=True)

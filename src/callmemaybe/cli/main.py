@@ -13,6 +13,7 @@ import typer
 from typer.exceptions import TyperException
 
 from callmemaybe import __version__
+from callmemaybe.cli import gateway
 from callmemaybe.cli.exits import Exit
 from callmemaybe.cli.files import NotWritten
 from callmemaybe.cli.run import Choose, NoCall, RunOptions
@@ -113,6 +114,9 @@ def run(
         choose, verbose, quiet, trace, resume,
     )  # fmt: skip
     raise typer.Exit(run_batch(options))
+
+
+gateway.register(app)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

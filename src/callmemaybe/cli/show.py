@@ -150,26 +150,42 @@ class Show:
 
     def end(self, rows: Sequence[Row], seconds: float, path: str) -> None:
         """Print the sums, every failure's reason, and where the results are."""
+        for reason, failed in _by_reason(rows).items():
+            self._err.print(Text(f"{_prompts(failed)}: {printable(reason)}", "red"), soft_wrap=True)
+        if self._quiet:
+            return
+        if any(row.details for row in rows) and not self._verbose:
+            self._err.print(Text("That is a bug of ours; --verbose shows where."), soft_wrap=True)
         for row in rows:
-            if row.record.failure:
-                self._err.print(
-                    Text(f"prompt {row.index + 1}: {printable(row.record.failure)}", "red"),
-                    soft_wrap=True,
-                )
-            if row.outcome is not None and row.outcome.omitted and not self._quiet:
+            if row.outcome is not None and row.outcome.omitted:
                 remark = (
                     f"prompt {row.index + 1}: longer than the model's context, "
                     f"{row.outcome.omitted:,} tokens in its middle were left out"
                 )
                 self._err.print(Text(remark, "yellow"), soft_wrap=True)
-        if not self._quiet:
-            self._out.print(Text(_sums(rows, seconds)), soft_wrap=True)
-            self._out.print(Text(f"Results: {printable(path)}", "bold"), soft_wrap=True)
+        self._out.print(Text(_sums(rows, seconds)), soft_wrap=True)
+        self._out.print(Text(f"Results: {printable(path)}", "bold"), soft_wrap=True)
 
 
 def printable_lines(text: str) -> str:
     """Return a text of several lines made printable line by line."""
     return "\n".join(printable(line) for line in text.splitlines())
+
+
+def _by_reason(rows: Sequence[Row]) -> dict[str, list[int]]:
+    """Group the numbers of the failed prompts by why they failed."""
+    reasons: dict[str, list[int]] = {}
+    for row in rows:
+        if row.record.failure:
+            reasons.setdefault(row.record.failure, []).append(row.index + 1)
+    return reasons
+
+
+def _prompts(numbers: Sequence[int]) -> str:
+    if len(numbers) == 1:
+        return f"prompt {numbers[0]}"
+    shown = ", ".join(map(str, numbers[:20]))
+    return f"prompts {shown}{f' and {len(numbers) - 20} more' if len(numbers) > 20 else ''}"
 
 
 def _call(row: Row) -> str:
