@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from collections.abc import Sequence as Items
+from dataclasses import dataclass
+from itertools import product
 
 from callmemaybe.grammar.nodes import (
     EMPTY,
@@ -46,57 +49,101 @@ def array_body(style: Style, prefix: Items[Node], rest: Node, least: int, most: 
     return full if least else alt(full, empty)
 
 
-class Counted:
-    """Arrays in which a number of items, of those from index ``start``, meet a further need.
+#: What an item counts for (one entry for each kind that is counted) -> its node.
+Options = Mapping[tuple[int, ...], Node]
 
-    ``plain`` and ``wanted`` return the node of the item at an index (capped at ``period``, from where
-    all are alike) that need not / does meet it. Where there is no upper limit, an item that need not
-    meet it may do so all the same.
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How many items of one kind there must be, and may be."""
+
+    least: int
+    most: int | None
+
+    @property
+    def cap(self) -> int:
+        """The count from which on nothing changes."""
+        return self.least if self.most is None else self.most
+
+
+def counted_body(
+    style: Style, items: Items[Options], limits: Items[Limits], least: int, most: int | None
+) -> Node:
+    """Return arrays of ``least`` to ``most`` items, with a number of items of some kinds.
+
+    ``items`` are the options for the item at each index; the last ones are for all further items.
+    Where a kind has no upper limit, an item that does not count for it may be of it all the same.
     """
+    writer = _Counted(style, limits)
+    end = max(len(items) - 1, least, 1) if most is None else most
+    row = writer.without_end(items[-1]) if most is None else writer.ended()
+    for index in range(end - 1, -1, -1):
+        options = items[min(index, len(items) - 1)]
+        row = writer.row(options, row, may_end=index >= least, first=index == 0)
+    pad = style.padding
+    start = row[(0,) * len(limits)]
+    return seq(lit("["), pad, start, pad, lit("]")) if start is not NOTHING else NOTHING
 
-    def __init__(self, style: Style, plain: Items[Node], wanted: Items[Node]) -> None:
-        self._style = style
-        self._plain = plain
-        self._wanted = wanted
 
-    def body(self, least: int, most: int | None, fewest: int, highest: int | None) -> Node:
-        """Return arrays of ``least`` to ``most`` items, ``fewest`` to ``highest`` of them wanted."""
-        period = len(self._plain) - 1
-        end = max(period, least, 1) if most is None else most
-        cap = fewest if highest is None else highest
-        row = self._after_the_end(fewest, cap, highest) if most is None else self._last(fewest, cap)
-        for index in range(end - 1, -1, -1):
-            at = min(index, period)
-            row = [
-                alt(
-                    EMPTY if index >= least and done >= fewest else NOTHING,
-                    self._item(self._plain[at], row[done], first=index == 0),
-                    self._item(self._wanted[at], row[min(done + 1, cap)], first=index == 0)
-                    if done < cap or highest is None
-                    else NOTHING,
-                )
-                for done in range(cap + 1)
-            ]
-        pad = self._style.padding
-        return seq(lit("["), pad, row[0], pad, lit("]"))
+class _Counted:
+    """Rows: what may follow, for each state of the counts."""
+
+    def __init__(self, style: Style, limits: Items[Limits]) -> None:
+        self._comma = style.comma
+        self._limits = limits
+        self._counts = list(product(*(range(one.cap + 1) for one in limits)))
+
+    def ended(self) -> dict[tuple[int, ...], Node]:
+        """Return the row behind the last item that may be."""
+        return {counts: EMPTY if self._enough(counts) else NOTHING for counts in self._counts}
+
+    def row(
+        self,
+        options: Options,
+        onward: Mapping[tuple[int, ...], Node],
+        *,
+        may_end: bool,
+        first: bool,
+    ) -> dict[tuple[int, ...], Node]:
+        """Return the row before one item with these options."""
+        found = {}
+        for counts in self._counts:
+            nodes = [EMPTY] if may_end and self._enough(counts) else []
+            for step, item in options.items():
+                target = self._after(counts, step)
+                if target is not None:
+                    nodes.append(self._item(item, onward[target], first=first))
+            found[counts] = alt(*nodes)
+        return found
+
+    def without_end(self, options: Options) -> dict[tuple[int, ...], Node]:
+        """Return the row from which on all items have the same options."""
+        found: dict[tuple[int, ...], Node] = {}
+        for counts in reversed(self._counts):  # counts only grow
+            stay, leave = [], [EMPTY] if self._enough(counts) else []
+            for step, item in options.items():
+                target = self._after(counts, step)
+                if target == counts:
+                    stay.append(seq(self._comma, item))
+                elif target is not None:
+                    leave.append(self._item(item, found[target], first=False))
+            found[counts] = seq(many(alt(*stay)), alt(*leave))
+        return found
+
+    def _enough(self, counts: tuple[int, ...]) -> bool:
+        return all(n >= one.least for n, one in zip(counts, self._limits, strict=True))
+
+    def _after(self, counts: tuple[int, ...], step: tuple[int, ...]) -> tuple[int, ...] | None:
+        """Return the counts after an item, capped; None if they are too high then."""
+        found = []
+        for n, more, one in zip(counts, step, self._limits, strict=True):
+            if n + more > one.cap and one.most is not None:
+                return None
+            found.append(min(n + more, one.cap))
+        return tuple(found)
 
     def _item(self, item: Node, onward: Node, *, first: bool) -> Node:
         if item is NOTHING or onward is NOTHING:
             return NOTHING
-        start = () if first else (self._style.comma,)
+        start = () if first else (self._comma,)
         return Sequence((*start, item, onward))
-
-    @staticmethod
-    def _last(fewest: int, cap: int) -> list[Node]:
-        return [EMPTY if done >= fewest else NOTHING for done in range(cap + 1)]
-
-    def _after_the_end(self, fewest: int, cap: int, highest: int | None) -> list[Node]:
-        comma = self._style.comma
-        plain = many(seq(comma, self._plain[-1]))
-        wanted = seq(comma, self._wanted[-1])
-        row = [seq(plain, EMPTY)]
-        for done in range(cap - 1, -1, -1):
-            onward = seq(plain, wanted, row[0])
-            row.insert(0, alt(plain, onward) if done >= fewest else onward)
-        del highest
-        return row

@@ -8,11 +8,13 @@ rule, which is how recursion is written.
 from __future__ import annotations
 
 from collections.abc import Generator
+from itertools import product
+from math import prod
 from typing import Any
 
 from callmemaybe.errors import UnsupportedSchema
 from callmemaybe.grammar.nodes import NOTHING, Both, Node, Ref, alt, lexeme, lit, seq, words
-from callmemaybe.grammar.schema.arrays import Counted, array_body
+from callmemaybe.grammar.schema.arrays import Limits, array_body, counted_body
 from callmemaybe.grammar.schema.normalise import Normaliser
 from callmemaybe.grammar.schema.numeric import number_node
 from callmemaybe.grammar.schema.objects import KeyClass, Part, key_classes, object_body
@@ -28,7 +30,7 @@ from callmemaybe.grammar.schema.shapes import (
     STRING,
     TRUE,
     Array,
-    Contained,
+    Member,
     Need,
     Object,
     Shape,
@@ -44,6 +46,8 @@ from callmemaybe.grammar.schema.strings import (
 )
 from callmemaybe.grammar.schema.style import Style
 from callmemaybe.grammar.schema.values import identity, kind_of, number_texts
+
+_OPEN = "negating what the members of an open object need is not supported here"
 
 Build = Generator[Need, Node, Node]
 
@@ -144,21 +148,11 @@ class Emitter:
         if kinds & NUMBER:
             options.append(number_node(kinds, shape.facets.get(NUMBER), shape.but))
         options += [n for kind, n, key in _WORDS if kinds & kind and key not in shape.but]
-        if kinds & (ARRAY | OBJECT):
-            self._no_composites_excluded(shape)
         if kinds & ARRAY:
             options.append((yield from self._array(shape.facets.get(ARRAY) or _EMPTY_ARRAY)))
         if kinds & OBJECT:
             options.append((yield from self._object(shape.facets.get(OBJECT) or _EMPTY_OBJECT)))
         return alt(*options)
-
-    @staticmethod
-    def _no_composites_excluded(shape: Shape) -> None:
-        for value in shape.but.values():
-            if kind_of(value) & shape.kinds & (ARRAY | OBJECT):
-                raise UnsupportedSchema(
-                    "excluding an array or an object by its value is not supported", pointer=""
-                )
 
     # -- constants --------------------------------------------------------------------------
 
@@ -204,10 +198,6 @@ class Emitter:
             raise UnsupportedSchema("uniqueItems is not supported", pointer=facet.unique[0])
         if facet.not_unique:
             raise UnsupportedSchema("not uniqueItems is not supported", pointer=facet.not_unique[0])
-        if len(facet.contains) > 1:
-            raise UnsupportedSchema(
-                "several contains at once are not supported", pointer=facet.contains[1].pointer
-            )
         length = len(facet.prefix)
         if facet.most is not None:
             length = min(length, facet.most)
@@ -217,39 +207,35 @@ class Emitter:
                 prefix.append((yield facet.prefix[index]))  # noqa: PERF401 - as above
             rest = yield facet.rest
             return array_body(self._style, prefix, rest, facet.least, facet.most)
-        return (yield from self._containing(facet, facet.contains[0], length))
+        return (yield from self._containing(facet, length))
 
-    def _containing(self, facet: Array, one: Contained, length: int) -> Build:
-        """Write arrays of which some items meet a further need, item by item."""
-        plain: list[Node] = []
-        wanted: list[Node] = []
-        period = max(length, one.start)
+    def _containing(self, facet: Array, length: int) -> Build:
+        """Write arrays of which some items meet further needs, item by item."""
+        limits = [Limits(one.least, one.most) for one in facet.contains]
+        period = max(length, *(one.start for one in facet.contains))
         end = period if facet.most is None else min(period, facet.most)
-        if (max(end, facet.least, facet.most or 0) + 1) * max(one.least, one.most or 0) > COUNTED:
-            raise UnsupportedSchema("too large limits around contains", pointer=one.pointer)
+        states = prod(one.cap + 1 for one in limits) << len(limits)
+        if (max(end, facet.least, facet.most or 0) + 1) * states > COUNTED:
+            raise UnsupportedSchema(
+                "too large limits around contains", pointer=facet.contains[0].pointer
+            )
+        items: list[dict[tuple[int, ...], Node]] = []
         for index in range(end + 1):
-            need = facet.item(index)
-            if index < one.start:
-                plain.append((yield need))
-                wanted.append(NOTHING)
-                continue
-            wanted.append((yield both(need, one.need)))
-            node = NOTHING
-            # With an upper limit every item is either counted or must not meet the need.
-            for other in negated(one.need) if one.most is not None else (ANYTHING,):
-                node = alt(node, (yield both(need, other)))
-            plain.append(node)
-        writer = Counted(self._style, plain, wanted)
-        return writer.body(facet.least, facet.most, one.least, one.most)
+            options: dict[tuple[int, ...], Node] = {}
+            for step in product((0, 1), repeat=len(limits)):
+                needs = _counting_needs(facet, index, step)
+                nodes: list[Node] = []
+                for need in needs:
+                    nodes.append((yield need))  # noqa: PERF401 - as above
+                options[step] = alt(*nodes)
+            items.append(options)
+        return counted_body(self._style, items, limits, facet.least, facet.most)
 
     def _object(self, facet: Object) -> Build:
         judge = self._normaliser.judge
         if facet.members:
-            raise UnsupportedSchema(
-                "negating what the members of an open object need is not supported",
-                pointer=facet.members[0].among.pointer,
-            )
-        declared = dict.fromkeys((*facet.properties, *facet.required))
+            raise UnsupportedSchema(_OPEN, pointer=facet.members[0].among.pointer)
+        declared = list(dict.fromkeys((*facet.properties, *facet.required)))
         parts: list[Part] = []
         for name in declared:
             need = facet.need_of(name, matches)
@@ -261,12 +247,26 @@ class Emitter:
             parts.append(Part(quoted(name), (yield need), required))
         extras: list[KeyClass] = []
         if self._additional or not facet.listed or facet.others or facet.patterns:
-            for keys, need in key_classes(facet, list(declared)):
-                if facet.names:
-                    keys = Both(keys, lexeme((yield both(facet.names, _STRINGS))))
-                extras.append(KeyClass(keys, (yield need)))
+            extras = yield from self._key_classes(facet, declared, None)
         self._countable(facet, parts, extras)
-        return object_body(self._style, parts, extras, facet.least, facet.most)
+        if not facet.extra:
+            return object_body(self._style, parts, extras, facet.least, facet.most)
+        if len(facet.extra) > 1 or facet.least > 1 or facet.most is not None:
+            raise UnsupportedSchema(_OPEN, pointer=facet.extra[0].among.pointer)
+        last = yield from self._key_classes(facet, declared, facet.extra[0])
+        return object_body(self._style, parts, extras, 0, None, last=last)
+
+    def _key_classes(
+        self, facet: Object, declared: list[str], member: Member | None
+    ) -> Generator[Need, Node, list[KeyClass]]:
+        """Write the members that are not declared (that are the given one)."""
+        found: list[KeyClass] = []
+        names = facet.names if member is None else both(facet.names, member.key)
+        for keys, need in key_classes(facet, declared, member):
+            if names:
+                keys = Both(keys, lexeme((yield both(names, _STRINGS))))
+            found.append(KeyClass(keys, (yield need)))
+        return found
 
     @staticmethod
     def _countable(facet: Object, parts: list[Part], extras: list[KeyClass]) -> None:
@@ -277,3 +277,19 @@ class Emitter:
                 pointer=facet.pointer,
                 hint="list the properties and forbid others",
             )
+
+
+def _counting_needs(facet: Array, index: int, step: tuple[int, ...]) -> list[Need]:
+    """Return the needs, one of which an item meets that counts for these kinds of items.
+
+    With an upper limit every item either counts or must not be of the kind.
+    """
+    needs = [facet.item(index)]
+    for counts, one in zip(step, facet.contains, strict=True):
+        if index < one.start:
+            needs = [] if counts else needs
+        elif counts:
+            needs = [both(need, one.need) for need in needs]
+        elif one.most is not None:
+            needs = [both(need, other) for need in needs for other in negated(one.need)]
+    return needs

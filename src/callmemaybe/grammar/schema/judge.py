@@ -84,7 +84,7 @@ class Judge:
                 covers(member, name, self) and self.meets(inner, member.need)
                 for name, inner in value.items()
             )
-            for member in facet.members
+            for member in (*facet.members, *facet.extra)
         )
 
 

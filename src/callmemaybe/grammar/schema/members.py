@@ -14,8 +14,8 @@ def is_closed(facet: Object) -> bool:
     )
 
 
-def resolve_member(facet: Object, member: Member, judge: Judge) -> list[Object] | None:
-    """Return facets of which one must hold so that the member exists; None if that is not all."""
+def resolve_member(facet: Object, member: Member, judge: Judge) -> list[Object]:
+    """Return facets of which one must hold so that the member exists."""
     names = [
         name
         for name in dict.fromkeys((*facet.properties, *facet.required))
@@ -25,6 +25,5 @@ def resolve_member(facet: Object, member: Member, judge: Judge) -> list[Object] 
     for name in names:
         if anything and name in facet.required:
             return [Object()]
-    if not is_closed(facet):
-        return None
-    return [Object({name: member.need}, (name,)) for name in names]
+    placed = [Object({name: member.need}, (name,)) for name in names]
+    return placed if is_closed(facet) else [*placed, Object(extra=(member,))]

@@ -32,18 +32,26 @@ class _Whole(NamedTuple):
 
 
 class _Broken(NamedTuple):
-    """Digits after the point too: how many, and whether both forms are still possible."""
+    """Digits after the point too: how many, and what they say about the whole number.
+
+    ``plain`` and ``scientific``: whether these forms are still possible; ``settled``: whether the plain
+    form will do as it is (known once it has all the digits that multiples can have); ``ends``:
+    whether the last digit is not 0.
+    """
 
     rest: int
     digits: int
     plain: bool
     scientific: bool
+    settled: bool
+    ends: bool
 
 
 class _Exponent(NamedTuple):
-    """The beginning of an exponent: the least one that will do, its sign, its first digit."""
+    """The beginning of an exponent: the least and the most that will do, its sign, a digit."""
 
-    least: int
+    least: int | None
+    most: int | None
     sign: str = ""
     digit: str = ""
 
@@ -59,10 +67,10 @@ _State = _Start | _Whole | _Broken | _Exponent | _End
 
 
 @lru_cache(maxsize=256)
-def multiples(multiple: Fraction, but: tuple[Fraction, ...] = ()) -> Node:
-    """Return the multiples of a finite decimal, without those of some others.
+def multiples(multiple: Fraction | None, but: tuple[Fraction, ...] = ()) -> Node:
+    """Return the multiples of a finite decimal (None: all numbers) without those of some others.
 
-    They are written as integers, decimals, and d.ddde+dd; with ``but``, the first two only. Raises
+    They are written as integers, decimals, and d.ddde+dd (the last digit before the e not 0). Raises
     GrammarError if that takes too many states.
     """
     return _Numerals(multiple, but).table()
@@ -71,25 +79,26 @@ def multiples(multiple: Fraction, but: tuple[Fraction, ...] = ()) -> Node:
 class _Numerals:
     """An automaton that reads a numeral and knows its remainder.
 
-    With multiple = modulus / 10**places, the number D / 10**f (D the digits read, f of them after the
-    point) is a multiple if modulus divides D * 10**(places - f).
+    With multiple = modulus / 10**places, the number D * 10**-f (D the digits read, f of them after
+    the point) is a multiple if modulus divides D * 10**(places - f); so is D * 10**(e - f) if modulus
+    divides D * 10**(e - f + places), unless the exponent is negative: then D would end in zeros.
     """
 
-    def __init__(self, multiple: Fraction, but: tuple[Fraction, ...]) -> None:
+    def __init__(self, multiple: Fraction | None, but: tuple[Fraction, ...]) -> None:
         places = 0
-        while any((number * 10**places).denominator != 1 for number in (multiple, *but)):
+        numbers = [*but] if multiple is None else [multiple, *but]
+        while any((number * 10**places).denominator != 1 for number in numbers):
             places += 1
             if places > 400:
                 raise GrammarError("no finite decimal")
         self._places = places
-        self._multiple = int(multiple * 10**places)
+        self._multiple = None if multiple is None else int(multiple * 10**places)
         self._but = [int(number * 10**places) for number in but]
-        self._modulus = lcm(self._multiple, *self._but)
+        self._modulus = lcm(self._multiple or 1, *self._but)
         if self._modulus > LIMIT // (places + 2):
             raise GrammarError("the multiples of this number take too large an automaton")
         self._like = _alike(self._modulus)
-        small = len(set(self._like)) * _DIGITS < LIMIT // 2
-        self._longest = _DIGITS if small and not but else 0
+        self._longest = _DIGITS if len(set(self._like)) * _DIGITS < LIMIT // 2 else 0
 
     def table(self) -> Node:
         """Explore every state and return the automaton."""
@@ -110,9 +119,13 @@ class _Numerals:
     def _accepts(self, state: _State) -> bool:
         match state:
             case _Whole(rest):
-                return self._is_multiple(rest, 0)
+                return self._will_do(rest, 0)
             case _Broken(rest, digits, plain):
-                return plain and digits > 0 and self._is_multiple(rest, digits)
+                return (
+                    plain
+                    and digits > 0
+                    and (state.settled or (digits < self._places and self._will_do(rest, digits)))
+                )
             case _End(enough):
                 return enough
         return False
@@ -128,14 +141,16 @@ class _Numerals:
                 if not zero:
                     for digit in range(10):
                         yield str(digit), _Whole(self._after(rest, digit), False, False)
-                yield ".", _Broken(rest, 0, True, single and self._longest > 0)
-                if single and self._longest:
+                scientific = single and self._longest > 0
+                settled = self._places == 0 and self._will_do(rest, 0)
+                yield ".", _Broken(rest, 0, True, scientific, settled, False)
+                if scientific:
                     yield from self._exponent(rest, 0)
-            case _Broken(rest, digits, _, scientific):
+            case _Broken(rest, digits):
                 for digit in range(10):
                     if (after := self._further(state, digit)) is not None:
                         yield str(digit), after
-                if scientific and digits:
+                if state.scientific and state.ends:
                     yield from self._exponent(rest, digits)
             case _Exponent():
                 yield from self._exponent_digits(state)
@@ -143,53 +158,76 @@ class _Numerals:
                 for char in "0123456789":
                     yield char, _End(True, False)
 
-    def _is_multiple(self, rest: int, digits: int) -> bool:
+    def _will_do(self, rest: int, digits: int) -> bool:
         scaled = rest * int(10 ** max(self._places - digits, 0))
-        return scaled % self._multiple == 0 and all(scaled % other for other in self._but)
+        if self._multiple is not None and scaled % self._multiple:
+            return False
+        return all(scaled % other for other in self._but)
 
     def _after(self, rest: int, digit: int) -> int:
         return self._like[(rest * 10 + digit) % self._modulus]
 
     def _further(self, state: _Broken, digit: int) -> _Broken | None:
         """Return the state after one more digit behind the point, if anything can still come."""
-        rest, digits, plain, scientific = state
-        if digits >= self._places:
-            # What was read must be a multiple already; nothing but zeros may follow.
-            plain = plain and digit == 0 and self._is_multiple(rest, digits)
+        rest, digits, plain, scientific, settled, _ = state
+        beyond = digits >= self._places
+        if beyond and digit > 0:
+            settled = self._multiple is None  # finer than any multiple
+        # No zeros make a multiple of what is none.
+        plain = plain and (not beyond or settled or self._multiple is None)
         scientific = scientific and digits < self._longest
         if not plain and not scientific:
             return None
-        if digits < self._places or scientific:
+        if not beyond or scientific:
             rest = self._after(rest, digit)
         digits = digits + 1 if scientific else min(digits + 1, max(self._places, 1))
-        return _Broken(rest, digits, plain, scientific)
+        if not beyond and digits == self._places:
+            settled = self._will_do(rest, digits)
+        if beyond and not scientific:
+            rest = 0
+        return _Broken(rest, digits, plain, scientific, settled, scientific and digit > 0)
 
     def _exponent(self, rest: int, digits: int) -> Iterator[tuple[str, _State]]:
-        """Begin an exponent, if some power of ten makes these digits a multiple."""
-        missing = self._modulus // gcd(rest, self._modulus)
-        power = 0
-        while 10**power % missing:
-            power += 1
-            if 2**power > self._modulus:
+        """Begin an exponent, if some powers of ten will do with these digits."""
+        least: int | None = None
+        if self._multiple is not None:
+            if (power := _power(rest, self._multiple)) is None:
                 return
-        yield "e", _Exponent(digits - self._places + power)
+            least = digits - self._places + power
+        limits = [_power(rest, other) for other in self._but]
+        most = min((digits - self._places + p - 1 for p in limits if p is not None), default=None)
+        if most is None or least is None or least <= most:
+            yield "e", _Exponent(least, most)
 
     @staticmethod
     def _exponent_digits(state: _Exponent) -> Iterator[tuple[str, _State]]:
-        least, sign, first = state
+        least, most, sign, first = state
         if not sign:
-            yield "+", _Exponent(least, "+")
-            if least < 0:
-                yield "-", _Exponent(least, "-")
+            if most is None or most >= 0:
+                yield "+", _Exponent(least, most, "+")
+            if least is None or least < 0:
+                yield "-", _Exponent(least, most, "-")
             return
         for digit in "0123456789":
             if not first:
-                yield digit, _Exponent(least, sign, digit)
+                yield digit, _Exponent(least, most, sign, digit)
                 continue
             value = int(sign + first + digit)
-            more = sign == "+" and first != "0"
-            if (value >= least and (sign, value) != ("-", 0)) or more:
-                yield digit, _End(value >= least, more)
+            enough = (least is None or value >= least) and (most is None or value <= most)
+            more = first != "0" and (most if sign == "+" else least) is None
+            if (enough and (sign, value) != ("-", 0)) or more:
+                yield digit, _End(enough, more)
+
+
+def _power(rest: int, modulus: int) -> int | None:
+    """Return the least power of ten that makes a remainder a multiple, if any does."""
+    missing = modulus // gcd(rest, modulus)
+    power = 0
+    while 10**power % missing:
+        power += 1
+        if 2**power > modulus:
+            return None
+    return power
 
 
 def _alike(modulus: int) -> list[int]:

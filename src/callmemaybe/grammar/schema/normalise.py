@@ -21,6 +21,7 @@ from callmemaybe.grammar.schema.references import NOTHING_MEETS, Document, Spot
 from callmemaybe.grammar.schema.shapes import (
     ARRAY,
     FAILS,
+    NEVER,
     NUMBER,
     OBJECT,
     STRING,
@@ -34,6 +35,7 @@ from callmemaybe.grammar.schema.shapes import (
     Not,
     Object,
     One,
+    Others,
     Shape,
     Some,
     Sub,
@@ -202,20 +204,11 @@ class Normaliser:
             facet = shape.facets.get(OBJECT)
             if branch.choices or facet is None or not facet.members or not shape.kinds & OBJECT:
                 return True
-            if not self._place_member(branch, facet):
-                return True
-
-    def _place_member(self, branch: _Branch, facet: Object) -> bool:
-        """Find the places of a member that must exist; False if there may be others."""
-        for index, member in enumerate(facet.members):
+            # Every choice is made: now the names are known among which a member may have its place.
+            member, *others = facet.members
+            shape.facets[OBJECT] = replace(facet, members=tuple(others))
             placed = resolve_member(facet, member, self.judge)
-            if placed is None:
-                continue
-            others = facet.members[:index] + facet.members[index + 1 :]
-            branch.shape.facets[OBJECT] = replace(facet, members=others)
             self._choose(branch, [(Fact(OBJECT, one), True, None) for one in placed])
-            return True
-        return False
 
     def _step(self, branch: _Branch, formula: Formula, holds: bool, trail: Trail) -> None:
         shape = branch.shape
@@ -231,7 +224,7 @@ class Normaliser:
                     known = shape.facets.get(kinds)
                     shape.facets[kinds] = facet if known is None else known & facet
             case Among(values, kinds):
-                self._restrict(shape, values, kinds, holds)
+                self._restrict(branch, values, kinds, holds)
             case Sub():
                 self._open(branch, formula, holds, trail)
             case Every(parts):
@@ -244,9 +237,16 @@ class Normaliser:
                 branch.todo.append((self._exactly_one(formula), holds, trail))
 
     @staticmethod
-    def _restrict(shape: Shape, values: Mapping[Any, Any], kinds: int, holds: bool) -> None:
+    def _restrict(branch: _Branch, values: Mapping[Any, Any], kinds: int, holds: bool) -> None:
+        shape = branch.shape
         if not holds:
-            shape.but = {**shape.but, **values}
+            plain = {key: v for key, v in values.items() if not isinstance(v, dict | list)}
+            shape.but = {**shape.but, **plain}
+            branch.todo.extend(
+                (_unlike(value), True, None)
+                for value in values.values()
+                if isinstance(value, dict | list)
+            )
             return
         known = shape.among
         shape.among = (
@@ -323,6 +323,11 @@ class Normaliser:
             facet = shape.facets.get(kind)
             if facet is not None and facet.most is not None and facet.least > facet.most:
                 shape.kinds &= ~kind
+        array = shape.facets.get(ARRAY)
+        if array is not None and any(
+            one.most is not None and one.least > one.most for one in array.contains
+        ):
+            shape.kinds &= ~ARRAY
         if shape.among is not None:
             accepts = self.judge.accepts
             plain = not shape.facets and not shape.but
@@ -376,6 +381,23 @@ class Normaliser:
     @staticmethod
     def _is_never(need: Need) -> bool:
         return (NOTHING_MEETS, True) in need
+
+
+def _unlike(value: dict[str, Any] | list[Any]) -> Formula:
+    """Say that a value is not this array or object."""
+
+    def constant(inner: Any) -> Need:
+        return ((Spot({"const": inner}, ""), True),)
+
+    if isinstance(value, list):
+        prefix = tuple(map(constant, value))
+        same: Fact = Fact(ARRAY, Array(prefix, least=len(value), most=len(value)))
+        return Some((Kinds(~ARRAY), Not(same)))
+    properties = {name: constant(inner) for name, inner in value.items()}
+    others = Others(NEVER, frozenset(properties))
+    return Some(
+        (Kinds(~OBJECT), Not(Fact(OBJECT, Object(properties, tuple(value), others=(others,)))))
+    )
 
 
 def _is_about_one_name(facet: Any) -> bool:

@@ -11,7 +11,6 @@ from typing import Any
 from callmemaybe.grammar.nodes import (
     NOTHING,
     Both,
-    Except,
     Node,
     alt,
     lexeme,
@@ -42,15 +41,20 @@ from callmemaybe.grammar.schema.shapes import (
 from callmemaybe.grammar.schema.values import exact
 
 _WHOLE = alt(lit("0"), seq(NONZERO, many(DIGIT)))
-#: Numbers without exponent.
-_PLAIN = lexeme(seq(opt(lit("-")), _WHOLE, opt(seq(lit("."), some(DIGIT)))))
 #: Numbers that are not whole: a digit other than 0 after the point, or d.de-dd.
 _BROKEN = lexeme(
     seq(
         opt(lit("-")),
         alt(
             seq(_WHOLE, lit("."), many(lit("0")), NONZERO, many(DIGIT)),
-            seq(NONZERO, opt(seq(lit("."), some(DIGIT))), lit("e-"), some(DIGIT)),
+            seq(
+                NONZERO,
+                opt(seq(lit("."), some(DIGIT))),
+                lit("e-"),
+                many(lit("0")),
+                NONZERO,
+                many(DIGIT),
+            ),
         ),
     )
 )
@@ -88,23 +92,12 @@ def _numbers(kinds: int, facet: Number, excluded: tuple[Fraction, ...]) -> Node:
     if kinds == INTEGER:
         multiple = least_common_multiple(multiple or Fraction(1), Fraction(1))
         others = tuple(least_common_multiple(other, Fraction(1)) for other in others)
-    if others:
-        if multiple is None:
-            return _not_multiples(node, others)
-        if any((multiple / other).denominator == 1 for other in others):
-            return NOTHING
-        return Both(node, multiples(multiple, tuple(sorted(set(others)))))
-    if multiple is None or (multiple == 1 and kinds == INTEGER):
+    if multiple is not None and any((multiple / other).denominator == 1 for other in others):
+        return NOTHING
+    if not others and (multiple is None or (multiple == 1 and kinds == INTEGER)):
         return node
-    every = multiples(multiple)
-    return every if node is ANY_NUMBER else Both(node, every)
-
-
-def _not_multiples(node: Node, others: tuple[Fraction, ...]) -> Node:
-    node = Both(node, _PLAIN)
-    for other in others:
-        node = Except(node, multiples(other))
-    return node
+    allowed = multiples(multiple, tuple(sorted(set(others))))
+    return allowed if node is ANY_NUMBER else Both(node, allowed)
 
 
 def _without(interval: Interval, excluded: tuple[Fraction, ...]) -> list[Interval]:

@@ -19,7 +19,7 @@ from callmemaybe.grammar.nodes import (
     repeat,
     seq,
 )
-from callmemaybe.grammar.schema.shapes import ANYTHING, NEVER, Need, Object, Pattern, both
+from callmemaybe.grammar.schema.shapes import ANYTHING, NEVER, Member, Need, Object, Pattern, both
 from callmemaybe.grammar.schema.strings import ANY_STRING, PLAIN_STRING, matches, without_words
 from callmemaybe.grammar.schema.style import Style
 
@@ -48,10 +48,19 @@ class KeyClass:
     value: Node
 
 
-def key_classes(facet: Object, declared: list[str]) -> list[tuple[Node, Need]]:
-    """Return the keys that are not declared, by what their members need."""
+def key_classes(
+    facet: Object, declared: list[str], member: Member | None = None
+) -> list[tuple[Node, Need]]:
+    """Return the keys that are not declared, by what their members need.
+
+    With ``member``: only those keys that a member which must exist may have, and its need too.
+    """
     patterns = {pattern.source: pattern for pattern, _ in facet.patterns}
-    for others in facet.others:
+    if member is not None:
+        declared = [*declared, *member.among.names]
+        if member.pattern is not None:
+            patterns[member.pattern.source] = member.pattern
+    for others in (*facet.others, *((member.among,) if member is not None else ())):
         patterns.update((pattern.source, pattern) for pattern in others.patterns)
     if len(patterns) > PATTERNS:
         raise UnsupportedSchema(
@@ -61,7 +70,14 @@ def key_classes(facet: Object, declared: list[str]) -> list[tuple[Node, Need]]:
     for chosen in range(1 << len(patterns)):
         within = [p for bit, p in enumerate(patterns.values()) if chosen >> bit & 1]
         without = [p for bit, p in enumerate(patterns.values()) if not chosen >> bit & 1]
-        need = _need_of_class(facet, {pattern.source for pattern in within})
+        matched = {pattern.source for pattern in within}
+        need = _need_of_class(facet, matched)
+        if member is not None:
+            if any(pattern.source in matched for pattern in member.among.patterns):
+                continue
+            if member.pattern is not None and member.pattern.source not in matched:
+                continue
+            need = both(need, member.need)
         if NEVER[0] not in need:
             found.append((_keys(within, without, declared), need))
     return found
@@ -91,16 +107,23 @@ def _keys(within: list[Pattern], without: list[Pattern], declared: list[str]) ->
 
 
 def object_body(
-    style: Style, parts: list[Part], extras: list[KeyClass], least: int, most: int | None
+    style: Style,
+    parts: list[Part],
+    extras: list[KeyClass],
+    least: int,
+    most: int | None,
+    *,
+    last: list[KeyClass] | None = None,
 ) -> Node:
     """Return objects with the parts in order (optional ones may be left out), then extras.
 
-    ``least`` and ``most`` count members.
+    ``least`` and ``most`` count members. With ``last`` there must be one more such member, as the
+    last one: behind it no other could have its key and so replace it.
     """
     parts = [part for part in parts if part.required or part.value is not NOTHING]
-    extra = alt(
-        *(seq(one.keys, style.colon, one.value) for one in extras if one.value is not NOTHING)
-    )
+    extra = _members(style, extras)
+    if last is not None:
+        return _ending(style, parts, extra, _members(style, last))
     members = [seq(lit(part.key), style.colon, part.value) for part in parts]
     needed = [part.required for part in parts]
     fewest = sum(needed)
@@ -113,6 +136,21 @@ def object_body(
     if inside is not NOTHING:
         full = seq(lit("{"), style.padding, inside, style.padding, lit("}"))
     return alt(full, seq(lit("{"), style.padding, lit("}"))) if may_be_empty else full
+
+
+def _members(style: Style, classes: list[KeyClass]) -> Node:
+    return alt(
+        *(seq(one.keys, style.colon, one.value) for one in classes if one.value is not NOTHING)
+    )
+
+
+def _ending(style: Style, parts: list[Part], extra: Node, last: Node) -> Node:
+    members = [seq(lit(part.key), style.colon, part.value) for part in parts]
+    node = seq(many(seq(extra, style.comma)), last)
+    for part, member in zip(reversed(parts), reversed(members), strict=True):
+        follow = seq(member, style.comma)
+        node = _shared(follow if part.required else opt(follow), node)
+    return seq(lit("{"), style.padding, node, style.padding, lit("}"))
 
 
 def _free(style: Style, members: list[Node], needed: list[bool], extra: Node) -> Node:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from callmemaybe.grammar.schema.judge import covers
 from callmemaybe.grammar.schema.normalise import Normaliser
 from callmemaybe.grammar.schema.references import Document
 from callmemaybe.grammar.schema.shapes import ARRAY, OBJECT, Array, Need, Object
@@ -45,5 +46,14 @@ class _Sorter:
     def _object(self, value: dict[str, Any], facet: Object) -> dict[str, Any]:
         declared = dict.fromkeys((*facet.properties, *facet.required))
         names = [name for name in declared if name in value]
-        names += [name for name in value if name not in declared]
+        others = [name for name in value if name not in declared]
+        for member in facet.extra:  # it must come last
+            meets = self._normaliser.judge.meets
+            fit = [
+                name
+                for name in others
+                if covers(member, name, self._normaliser.judge) and meets(value[name], member.need)
+            ]
+            others = [name for name in others if name not in fit[:1]] + fit[:1]
+        names += others
         return {name: self.sort(value[name], facet.need_of(name, matches)) for name in names}

@@ -232,7 +232,9 @@ class Object:
     names: Need = ANYTHING
     least: int = 0
     most: int | None = None
+    #: Members that there must be, somewhere / behind the declared ones.
     members: tuple[Member, ...] = ()
+    extra: tuple[Member, ...] = ()
     pointer: str = ""
     #: Whether the schema lists properties (perhaps none).
     listed: bool = False
@@ -251,6 +253,7 @@ class Object:
             max(self.least, other.least),
             lesser(self.most, other.most),
             self.members + other.members,
+            self.extra + other.extra,
             self.pointer or other.pointer,
             self.listed or other.listed,
         )

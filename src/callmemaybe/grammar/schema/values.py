@@ -66,11 +66,6 @@ def identity(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} is no JSON value")
 
 
-def string_text(value: str) -> str:
-    """Write a string as json.dumps(ensure_ascii=False) does."""
-    return json.dumps(value, ensure_ascii=False)
-
-
 def number_texts(value: float | Decimal, kinds: int) -> tuple[str, ...]:
     """Return how a number is written: as integer, and as float where the kinds have those too."""
     number = Fraction(value) if isinstance(value, int) else exact(value)
@@ -83,7 +78,7 @@ def number_texts(value: float | Decimal, kinds: int) -> tuple[str, ...]:
         as_float = float(number)
     except OverflowError:
         return (whole,)
-    return (whole, json.dumps(as_float)) if exact(as_float) == number else (whole, f"{whole}.0")
+    return (whole, json.dumps(as_float)) if exact(as_float) == number else (whole,)
 
 
 def _plain(number: Fraction) -> str:
