@@ -23,6 +23,7 @@ import jsonschema_rs
 import numpy as np
 
 from callmemaybe import models
+from callmemaybe._asking import Asking
 from callmemaybe.calls import ToolCall, ToolSpec
 from callmemaybe.decoding.branches import Choices, Symbol, spell
 from callmemaybe.decoding.decoder import Decoder, check_budget
@@ -34,6 +35,7 @@ from callmemaybe.grammar import compile as compile_grammar
 from callmemaybe.grammar.nodes import Control
 from callmemaybe.matching import Matcher
 from callmemaybe.models.base import Model, Session
+from callmemaybe.models.remote import Remote
 from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.wire import Format, Part, formats
 from callmemaybe.wire.pieces import Parts
@@ -66,6 +68,8 @@ class Outcome:
     forced: int = 0
     chosen: int = 0
     passes: int = 0
+    #: What a server that was asked did not hold to, though the call is valid.
+    remarks: tuple[str, ...] = ()
     #: Tokens left out of the middle of a request that did not fit into the model's context.
     omitted: int = 0
     #: Seconds by phase: "prompt" (text to ids), "model" (forward passes), "engine" (all else of
@@ -98,7 +102,7 @@ class Caller:
 
     def __init__(
         self,
-        model: Model,
+        model: Model | Remote,
         tools: Iterable[ToolSpec | Mapping[str, Any]],
         *,
         format: str | Format | None = None,  # noqa: A002 - the word users know
@@ -119,22 +123,35 @@ class Caller:
     ) -> None:
         self.model = model
         self.tools = tuple(map(_tool, tools))
+        self.max_tokens = max_tokens
+        self._clock = clock
+        self._validators = [_validator(tool) for tool in self.tools]
+        self._asking: Asking | None = None
+        if isinstance(model, Remote):
+            if (top_p, top_k, min_p) != (1.0, 0, 0.0):
+                raise InputError(
+                    "a server is asked with a temperature only", where="top_p, top_k, min_p"
+                )
+            self._asking = Asking(
+                model, self.tools, format=format, no_call=no_call, max_tokens=max_tokens,
+                temperature=temperature, seed=seed,
+            )  # fmt: skip
+            self.format = self._asking.format
+            return
+        self._local = model
         self.vocabulary = vocabulary or _vocabulary_of(model)
         self.format = _format_of(model, self.vocabulary, format)
-        self.max_tokens = max_tokens
         self._controls = frozenset(self.vocabulary.controls)
         self._choose: Literal["exact", "greedy"] = choose
         self._watch = watch
         self._forcing = forcing
         self._speculate = speculate
-        self._clock = clock
         self._seed = seed
         self._sampler = Sampler(temperature, top_p, top_k, min_p, np.random.default_rng())
         grammar = self.format.grammar(self.tools, no_call=no_call, controls=self._controls)
         automaton = compile_grammar(grammar)
         self._matcher = Matcher(automaton, self.vocabulary)
         self._choices = Choices(automaton, self.vocabulary)
-        self._validators = [_validator(tool) for tool in self.tools]
         self._shared = self._encode(self.format.prefix(self.tools, self._controls))
         self._overflow = overflow
         self._shortest = self._shortest_call()
@@ -146,6 +163,8 @@ class Caller:
         Raises ModelError if the model fails, if the tools alone fill its context, or if the prompt
         does not fit and is not to be cut.
         """
+        if self._asking is not None:
+            return self._ask(self._asking, prompt)
         started = self._clock()
         messages = [{"role": "user", "content": prompt}]
         request = self._encode(self.format.request(messages, self.tools, self._controls))
@@ -183,12 +202,26 @@ class Caller:
         }
         return replace(self._outcome(call, decoder, steps, seconds), omitted=omitted)
 
+    def _ask(self, asking: Asking, prompt: str) -> Outcome:
+        """Return the call that a server makes of ``prompt``."""
+        started = self._clock()
+        asked = asking.ask(prompt)
+        if asked.call is not None:
+            self._validate(asked.call)
+        total = self._clock() - started
+        return Outcome(
+            call=asked.call,
+            remarks=asked.remarks,
+            seconds={"model": asked.answer.seconds, "total": total},
+            text=asked.answer.text.encode(errors="replace"),
+        )
+
     # -- what all requests share --------------------------------------------------------------
 
     @cached_property
     def _prefix(self) -> Session:
         """The model after the instructions and the tool list; forked, never fed."""
-        session = self.model.open()
+        session = self._local.open()
         if self._shared:
             session.feed(self._shared, keep=0)
         return session
@@ -211,16 +244,16 @@ class Caller:
 
     def _fit(self, request: list[int]) -> tuple[list[int], int, int]:
         """Return the request as far as it fits, how many ids it lost, and the room for an answer."""
-        if self.model.context is None:
+        if self._local.context is None:
             return request, 0, self.max_tokens
-        room = self.model.context - len(self._shared)
+        room = self._local.context - len(self._shared)
         keep = room - max(self._shortest, min(self.max_tokens, room // 4))
         if len(request) <= keep:
             return request, 0, room - len(request)
         if self._overflow == "refuse" or keep < LEAST_REQUEST:
             raise ModelError(
                 f"the request takes {len(request)} tokens and the tools {len(self._shared)}, but "
-                f"the context of {self.model.name!r} holds {self.model.context} with the answer; "
+                f"the context of {self._local.name!r} holds {self._local.context} with the answer; "
                 "shorten them or use a model with a longer context"
             )
         gap = self.vocabulary.encode(GAP)
@@ -253,7 +286,7 @@ class Caller:
         if found is None:
             raise VocabularyError(
                 f"the format {self.format.name!r} needs the control token {text!r}, which the "
-                f"vocabulary of {self.model.name!r} does not have; choose another format"
+                f"vocabulary of {self._local.name!r} does not have; choose another format"
             )
         return found
 
@@ -263,10 +296,15 @@ class Caller:
         """Return the call that was written, checked once more by an independent validator."""
         if not decoder.is_complete:
             return None
-        calls = self.format.read(_parts(decoder.symbols), self.tools, controls=self._controls)
+        calls = self.format.read(_parts(decoder.symbols), controls=self._controls)
         if not calls:
             return None
         (call,) = calls
+        self._validate(call)
+        return call
+
+    def _validate(self, call: ToolCall) -> None:
+        """Check a call by its schema once more, with a validator of another make."""
         index = next(i for i, tool in enumerate(self.tools) if tool.name == call.name)
         validator = self._validators[index]
         if validator is not None and _depth(call.parsed) <= CHECKED_DEPTH:
@@ -276,7 +314,6 @@ class Caller:
                     f"a bug in this package: the arguments {call.arguments} of {call.name!r} do "
                     f"not fit its schema ({error.message}); please report it"
                 )
-        return call
 
     def _outcome(
         self,
@@ -401,10 +438,14 @@ def _depth(value: Any) -> int:
 
 def load_model(
     name: str = "nano", *, cache: str | None = None, offline: bool | None = None
-) -> Model:
-    """Load a model: "nano" (embedded), a folder, or "org/name[:variant]" from the hub.
+) -> Model | Remote:
+    """Load a model: "nano" (embedded), a folder or a file, or "org/name[:variant]" from the hub.
+
+    ``http(s)://host/v1#model`` is a model on a server (see :mod:`models.remote`).
 
     ``cache`` is where downloads are kept; ``offline`` True downloads nothing. Both default to what
     the hub's usual environment variables say. Raises ModelError with what to do.
     """
+    if name.startswith(("http://", "https://")):
+        return Remote(name)
     return models.load(name, cache=cache, offline=offline)

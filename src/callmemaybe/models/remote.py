@@ -1,0 +1,319 @@
+"""Engines behind HTTP: any server that speaks OpenAI's protocol and can hold to a grammar.
+
+The package's own engine needs logits, which servers do not hand out; so the language goes to the
+server, in the notation it knows, and text comes back. What servers call the same thing differs, and
+is the whole of :data:`DIALECTS`. Whether the answer is in the language is for others to check:
+nothing here knows what a grammar says.
+
+The packages are not among the core dependencies: ``pip install 'callmemaybe[remote]'``.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from callmemaybe.errors import ModelError
+from callmemaybe.models.base import need_extra
+
+#: Where the key of a server is looked for; a key for one provider is never sent to another.
+KEY = "CALLMEMAYBE_API_KEY"
+_AGAIN = frozenset((408, 409, 425, 429, 500, 502, 503, 504))
+_LONGEST_WAIT = 20.0
+_SCHEMA_NAME = "call"
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """One language in the notations that servers know; None where a notation cannot say it."""
+
+    gbnf: str | None = None
+    ebnf: str | None = None
+    regex: str | None = None
+    schema: Mapping[str, Any] | None = None
+
+
+Body = dict[str, Any]
+#: (what it is called in reports, how a constraint is put into a request); None: not expressible.
+Way = tuple[str, Callable[[Constraint], Body | None]]
+
+
+def _schema_format(constraint: Constraint) -> Body | None:
+    if constraint.schema is None:
+        return None
+    inner = {"name": _SCHEMA_NAME, "schema": constraint.schema, "strict": True}
+    return {"response_format": {"type": "json_schema", "json_schema": inner}}
+
+
+def _under(*path: str, text: Callable[[Constraint], Any]) -> Callable[[Constraint], Body | None]:
+    def put(constraint: Constraint) -> Body | None:
+        value = text(constraint)
+        if value is None:
+            return None
+        for key in reversed(path[1:]):
+            value = {key: value}
+        return {path[0]: value}
+
+    return put
+
+
+def _gbnf(constraint: Constraint) -> str | None:
+    return constraint.gbnf
+
+
+def _ebnf(constraint: Constraint) -> str | None:
+    return constraint.ebnf
+
+
+def _regex(constraint: Constraint) -> str | None:
+    return constraint.regex
+
+
+def _schema(constraint: Constraint) -> Mapping[str, Any] | None:
+    return constraint.schema
+
+
+#: For each kind of server the ways to constrain it, the most exact first.
+DIALECTS: Mapping[str, tuple[Way, ...]] = {
+    "vllm": (
+        ("structured_outputs.grammar", _under("structured_outputs", "grammar", text=_ebnf)),
+        ("structured_outputs.json", _under("structured_outputs", "json", text=_schema)),
+    ),
+    "llama.cpp": (
+        ("grammar", _under("grammar", text=_gbnf)),
+        ("response_format", _schema_format),
+    ),
+    "sglang": (
+        ("ebnf", _under("ebnf", text=_ebnf)),
+        ("regex", _under("regex", text=_regex)),
+        ("response_format", _schema_format),
+    ),
+    "ollama": (("format", _under("format", text=_schema)),),
+    "openai": (("response_format", _schema_format),),
+}
+#: Who says to own the models that a server lists.
+OWNERS: Mapping[str, str] = {
+    "vllm": "vllm",
+    "llamacpp": "llama.cpp",
+    "me": "llama.cpp",  # llama-cpp-python's server
+    "sglang": "sglang",
+    "library": "ollama",
+}
+#: Ways in which the server itself decides on spaces, order and the forms of numbers.
+LOOSE = frozenset(("structured_outputs.json", "response_format", "format"))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a server wrote, how it was constrained, and how it ended ("stop" or "length")."""
+
+    text: str
+    way: str
+    finish: str
+    tries: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Remote:
+    """A model on a server, named ``http(s)://host/v1[?dialect=NAME]#model``.
+
+    The dialect is told from the server's list of models unless the address states it; without
+    ``#model`` the first model of that list is meant. ``timeout`` (seconds) holds for each try, of
+    which there are ``tries``. Usable from several threads at once.
+    """
+
+    address: str
+    timeout: float = 120.0
+    tries: int = 4
+    key: str | None = field(default=None, repr=False)
+    #: Another transport of httpx2, for tests.
+    transport: Any = field(default=None, repr=False, compare=False)
+    #: Seconds of the first pause between tries; it doubles, with chance.
+    pause: float = 0.5
+
+    @property
+    def name(self) -> str:
+        """The address, as it was given."""
+        return self.address
+
+    @cached_property
+    def dialect(self) -> str:
+        """What kind of server it is. Raises ModelError if that is stated wrongly."""
+        stated = self._url.params.get("dialect")
+        if stated is not None:
+            if stated not in DIALECTS:
+                raise ModelError(
+                    f"{self.address}: there is no dialect {stated!r}; state one of "
+                    f"{', '.join(sorted(DIALECTS))}"
+                )
+            return str(stated)
+        owners = {str(entry.get("owned_by", "")).lower() for entry in self._listed}
+        return next((OWNERS[owner] for owner in sorted(owners) if owner in OWNERS), "openai")
+
+    @cached_property
+    def model(self) -> str:
+        """The name of the model on the server."""
+        named = str(self._url.fragment)
+        if named:
+            return named
+        if not self._listed:
+            raise ModelError(f"{self.address}: the server lists no model; name one behind a #")
+        return str(self._listed[0]["id"])
+
+    def complete(
+        self,
+        messages: Sequence[Mapping[str, str]],
+        constraint: Constraint,
+        *,
+        max_tokens: int,
+        temperature: float = 0.0,
+        seed: int | None = None,
+    ) -> Answer:
+        """Return what the model answers to ``messages`` within the language.
+
+        Raises ModelError if the server cannot be reached, refuses, or takes no grammar that says it.
+        """
+        started = time.monotonic()
+        refusals: list[str] = []
+        for way, put in DIALECTS[self.dialect]:
+            constrained = put(constraint)
+            if constrained is None:
+                refusals.append(f"{way} cannot say it")
+                continue
+            body = self._body(messages, max_tokens, temperature, seed) | constrained
+            reply, tries = self._send("POST", self._path, body)
+            if reply.status_code in (400, 422):
+                # This server, or its version, does not take this notation; perhaps the next.
+                refusals.append(f"{way}: {_reason(reply)}")
+                continue
+            text, finish = self._read(reply)
+            return Answer(text, way, finish, tries, time.monotonic() - started)
+        raise ModelError(
+            f"{self.address} (as {self.dialect}) takes this grammar in no way: "
+            f"{'; '.join(refusals)}. If it is another kind of server, state it as ?dialect=NAME"
+        )
+
+    # -- one request --------------------------------------------------------------------------
+
+    @property
+    def _path(self) -> str:
+        return "chat/completions" if self.dialect != "ollama" else "../api/chat"
+
+    def _body(
+        self,
+        messages: Sequence[Mapping[str, str]],
+        max_tokens: int,
+        temperature: float,
+        seed: int | None,
+    ) -> Body:
+        body: Body = {"model": self.model, "messages": list(messages), "stream": False}
+        dice: Body = {"temperature": temperature} | ({} if seed is None else {"seed": seed})
+        if self.dialect == "ollama":
+            return body | {"options": dice | {"num_predict": max_tokens}}
+        return body | dice | {"max_tokens": max_tokens}
+
+    def _read(self, reply: Any) -> tuple[str, str]:
+        try:
+            found = reply.json()
+            if self.dialect == "ollama":
+                return str(found["message"]["content"]), str(found.get("done_reason", "stop"))
+            choice = found["choices"][0]
+            return str(choice["message"]["content"] or ""), str(choice.get("finish_reason"))
+        except (ValueError, KeyError, IndexError, TypeError) as error:
+            raise ModelError(
+                f"{self.address} answered something else than a completion: {reply.text[:200]!r}"
+            ) from error
+
+    @cached_property
+    def _listed(self) -> list[Mapping[str, Any]]:
+        reply, _ = self._send("GET", "models", None)
+        try:
+            found = reply.json()["data"]
+            return [entry for entry in found if isinstance(entry, dict) and "id" in entry]
+        except (ValueError, KeyError, TypeError) as error:
+            raise ModelError(
+                f"{self.address} does not list its models as OpenAI's protocol has it "
+                f"({reply.status_code}); is the address right, up to and with /v1?"
+            ) from error
+
+    # -- the wire -----------------------------------------------------------------------------
+
+    @cached_property
+    def _url(self) -> Any:
+        httpx = _httpx()
+        try:
+            url = httpx.URL(self.address)
+        except Exception as error:
+            raise ModelError(f"{self.address!r} is not an address: {error}") from error
+        if not url.host:
+            raise ModelError(f"{self.address!r} is not an address: it names no host")
+        return url
+
+    @cached_property
+    def _client(self) -> Any:
+        httpx = _httpx()
+        key = self.key or os.environ.get(KEY)
+        base = str(self._url.copy_with(query=None, fragment=None)).rstrip("/") + "/"
+        return httpx.Client(
+            base_url=base,
+            timeout=httpx.Timeout(self.timeout, connect=min(10.0, self.timeout)),
+            headers={"Authorization": f"Bearer {key}"} if key else {},
+            transport=self.transport,
+            limits=httpx.Limits(max_connections=64),
+        )
+
+    def _send(self, method: str, path: str, body: Body | None) -> tuple[Any, int]:
+        """Return the reply and how many tries it took; what may pass is tried again, with pauses."""
+        httpx = _httpx()
+        import tenacity
+
+        url = self._client.base_url.join(path)
+        retrying = tenacity.Retrying(
+            stop=tenacity.stop_after_attempt(self.tries),
+            wait=tenacity.wait_random_exponential(self.pause, max=_LONGEST_WAIT),
+            retry=tenacity.retry_if_exception_type(httpx.TransportError)
+            | tenacity.retry_if_result(lambda reply: reply.status_code in _AGAIN),
+            retry_error_callback=lambda state: state.outcome.result(),  # type: ignore[union-attr]
+        )
+        try:
+            reply = retrying(self._client.request, method, url, json=body)
+        except httpx.TimeoutException as error:
+            raise ModelError(
+                f"{self.address} did not answer within {self.timeout:g} s, {self.tries} times"
+            ) from error
+        except httpx.HTTPError as error:
+            raise ModelError(f"{self.address} cannot be reached: {error}") from error
+        if reply.status_code in (401, 403):
+            raise ModelError(
+                f"{self.address} refuses ({reply.status_code}); put its key into {KEY}"
+            )
+        if reply.status_code == 404 and method == "POST":
+            raise ModelError(f"{self.address} has no model {self.model!r}: {_reason(reply)}")
+        if reply.is_error and reply.status_code not in (400, 422):
+            raise ModelError(f"{self.address} failed ({reply.status_code}): {_reason(reply)}")
+        return reply, int(retrying.statistics.get("attempt_number", 1))
+
+
+def _reason(reply: Any) -> str:
+    """Return the first line of what a server says went wrong."""
+    try:
+        found = reply.json()
+        error = found.get("error", found.get("detail", found.get("message", found)))
+        text = str(error.get("message", error)) if isinstance(error, dict) else str(error)
+    except (ValueError, AttributeError):
+        text = str(reply.text)
+    return (text.strip() or f"status {reply.status_code}").split("\n", 1)[0][:300]
+
+
+def _httpx() -> Any:
+    try:
+        import httpx2
+        import tenacity  # noqa: F401 - both are needed; say so at once
+    except ImportError as error:
+        raise need_extra("servers", "remote", error) from error
+    return httpx2

@@ -1,0 +1,64 @@
+"""Plain JSON, for models behind a chat interface: instructions in words, no control token.
+
+Not in the registry of formats: no model's files give it away, and a chat server is given it anyway.
+
+``{"name": "get_weather", "arguments": {"city": "Paris"}}``, one line for each call, or ``null``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from callmemaybe._json import dumps
+from callmemaybe.calls import ToolSpec
+from callmemaybe.wire.format import Format
+from callmemaybe.wire.pieces import (
+    Arguments,
+    Calls,
+    Controls,
+    Either,
+    Name,
+    Parts,
+    Text,
+    chain,
+    join,
+)
+
+_BEFORE = """\
+You turn requests into function calls. These are the functions:
+"""
+_BEHIND = """
+Answer with nothing but one JSON object: the function that fits the request, and its arguments.
+{"name": <function-name>, "arguments": <args-json-object>}
+"""
+
+
+def prefix(tools: Sequence[ToolSpec], _controls: Controls) -> Parts:
+    """Write the instructions with the functions."""
+    return join([_BEFORE, *(f"{dumps(tool.as_openai())}\n" for tool in tools), _BEHIND])
+
+
+def request(
+    messages: Sequence[Mapping[str, Any]], _tools: Sequence[ToolSpec], _controls: Controls
+) -> Parts:
+    """Write the messages and begin the answer."""
+    turns = [f"\n{message['role']}: {message.get('content') or ''}\n" for message in messages]
+    return join([*turns, "\nassistant: "])
+
+
+PLAIN = Format(
+    name="json",
+    summary="plain JSON: any instructed model, also behind a server",
+    tree=Either(
+        Calls(
+            chain(
+                Text('{"name": "'), Name(), Text('", "arguments": '), Arguments("spaced"), Text("}")
+            ),
+            between=chain(Text("\n")),
+        ),
+        no_call=Text("null"),
+    ),
+    prefix=prefix,
+    request=request,
+)
