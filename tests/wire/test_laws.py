@@ -32,7 +32,7 @@ every_format = pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.na
 CONTROLS = {"all": None, "none": frozenset[str]()}
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.sampled_from(
-    ['"', "\\", '"}\n</tool_call>', "<tool_call>", "<|t0|>", "<|end|>", "\x00\x1f", "é😀\u2028"]
+    ['"', "\\", '"}\n</tool_call>', "<tool_call>", "<|args|>", "<|end|>", "\x00\x1f", "é😀\u2028"]
 )
 NUMBERS = st.integers(-(10**30), 10**30) | st.decimals(
     allow_nan=False, allow_infinity=False, places=6
@@ -103,10 +103,10 @@ def controls_of(form: Format, kind: str) -> frozenset[str] | None:
 @given(scene=scenes())
 def test_what_is_rendered_is_read_back(form: Format, kind: str, scene) -> None:
     """read(render(calls)) gives the same names and the same values, digit for digit."""
-    tools, calls = scene
+    _tools, calls = scene
     controls = controls_of(form, kind)
-    parts = form.render(calls, tools, controls=controls)
-    found = form.read(parts, tools, controls=controls)
+    parts = form.render(calls, controls=controls)
+    found = form.read(parts, controls=controls)
     assert [(c.name, c.parsed) for c in found] == [(c.name, c.parsed) for c in calls]
 
 
@@ -122,7 +122,7 @@ def test_what_is_rendered_is_in_the_grammar(form: Format, kind: str, scene) -> N
     automaton = compile_grammar(grammar)
     for some in (calls, []):
         state = automaton.start
-        path = symbols(form.render(some, tools, controls=controls))
+        path = symbols(form.render(some, controls=controls))
         for symbol in path:
             if isinstance(symbol, Control):
                 state = automaton.controls(state).get(symbol.text, -1)
@@ -141,14 +141,12 @@ def test_what_is_rendered_is_in_the_grammar(form: Format, kind: str, scene) -> N
 @given(scene=scenes(), data=st.data())
 def test_a_stream_may_be_cut_anywhere(form: Format, scene, data: st.DataObject) -> None:
     """Any split of the stream gives the same events as the whole, once deltas are joined."""
-    tools, calls = scene
-    path = symbols(form.render(calls, tools))
-    whole = form.reader(tools)
-    expected = joined(
-        [*(e for part in form.render(calls, tools) for e in whole.feed(part)), *whole.end()]
-    )
+    _tools, calls = scene
+    path = symbols(form.render(calls))
+    whole = form.reader()
+    expected = joined([*(e for part in form.render(calls) for e in whole.feed(part)), *whole.end()])
     cuts = sorted(data.draw(st.sets(st.integers(0, len(path)), max_size=6)) | {0, len(path)})
-    reader = form.reader(tools)
+    reader = form.reader()
     events: list[Event] = []
     for start, end in pairwise(cuts):
         piece = path[start:end]
@@ -165,14 +163,14 @@ def test_a_stream_may_be_cut_anywhere(form: Format, scene, data: st.DataObject) 
 @every_format
 def test_events_come_as_soon_as_they_are_certain(form: Format) -> None:
     """The name is told before the arguments' first byte, the arguments byte by byte."""
-    tools = [ToolSpec("ab"), ToolSpec("a")]
-    reader = form.reader(tools)
+    [ToolSpec("ab"), ToolSpec("a")]
+    reader = form.reader()
     log = [
         reader.feed(symbol if isinstance(symbol, Control) else bytes([symbol]))
-        for symbol in symbols(form.render([ToolCall("a", '{"x": 1}')], tools))
+        for symbol in symbols(form.render([ToolCall("a", '{"x": 1}')]))
     ]
     kinds = [type(event) for events in log for event in events]
-    compact = form.render([ToolCall("a", '{"x": 1}')], tools)[-2]
+    compact = form.render([ToolCall("a", '{"x": 1}')])[-2]
     length = 7 if isinstance(compact, str) and '"x":1' in compact else 8
     assert kinds == [CallStarted, *[ArgumentsDelta] * length, CallEnded]
 
@@ -182,11 +180,11 @@ def test_events_come_as_soon_as_they_are_certain(form: Format) -> None:
 @given(scene=scenes(), data=st.data())
 def test_a_fragment_is_never_a_call(form: Format, scene, data: st.DataObject) -> None:
     """An answer that is cut off inside its first call is refused, and never ends a call."""
-    tools, calls = scene
-    path = symbols(form.render(calls[:1], tools))
+    _tools, calls = scene
+    path = symbols(form.render(calls[:1]))
     keep = data.draw(st.integers(1, len(path) - 1))
     parts = [s if isinstance(s, Control) else bytes([s]) for s in path[:keep]]
-    reader = form.reader(tools)
+    reader = form.reader()
     events = [event for part in parts for event in reader.feed(part)]
     if form.name == "hermes":
         assert not any(isinstance(event, CallEnded) for event in events)
@@ -197,13 +195,13 @@ def test_a_fragment_is_never_a_call(form: Format, scene, data: st.DataObject) ->
 @every_format
 def test_a_control_token_is_never_its_text(form: Format) -> None:
     """Where a control token stands, its characters do not read as it, nor the other way round."""
-    tools = [ToolSpec("f")]
-    parts = form.render([ToolCall("f", "{}")], tools)
+    [ToolSpec("f")]
+    parts = form.render([ToolCall("f", "{}")])
     spelled = ["".join(p.text if isinstance(p, Control) else p for p in parts)]
     with suppress(InputError):
-        assert form.read(spelled, tools) == []
+        assert form.read(spelled) == []
     with pytest.raises(InputError):
-        form.read([Control("<|nonsense|>"), *parts], tools)
+        form.read([Control("<|nonsense|>"), *parts])
 
 
 def test_digits_survive() -> None:
@@ -214,20 +212,6 @@ def test_digits_survive() -> None:
     assert call.arguments == text
     assert call.parsed["a"] == Decimal("1.50")
     assert str(call.parsed["b"]) == "1E+400"
-
-
-def test_many_tools_take_two_markers() -> None:
-    """With more tools than markers, every tool is named by the same number of them."""
-    form = formats.get("nano")
-    tools = [ToolSpec(f"t{index}") for index in range(70)]
-    calls = [ToolCall("t1"), ToolCall("t69")]
-    parts = form.render(calls, tools)
-    texts = [part.text if isinstance(part, Control) else part for part in parts]
-    assert texts == ["<|t0|>", "<|t1|>", "{}", "<|t1|>", "<|t5|>", "{}", "<|end|>"]
-    assert form.read(parts, tools) == calls
-    automaton = compile_grammar(form.grammar(tools))
-    second = automaton.controls(automaton.controls(automaton.start)["<|t1|>"])
-    assert list(second) == ["<|t0|>", "<|t1|>", "<|t2|>", "<|t3|>", "<|t4|>", "<|t5|>"]
 
 
 def test_free_text_is_no_call() -> None:

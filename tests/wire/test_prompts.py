@@ -174,8 +174,7 @@ def test_nano_reads_what_training_wrote(
     parameters = {"type": "object", "properties": properties, "required": list(fields)[1:]}
     tools = [ToolSpec("first", descriptions[3], parameters), ToolSpec("second")]
     twin = "".join(
-        marker + rendering.tool_text(tool.as_openai()["function"])
-        for marker, tool in zip(rendering.MARKERS, tools, strict=False)
+        rendering.TOOL + rendering.tool_text(tool.as_openai()["function"]) for tool in tools
     )
     expected = f"{rendering.TOOLS}{twin}{rendering.USER}{rendering.escape(text)}{rendering.CALL}"
     parts = formats.get("nano").prompt(user(text), tools)

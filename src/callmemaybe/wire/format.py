@@ -38,7 +38,6 @@ from callmemaybe.wire.pieces import (
     Chain,
     Controls,
     Either,
-    Marker,
     Name,
     Part,
     Parts,
@@ -128,42 +127,30 @@ class Format:
         return _Writer(tools, controls, no_call, parallel).grammar(self.tree)
 
     def spellings(self, tools: Sequence[ToolSpec]) -> Mapping[bytes, str]:
-        """Return what the capture "name" holds for each tool, and the tool's name.
-
-        Control tokens stand there as their texts.
-        """
-        (leaf,) = {leaf for leaf in _leaves(self.tree) if isinstance(leaf, Name | Marker)}
-        if isinstance(leaf, Name):
-            return {leaf.encode(tool.name).encode(): tool.name for tool in tools}
-        count = len(tools)
-        return {
-            "".join(marker.text for marker in leaf.encode(index, count)).encode(): tool.name
-            for index, tool in enumerate(tools)
-        }
+        """Return what the capture "name" holds for each tool, and the tool's name."""
+        (leaf,) = {leaf for leaf in _leaves(self.tree) if isinstance(leaf, Name)}
+        return {leaf.encode(tool.name).encode(): tool.name for tool in tools}
 
     def render(
         self,
         calls: Sequence[ToolCall],
-        tools: Sequence[ToolSpec] = (),
         *,
         answer: str = "",
         controls: Controls = None,
     ) -> Parts:
         """Return what a model writes for these calls; without any, the no-call branch.
 
-        ``tools`` is needed by formats that name a tool by its number; ``answer`` is the free text
-        of formats that answer in text. Raises InputError for a call of an unlisted tool there.
+        ``answer`` is the free text of formats that answer in text.
         """
-        return join(list(_render(self.tree, tuple(calls), answer, tools, controls)))
+        return join(list(_render(self.tree, tuple(calls), answer, controls)))
 
-    def reader(self, tools: Sequence[ToolSpec] = (), *, controls: Controls = None) -> Reader:
+    def reader(self, *, controls: Controls = None) -> Reader:
         """Return a fresh incremental reader of what a model writes."""
-        return Reader(self.tree, tuple(tool.name for tool in tools), controls)
+        return Reader(self.tree, controls)
 
     def read(
         self,
         parts: Iterable[Part | bytes],
-        tools: Sequence[ToolSpec] = (),
         *,
         controls: Controls = None,
     ) -> list[ToolCall]:
@@ -171,7 +158,7 @@ class Format:
 
         Raises InputError if the answer is cut off or not in this format.
         """
-        reader = self.reader(tools, controls=controls)
+        reader = self.reader(controls=controls)
         events = [event for part in parts for event in reader.feed(part)]
         calls: list[ToolCall] = []
         name = ""
@@ -207,7 +194,6 @@ def _render(
     piece: Piece,
     calls: tuple[ToolCall, ...],
     answer: str,
-    tools: Sequence[ToolSpec],
     controls: Controls,
 ) -> Iterable[Part]:
     match piece:
@@ -217,32 +203,23 @@ def _render(
             yield Control(piece.text) if _has(piece, controls) else piece.text
         case Name():
             yield piece.encode(calls[0].name)
-        case Marker():
-            yield from piece.encode(_index(calls[0].name, tools), len(tools))
         case Arguments():
             yield rewrite(calls[0].arguments, compact=piece.style == "compact")
         case Answer():
             yield answer
         case Chain():
             for part in piece.pieces:
-                yield from _render(part, calls, answer, tools, controls)
+                yield from _render(part, calls, answer, controls)
         case Either():
             chosen = piece.calls if calls else piece.no_call
-            yield from _render(chosen, calls, answer, tools, controls)
+            yield from _render(chosen, calls, answer, controls)
         case Calls():
             if not calls:
                 raise InputError("this format has no way to call nothing")
             for position, call in enumerate(calls):
                 if position:
-                    yield from _render(piece.between, (call,), answer, tools, controls)
-                yield from _render(piece.call, (call,), answer, tools, controls)
-
-
-def _index(name: str, tools: Sequence[ToolSpec]) -> int:
-    for index, tool in enumerate(tools):
-        if tool.name == name:
-            return index
-    raise InputError(f"there is no function {name!r} among the {len(tools)} listed")
+                    yield from _render(piece.between, (call,), answer, controls)
+                yield from _render(piece.call, (call,), answer, controls)
 
 
 # -- the grammar ----------------------------------------------------------------------------------
@@ -292,25 +269,20 @@ class _Writer:
             case Arguments():
                 assert tool is not None, "the arguments stand behind the name"
                 return capture("arguments", self._arguments(tool, piece.style))
-            case Name() | Marker():
+            case Name():
                 return self._chain((piece,), tool)
 
     def _chain(self, pieces: tuple[Piece, ...], tool: int | None) -> Node:
         """Concatenate; what stands behind the name belongs to one tool, so it hangs on its word."""
         parts: list[Node] = []
         for position, piece in enumerate(pieces):
-            if isinstance(piece, Name | Marker):
+            if isinstance(piece, Name):
                 rest = pieces[position + 1 :]
                 then = [
                     seq(Mark("name", False), self._chain(rest, index))
                     for index in range(len(self._tools))
                 ]
-                choice = (
-                    self._words(piece, then)
-                    if isinstance(piece, Name)
-                    else self._markers(piece, then)
-                )
-                return seq(*parts, Mark("name", True), choice)
+                return seq(*parts, Mark("name", True), self._words(piece, then))
             parts.append(self._node(piece, tool))
         return seq(*parts)
 
@@ -318,19 +290,6 @@ class _Writer:
         return words_then(
             {piece.encode(tool.name): node for tool, node in zip(self._tools, then, strict=True)}
         )
-
-    def _markers(self, piece: Marker, then: Sequence[Node]) -> Node:
-        """Choose among control tokens, digit by digit: equal first digits share one way."""
-        base = len(piece.digits)
-        nodes = list(then)
-        for place in reversed(range(piece.width(len(self._tools)))):
-            size = base if place else len(nodes)
-            groups = [nodes[start : start + size] for start in range(0, len(nodes), size)]
-            nodes = [
-                alt(*(seq(Control(piece.digits[i]), node) for i, node in enumerate(group)))
-                for group in groups
-            ]
-        return nodes[0]
 
     def _answer(self, piece: Answer) -> Node:
         text = many(utf8(ALL))

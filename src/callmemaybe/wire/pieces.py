@@ -46,32 +46,6 @@ class Name:
 
 
 @dataclass(frozen=True, slots=True)
-class Marker:
-    """The tool by its number, as control tokens: the digits of a place-value system.
-
-    With b digits, up to b tools take one marker each, up to b*b tools two, and so on; all tools
-    of one list take the same number of markers, the most significant first.
-    """
-
-    digits: tuple[str, ...]
-
-    def width(self, tools: int) -> int:
-        """Return how many markers name one of ``tools`` tools."""
-        width = 1
-        while len(self.digits) ** width < tools:
-            width += 1
-        return width
-
-    def encode(self, index: int, tools: int) -> tuple[Control, ...]:
-        """Return the markers of tool number ``index`` of ``tools``."""
-        base, found = len(self.digits), []
-        for _ in range(self.width(tools)):
-            index, digit = divmod(index, base)
-            found.append(Control(self.digits[digit]))
-        return tuple(reversed(found))
-
-
-@dataclass(frozen=True, slots=True)
 class Arguments:
     """The arguments, as a JSON object in the "spaced" or the "compact" style."""
 
@@ -108,7 +82,7 @@ class Either:
     no_call: Piece
 
 
-Piece = Text | Token | Name | Marker | Arguments | Answer | Chain | Calls | Either
+Piece = Text | Token | Name | Arguments | Answer | Chain | Calls | Either
 
 
 def chain(*pieces: Piece) -> Chain:

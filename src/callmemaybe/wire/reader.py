@@ -7,7 +7,7 @@ anywhere and still gives the same events.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -21,7 +21,6 @@ from callmemaybe.wire.pieces import (
     Chain,
     Controls,
     Either,
-    Marker,
     Name,
     Part,
     Piece,
@@ -93,9 +92,8 @@ class _Way(NamedTuple):
 class Reader:
     """An incremental reader of one answer; feed it, then end it."""
 
-    def __init__(self, tree: Piece, names: Sequence[str] = (), controls: Controls = None) -> None:
-        """Begin to read; ``names`` of the tools in order, ``controls`` None means all are known."""
-        self._names = names
+    def __init__(self, tree: Piece, controls: Controls = None) -> None:
+        """Begin to read; ``controls`` None means that all are known."""
         self._controls = controls
         self._ways = list(self._enter((tree, None), None))
         self._calls = 0
@@ -232,8 +230,6 @@ class Reader:
                 yield from self._enter(rest, told)
             case Name():
                 yield _Way(piece, b"", rest, told)
-            case Marker():
-                yield _Way(piece, (0, piece.width(len(self._names))), rest, told)
             case Arguments():
                 yield _Way(piece, (0, _PLAIN), rest, told)
             case Token():
@@ -268,31 +264,32 @@ class Reader:
                     yield from self._enter(rest, told)
 
     def _step_control(self, way: _Way, symbol: Control) -> Iterator[_Way]:
-        leaf, state, rest, told = way
+        leaf, _state, rest, told = way
         if isinstance(leaf, Token) and leaf.text == symbol.text:
             yield from self._enter(rest, told)
-        elif isinstance(leaf, Marker) and symbol.text in leaf.digits:
-            index, width = state
-            index = index * len(leaf.digits) + leaf.digits.index(symbol.text)
-            if width > 1:
-                yield way._replace(state=(index, width - 1))
-            elif index < len(self._names):
-                yield from self._enter(rest, (_Note("name", self._names[index]), told))
+        elif isinstance(leaf, Name):
+            yield from self._leave_name(way, symbol)
 
     def _step_name(self, way: _Way, symbol: int) -> Iterator[_Way]:
         """Read on in a name, and leave it before what follows if it may end here."""
-        leaf, state, rest, told = way
+        leaf, state, _rest, _told = way
         assert isinstance(leaf, Name)
         escaped = (len(state) - len(state.rstrip(b"\\"))) % 2 == 1
         if escaped or symbol not in b'"\n':
             yield way._replace(state=state + bytes([symbol]))
         if not escaped:
-            try:
-                name = leaf.decode(state.decode())
-            except ValueError:
-                return
-            for behind in self._enter(rest, (_Note("name", name), told)):
-                yield from self._step(behind, symbol)
+            yield from self._leave_name(way, symbol)
+
+    def _leave_name(self, way: _Way, symbol: int | Control) -> Iterator[_Way]:
+        """End the name, if it may end here, and read ``symbol`` behind it."""
+        leaf, state, rest, told = way
+        assert isinstance(leaf, Name)
+        try:
+            name = leaf.decode(state.decode())
+        except ValueError:
+            return
+        for behind in self._enter(rest, (_Note("name", name), told)):
+            yield from self._step(behind, symbol)
 
 
 # -- leaves ---------------------------------------------------------------------------------------
