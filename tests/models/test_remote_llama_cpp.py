@@ -1,0 +1,101 @@
+"""A real llama.cpp server with random weights: the grammar we export is one that it holds to."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from callmemaybe.caller import Caller
+from callmemaybe.errors import ModelError
+from callmemaybe.models.remote import Remote
+from tests.training.qwen3_reference import random_tensors, tiny_config
+from tests.vocabulary.samples import train
+from training.export_gguf import export
+
+pytest.importorskip("llama_cpp.server.app", reason="llama-cpp-python[server] is not installed")
+
+TOOLS = [
+    {"name": "flip", "parameters": {"coin": {"type": "boolean"}}},
+    {
+        "type": "function",
+        "function": {
+            "name": "paint",
+            "parameters": {
+                "type": "object",
+                "properties": {
+                    "colour": {"enum": ["red", "grün"]},
+                    "coats": {"type": "integer", "minimum": 1, "maximum": 12},
+                    "parts": {
+                        "type": "array",
+                        "items": {"enum": ["top", "bottom"]},
+                        "minItems": 1,
+                        "maxItems": 2,
+                    },
+                },
+                "required": ["colour", "coats", "parts"],
+            },
+        },
+    },
+]
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    config = tiny_config(vocab_size=420, intermediate_size=128, max_position_embeddings=4096)
+    path = tmp_path_factory.mktemp("server") / "tiny.gguf"
+    template = "{% for m in messages %}{{ m.content }}\n{% endfor %}"
+    export(
+        config,
+        random_tensors(config),
+        path,
+        kind="q8_0",
+        tokenizer=train(400),
+        ends={"eos_token_id": 0, "bos_token_id": 0},
+        chat_template=template,
+    )
+    yield from running(path)
+
+
+def running(path: Path) -> Iterator[str]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "llama_cpp.server", "--model", str(path), "--n_ctx", "4096"]
+    command += ["--host", "127.0.0.1", "--port", str(port)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        address = f"http://127.0.0.1:{port}/v1"
+        for _ in range(120):
+            time.sleep(0.25)
+            try:
+                Remote(address, tries=1, timeout=2).model  # noqa: B018 - asks the server
+                break
+            except ModelError:
+                assert process.poll() is None, "the server has ended"
+        yield address
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def test_random_weights_answer_in_the_language(address: str) -> None:
+    """Random weights, sampled hotly, answer nothing but valid calls, byte for byte as we write them."""
+    seen = set()
+    for seed in range(25):
+        caller = Caller(Remote(address), TOOLS, temperature=1.5, seed=seed, max_tokens=200)
+        outcome = caller.call("Paint it red, twice.")
+        assert outcome.call is not None
+        assert outcome.remarks == ()
+        seen.add((outcome.call.name, outcome.call.arguments))
+    assert len(seen) > 5
+
+
+def test_the_server_is_told_to_be_llama_cpp(address: str) -> None:
+    """Its list of models tells what it is."""
+    assert Remote(address).dialect == "llama.cpp"
