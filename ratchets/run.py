@@ -1,0 +1,177 @@
+"""Outside suites as ratchets: how each case fares, worst first; results may only improve.
+
+    python ratchets/run.py            measure and compare with the committed results
+    python ratchets/run.py --write    measure and write the results
+
+The data lie beside the repository in ../shared/data (or --data): the official JSON Schema test suite,
+drafts 7 and 2020-12, and a sample of MaskBench. An instance counts as accepted if its text, written
+as json.dumps(ensure_ascii=False) does, is in the grammar's language, as it is or with its keys in
+schema order.
+
+Two files of the suite are left out: format.json asserts that formats are never checked (here they are;
+optional/format is measured instead), and draft 7's optional/content that contents are decoded (they
+are annotations since 2019-09).
+"""
+
+# ruff: noqa: INP001 - a script, not a package
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from callmemaybe.errors import UnsupportedSchema
+from callmemaybe.grammar import compile as compile_grammar
+from callmemaybe.grammar import json_schema
+from callmemaybe.grammar.automaton import Automaton
+from callmemaybe.grammar.schema.order import in_schema_order
+
+HERE = Path(__file__).parent
+DATA = HERE.parents[1] / "shared" / "data"
+#: Results by badness, the worst first.
+RESULTS = ("wrong accept", "wrong reject", "refused", "exact")
+SHOWN = 20
+LEFT_OUT = {"format.json", "optional/content.json"}
+DRAFTS = {
+    "draft7": "http://json-schema.org/draft-07/schema#",
+    "draft2020-12": "https://json-schema.org/draft/2020-12/schema",
+}
+
+Case = tuple[str, Any, list[dict[str, Any]], dict[str, Any]]
+
+
+def suite(folder: Path) -> Iterator[Case]:
+    """Yield the cases of the official suite: name, schema, tests, remote schemas."""
+    remotes: dict[str, Any] = {}
+    for file in sorted(folder.glob("remotes/**/*.json")):
+        name = file.relative_to(folder / "remotes").as_posix()
+        remotes[f"http://localhost:1234/{name}"] = json.loads(file.read_text("utf-8"))
+    for draft, dialect in DRAFTS.items():
+        for file in sorted((folder / draft).glob("**/*.json")):
+            name = file.relative_to(folder / draft).as_posix()
+            if name in LEFT_OUT:
+                continue
+            for group in json.loads(file.read_text("utf-8")):
+                schema = group["schema"]
+                if isinstance(schema, dict) and name != "optional/no-schema.json":
+                    schema = {"$schema": dialect, **schema}
+                yield f"{draft}/{name}: {group['description']}", schema, group["tests"], remotes
+
+
+def maskbench(file: Path) -> Iterator[Case]:
+    """Yield the cases of the MaskBench sample."""
+    with gzip.open(file, "rt", encoding="utf-8") as lines:
+        for line in lines:
+            row = json.loads(line)
+            yield row["id"], row["schema"], row.get("tests") or [], {}
+
+
+def judge(case: Case) -> Iterator[tuple[str, str]]:
+    """Yield (name, result) for a case and each of its tests."""
+    name, schema, tests, remotes = case
+    try:
+        automaton = compile_grammar(json_schema(schema, remotes=remotes))
+    except UnsupportedSchema as error:
+        # A schema that nothing meets is rightly refused.
+        result = "exact" if "no value" in str(error) and not _any_valid(tests) else "refused"
+        yield name, result
+        for index, test in enumerate(tests):
+            yield f"{name} [{index}: {test['description']}]", result
+        return
+    yield name, "exact"
+    for index, test in enumerate(tests):
+        accepted = _accepts(automaton, test["data"]) or _accepts(
+            automaton, in_schema_order(schema, test["data"], remotes=remotes)
+        )
+        wrong = "wrong accept" if accepted else "wrong reject"
+        yield (
+            f"{name} [{index}: {test['description']}]",
+            "exact" if accepted is test["valid"] else wrong,
+        )
+
+
+def _any_valid(tests: list[dict[str, Any]]) -> bool:
+    return not tests or any(test["valid"] for test in tests)
+
+
+def _accepts(automaton: Automaton, value: Any) -> bool:
+    text = json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    state = automaton.walk(automaton.start, text)
+    return state >= 0 and automaton.is_accepting(state)
+
+
+def measure(cases: Iterable[Case]) -> dict[str, str]:
+    """Return the result of every case and test, by name."""
+    found: dict[str, str] = {}
+    for case in cases:
+        for name, result in judge(case):
+            found[name] = min(found.get(name, "exact"), result, key=RESULTS.index)
+    return found
+
+
+def committed(file: Path) -> dict[str, str]:
+    """Return the committed results that are not exact."""
+    return dict(json.loads(file.read_text("utf-8"))["not exact"]) if file.exists() else {}
+
+
+def worse(results: dict[str, str], known: dict[str, str]) -> list[str]:
+    """Return what got worse, as lines for people."""
+    return [
+        f"{name}: {known.get(name, 'exact')} -> {result}"
+        for name, result in results.items()
+        if RESULTS.index(result) < RESULTS.index(known.get(name, "exact"))
+    ]
+
+
+def summary(results: dict[str, str]) -> dict[str, Any]:
+    """Return the counts, and every result that is not exact."""
+    counts = Counter(results.values())
+    return {
+        "counts": {name: counts[name] for name in RESULTS},
+        "not exact": {name: result for name, result in results.items() if result != "exact"},
+    }
+
+
+def sources(data: Path) -> dict[str, Iterator[Case]]:
+    """Return the suites by the name of their result file."""
+    return {
+        "json-schema-test-suite": suite(data / "json-schema-test-suite"),
+        "maskbench": maskbench(data / "maskbench" / "sample.jsonl.gz"),
+    }
+
+
+def main() -> int:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--write", action="store_true", help="write the result files")
+    options = parser.parse_args()
+    failed = False
+    for name, cases in sources(options.data).items():
+        start = time.process_time()
+        results = measure(cases)
+        file = HERE / f"{name}.json"
+        lost = worse(results, committed(file))
+        report = summary(results)
+        print(f"{name}: {report['counts']} in {time.process_time() - start:.1f} s")
+        for line in lost[:SHOWN]:
+            print(f"  worse: {line}")
+        if len(lost) > SHOWN:
+            print(f"  and {len(lost) - SHOWN} more")
+        failed = failed or bool(lost)
+        if options.write:
+            file.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    return 1 if failed and not options.write else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

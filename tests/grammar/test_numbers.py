@@ -1,0 +1,159 @@
+"""Numbers: intervals and multiples are exact, in every way a number can be written."""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from fractions import Fraction
+from functools import partial
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from callmemaybe.errors import GrammarError
+from callmemaybe.grammar.nodes import INFINITE, NOTHING, Node
+from callmemaybe.grammar.schema.multiples import multiples
+from callmemaybe.grammar.schema.numbers import Interval, decimals, integers
+from callmemaybe.grammar.schema.numeric import number_node
+from callmemaybe.grammar.schema.shapes import FRACTION, INTEGER, NUMBER, Number
+from callmemaybe.grammar.tree import machine_of
+from tests.grammar.oracle import sample
+
+JSON_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?\Z")
+
+patient = partial(settings, deadline=None, suppress_health_check=list(HealthCheck))
+small = st.builds(Fraction, st.integers(-120, 120), st.sampled_from([1, 2, 4, 10, 100, 1000]))
+large = st.builds(
+    lambda digits, places: Fraction(digits) / Fraction(10) ** places,
+    st.integers(-(10**6), 10**6),
+    st.integers(-25, 25),
+)
+decimals_of_any_size = st.one_of(small, large)
+
+
+def is_in(node: Node, text: str) -> bool:
+    """Whether a text is in the language of a regular node."""
+    if node is NOTHING:
+        return False
+    machine = machine_of(node)
+    state = machine.walk(machine.start, text.encode())
+    return state >= 0 and machine.is_accepting(state)
+
+
+def spellings(number: Fraction) -> set[str]:
+    """Return ways to write a finite decimal: plain, padded, and as Python writes the float."""
+    places = next(n for n in range(400) if (number * 10**n).denominator == 1)
+    digits = str(abs(number * 10**places)).rjust(places + 1, "0")
+    plain = digits[: len(digits) - places] + (
+        "." + digits[len(digits) - places :] if places else ""
+    )
+    plain = ("-" if number < 0 else "") + plain
+    found = {plain, plain + ("0" if places else ".0")}
+    if math.isfinite(float(number)) and Fraction(repr(float(number))) == number:
+        found.add(repr(float(number)))
+    return found | ({"-0", "-0.0"} if number == 0 else set())
+
+
+@st.composite
+def intervals(draw: st.DrawFn) -> Interval:
+    """Return an interval; half of the time its ends are close together."""
+    low = draw(st.none() | decimals_of_any_size)
+    high = draw(st.none() | decimals_of_any_size)
+    if low is not None and draw(st.booleans()):
+        high = low + draw(st.sampled_from([Fraction(n) for n in (0, 1, 10)] + [Fraction("1e-5")]))
+    return Interval(low, high, draw(st.booleans()), draw(st.booleans()))
+
+
+@patient(max_examples=150)
+@given(intervals(), st.lists(decimals_of_any_size, min_size=4), st.integers(0, 2**32))
+def test_intervals_are_exact(interval: Interval, numbers: list[Fraction], seed: int) -> None:
+    """Law: a numeral is in the language of an interval iff its number is in the interval."""
+    for end in (interval.low, interval.high):
+        if end is not None:
+            numbers += [end, *(end + step for step in map(Fraction, (1, -1, "0.001", "-1e-7")))]
+    node, whole = decimals(interval), integers(interval)
+    for number in numbers:
+        for text in spellings(number):
+            assert is_in(node, text) is (number in interval), text
+            if "." not in text and "e" not in text:
+                assert is_in(whole, text) is (number in interval), text
+    dice = random.Random(seed)
+    for language in (node, whole):
+        if language is not NOTHING and machine_of(language).least < INFINITE:
+            text = sample(machine_of(language), dice, length=40).decode()
+            assert JSON_NUMBER.match(text)
+            assert Fraction(text) in interval, text
+
+
+MULTIPLES = ["1", "2", "7", "10", "77", "1000", "0.01", "2.5", "0.3", "1e-7", "1e30"]
+
+
+@patient(max_examples=80)
+@given(
+    st.none() | st.sampled_from(MULTIPLES).map(Fraction),
+    st.lists(st.sampled_from(["2", "3", "0.5", "10"]).map(Fraction), max_size=2, unique=True),
+    st.lists(st.tuples(st.integers(0, 5000), st.integers(-8, 20)), min_size=10),
+    st.integers(0, 2**32),
+)
+def test_multiples_are_exact(
+    multiple: Fraction | None,
+    others: list[Fraction],
+    numbers: list[tuple[int, int]],
+    seed: int,
+) -> None:
+    """Law: a numeral is in the language iff it is a multiple of one number and not of others."""
+
+    def expected(number: Fraction) -> bool:
+        return (multiple is None or (number / multiple).denominator == 1) and all(
+            (number / other).denominator != 1 for other in others
+        )
+
+    try:
+        node = multiples(multiple, tuple(others))
+    except GrammarError:
+        assert multiple == Fraction("1e30")
+        return
+    for factor, power in numbers:
+        for number in (
+            factor * (multiple or 1) * 10 ** max(power, 0),
+            factor * Fraction(10) ** power,
+        ):
+            for text in spellings(Fraction(number)):
+                if text not in {"-0", "-0.0"}:
+                    assert is_in(node, text) is expected(Fraction(text)), text
+    if machine_of(node).least < INFINITE:
+        text = sample(machine_of(node), random.Random(seed), length=30).decode()
+        assert expected(Fraction(text)), text
+
+
+@pytest.mark.parametrize(
+    "value", [1e16, 1e-05, -0.0, 1.5e-07, 123456789.125, 1e308, 5e-324, -2.5e17]
+)
+@pytest.mark.parametrize("bounds", [(None, None), (-(10**400), 10**400), (-(10**17) * 3, None)])
+def test_floats_may_be_written_as_python_does(
+    value: float, bounds: tuple[int | None, int | None]
+) -> None:
+    """Law: the repr of a float within the bounds is in the language, exponent and all."""
+    low, high = (None if end is None else Fraction(end) for end in bounds)
+    assert is_in(decimals(Interval(low, high)), repr(value))
+
+
+def test_integers_have_no_limit() -> None:
+    """Law: bounds of any number of digits are exact."""
+    bound = 10**6000 + 7
+    node = integers(Interval(Fraction(bound)))
+    text = "1" + "0" * 5999
+    assert is_in(node, text + "7")
+    assert not is_in(node, text + "6")
+
+
+def test_kinds_of_numbers() -> None:
+    """Law: integers are written as integers; a number that is no integer has a fraction."""
+    half_open = Number(Interval(Fraction(0), Fraction(3)))
+    cases = {INTEGER: {"2"}, FRACTION: {"2.5", "1e-05"}, NUMBER: {"2", "2.0", "2.5", "1e-05"}}
+    for kinds, inside in cases.items():
+        node = number_node(kinds, half_open, {2.25: 2.25})
+        for text in ("2", "2.0", "2.5", "1e-05", "2.25", "7"):
+            assert is_in(node, text) is (text in inside), (kinds, text)

@@ -1,0 +1,136 @@
+"""Regular expressions: they match what Python's engine matches, anchors and look-aheads included."""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from callmemaybe.errors import GrammarError
+from callmemaybe.grammar import compile as compile_grammar
+from callmemaybe.grammar import regex
+from callmemaybe.grammar.characters import utf8
+from callmemaybe.grammar.nodes import Node
+from callmemaybe.grammar.regex import matching
+from callmemaybe.grammar.tree import machine_of
+
+TEXTS = ["".join(letters) for length in range(5) for letters in product("abc", repeat=length)]
+
+
+def is_in(node: Node, text: str) -> bool:
+    """Whether a text is in the language of a regular node."""
+    machine = machine_of(node)
+    state = machine.walk(machine.start, text.encode())
+    return state >= 0 and machine.is_accepting(state)
+
+
+def _larger(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    quantifier = st.sampled_from(["*", "+", "?", "{2}", "{0,2}", "{1,}", "*?", "+?"])
+    return st.one_of(
+        st.tuples(inner, inner).map("".join),
+        st.tuples(inner, inner).map(lambda two: f"({two[0]}|{two[1]})"),
+        st.tuples(inner, quantifier).map(lambda two: f"(?:{two[0]}){two[1]}"),
+        inner.map(lambda one: f"(?={one})"),
+        inner.map(lambda one: f"(?!{one})"),
+    )
+
+
+patterns = st.recursive(
+    st.sampled_from(["a", "b", "[ab]", ".", "^", "$", "[^a]", "\\w", "c"]), _larger, max_leaves=7
+)
+
+
+@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+@given(patterns, st.booleans())
+def test_languages_are_those_of_a_backtracking_engine(pattern: str, search: bool) -> None:
+    """Law: a text is in the language iff Python's engine finds a match (of the whole text)."""
+    try:
+        node = matching(pattern, utf8, search=search)
+    except GrammarError:
+        assume(False)
+    engine = re.compile(pattern.replace("$", r"\Z"))
+    for text in TEXTS:
+        expected = engine.search(text) if search else engine.fullmatch(text)
+        assert is_in(node, text) is bool(expected), text
+
+
+@pytest.mark.parametrize(
+    ("pattern", "inside", "outside"),
+    [
+        (r"\d", "09", "a٠"),  # ECMA-262: ASCII digits only
+        (r"\D", "a٠", "7"),
+        (r"\s", " \t\n\u00a0\ufeff\u2003", "a\u180e"),
+        (r"\w", "aZ_9", "é-"),
+        (r".", "aé🙂", "\n\r\u2028\u2029"),
+        (r"[\d-x]", "5-x", "y"),
+        (r"[^]", "a\n", ""),
+        (r"\u00e9|\x41|\u{1F642}|\ud83d\ude00|\cJ|\0", "éA🙂😀\n\0", "e"),
+        (r"\p{Lu}", "AÉ", "aé1"),
+        (r"\P{L}", "1 ", "aß"),
+        (r"\p{Script_Extensions=Latin}|x", "", ""),
+        (r"\p{General_Category=Decimal_Number}", "7٣", "a½"),
+        (r"[\w.\-/]", "a.-/", "!"),
+        (r"a{|{}", "", "a"),
+    ],
+)
+def test_classes_are_those_of_ecma_262(pattern: str, inside: str, outside: str) -> None:
+    """Law: character classes and escapes mean what ECMA-262 says, over code points."""
+    try:
+        node = matching(pattern, utf8, search=False)
+    except GrammarError:
+        assert "Script" in pattern
+        return
+    for char in inside:
+        assert is_in(node, char), char
+    for char in outside:
+        assert not is_in(node, char), char
+
+
+@pytest.mark.parametrize(
+    ("pattern", "problem"),
+    [
+        ("(a", "missing )"),
+        ("a)", "unmatched )"),
+        ("*a", "nothing to repeat"),
+        ("a**", "nothing to repeat"),
+        ("[z-a]", "range out of order"),
+        ("[a", "unexpected end"),
+        ("a{3,2}", "out of order"),
+        ("a{,2}", "not portable"),
+        (r"(a)\1", "back-references"),
+        (r"(?<=a)b", "look-behind"),
+        (r"\bword", r"\b is not supported"),
+        (r"\A", "different engines"),
+        (r"\u12", "hexadecimal"),
+        (r"\p{Nonsense}", "Unicode property"),
+        ("(" * 100 + ")" * 100, "nested"),
+        ("((a{1000}){1000}){1000}", "unroll"),
+        ("(a(?=b))+", "look-ahead"),
+    ],
+)
+def test_what_is_wrong_or_unsupported_is_refused(pattern: str, problem: str) -> None:
+    """Law: a mistake, and what an automaton cannot do, is an error that says what and where."""
+    with pytest.raises(GrammarError, match=re.escape(problem)):
+        regex(pattern)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [("(a*)*b", "a" * 2000 + "b"), ("(x+x+)+y", "x" * 2000 + "y"), ("(a|aa)+$", "a" * 2000)],
+)
+def test_no_pattern_is_catastrophic(pattern: str, text: str) -> None:
+    """Law: reading takes time in proportion to the text, whatever the pattern."""
+    automaton = compile_grammar(regex(pattern))
+    state = automaton.walk(automaton.start, text.encode())
+    assert automaton.is_accepting(state)
+
+
+def test_the_whole_text_must_match() -> None:
+    """Law: regex() is a full match, as re.fullmatch."""
+    automaton: Any = compile_grammar(regex("[0-9]+|x"))
+    assert automaton.is_accepting(automaton.walk(automaton.start, b"123"))
+    assert automaton.walk(automaton.start, b"a1") < 0
