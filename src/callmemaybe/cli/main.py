@@ -13,7 +13,7 @@ import typer
 from typer.exceptions import TyperException
 
 from callmemaybe import __version__
-from callmemaybe.cli import gateway
+from callmemaybe.cli import gateway, models
 from callmemaybe.cli.exits import Exit
 from callmemaybe.cli.files import NotWritten
 from callmemaybe.cli.run import Choose, NoCall, RunOptions
@@ -117,6 +117,7 @@ def run(
 
 
 gateway.register(app)
+models.register(app)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

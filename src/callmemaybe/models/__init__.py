@@ -8,7 +8,7 @@ weights whose file ending it names.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from importlib.resources import files as resources
 from pathlib import Path
 from typing import cast
@@ -18,7 +18,7 @@ from callmemaybe.errors import ModelError
 from callmemaybe.models import _hub, _layouts
 from callmemaybe.models.base import Backend, Files, Logits, Model, Session
 
-__all__ = ["Backend", "Files", "Logits", "Model", "Session", "load"]
+__all__ = ["Backend", "Files", "Logits", "Model", "Session", "load", "variants_in"]
 
 EMBEDDED = ("nano",)
 
@@ -113,3 +113,20 @@ def _in_folder(folder: Path, variant: str | None, name: str) -> tuple[Path, Path
     ]
     choice = _layouts.choose(present, variant, name)
     return folder / choice.folder, folder / choice.weights
+
+
+def variants_in(present: Collection[str]) -> list[tuple[str, tuple[str, ...]]]:
+    """Return what may follow the colon of a model whose files are ``present``, the default first.
+
+    Each with all files it needs, of which some may be missing. Paths are relative to the model's
+    folder, posix style.
+    """
+    found = []
+    for variant in _layouts.variants(present):
+        try:
+            choice = _layouts.choose(present, variant or "fp32", "")
+        except ModelError:
+            continue
+        shards = _layouts.shards(choice.weights)
+        found.append((variant or "fp32", tuple(dict.fromkeys((*choice.files, *shards)))))
+    return found
