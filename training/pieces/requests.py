@@ -148,6 +148,18 @@ NO_VERB = set(
         "mkdir",
         "that",
         "this",
+        "given",
+        "for",
+        "from",
+        "everywhere",
+        "before",
+        "once",
+        "as",
+        "then",
+        "somewhere",
+        "not",
+        "by",
+        "more",
     ]
 )
 QUOTES = ("''", '""', "''", '""', "''", '""', "“”", "``", "«»", "‘’")
