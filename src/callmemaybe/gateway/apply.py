@@ -5,6 +5,7 @@ Whatever the store, this is the only code that decides what becomes of an operat
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -178,7 +179,8 @@ class Applier:
         gone = replace(
             stands, state=State.UNKNOWN.value, code="unknown_outcome", content=content, ended=now
         )
-        record = _record(Event.LOSE, gone, now, lost_owner=stands.owner)
+        digest = hashlib.sha256(content.encode()).hexdigest()
+        record = _record(Event.LOSE, gone, now, lost_owner=stands.owner, answer=digest)
         move = Move(
             stands.key,
             State.RUNNING,

@@ -35,7 +35,7 @@ def canonical(value: Any) -> bytes:
 def call_key(tenant: str, run: str, turn: int, ordinal: int, tool: str) -> str:
     """Return the key of a call: 64 hexadecimal digits. Its arguments are deliberately outside."""
     text = _PLAIN([tenant, run, turn, ordinal, tool])
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
 class Mac:

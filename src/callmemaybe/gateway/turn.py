@@ -281,7 +281,7 @@ class Turn:
             proposals.append(
                 Proposal(
                     self._row(item, now),
-                    self.record("admit", item, args=self.redacted(item, item.arguments), t=now),
+                    self.record("admit", item, args=self.redacted(item, item.arguments)),
                     item.approved,
                 )
             )
@@ -302,7 +302,7 @@ class Turn:
             run=self.run.id,
             turn=self.number,
             ordinal=item.ordinal,
-            call_id=item.call.id,
+            call_id=_printable(item.call.id),
             tool=entry.tool.name,
             effect=effect.value,
             mac=item.mac,
@@ -369,11 +369,12 @@ class Turn:
         """Return an audit record of this call."""
         facts = {
             "event": event,
+            "t": self._gateway.ledger.backend.now(),
             "tenant": self.run.tenant,
             "run": self.run.id,
             "turn": self.number,
             "ordinal": item.ordinal,
-            "call": item.call.id,
+            "call": _printable(item.call.id),
             "tool": item.call.name,
             "state": item.cursor.state.value,
             "fence": item.cursor.fence,
@@ -382,3 +383,8 @@ class Turn:
             **more,
         }
         return dumps(facts)
+
+
+def _printable(text: str) -> str:
+    """Return a model's id as every store can hold it."""
+    return text[:200].encode(errors="replace").decode().replace("\0", "?")

@@ -1,0 +1,287 @@
+"""The gateway's commands: run calls, look at the audit, decide, reconcile."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from callmemaybe.cli.exits import Exit
+from callmemaybe.cli.toolfiles import (
+    DEFAULT_LEDGER,
+    load_tools,
+    open_named,
+    read_calls,
+    read_secrets,
+    verdicts,
+)
+from callmemaybe.errors import InputError
+
+if TYPE_CHECKING:
+    from callmemaybe.gateway.ledger import Ledger
+
+Db = Annotated[str, typer.Option("--db", help="The ledger: a file, or postgresql://...")]
+Anchors = Annotated[
+    Path | None, typer.Option(help="Note the audit chain's head in this file, every 10 s.")
+]
+Tools = Annotated[Path, typer.Option("--tools", "-t", help="A Python file, or an OpenAPI .json.")]
+Yes = Annotated[
+    list[str],
+    typer.Option(
+        "--yes", help="Effect classes that run without asking: read,idempotent,... or all."
+    ),
+]
+Secrets = Annotated[Path | None, typer.Option(help="A JSON object of secrets by name.")]
+By = Annotated[str, typer.Option(help="Who decides; goes into the audit.")]
+
+audit = typer.Typer(help="Look at the ledger: every intent, every effect.", no_args_is_help=True)
+approvals = typer.Typer(help="Decide on calls that wait for a person.", no_args_is_help=True)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the gateway's commands to the program."""
+    from callmemaybe.cli.chat import chat
+
+    app.command()(chat)
+    app.command(name="exec")(execute)
+    app.command()(reconcile)
+    app.add_typer(audit, name="audit")
+    app.add_typer(approvals, name="approvals")
+
+
+def execute(
+    calls: Annotated[Path, typer.Argument(help="JSON list of calls.")],
+    tools: Tools,
+    db: Db = DEFAULT_LEDGER,
+    run: Annotated[
+        str | None, typer.Option(help="Name of the run: the same name again redelivers.")
+    ] = None,
+    turn: Annotated[int, typer.Option(min=0, help="Which turn of the run this is.")] = 0,
+    yes: Yes = [],  # noqa: B006 - typer copies it
+    secrets: Secrets = None,
+    anchors: Anchors = None,
+) -> None:
+    """Run a file of calls as one turn through the gateway; print the answers as JSON.
+
+    Calls that need a person stay pending: approve them, and run the same file and run name again.
+    Exit code 1 if any call did not succeed.
+    """
+    from callmemaybe.gateway import Gateway
+
+    made, listed, asked = load_tools(tools), read_calls(calls), verdicts(yes)
+    found = read_secrets(secrets)
+    ledger = open_named(db, anchors, create=True)
+
+    async def go() -> list[Any]:
+        async with Gateway(made, store=ledger, verdicts=asked, secrets=found) as gateway:
+            await gateway.recover()
+            return await gateway.run(listed, run=run, turn=turn if run else None)
+
+    try:
+        answers = asyncio.run(go())
+    finally:
+        ledger.close()
+    shown = [
+        {"id": one.call_id, "key": one.key, "state": one.state.value, **json.loads(one.content)}
+        for one in answers
+    ]
+    typer.echo(json.dumps(shown, ensure_ascii=False, indent=1))
+    raise typer.Exit(Exit.DONE if all(one.ok for one in answers) else Exit.SOME_FAILED)
+
+
+def reconcile(
+    key: Annotated[str, typer.Argument(help="The key of a call of unknown outcome, or its start.")],
+    outcome: Annotated[
+        str | None, typer.Option(help="done or not-done; without it the tool is asked.")
+    ] = None,
+    result: Annotated[str | None, typer.Option(help="What it returned, as JSON.")] = None,
+    tools: Annotated[
+        Path | None, typer.Option("--tools", "-t", help="Where the tool that can tell is.")
+    ] = None,
+    by: By = "",
+    db: Db = DEFAULT_LEDGER,
+) -> None:
+    """Say, or let the tool find out, what became of a call of unknown outcome."""
+    from callmemaybe.gateway import Gateway
+
+    if outcome is None and tools is None:
+        raise InputError("nobody is there to tell", where="--outcome", hint="or give --tools")
+    ledger = open_named(db)
+
+    async def go() -> str:
+        made = load_tools(tools) if tools else []
+        async with Gateway(made, store=ledger) as gateway:
+            answer = await gateway.reconcile(
+                _whole_key(ledger, key),
+                outcome.replace("-", "_") if outcome else None,
+                by=by or getpass.getuser(),
+                result=json.loads(result) if result else None,
+            )
+            return answer.content
+
+    try:
+        typer.echo(asyncio.run(go()))
+    except ValueError as error:
+        raise InputError(f"not valid JSON: {error}", where="--result") from None
+    finally:
+        ledger.close()
+
+
+@audit.command("list")
+def list_calls(
+    run: Annotated[str | None, typer.Option(help="Only this run.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many, newest first.")] = 50,
+    db: Db = DEFAULT_LEDGER,
+) -> None:
+    """List calls, newest first."""
+    ledger = open_named(db)
+    try:
+        for row in ledger.backend.calls(run=run, limit=limit):
+            state = row.state
+            if state == "unknown" and ledger.backend.look_reconciled(row.key):
+                state = "reconciled"
+            typer.echo(
+                f"{row.key[:16]}  {_time(row.created)}  {state:<10} {row.effect:<13} "
+                f"{_plain(row.run)}/{row.turn}/{row.ordinal}  {_plain(row.tool)} "
+                f"{_plain(row.arguments)[:60]}"
+            )
+    finally:
+        ledger.close()
+
+
+@audit.command()
+def show(
+    key: Annotated[str, typer.Argument(help="A call's key, or its start.")],
+    db: Db = DEFAULT_LEDGER,
+) -> None:
+    """Show everything recorded about one call, as JSON lines."""
+    ledger = open_named(db)
+    try:
+        whole = _whole_key(ledger, key)
+        row = ledger.backend.look(whole)
+        if row is not None:
+            typer.echo(json.dumps({name: getattr(row, name) for name in row.__slots__}))
+        events = [
+            {"chain": chain, "number": number, **json.loads(record), "hash": digest.hex()}
+            for chain, number, _, record, digest in ledger.backend.audit(key=whole)
+        ]
+        for facts in sorted(events, key=lambda facts: (facts["t"], facts["number"])):
+            typer.echo(json.dumps(facts))
+    finally:
+        ledger.close()
+
+
+@audit.command()
+def verify(
+    anchors: Annotated[Path | None, typer.Option(help="A file of heads noted elsewhere.")] = None,
+    db: Db = DEFAULT_LEDGER,
+) -> None:
+    """Recompute the audit chains; exit code 1 and a line for each record that does not hold.
+
+    A chain cut off after the last anchor cannot be noticed.
+    """
+    from callmemaybe.gateway.verify import examine, read_anchors
+
+    ledger = open_named(db)
+    try:
+        report = examine(ledger.backend, read_anchors(anchors) if anchors else ())
+    finally:
+        ledger.close()
+    for problem in report.breaks:
+        typer.echo(problem)
+    typer.echo(
+        f"{report.records} records in {len(report.heads)} chains, {report.calls} calls: "
+        + (f"{len(report.breaks)} problems" if report.breaks else "they hold")
+    )
+    raise typer.Exit(Exit.SOME_FAILED if report.breaks else Exit.DONE)
+
+
+@audit.command()
+def export(db: Db = DEFAULT_LEDGER) -> None:
+    """Print the whole audit as JSON lines, chain by chain."""
+    ledger = open_named(db)
+    try:
+        for chain, number, key, record, digest in ledger.backend.audit():
+            facts = {"chain": chain, "number": number, "key": key, "hash": digest.hex()}
+            typer.echo(json.dumps({**facts, "record": json.loads(record)}))
+    finally:
+        ledger.close()
+
+
+@approvals.command("list")
+def list_approvals(
+    everything: Annotated[bool, typer.Option("--all", help="Decided ones, too.")] = False,
+    db: Db = DEFAULT_LEDGER,
+) -> None:
+    """List the calls that wait for a person."""
+    ledger = open_named(db)
+    try:
+        now = ledger.backend.now()
+        for one in ledger.backend.approvals(pending_only=not everything):
+            state = one.decision or ("expired" if one.expires <= now else "pending")
+            typer.echo(
+                f"{one.id}  {_time(one.created)}  {state:<8}  {_plain(one.run)}  "
+                f"{_plain(one.tool)} {_plain(one.arguments)[:200]}  ({_plain(one.reason)})"
+            )
+    finally:
+        ledger.close()
+
+
+@approvals.command()
+def approve(
+    approval: Annotated[str, typer.Argument(help="Its id.")], by: By = "", db: Db = DEFAULT_LEDGER
+) -> None:
+    """Let a call run: exactly this one, with these arguments, until the approval expires."""
+    _decide(db, approval, "approved", by)
+
+
+@approvals.command()
+def deny(
+    approval: Annotated[str, typer.Argument(help="Its id.")], by: By = "", db: Db = DEFAULT_LEDGER
+) -> None:
+    """Never let this call run."""
+    _decide(db, approval, "denied", by)
+
+
+def _decide(db: str, approval: str, decision: str, by: str) -> None:
+    from callmemaybe.gateway.store import Decide
+
+    ledger = open_named(db)
+    try:
+        now = ledger.backend.now()
+        who = by or getpass.getuser()
+        decided, stands = ledger.send_and_wait(Decide(approval, decision, who, now))
+    finally:
+        ledger.close()
+    if stands is None:
+        raise InputError("there is no such approval", where=approval)
+    if not decided:
+        what = f"{stands.decision} by {stands.by}" if stands.decision else "expired"
+        raise InputError(f"it is {what} already", where=approval)
+    typer.echo(f"{decision}: {_plain(stands.tool)} {_plain(stands.arguments)}")
+
+
+def _whole_key(ledger: Ledger, start: str) -> str:
+    """Return the key that begins with ``start``; raise InputError if there is not exactly one."""
+    if len(start) == 64:
+        return start
+    rows = ledger.backend.calls(run=None, limit=2**31)
+    found = [row.key for row in rows if row.key.startswith(start)]
+    if len(found) != 1:
+        how_many = "no call" if not found else f"{len(found)} calls"
+        raise InputError(f"{how_many} with a key that starts so", where=start)
+    return found[0]
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _plain(text: str) -> str:
+    """Return text that cannot command the terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -1,0 +1,172 @@
+"""The gateway's commands, as they are typed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from callmemaybe.calls import ToolCall
+from callmemaybe.cli.main import main
+
+TOOLS = Path(__file__).parents[1] / "gateway" / "my_tools.py"
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Any:
+    """Run a command in an empty folder; return (exit code, standard output)."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "secrets.json").write_text('{"T": "canary"}')
+
+    def run(*arguments: str) -> tuple[int, str]:
+        with pytest.raises(SystemExit) as stop:
+            main(list(arguments))
+        captured = capsys.readouterr()
+        return int(stop.value.code or 0), captured.out + captured.err
+
+    return run
+
+
+def exec_(cli: Any, calls: list[Any], *more: str) -> tuple[int, Any]:
+    Path("calls.json").write_text(json.dumps(calls))
+    arguments = ["exec", "calls.json", "--tools", str(TOOLS), "--secrets", "secrets.json", *more]
+    code, out = cli(*arguments)
+    return code, json.loads(out) if out.startswith("[") else out
+
+
+def test_exec_approve_and_redeliver(cli: Any) -> None:
+    """A call waits for a person, runs once approved, and is replayed after that."""
+    call = {"name": "act", "arguments": {"path": "log", "text": "hello"}, "id": "c"}
+    look = {"function": {"name": "look", "arguments": '{"place": "home"}'}}
+    arguments = ([call, look], "--run", "r", "--yes", "read")
+    code, answers = exec_(cli, *arguments)
+    assert (code, [one["ok"] for one in answers]) == (1, [False, True])
+    code, listed = cli("approvals", "list")
+    approval = listed.split()[0]
+    assert (code, "act" in listed) == (0, True)
+    assert cli("approvals", "approve", approval, "--by", "ada")[0] == 0
+    assert cli("approvals", "approve", approval)[0] == 2
+    assert cli("approvals", "deny", "nope")[0] == 2
+    code, first = exec_(cli, *arguments)
+    assert code == 0
+    code, again = exec_(cli, *arguments)
+    assert again == first
+    assert Path("log").read_text() == "hello\n"
+    code, listed = cli("audit", "list")
+    assert (code, "succeeded" in listed) == (0, True)
+    code, shown = cli("audit", "show", first[0]["key"][:12])
+    events = [json.loads(line).get("event") for line in shown.splitlines()]
+    assert events == [None, "ask", "approved", "admit", "succeed"]
+
+
+def test_audit_verify_finds_what_was_changed(cli: Any) -> None:
+    """An untouched ledger holds; a changed record, a changed answer and a cut chain are named."""
+    import apsw
+
+    call = {"name": "look", "arguments": {"place": "home"}}
+    assert exec_(cli, [call], "--yes", "all", "--anchors", "heads.jsonl")[0] == 0
+    assert cli("audit", "verify", "--anchors", "heads.jsonl")[0] == 0
+    assert len(cli("audit", "export")[1].splitlines()) == 2
+    file = apsw.Connection("callmemaybe.db")
+    file.execute("update calls set content = replace(content, 'nothing', 'gold')")
+    code, out = cli("audit", "verify")
+    assert (code, "its answer is not the one in the audit" in out) == (1, True)
+    file.execute("update calls set content = replace(content, 'gold', 'nothing')")
+    file.execute("update audit set record = replace(record, 'look', 'take') where number = 1")
+    assert "record 1: the record was changed" in cli("audit", "verify")[1]
+    file.execute("update audit set record = replace(record, 'take', 'look') where number = 1")
+    assert cli("audit", "verify")[0] == 0
+    file.execute("delete from audit where number = 2")
+    code, out = cli("audit", "verify", "--anchors", "heads.jsonl")
+    assert (code, "cut off" in out) == (1, True)
+
+
+def test_reconcile(cli: Any) -> None:
+    """A call of unknown outcome is settled by a person, once."""
+    code, answers = exec_(cli, [{"name": "hang", "arguments": {"path": "left"}}], "--yes", "all")
+    assert (code, answers[0]["code"]) == (1, "unknown_outcome")
+    key = answers[0]["key"][:10]
+    assert cli("reconcile", key)[0] == 2
+    assert cli("reconcile", "ffff", "--outcome", "done")[0] == 2
+    code, out = cli("reconcile", key, "--outcome", "not-done", "--by", "ada")
+    assert (code, json.loads(out)["code"]) == (0, "refused")
+    assert "reconciled" in cli("audit", "list")[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["audit", "list"], "there is no ledger"),
+        (["exec", "nope.json", "--tools", str(TOOLS)], "nope.json: cannot be read"),
+        (["exec", "secrets.json", "--tools", "nope.py"], "nope.py: there is no such file"),
+        (["exec", "secrets.json", "--tools", str(TOOLS)], "a list of calls is expected"),
+        (["exec", "x.json", "--tools", str(TOOLS), "--yes", "maybe"], "no effect class 'maybe'"),
+        (["chat", "--tools", "broken.py"], "broken.py: it cannot be imported"),
+    ],
+)
+def test_wrong_input_is_one_line(cli: Any, arguments: list[str], words: str) -> None:
+    """What cannot work ends with exit code 2 and one line that says where."""
+    Path("broken.py").write_text("1 / 0")
+    Path("x.json").write_text("[]")
+    code, out = cli(*arguments)
+    assert (code, len(out.splitlines()), words in out) == (2, 1, True), out
+
+
+class Fake:
+    """A caller that says what the test wrote."""
+
+    def __init__(self, _: Any, tools: Any, **__: Any) -> None:
+        self.tools = tools
+
+    def call(self, prompt: str) -> Any:
+        from callmemaybe.caller import Outcome
+
+        name, _, arguments = prompt.partition(" ")
+        return Outcome(ToolCall(name, arguments, "c") if arguments else None, 0.9)
+
+
+def test_chat(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each call is shown and asked for; deny, edit, always and Ctrl-C do what they say."""
+    import callmemaybe.caller
+
+    monkeypatch.setattr(callmemaybe.caller, "Caller", Fake)
+    monkeypatch.setattr(callmemaybe.caller, "load_model", lambda name: name)
+    act = 'act {"path": "log", "text": "%s"}'
+    script = iter(
+        [
+            "/tools",
+            'look {"place": "home"}',
+            "gibberish",
+            act % "one",
+            "n",
+            act % "two",
+            "e",
+            "not json",
+            '{"path": "log", "text": "three"}',
+            "y",
+            act % "four",
+            KeyboardInterrupt,
+            act % "five",
+            "a",
+            act % "six",
+            KeyboardInterrupt,
+            "/history",
+            EOFError,
+        ]
+    )
+
+    def answer(_: str = "") -> str:
+        line = next(script)
+        if isinstance(line, type):
+            raise line
+        return line
+
+    monkeypatch.setattr("builtins.input", answer)
+    code, out = cli("chat", "--tools", str(TOOLS), "--secrets", "secrets.json", "--yes", "read")
+    assert code == 0, out
+    assert Path("log").read_text().split() == ["three", "five", "six"]
+    for words in ("look (read): Look somewhere.", '"nothing at home"', "no function fits",
+                  "denied: denied by approver (nothing happened)", "cancelled", "90% sure"):  # fmt: skip
+        assert words in out, (words, out)

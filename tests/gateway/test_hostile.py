@@ -1,0 +1,170 @@
+"""What a hostile model, server or file name tries; and where it gets."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from callmemaybe.calls import NotExecuted, ToolCall, tool
+from callmemaybe.calls.openapi import Request
+from callmemaybe.gateway import Gateway
+from callmemaybe.gateway.http import HttpTransport
+from callmemaybe.gateway.paths import open_below
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(max_size=30), st.text(max_size=60), st.text(max_size=12))
+def test_any_call_has_an_answer(name: str, arguments: str, id_: str) -> None:
+    """Whatever stands in a call, the answer is a failure that JSON can carry, and nothing runs."""
+    ran = []
+
+    @tool(effect="once", writes="x")
+    async def act(n: int) -> None:
+        ran.append(n)
+
+    async def go() -> Any:
+        async with Gateway([act]) as gateway:
+            return await gateway.run(
+                [ToolCall(name, arguments, id_), ToolCall("act", arguments, id_)]
+            )
+
+    for answer in asyncio.run(go()):
+        assert answer.is_error
+        json.loads(answer.content)
+        answer.content.encode()
+    assert not ran
+
+
+@pytest.mark.parametrize("id_", ["\0", "\ud800", "a\nb", "x" * 100_000, "'; drop table calls; --"])
+def test_call_ids_are_only_text(ledger, id_: str) -> None:
+    """An id goes into the ledger and back without breaking either store."""
+
+    @tool(effect="once", writes="x")
+    async def act() -> int:
+        return 1
+
+    async def go() -> Any:
+        async with Gateway([act], store=ledger) as gateway:
+            return (await gateway.run([ToolCall("act", "{}", id_)]))[0]
+
+    answer = asyncio.run(go())
+    assert answer.ok
+    assert answer.call_id == id_
+    assert len(ledger.backend.look(answer.key).call_id) <= 200
+
+
+@pytest.mark.parametrize(
+    "name", ["../x", "/etc/passwd", "a/../../x", "link/x", "link", "..", "", "a\0b", "deep/link"]
+)
+def test_paths_stay_below_their_folder(tmp_path: Path, name: str) -> None:
+    """No `..`, no absolute path, no symbolic link leads out."""
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    outside.mkdir()
+    (outside / "x").write_text("secret")
+    (root / "deep").mkdir(parents=True)
+    (root / "link").symlink_to(outside)
+    (root / "deep" / "link").symlink_to(outside / "x")
+    with pytest.raises((NotExecuted, OSError)), open_below(root, name, "w") as file:
+        file.write("broken")
+    assert (outside / "x").read_text() == "secret"
+    with open_below(root, "deep/new", "w") as file:
+        file.write("fine")
+    assert (root / "deep" / "new").read_text() == "fine"
+
+
+@contextlib.contextmanager
+def web(pages: dict[str, tuple[int, dict[str, str], bytes]]) -> Iterator[tuple[int, list[Any]]]:
+    seen: list[Any] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            seen.append((self.path, dict(self.headers)))
+            status, headers, body = pages.get(self.path, (404, {}, b""))
+            self.send_response(status)
+            for key, value in headers.items():
+                self.send_header(key, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None: ...
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield server.server_address[1], seen
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "127.0.0.1",
+        "10.1.2.3",
+        "169.254.169.254",
+        "::1",
+        "::ffff:127.0.0.1",
+        "2002:7f00:1::",
+        "fe80::1%eth0",
+        "0.0.0.0",
+        "224.0.0.1",
+    ],
+)
+def test_private_addresses_are_refused(address: str) -> None:
+    """Wherever a name leads, only public addresses are connected to; one bad one is enough."""
+    transport = HttpTransport(resolve=lambda *_: ["93.184.216.34", address])
+    with pytest.raises(NotExecuted, match="private address"):
+        asyncio.run(transport(Request("GET", "https://api.example/x")))
+
+
+@pytest.mark.parametrize(
+    "url", ["http://a.example/", "file:///etc/passwd", "https://u:p@a.example/", "gopher://x", "x"]
+)
+def test_other_addresses_are_refused(url: str) -> None:
+    """Only https without a user; nothing is resolved for the others."""
+    transport = HttpTransport(resolve=lambda *_: pytest.fail("resolved"))
+    with pytest.raises(NotExecuted):
+        asyncio.run(transport(Request("GET", url)))
+
+
+def test_the_checked_address_is_the_one_used_and_redirects_are_checked() -> None:
+    """The name is resolved once per hop; a redirect to a private host is refused; headers stay home."""
+    asked: list[str] = []
+    inside = {"/start": (302, {"location": "http://other.example:{port}/end"}, b"")}
+    inside["/end"] = (200, {"content-type": "text/plain"}, b"here")
+    inside["/big"] = (200, {}, b"x" * 2000)
+    inside["/loop"] = (302, {"location": "/loop"}, b"")
+    with web(inside) as (port, seen):
+        inside["/start"][1]["location"] = f"http://other.example:{port}/end"
+
+        def resolve(host: str, _: int) -> list[str]:
+            asked.append(host)
+            return ["127.0.0.1"]
+
+        transport = HttpTransport(
+            schemes=frozenset({"http"}), private=True, resolve=resolve, most=1000
+        )
+        secret = {"authorization": "Bearer canary", "accept": "text/plain"}
+        reply = asyncio.run(transport(Request("GET", f"http://api.example:{port}/start", secret)))
+        assert (reply.status, reply.body) == (200, b"here")
+        assert asked == ["api.example", "other.example"]
+        assert "canary" in str(seen[0])
+        assert "canary" not in str(seen[1])
+        assert seen[1][1]["Host"] == f"other.example:{port}"
+        for path in ("big", "loop"):
+            with pytest.raises(ValueError, match=r"larger|redirects"):
+                asyncio.run(transport(Request("GET", f"http://api.example:{port}/{path}")))
+        strict = HttpTransport(schemes=frozenset({"http"}), resolve=resolve)
+        with pytest.raises(NotExecuted, match="private"):
+            asyncio.run(strict(Request("GET", f"http://api.example:{port}/start")))
