@@ -1,0 +1,27 @@
+"""The gateway as an MCP server, run as a process of its own: `python gateway_server.py LEDGER LOG`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+from callmemaybe.calls import tool
+from callmemaybe.gateway import Gateway
+from callmemaybe.integrations.mcp import serve_stdio
+
+
+@tool(effect="once", writes="log")
+async def act(n: int) -> int:
+    """Do it once."""
+    with Path(sys.argv[2]).open("a", encoding="utf-8") as file:
+        file.write(f"{n}\n")
+    return n
+
+
+async def main() -> None:
+    async with Gateway([act], store=sys.argv[1]) as gateway:
+        await serve_stdio(gateway)
+
+
+asyncio.run(main())
