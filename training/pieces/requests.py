@@ -64,104 +64,102 @@ TAILS = """I need it for a report.|It's for my homework.|Thank you so much.|No r
 I'd appreciate it.|My team is waiting for it.|Just so I know.|I keep forgetting.|That would help a lot.|Cheers!|We talked about it before.""".replace(
     "\n", "|"
 ).split("|")
-NO_VERB = set(
-    [
-        "i",
-        "i'm",
-        "it",
-        "on",
-        "at",
-        "in",
-        "what",
-        "how",
-        "who",
-        "which",
-        "any",
-        "another",
-        "a",
-        "an",
-        "the",
-        "difference",
-        "room",
-        "my",
-        "result",
-        "standings",
-        "medicine",
-        "intensity",
-        "free",
-        "facts",
-        "is",
-        "are",
-        "we",
-        "questions",
-        "student",
-        "pet",
-        "looking",
-        "only",
-        "standard",
-        "middle",
-        "no",
-        "flights",
-        "trains",
-        "visa",
-        "entry",
-        "directions",
-        "day",
-        "days",
-        "sunrise",
-        "table",
-        "balance",
-        "price",
-        "current",
-        "next",
-        "new",
-        "concerts",
-        "times",
-        "definition",
-        "wikipedia",
-        "target",
-        "election",
-        "forecast",
-        "median",
-        "number",
-        "there",
-        "everything",
-        "nobody",
-        "someone",
-        "somebody",
-        "if",
-        "when",
-        "whenever",
-        "equalizer:",
-        "homework",
-        "headlines",
-        "logs",
-        "like",
-        "vet",
-        "volume",
-        "docker",
-        "kubectl",
-        "curl",
-        "ls",
-        "wc",
-        "chmod",
-        "mkdir",
-        "that",
-        "this",
-        "given",
-        "for",
-        "from",
-        "everywhere",
-        "before",
-        "once",
-        "as",
-        "then",
-        "somewhere",
-        "not",
-        "by",
-        "more",
-    ]
-)
+NO_VERB = {
+    "i",
+    "i'm",
+    "it",
+    "on",
+    "at",
+    "in",
+    "what",
+    "how",
+    "who",
+    "which",
+    "any",
+    "another",
+    "a",
+    "an",
+    "the",
+    "difference",
+    "room",
+    "my",
+    "result",
+    "standings",
+    "medicine",
+    "intensity",
+    "free",
+    "facts",
+    "is",
+    "are",
+    "we",
+    "questions",
+    "student",
+    "pet",
+    "looking",
+    "only",
+    "standard",
+    "middle",
+    "no",
+    "flights",
+    "trains",
+    "visa",
+    "entry",
+    "directions",
+    "day",
+    "days",
+    "sunrise",
+    "table",
+    "balance",
+    "price",
+    "current",
+    "next",
+    "new",
+    "concerts",
+    "times",
+    "definition",
+    "wikipedia",
+    "target",
+    "election",
+    "forecast",
+    "median",
+    "number",
+    "there",
+    "everything",
+    "nobody",
+    "someone",
+    "somebody",
+    "if",
+    "when",
+    "whenever",
+    "equalizer:",
+    "homework",
+    "headlines",
+    "logs",
+    "like",
+    "vet",
+    "volume",
+    "docker",
+    "kubectl",
+    "curl",
+    "ls",
+    "wc",
+    "chmod",
+    "mkdir",
+    "that",
+    "this",
+    "given",
+    "for",
+    "from",
+    "everywhere",
+    "before",
+    "once",
+    "as",
+    "then",
+    "somewhere",
+    "not",
+    "by",
+    "more",
+}
 QUOTES = ("''", '""', "''", '""', "''", '""', "“”", "``", "«»", "‘’")
 
 
@@ -290,6 +288,21 @@ def plain_template(function: Function, variant: Variant, rng: Random) -> str:
     return f"{head}{rng.choice((' with ', ' ', ' for '))}{rng.choice((', ', ' and ', '; ')).join(said)}"
 
 
+def arrange(values: dict[str, Any], variant: Variant) -> dict[str, Any]:
+    """Put values under the names shown, nested as shown, in schema order."""
+    flat = {variant.names[key]: value for key, value in values.items()}
+    inside = {variant.names[key] for key in variant.groups}
+    arguments: dict[str, Any] = {}
+    for name, schema in variant.tool["parameters"]["properties"].items():
+        if name in variant.groups.values():
+            nested = {each: flat[each] for each in schema["properties"] if each in flat}
+            if nested or name in variant.tool["parameters"]["required"]:
+                arguments[name] = nested
+        elif name in flat and name not in inside:
+            arguments[name] = flat[name]
+    return arguments
+
+
 def draw_request(
     function: Function, variant: Variant, rng: Random, *, plain: float = 0.06
 ) -> tuple[str, dict[str, Any]]:
@@ -321,15 +334,9 @@ def draw_request(
             parts.append(
                 (
                     dress(slot, rng, last=last, marked=marked),
-                    by_key[match[1]].type not in ("boolean",),
+                    by_key[match[1]].type != "boolean",
                 )
             )
     if position < len(template):
         parts.append((template[position:], False))
-    shown = {name: key for key, name in variant.names.items()}
-    arguments = {
-        name: values[shown[name]]
-        for name in variant.tool["parameters"]["properties"]
-        if shown[name] in values
-    }
-    return wear(parts, rng, imperative), arguments
+    return wear(parts, rng, imperative), arrange(values, variant)

@@ -77,6 +77,7 @@ class Variant:
     tool: dict[str, Any]
     names: dict[str, str]  # parameter key -> name shown
     enums: dict[str, dict[str, Any]]  # parameter key -> canonical value -> value shown
+    groups: dict[str, str] = field(default_factory=dict)  # parameter key -> object it is in
 
 
 def split(text: str, mark: str) -> tuple[str, ...]:
@@ -219,6 +220,45 @@ def phrase_about(parameter: Parameter, schema: dict[str, Any], rng: Random) -> s
     return about + "." if rng.random() < 0.15 and about[-1].isalnum() else about
 
 
+GROUPS = [
+    "options",
+    "details",
+    "params",
+    "settings",
+    "data",
+    "info",
+    "filter",
+    "query",
+    "payload",
+    "config",
+    "attributes",
+    "item",
+]
+
+
+def draw_group(schema: dict[str, Any], rng: Random) -> str | None:
+    """Move neighbouring parameters into one nested object, and name it."""
+    names = list(schema["properties"])
+    size = rng.randint(2, len(names) - 1)
+    start = rng.randint(0, len(names) - size)
+    inside = names[start : start + size]
+    group = rng.choice(GROUPS)
+    if group in names:
+        return None
+    needed = [name for name in inside if name in schema["required"]]
+    nested = {name: schema["properties"][name] for name in inside}
+    properties: dict[str, Any] = {}
+    for name in names:
+        if name == inside[0]:
+            properties[group] = {"type": "object", "properties": nested, "required": needed}
+        if name not in inside:
+            properties[name] = schema["properties"][name]
+    schema["required"] = [n for n in schema["required"] if n not in inside]
+    schema["required"] += [group] if needed else []
+    schema["properties"] = properties
+    return group
+
+
 def draw_variant(function: Function, rng: Random, style: BlockStyle) -> Variant:
     """Show a function in a new dress."""
     names_style = style.names if rng.random() < 0.8 else rng.choice(STYLES)
@@ -252,8 +292,12 @@ def draw_variant(function: Function, rng: Random, style: BlockStyle) -> Variant:
         properties[shown] = schema
         if not parameter.optional:
             required.append(shown)
-    tool["parameters"] = {"type": "object", "properties": properties, "required": required}
-    return Variant(function, tool, names, enums)
+    schema = {"type": "object", "properties": properties, "required": required}
+    group = draw_group(schema, rng) if len(properties) > 2 and rng.random() < 0.05 else None
+    tool["parameters"] = schema
+    inside = schema["properties"][group]["properties"] if group else {}
+    groups = {key: group for key, shown in names.items() if group and shown in inside}
+    return Variant(function, tool, names, enums, groups)
 
 
 def as_type(value: Any, kind: str) -> Any:
