@@ -348,3 +348,42 @@ def test_a_broken_promise_is_ours() -> None:
     )()
     with pytest.raises(DecodingError, match="a bug in this package"):
         made.call("x")
+
+
+@scenes
+@settings(max_examples=8, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_answers_are_scored(form: str, vocab: Vocabulary, seed: int) -> None:
+    """The log-probability of an answer is that of all its tokens; arguments get their parts of it."""
+    outcome = caller(form, vocab, seed, logprobs=True).call("x")
+    check(outcome)
+    assert outcome.call is not None
+    assert outcome.logprob is not None
+    assert outcome.argument_logprobs.keys() == outcome.call.parsed.keys()
+    assert all(outcome.logprob <= part <= 0 for part in outcome.argument_logprobs.values())
+    plain = caller(form, vocab, seed).call("x")
+    assert plain.call == outcome.call
+    assert plain.logprob is None
+
+
+@scenes
+def test_of_several_answers_the_most_probable_is_kept(form: str, vocab: Vocabulary) -> None:
+    """More draws never give a less probable answer, and searching is as valid as drawing."""
+    options = {"temperature": 1.0, "seed": 4, "logprobs": True}
+    found = [caller(form, vocab, 5, best_of=n, **options).call("x") for n in (1, 2, 6)]
+    scores = [outcome.logprob for outcome in found]
+    assert scores == sorted(scores)  # type: ignore[type-var]
+    check(found[-1])
+    searched = caller(form, vocab, 5, beam=3, logprobs=True).call("x")
+    check(searched)
+    assert searched.name_probability is None
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"best_of": 2}, {"best_of": 0}, {"beam": 0}, {"best_of": 2, "beam": 2, "temperature": 1}],
+)
+def test_strategies_that_contradict_themselves_are_refused(options: dict[str, Any]) -> None:
+    """Several answers take chance, and either draws or a search."""
+    with pytest.raises(InputError, match="best_of"):
+        caller("hermes", HERMES, **options)

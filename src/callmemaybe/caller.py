@@ -25,9 +25,10 @@ import numpy as np
 from callmemaybe import models
 from callmemaybe._asking import Asking
 from callmemaybe.calls import ToolCall, ToolSpec
+from callmemaybe.decoding import scoring
+from callmemaybe.decoding.answer import Found, Request, Strategy, answer
 from callmemaybe.decoding.branches import Choices, Symbol, spell
-from callmemaybe.decoding.decoder import Decoder, check_budget
-from callmemaybe.decoding.draft import Copier
+from callmemaybe.decoding.decoder import check_budget
 from callmemaybe.decoding.sampler import Sampler
 from callmemaybe.decoding.step import Step
 from callmemaybe.errors import DecodingError, InputError, ModelError, VocabularyError
@@ -68,6 +69,10 @@ class Outcome:
     forced: int = 0
     chosen: int = 0
     passes: int = 0
+    #: Log-probability (nats) under the model of what was written, and of each argument's value, where
+    #: they were asked for: exact, forced tokens included, under no mask.
+    logprob: float | None = None
+    argument_logprobs: Mapping[str, float] = field(default_factory=dict)
     #: What a server that was asked did not hold to, though the call is valid.
     remarks: tuple[str, ...] = ()
     #: Tokens left out of the middle of a request that did not fit into the model's context.
@@ -92,7 +97,9 @@ class Caller:
     answers, whatever was asked before.
     ``watch`` adds the likeliest tokens to each step. ``forcing`` False asks the model for every
     token, also where there is only one; ``speculate`` False guesses nothing ahead from the request
-    (see :mod:`decoding.draft`): the answers are the same either way. ``overflow`` says what becomes
+    (see :mod:`decoding.draft`): the answers are the same either way. ``logprobs`` adds how probable
+    the answer and each argument are. ``best_of`` draws so many answers (with a temperature) and
+    keeps the most probable; ``beam`` searches for it with so many hypotheses at a time. ``overflow`` says what becomes
     of a request that does not fit into the model's context: "cut" leaves out its middle and says so
     in the outcome, "refuse" raises ModelError. ``clock`` returns seconds.
 
@@ -117,6 +124,9 @@ class Caller:
         watch: bool = False,
         forcing: bool = True,
         speculate: bool = True,
+        logprobs: bool = False,
+        best_of: int = 1,
+        beam: int = 1,
         overflow: Literal["cut", "refuse"] = "cut",
         vocabulary: Vocabulary | None = None,
         clock: Callable[[], float] = time.perf_counter,
@@ -142,10 +152,11 @@ class Caller:
         self.vocabulary = vocabulary or _vocabulary_of(model)
         self.format = _format_of(model, self.vocabulary, format)
         self._controls = frozenset(self.vocabulary.controls)
-        self._choose: Literal["exact", "greedy"] = choose
-        self._watch = watch
-        self._forcing = forcing
-        self._speculate = speculate
+        if best_of > 1 and temperature == 0:
+            raise InputError("drawing several answers takes a temperature above 0", where="best_of")
+        self._strategy = Strategy(
+            choose, forcing, speculate, logprobs, best_of, beam, watch, self._clock
+        )
         self._seed = seed
         self._sampler = Sampler(temperature, top_p, top_k, min_p, np.random.default_rng())
         grammar = self.format.grammar(self.tools, no_call=no_call, controls=self._controls)
@@ -169,38 +180,22 @@ class Caller:
         messages = [{"role": "user", "content": prompt}]
         request = self._encode(self.format.request(messages, self.tools, self._controls))
         request, omitted, room = self._fit(request)
-        session = self._prefix.fork()
         encoded = self._clock()
-        decoder = Decoder(
-            session=session,
-            matcher=self._matcher.fork(),
-            sampler=self._sampler_for(prompt),
-            prompt=request,
-            max_tokens=min(self.max_tokens, room),
-            choose=self._choose,
-            choices=self._choices,
-            forcing=self._forcing,
-            draft=Copier(prompt) if self._speculate else None,
-            answers=False,
-            watch=self._watch,
-            clock=self._clock,
-        )
-        steps: list[Step] = []
-        for step in decoder.steps():
-            steps.append(step)
-            if on_step is not None:
-                on_step(step)
+        found = answer(
+            self._prefix, self._matcher, self._choices, self._strategy, self._sampler_for(prompt),
+            Request(request, prompt, min(self.max_tokens, room)), on_step,
+        )  # fmt: skip
         decoded = self._clock()
-        call = self._read(decoder)
+        call = self._read(found)
         checked = self._clock()
         seconds = {
             "prompt": encoded - started,
-            "model": decoder.effort.seconds,
-            "engine": decoded - encoded - decoder.effort.seconds,
+            "model": found.effort.seconds,
+            "engine": decoded - encoded - found.effort.seconds,
             "check": checked - decoded,
             "total": checked - started,
         }
-        return replace(self._outcome(call, decoder, steps, seconds), omitted=omitted)
+        return replace(self._outcome(call, found, seconds), omitted=omitted)
 
     def _ask(self, asking: Asking, prompt: str) -> Outcome:
         """Return the call that a server makes of ``prompt``."""
@@ -292,7 +287,7 @@ class Caller:
 
     # -- what became of one request -----------------------------------------------------------
 
-    def _read(self, decoder: Decoder) -> ToolCall | None:
+    def _read(self, decoder: Found) -> ToolCall | None:
         """Return the call that was written, checked once more by an independent validator."""
         if not decoder.is_complete:
             return None
@@ -318,17 +313,16 @@ class Caller:
     def _outcome(
         self,
         call: ToolCall | None,
-        decoder: Decoder,
-        steps: Sequence[Step],
+        decoder: Found,
         seconds: Mapping[str, float],
     ) -> Outcome:
         name = None if call is None else call.name
-        chances = self._distribution(decoder) if self._choose == "exact" else {}
+        chances = self._distribution(decoder) if self._strategy.weighs_names else {}
         chance = chances.get(name)
         others = (value for other, value in chances.items() if other != name)
         margin = None if chance is None else chance - max(others, default=1.0 - chance)
         counts = {"forced": 0, "chosen": 0}
-        for step in steps:
+        for step in decoder.steps:
             counts["forced" if step.kind == "forced" else "chosen"] += len(step.ids)
         return Outcome(
             call=call,
@@ -340,10 +334,21 @@ class Caller:
             passes=decoder.effort.passes,
             seconds=seconds,
             text=spell(decoder.symbols),
-            steps=tuple(steps) if self._watch else (),
+            steps=tuple(decoder.steps) if self._strategy.watch else (),
+            logprob=sum(decoder.logprobs) if self._strategy.is_scored else None,
+            argument_logprobs=self._by_argument(call, decoder),
         )
 
-    def _distribution(self, decoder: Decoder) -> dict[str | None, float]:
+    def _by_argument(self, call: ToolCall | None, found: Found) -> dict[str, float]:
+        """Return the log-probability of each argument's value."""
+        if call is None or not found.logprobs or _depth(call.parsed) > CHECKED_DEPTH:
+            return {}
+        start = next(one.start for one in found.matcher.captures() if one.name == "arguments")
+        lengths = [len(self.vocabulary.token(index)) or 1 for index in found.matcher.ids]
+        scores = np.array(found.logprobs)
+        return scoring.by_member(scores, lengths, start, call.arguments)
+
+    def _distribution(self, decoder: Found) -> dict[str | None, float]:
         """Return the probability of every name that was weighed, likeliest first."""
         chances: dict[str | None, float] = {}
         share = 1.0

@@ -1,0 +1,169 @@
+"""One answer to one request, by whatever strategy: decoded, drawn several times, or searched for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from callmemaybe.decoding.beam import search
+from callmemaybe.decoding.branches import Choices, Symbol
+from callmemaybe.decoding.decoder import Decoder, Effort
+from callmemaybe.decoding.draft import Copier
+from callmemaybe.decoding.posterior import Posterior
+from callmemaybe.decoding.sampler import Sampler
+from callmemaybe.decoding.scoring import logprobs
+from callmemaybe.decoding.step import Step
+from callmemaybe.errors import InputError
+from callmemaybe.matching.matcher import Matcher
+from callmemaybe.models.base import Session
+
+Watcher = Callable[[Step], None] | None
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """How answers are found; see ``Caller`` for what each setting means.
+
+    Raises InputError for settings that contradict each other.
+    """
+
+    choose: Literal["exact", "greedy"] = "exact"
+    forcing: bool = True
+    speculate: bool = True
+    logprobs: bool = False
+    best_of: int = 1
+    beam: int = 1
+    watch: bool = False
+    clock: Callable[[], float] = lambda: 0.0
+
+    def __post_init__(self) -> None:
+        if min(self.best_of, self.beam) < 1:
+            raise InputError("it must be at least 1", where="best_of, beam")
+        if self.best_of > 1 and self.beam > 1:
+            raise InputError("either draw several answers or search", where="best_of, beam")
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether the probability of whole answers is worked out."""
+        return self.logprobs or self.best_of > 1
+
+    @property
+    def weighs_names(self) -> bool:
+        """Whether the probabilities of all names become known."""
+        return self.choose == "exact" and self.beam == 1
+
+
+@dataclass
+class Found:
+    """An answer: where the matcher stands, what it says, what it took, how probable it is."""
+
+    matcher: Matcher
+    symbols: Sequence[Symbol]
+    is_complete: bool
+    effort: Effort
+    decisions: Sequence[tuple[Posterior, int]] = ()
+    steps: Sequence[Step] = ()
+    #: log P of each id of the matcher, in nats; empty where that was not asked for.
+    logprobs: Sequence[float] = field(default=())
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked: the ids behind the shared prefix, the text they say, the budget of an answer."""
+
+    ids: Sequence[int]
+    text: str
+    max_tokens: int
+
+
+def answer(
+    session: Session,
+    matcher: Matcher,
+    choices: Choices,
+    strategy: Strategy,
+    sampler: Sampler,
+    request: Request,
+    on_step: Watcher = None,
+) -> Found:
+    """Return the answer to ``request``; ``session`` holds the shared prefix and stays as it is.
+
+    ``on_step`` sees the steps of every answer that is drawn, but none of a search.
+    """
+    find = _searched if strategy.beam > 1 else _decoded
+    tries = []
+    for _ in range(strategy.best_of):
+        fork = session.fork()
+        found, used = find(fork, matcher.fork(), choices, strategy, sampler, request, on_step)
+        if strategy.is_scored:
+            used.rewind(used.length - session.length - len(request.ids))
+            start = strategy.clock()
+            found.logprobs = logprobs(used, request.ids[-1], found.matcher.ids).tolist()
+            found.effort.seconds += strategy.clock() - start
+            found.effort.passes += 1
+        tries.append(found)
+    best = max(tries, key=lambda one: sum(one.logprobs))
+    best.effort = Effort(
+        passes=sum(one.effort.passes for one in tries),
+        fed=sum(one.effort.fed for one in tries),
+        seconds=sum(one.effort.seconds for one in tries),
+        guessed=sum(one.effort.guessed for one in tries),
+    )
+    return best
+
+
+def _decoded(
+    session: Session,
+    matcher: Matcher,
+    choices: Choices,
+    strategy: Strategy,
+    sampler: Sampler,
+    request: Request,
+    on_step: Watcher,
+) -> tuple[Found, Session]:
+    decoder = Decoder(
+        session=session,
+        matcher=matcher,
+        sampler=sampler,
+        prompt=request.ids,
+        max_tokens=request.max_tokens,
+        choose=strategy.choose,
+        choices=choices,
+        forcing=strategy.forcing,
+        draft=Copier(request.text) if strategy.speculate else None,
+        answers=False,
+        watch=strategy.watch,
+        clock=strategy.clock,
+    )
+    steps: list[Step] = []
+    for step in decoder.steps():
+        steps.append(step)
+        if on_step is not None:
+            on_step(step)
+    found = Found(
+        matcher, decoder.symbols, decoder.is_complete, decoder.effort, decoder.decisions, steps
+    )
+    return found, session
+
+
+def _searched(
+    session: Session,
+    matcher: Matcher,
+    _choices: Choices,
+    strategy: Strategy,
+    _sampler: Sampler,
+    request: Request,
+    _on_step: Watcher,
+) -> tuple[Found, Session]:
+    effort = Effort()
+    start = strategy.clock()
+    (best, *_) = search(
+        session,
+        matcher,
+        request.ids,
+        width=strategy.beam,
+        max_tokens=request.max_tokens,
+        effort=effort,
+    )
+    effort.seconds = strategy.clock() - start
+    return Found(best.matcher, best.matcher.symbols, True, effort), best.session
