@@ -26,13 +26,24 @@ Logits = npt.NDArray[np.floating]
 class Allowed:
     """One immutable set of token ids; shared by all states that allow the same."""
 
-    __slots__ = ("count", "ids", "mask")
+    __slots__ = ("_count", "ids", "mask")
 
-    def __init__(self, ids: Ids | None, mask: Mask | None, count: int) -> None:
+    def __init__(self, ids: Ids | None, mask: Mask | None, count: int = -1) -> None:
         """Take the ids (ascending) of a small set, or the bitmask of a large one."""
         self.ids = ids
         self.mask = mask
-        self.count = count
+        self._count = count
+
+    @property
+    def count(self) -> int:
+        """How many ids are in the set; counted when first asked for."""
+        if self._count < 0:
+            self._count = masks.count(self.mask) if self.ids is None else len(self.ids)  # type: ignore[arg-type]
+        return self._count
+
+    def __bool__(self) -> bool:
+        """Whether there is any id in the set (a large set is never empty)."""
+        return self.ids is None or len(self.ids) > 0
 
     def has(self, index: int) -> bool:
         """Whether an id is in the set."""
@@ -52,7 +63,7 @@ class Allowed:
         nearly always allowed, so that is tried first.
         """
         if self.ids is not None:
-            return int(self.ids[logits[self.ids].argmax()]) if self.count else -1
+            return int(self.ids[logits[self.ids].argmax()]) if len(self.ids) else -1
         best = int(logits.argmax())
         if masks.has(self.mask, best):  # type: ignore[arg-type]
             return best
@@ -84,7 +95,7 @@ class Sets:
         else:
             key = (listed, frozenset(parts))
         for kept in (self._small, self._large):
-            if found := kept.get(key):
+            if (found := kept.get(key)) is not None:
                 kept.move_to_end(key)
                 return found
         fresh = self._union(listed, parts)
@@ -112,12 +123,12 @@ class Sets:
         for other in dense[1:]:
             mask |= other
         masks.add(mask, ids)
-        return Allowed(None, _frozen(mask), masks.count(mask))
+        return Allowed(None, _frozen(mask))
 
     def mask_of(self, allowed: Allowed) -> Mask:
         """Return the read-only bitmask; one made from a list of ids is kept for a while only."""
         if allowed.mask is None:
-            if allowed.ids is None or not allowed.count:
+            if allowed.ids is None or not len(allowed.ids):
                 return self._empty
             allowed.mask = _frozen(masks.from_ids(allowed.ids, self._size))
             self._filled.append(allowed)

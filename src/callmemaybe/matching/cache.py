@@ -89,12 +89,14 @@ class Found:
 class AutomatonTable:
     """Everything kept for one automaton under one vocabulary."""
 
-    __slots__ = ("entries", "forced", "moves", "remaining", "runs")
+    __slots__ = ("entries", "forced", "free", "moves", "remaining", "runs")
 
     def __init__(self) -> None:
         self.entries: dict[int, Entry] = {ENDED: Entry(NONE, frozenset(), ())}
         self.moves: dict[int, int] = {}
         self.forced: dict[Hashable, tuple[int, ...]] = {}
+        #: States in which nothing is forced, whatever was emitted.
+        self.free: set[int] = set()
         #: The bytes that must come next in a state, and the state after them.
         self.runs: dict[int, tuple[bytes, int]] = {}
         #: Fewest tokens to an end, from a state and after each byte of its run.
@@ -139,12 +141,12 @@ class VocabularyTables:
             ids.append(self.control(text))
             targets.add(target)
         ids += self.ends_at(automaton, state)
-        parts = [place.part.stays for place in found.places if place.part.stays.count]
+        parts = [place.part.stays for place in found.places if place.part.stays]
         for swept, reached in found.swept:
             parts.append(self.sets.of_array(np.unique(swept)))
             targets.update(np.unique(reached).tolist())
         allowed = self.sets.of(ids, parts)
-        if not allowed.count and not automaton.is_accepting(state):
+        if not allowed and not automaton.is_accepting(state):
             raise VocabularyError(_unable(automaton, state))
         entry = Entry(
             allowed,

@@ -40,8 +40,12 @@ def forced(
 
     ``emitted`` are the ids so far, of which the last few matter.
     """
+    table = tables.table(automaton)
+    if not tables.run(automaton, state)[0] and not _control_only(automaton, state):
+        table.free.add(state)
+        return ()
     tail = _tail(vocabulary, emitted)
-    known = tables.table(automaton).forced
+    known = table.forced
     key = (state, tail)
     found = known.get(key)
     if found is None:
@@ -49,6 +53,12 @@ def forced(
             known.clear()
         found = known[key] = _forced(tables, vocabulary, automaton, state, tail)
     return found
+
+
+def _control_only(automaton: Automaton, state: int) -> bool:
+    """Whether nothing but one control token may come next."""
+    controls = automaton.controls(state)
+    return len(controls) == 1 and not automaton.edges(state) and not automaton.is_accepting(state)
 
 
 def _tail(vocabulary: Vocabulary, emitted: Sequence[int]) -> tuple[int, ...]:

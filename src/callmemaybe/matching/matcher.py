@@ -90,7 +90,7 @@ class Matcher:
 
         They are not accepted yet. Empty where the next token depends on a choice.
         """
-        if self._state == ENDED:
+        if self._state == ENDED or self._state in self._table.free:
             return []
         return list(
             canonical.forced(
