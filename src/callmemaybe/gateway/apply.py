@@ -109,10 +109,12 @@ class Applier:
     def _refusals(self, admits: Sequence[tuple[int, Admit]]) -> dict[int, Admitted]:
         """Find what must not be admitted as new: other policy, blocked, or a repeat."""
         refused: dict[int, Admitted] = {}
+        begun = [admit.run for _, admit in admits if admit.run is not None]
+        standing = self._backend.open_runs(begun) if begun else {}
         for _, admit in admits:
             if admit.run is None:
                 continue
-            stands = self._backend.open_run(admit.run)
+            stands = standing[admit.run.tenant, admit.run.run]
             if stands != admit.run.policy_hash:
                 for proposal in admit.proposals:
                     refused[id(proposal)] = Admitted("policy", detail=stands)

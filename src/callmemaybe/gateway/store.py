@@ -272,8 +272,8 @@ class Backend(Protocol):
     def blocked(self, runs: Iterable[tuple[str, str]]) -> list[Row]:
         """Return the unknown, unreconciled rows of these (tenant, run)."""
 
-    def open_run(self, run: RunRow) -> str:
-        """Insert the run unless it is there; return the policy hash that stands."""
+    def open_runs(self, runs: Sequence[RunRow]) -> dict[tuple[str, str], str]:
+        """Insert the runs that are not there; return the policy hash that stands of each."""
 
     def lost(self, owners: Iterable[str]) -> set[str]:
         """Which of these owners are certainly gone, or have let their lease lapse."""

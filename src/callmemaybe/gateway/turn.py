@@ -160,7 +160,13 @@ class Turn:
         """Settle what the policy denies and what waits for a person."""
         for item in self.items:
             if item.answer is None:
-                await self.decide(item, self.decision(item, item.arguments))
+                decision = self.decision(item, item.arguments)
+                if decision.verdict is Verdict.ALLOW:
+                    item.on(Event.AUTHORISE)
+                elif decision.verdict is Verdict.DENY:
+                    self.deny(item, decision.reason)
+                else:
+                    await self.ask(item, decision.reason)
 
     def decision(self, item: Item, arguments: dict[str, Any]) -> Decision:
         """Ask the run's policy; also for arguments whose references were resolved since."""
@@ -180,16 +186,6 @@ class Turn:
         return self.run.policy.decide(
             entry.tool.name, entry.definition, entry.tool.effect, tainted=suspects
         )
-
-    async def decide(self, item: Item, decision: Decision) -> None:
-        """Act on a decision: authorised, denied, or a question to a person (T0)."""
-        if decision.verdict is Verdict.ALLOW:
-            if item.cursor.state is State.VALIDATED:
-                item.on(Event.AUTHORISE)
-        elif decision.verdict is Verdict.DENY:
-            self.deny(item, decision.reason)
-        else:
-            await self.ask(item, decision.reason)
 
     def deny(self, item: Item, reason: str) -> None:
         """Settle a call as denied, and note it in the audit."""

@@ -47,13 +47,14 @@ create table if not exists runs(
   tenant text not null, run text not null, policy text not null, policy_hash text not null,
   primary key (tenant, run)
 ) without rowid;
+-- In the order of arrival: keys are hashes, and rows in their order would touch a page each.
 create table if not exists calls(
-  key text primary key, tenant text not null, run text not null, turn integer not null,
+  id integer primary key, key text not null unique, tenant text not null, run text not null, turn integer not null,
   ordinal integer not null, call_id text not null, tool text not null, effect text not null,
   mac text not null, policy text not null, definition text not null, arguments text not null,
   locks text not null, state text not null, fence integer not null, owner text not null,
   created real not null, ended real, code text, content text, result text
-) without rowid;
+);
 create index if not exists calls_once on calls(run, tool, mac, tenant) where effect = 'once';
 create index if not exists calls_open on calls(owner) where state in ('committed', 'running');
 create index if not exists calls_unknown on calls(run, tenant) where state = 'unknown';
@@ -71,7 +72,6 @@ create table if not exists audit(
   chain text not null, number integer not null, key text not null, record text not null,
   hash blob not null, primary key (chain, number)
 ) without rowid;
-create index if not exists audit_key on audit(key) where key <> '';
 """
 _COLUMNS = ", ".join(COLUMNS)
 #: Batches travel as one JSON text: one statement, so the interpreter lock changes hands once.
@@ -292,18 +292,20 @@ class Sqlite:
             )
         ]
 
-    def open_run(self, run: RunRow) -> str:
-        """Insert the run unless it is there."""
+    def open_runs(self, runs: Sequence[RunRow]) -> dict[tuple[str, str], str]:
+        """Insert the runs that are not there."""
+        rows = dumps([(run.tenant, run.run, run.policy, run.policy_hash) for run in runs])
         self._write.execute(
-            "insert into runs values (?, ?, ?, ?) on conflict do nothing",
-            (run.tenant, run.run, run.policy, run.policy_hash),
+            "insert into runs select value ->> 0, value ->> 1, value ->> 2, value ->> 3"
+            " from json_each(?) where true on conflict do nothing",
+            (rows,),
         )
-        if self._write.changes():
-            return run.policy_hash
-        rows = self._write.execute(
-            "select policy_hash from runs where tenant = ? and run = ?", (run.tenant, run.run)
-        ).fetchall()
-        return str(rows[0][0])
+        found = self._write.execute(
+            "select tenant, run, policy_hash from runs where (tenant, run) in"
+            " (select value ->> 0, value ->> 1 from json_each(?))",
+            (rows,),
+        )
+        return {(tenant, run): stands for tenant, run, stands in found}
 
     def append(self, records: Sequence[tuple[str, int, str, str, bytes]]) -> None:
         """Append audit rows."""
