@@ -182,12 +182,12 @@ def test_what_requests_share_is_fed_once(form: str, vocab: Vocabulary) -> None:
     after_first = model.counter.tokens
     again = made.call("one request")
     assert (first.call, first.text, first.passes) == (again.call, again.text, again.passes)
-    prefix = made._prefix.length
+    prefix = len(made._shared)
     assert prefix > 50
     assert model.counter.tokens - after_first == after_first - prefix
     other = made.call("another")
     assert other.call is not None
-    assert made._prefix.length == prefix
+    assert made._prefixes.fork(made._shared).length == prefix
 
 
 @scenes

@@ -29,13 +29,14 @@ from callmemaybe.decoding import scoring
 from callmemaybe.decoding.answer import Found, Request, Strategy, answer
 from callmemaybe.decoding.branches import Choices, Symbol, spell
 from callmemaybe.decoding.decoder import check_budget
+from callmemaybe.decoding.prefixes import Prefixes
 from callmemaybe.decoding.sampler import Sampler
 from callmemaybe.decoding.step import Step
 from callmemaybe.errors import DecodingError, InputError, ModelError, VocabularyError
 from callmemaybe.grammar import compile as compile_grammar
 from callmemaybe.grammar.nodes import Control
 from callmemaybe.matching import Matcher
-from callmemaybe.models.base import Model, Session
+from callmemaybe.models.base import Model
 from callmemaybe.models.remote import Remote
 from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.wire import Format, Part, formats
@@ -99,9 +100,10 @@ class Caller:
     token, also where there is only one; ``speculate`` False guesses nothing ahead from the request
     (see :mod:`decoding.draft`): the answers are the same either way. ``logprobs`` adds how probable
     the answer and each argument are. ``best_of`` draws so many answers (with a temperature) and
-    keeps the most probable; ``beam`` searches for it with so many hypotheses at a time. ``overflow`` says what becomes
-    of a request that does not fit into the model's context: "cut" leaves out its middle and says so
-    in the outcome, "refuse" raises ModelError. ``clock`` returns seconds.
+    keeps the most probable; ``beam`` searches for it with so many hypotheses at a time.
+    ``overflow`` says what becomes of a request that does not fit into the model's context: "cut"
+    leaves out its middle and says so in the outcome, "refuse" raises ModelError. ``prefixes`` keeps
+    what requests have in common; callers of one model may share it. ``clock`` returns seconds.
 
     Raises InputError (UnsupportedSchema) for tools that cannot be promised, BudgetError for a
     ``max_tokens`` below the shortest valid call, ModelError for a model that cannot be used.
@@ -129,6 +131,7 @@ class Caller:
         beam: int = 1,
         overflow: Literal["cut", "refuse"] = "cut",
         vocabulary: Vocabulary | None = None,
+        prefixes: Prefixes | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.model = model
@@ -164,6 +167,7 @@ class Caller:
         self._matcher = Matcher(automaton, self.vocabulary)
         self._choices = Choices(automaton, self.vocabulary)
         self._shared = self._encode(self.format.prefix(self.tools, self._controls))
+        self._prefixes = prefixes or Prefixes(model)
         self._overflow = overflow
         self._shortest = self._shortest_call()
         check_budget(self._shortest, max_tokens)
@@ -182,7 +186,7 @@ class Caller:
         request, omitted, room = self._fit(request)
         encoded = self._clock()
         found = answer(
-            self._prefix, self._matcher, self._choices, self._strategy, self._sampler_for(prompt),
+            self._prefixes.fork(self._shared), self._matcher, self._choices, self._strategy, self._sampler_for(prompt),
             Request(request, prompt, min(self.max_tokens, room)), on_step,
         )  # fmt: skip
         decoded = self._clock()
@@ -212,14 +216,6 @@ class Caller:
         )
 
     # -- what all requests share --------------------------------------------------------------
-
-    @cached_property
-    def _prefix(self) -> Session:
-        """The model after the instructions and the tool list; forked, never fed."""
-        session = self._local.open()
-        if self._shared:
-            session.feed(self._shared, keep=0)
-        return session
 
     @cached_property
     def _spellings(self) -> Mapping[bytes, str]:

@@ -35,6 +35,11 @@ class Session(Protocol):
         """Width of the logits; ids are below it."""
         ...
 
+    @property
+    def memory(self) -> int:
+        """About how many bytes of keys and values the session holds; 0 where that is not known."""
+        return 0
+
     def feed(self, ids: Sequence[int], keep: int = 1) -> Logits:
         """Append ids; return ``float32[keep, size]``, the logits after each of the last ``keep``.
 

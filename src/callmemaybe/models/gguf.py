@@ -202,6 +202,11 @@ class _Engine:
         self._holder = holder
         vocabulary = llama_cpp.llama_model_get_vocab(self._model)
         self.size = int(llama_cpp.llama_vocab_n_tokens(vocabulary))
+        lib = llama_cpp
+        heads = lib.llama_model_n_head_kv(self._model)
+        width = lib.llama_model_n_embd(self._model) // max(1, lib.llama_model_n_head(self._model))
+        #: Keys and values of one id in half precision; heads wider than usual take more.
+        self.cell_bytes = int(4 * lib.llama_model_n_layer(self._model) * heads * width)
         self._free = list(range(_SEQUENCES))
 
     def _start(self, cells: int) -> Any:
@@ -367,6 +372,11 @@ class GgufSession(Session):
     def size(self) -> int:
         """Width of the logits; ids are below it."""
         return self._engine.size
+
+    @property
+    def memory(self) -> int:
+        """Bytes of the cells that the session's ids take, as if it shared none."""
+        return self.length * self._engine.cell_bytes
 
     def check(self, ids: Sequence[int], keep: int) -> list[int]:
         """Return the ids after the checks every session owes."""

@@ -279,6 +279,11 @@ class _OnnxSession(Session):
         """Width of the logits; ids are below it."""
         return self._engine.size
 
+    @property
+    def memory(self) -> int:
+        """Bytes of keys and values that the session's ids take."""
+        return self._length * self._engine.graph.cache_bytes()
+
     def feed(self, ids: Sequence[int], keep: int = 1) -> Logits:
         """Append ids; return the logits after each of the last ``keep``."""
         engine, before = self._engine, self._length

@@ -161,6 +161,12 @@ class TransformersSession(Session):
         """Width of the logits; ids are below it."""
         return self._model.size
 
+    @property
+    def memory(self) -> int:
+        """Bytes of keys and values in a cache of plain attention."""
+        layers = self._cache.layers if _is_plain(self._cache) else ()
+        return int(sum(layer.keys.nbytes + layer.values.nbytes for layer in layers))
+
     def feed(self, ids: Sequence[int], keep: int = 1) -> Logits:
         """Append ids; return the logits after each of the last ``keep``."""
         model, before = self._model, self.length
