@@ -70,7 +70,8 @@ class TreeAutomaton(Automaton):
         self._next_id = count()
         self._states: dict[int, State] = {}
         self._root: Seed = (root, None, None)
-        self.least = least_of(root, lengths)
+        self._leasts: dict[Node, float] = {}
+        self.least = least_of(root, lengths, self._leasts)
         self.start = self._state([self._root])
 
     # -- the contract -----------------------------------------------------------------------
@@ -254,7 +255,7 @@ class TreeAutomaton(Automaton):
         key = (node, rest)
         found = self._rests.get(key)
         if found is None:
-            least = int(least_of(node, self._lengths)) + (rest.least if rest else 0)
+            least = int(least_of(node, self._lengths, self._leasts)) + (rest.least if rest else 0)
             found = self._rests.setdefault(key, Rest(node, rest, least))
         return found
 
@@ -287,7 +288,7 @@ class TreeAutomaton(Automaton):
                     history = (node.name, node.opens, offset, history)
                 stack.append(((None, None, rest), history))
                 continue
-            if (node, rest) in seen or least_of(node, self._lengths) == INFINITE:
+            if (node, rest) in seen or least_of(node, self._lengths, self._leasts) == INFINITE:
                 continue
             seen.add((node, rest))
             self._enter(node, rest, history, places, stack)
@@ -327,7 +328,7 @@ class TreeAutomaton(Automaton):
         found = self._live.get(node)
         if found is None:
             pairs = list(zip(node.words, node.then, strict=False))
-            live = [(w, n) for w, n in pairs if least_of(n, self._lengths) < INFINITE]
+            live = [(w, n) for w, n in pairs if least_of(n, self._lengths, self._leasts) < INFINITE]
             same = len(live) == len(pairs)
             found = node if same else Words(tuple(w for w, _ in live), tuple(n for _, n in live))
             self._live[node] = found
@@ -341,7 +342,7 @@ class TreeAutomaton(Automaton):
         stack: list[tuple[Seed, History]],
     ) -> None:
         body, least, most = node.body, node.at_least, node.at_most
-        if least == 0 or least_of(body, self._lengths) == 0:
+        if least == 0 or least_of(body, self._lengths, self._leasts) == 0:
             stack.append(((None, None, rest), history))
         if most != 1:
             again = Repeat(body, max(least - 1, 0), None if most is None else most - 1)
@@ -438,7 +439,7 @@ class TreeAutomaton(Automaton):
             low, high, depth = position
             then = leaf.then
             nearest: float = min(
-                len(leaf.words[i]) - depth + (least_of(then[i], self._lengths) if then else 0)
+                len(leaf.words[i]) - depth + (least_of(then[i], self._lengths, self._leasts) if then else 0)
                 for i in range(low, high)
             )
             return behind + nearest
@@ -470,15 +471,19 @@ def machine_of(node: Node) -> Automaton:
     return node.machine  # type: ignore[no-any-return]
 
 
-def least_of(node: Node, rule_lengths: Mapping[str, float]) -> float:
+def least_of(
+    node: Node, rule_lengths: Mapping[str, float], memory: dict[Node, float] | None = None
+) -> float:
     """Fewest symbols of any string of ``node``, given those of the rules (missing: infinite).
 
     Iterative (post-order), because schemas may nest a thousand levels deep. What does not depend
-    on a rule is remembered on the node itself.
+    on a rule is remembered on the node itself, the rest in ``memory`` (of these rules only).
     """
     if node.least is not None:
         return node.least
-    open_lengths: dict[Node, float] = {}
+    open_lengths: dict[Node, float] = {} if memory is None else memory
+    if (known := open_lengths.get(node)) is not None:
+        return known
     stack = [(node, False)]
     while stack:
         current, ready = stack.pop()
