@@ -24,13 +24,18 @@ def texts(recipe: Recipe, blocks: int = 4000) -> Iterator[str]:
             yield from (to_json(arguments) for _, arguments in pair.calls)
 
 
-def main() -> None:
-    recipe = from_arguments(__doc__ or "")
-    target: Path = recipe.out / "tokenizer.json"
+def build(recipe: Recipe) -> Path:
+    """Train it and write it where the run looks for it."""
+    target = recipe.out / "tokenizer.json"
     target.parent.mkdir(parents=True, exist_ok=True)
     built = tokenizer.train(texts(recipe), recipe.table["tokenizer"]["size"])
     built.save(str(target))
     print(f"{built.get_vocab_size()} tokens -> {target}")
+    return target
+
+
+def main() -> None:
+    build(from_arguments(__doc__ or ""))
 
 
 if __name__ == "__main__":

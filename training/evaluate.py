@@ -31,13 +31,20 @@ def report(recipe: Recipe, cases: int) -> dict[str, object]:
         maker = recipe.maker(part, {"tasks": 1.0} if part == "train" else None)
         batches = fixed_set(maker, encoder, f"report:{part}", cases)
         scores[part] = evaluate(model, encoder, batches)
-    step, tokens = state["counters"][:2]
-    return {"steps": step, "tokens": tokens, "scores": scores}
+    step, tokens, elapsed = state["counters"][:3]
+    planned = recipe.table["training"]["minutes"]
+    return {
+        "steps": step,
+        "tokens": tokens,
+        "minutes": round(elapsed / 60, 1),
+        "finished": elapsed >= 60 * planned,
+        "scores": scores,
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--run", type=Path, required=True)
+    parser.add_argument("--run", type=Path, default=recipes.ROOT / "training/runs/nano-1.toml")
     parser.add_argument("--cases", type=int, default=1200)
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()

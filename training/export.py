@@ -64,6 +64,8 @@ def manifest(recipe: Recipe, report: dict[str, Any], precision: str) -> dict[str
         "seed": recipe.seed,
         "steps": report["steps"],
         "tokens": report["tokens"],
+        "started_from": recipe.table["training"].get("before"),
+        "finished": report["finished"],
         "training_functions": len(recipe.functions("train")),
         "held_out": report["scores"],
         "sources": SOURCES,

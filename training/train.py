@@ -1,7 +1,8 @@
 """Train the embedded model: `python -m training.train --run training/runs/nano-1.toml [--resume]`.
 
 The schedule follows the clock, so the rates reach zero at the deadline whatever the speed; a resumed
-run goes on with the time it had used. Ctrl-C saves and leaves.
+run goes on with the time it had used. Ctrl-C saves and leaves. A tokenizer is trained first if the run
+has none.
 """
 
 from __future__ import annotations
@@ -9,16 +10,22 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from training import build_tokenizer
 from training.pieces import recipe
 from training.pieces.loop import Run
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--run", type=Path, required=True, help="recipe (TOML)")
+    parser.add_argument(
+        "--run", type=Path, default=recipe.ROOT / "training/runs/nano-1.toml", help="recipe (TOML)"
+    )
     parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
     arguments = parser.parse_args()
-    Run(recipe.load(arguments.run), resume=arguments.resume).go()
+    plan = recipe.load(arguments.run)
+    if not (plan.out / "tokenizer.json").exists():
+        build_tokenizer.build(plan)
+    Run(plan, resume=arguments.resume).go()
 
 
 if __name__ == "__main__":

@@ -24,6 +24,8 @@ ROWS = {
     "none": "refused when nothing fits",
     "false refusal": "refused although a function fits",
 }
+FINISHED = "The schedule was run to its end."
+UNFINISHED = "These weights are a checkpoint: the schedule had not reached its end."
 TEXT = """# {name}: the embedded model of Call Me Maybe
 
 A decoder-only transformer of Qwen3's architecture ({shape}), {parameters:.2f}M parameters,
@@ -33,8 +35,9 @@ request and writes a call under a grammar; it is not a chat model and knows noth
 ## Scores
 
 Greedy, forced tokens supplied, 4 to 12 functions offered. Shares in percent with 95% Wilson
-intervals; markers compete with the tools offered, values with the whole vocabulary (the product's
-grammar is narrower). Made by `python -m training.evaluate --run {recipe}`.
+intervals; names compete with the tools offered, values with the whole vocabulary (the product's
+grammar is narrower). Measured on the float weights, not on the shipped quantised file, by
+`python -m training.evaluate --run {recipe}`.
 
 {table}
 
@@ -43,8 +46,8 @@ prompts. SGD dev includes arguments that the request does not say literally.
 
 ## Training
 
-{steps} steps, {tokens:.1f}M tokens on two shared CPU cores, {minutes} minutes of wall clock, seed
-`{seed}`. Everything is generated from `training/` by `{recipe}`; `training/LOG.md` tells what was
+{steps} steps, {tokens:.2f}M tokens on two shared CPU cores, {minutes} minutes of wall clock, seed
+`{seed}`{before}. {state} Everything is generated from `training/` by `{recipe}`; `training/LOG.md` tells what was
 tried. No evaluation set took part: `training/leaks.py` drops requests that share eight words in a
 row with an evaluation prompt, and functions with an evaluation function's name and parameters.
 
@@ -58,10 +61,11 @@ row with an evaluation prompt, and functions with an evaluation function's name 
 
 ## What it is bad at
 
-English only; long requests and nested objects were hardly trained; calls that need knowledge or
-arithmetic ("half a dozen", "next to last") fail; requests for two calls are a small part of the
-training. The share of exact calls above is what to expect on functions like these, less on stranger
-ones. The probability it reports is not calibrated.
+**Choosing the function.** See the first row: on functions it has not seen it is far from useful, so
+nothing should be run on its word. Trained for a few million tokens where such a model needs many more,
+it also refuses requests that a tool fits. English only; long requests, nested objects and requests for
+two calls were hardly trained; calls that need knowledge or arithmetic ("half a dozen") fail. The
+probability it reports is not calibrated.
 """
 
 
@@ -109,7 +113,9 @@ def card(recipe: Recipe, report: dict[str, Any], *, parameters: int, precision: 
         every=held["every"],
         steps=f"{report['steps']:,}",
         tokens=report["tokens"] / 1e6,
-        minutes=recipe.table["training"]["minutes"],
+        minutes=report["minutes"],
+        before=f", after {earlier}" if (earlier := recipe.table["training"].get("before")) else "",
+        state=FINISHED if report["finished"] else UNFINISHED,
         seed=recipe.seed,
         functions=len(functions),
         count=len({function.domain for function in functions}),

@@ -1,8 +1,9 @@
 """Held-out figures: greedy decoding with the forced tokens supplied.
 
 If every token the decoder chooses is the likeliest one while the truth is fed, greedy decoding
-writes exactly the truth, so a single pass measures exact calls. Markers compete only with what is
-offered, as under the grammar; values compete with the whole vocabulary, which is stricter.
+writes exactly the truth, so a single pass measures exact calls. Names compete only with what is
+offered, token by token as under the grammar; values compete with the whole vocabulary, which is
+stricter.
 """
 
 from __future__ import annotations
@@ -15,10 +16,20 @@ from typing import Any
 import numpy as np
 import torch
 
-from training.pieces.mixture import BlockMaker
+from training.pieces.mixture import Block, BlockMaker
 from training.pieces.model import Nano, Sight, sight
 from training.pieces.packing import CHOICES, Batch, Encoder, fill_row, stack
-from training.pieces.rendering import CONTROL_TOKENS, END, NONE, Choice
+from training.pieces.rendering import (
+    ARGS,
+    CALL,
+    CONTROL_TOKENS,
+    END,
+    NONE,
+    Choice,
+    escape,
+)
+
+NAMING = (Choice.NAME, Choice.CONTROL)
 
 
 def fixed_set(
@@ -55,14 +66,10 @@ def predictions(model: Nano, encoder: Encoder, batch: Batch) -> np.ndarray:
     rows, places = np.nonzero(batch.choices)
     logits = model.logits(hidden[rows, places - 1].float())
     control = [encoder.control(token) for token in CONTROL_TOKENS]
+    names = [offered(encoder, block) for block in batch.blocks]
     for number, (row, place) in enumerate(zip(rows, places, strict=True)):
-        choice = CHOICES[batch.choices[row, place]]
-        allowed = [encoder.control(marker) for marker in batch.blocks[row].markers]
-        if choice is Choice.CONTROL:
-            allowed.append(encoder.control(NONE))
-        elif choice is Choice.STOP:
-            allowed.append(encoder.control(END))
-        if choice in (Choice.CONTROL, Choice.STOP):
+        allowed = ways_on(encoder, names[row], batch, row, place)
+        if allowed:
             keep = logits[number, allowed].clone()
             logits[number] = -torch.inf
             logits[number, allowed] = keep
@@ -73,21 +80,45 @@ def predictions(model: Nano, encoder: Encoder, batch: Batch) -> np.ndarray:
     return result
 
 
+def offered(encoder: Encoder, block: Block) -> list[tuple[int, ...]]:
+    """What may be written where a function is chosen: names with the token that ends them, none."""
+    ends = encoder.control(ARGS)
+    names = [(*encoder.text(escape(tool["name"])), ends) for tool in block.tools]
+    return [*names, (encoder.control(NONE),)]
+
+
+def ways_on(
+    encoder: Encoder, names: list[tuple[int, ...]], batch: Batch, row: int, place: int
+) -> list[int]:
+    """The tokens the grammar leaves where a function is chosen; empty inside arguments."""
+    name, control, stop = (CHOICES.index(c) for c in (Choice.NAME, Choice.CONTROL, Choice.STOP))
+    choices = batch.choices[row]
+    start = place
+    while choices[start - 1] == name:
+        start -= 1
+    if choices[place] in (name, control) or (choices[place] == stop and start < place):
+        written = tuple(batch.ids[row, start:place].tolist())
+        return sorted({n[len(written)] for n in names if n[: len(written)] == written})
+    if choices[place] == stop:
+        return [encoder.control(END), encoder.control(CALL)]
+    return []
+
+
 def count(batch: Batch, predicted: np.ndarray, tally: Counter[str]) -> None:
     """Add the cases of a batch to a tally of `what/right` and `what/all`."""
     for row, block in enumerate(batch.blocks):
         right = (predicted[row] == batch.ids[row]) | (batch.choices[row] == 0)
         for number, pair in enumerate(block.pairs, 1):
             places = np.nonzero(batch.segments[row] == number)[0]
-            control = places[batch.choices[row, places] == CHOICES.index(Choice.CONTROL)]
+            chosen = batch.choices[row, places]
+            control = places[np.isin(chosen, [CHOICES.index(c) for c in NAMING])]
             named = bool(right[control].all())
             if not pair.calls:
                 tally["none/all"] += 1
                 tally["none/right"] += named
                 continue
-            none_said = bool((predicted[row, control] == batch.ids[row, control]).all()) or named
             tally["name/all"] += 1
-            tally["name/right"] += named and none_said
+            tally["name/right"] += named
             tally["exact/all"] += 1
             tally["exact/right"] += bool(right[places].all())
             for argument in np.unique(batch.arguments[row, places]):
@@ -101,8 +132,8 @@ def count(batch: Batch, predicted: np.ndarray, tally: Counter[str]) -> None:
 def refusals(batch: Batch, predicted: np.ndarray, encoder: Encoder, tally: Counter[str]) -> None:
     """Requests that do fit a tool but were refused."""
     none = encoder.control(NONE)
-    control = batch.choices == CHOICES.index(Choice.CONTROL)
-    fits = control & (batch.ids != none)
+    name = batch.choices == CHOICES.index(Choice.NAME)
+    fits = name & ~np.roll(name, 1, axis=1)
     tally["false refusal/right"] += int((fits & (predicted == none)).sum())
     tally["false refusal/all"] += int(fits.sum())
 

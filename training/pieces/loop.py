@@ -67,6 +67,9 @@ class Run:
         self.stopped = False
         if resume:
             self.restore()
+        elif (start := recipe.out / self.plan.get("start", "")).is_file():
+            self.model.load_state_dict(torch.load(start, weights_only=True)["model"])
+            print(f"starting from the weights of {start}", flush=True)
         self.tick = time.monotonic()
 
     @property
@@ -112,7 +115,7 @@ class Run:
         gradients = torch.autograd.grad(loss, list(self.model.parameters()))
         right = logits.argmax(-1) == targets
         report = {"loss": np.array((loss.item(), 1.0))}
-        for choice in (Choice.CONTROL, Choice.VALUE, Choice.KEY):
+        for choice in (Choice.CONTROL, Choice.NAME, Choice.VALUE, Choice.KEY):
             chosen = choices == CHOICES.index(choice)
             report[choice.value] = np.array((right[chosen].sum().item(), chosen.sum().item()))
         return list(gradients), report
@@ -173,9 +176,16 @@ class Run:
                 sets[part] = fixed_set(maker, self.encoder, f"held-out:{part}", 150)
         return sets
 
+    def sizes(self) -> tuple[int, ...]:
+        """How many tools a block may have by now: few at first, so that choosing is found."""
+        done = self.elapsed / (60 * self.plan["minutes"])
+        stages = self.recipe.table["mix"]["sizes"]
+        return next(tuple(sizes) for until, sizes in stages if done <= until or until == 1)
+
     def mixture(self) -> None:
         """The real thing."""
         maker = self.recipe.maker("train")
+        maker.sizes = self.sizes()
         shapes = [tuple(shape) for shape in self.plan["shapes"]]
         seed = self.recipe.seed
         feed = Prefetch(
@@ -186,6 +196,7 @@ class Run:
         saved = looked = self.elapsed
         since = (self.tokens, self.elapsed)
         while not self.stopped and self.elapsed < 60 * self.plan["minutes"]:
+            maker.sizes = self.sizes()
             for key, value in self.learn([feed.get() for _ in range(self.plan["batches"])]).items():
                 recent[key] = 0.95 * recent.get(key, value) + 0.05 * value
             if self.step % self.plan["report_steps"] == 0:

@@ -8,7 +8,6 @@ from random import Random
 from typing import Any
 
 from training.pieces import dialogue, synthetic
-from training.pieces.rendering import MARKERS
 from training.pieces.requests import draw_request
 from training.pieces.tasks import BlockStyle, Function, draw_variant
 
@@ -43,10 +42,9 @@ class Pair:
 
 @dataclass(slots=True)
 class Block:
-    """A tool list, its markers, and pairs."""
+    """A tool list and pairs."""
 
     tools: list[dict[str, Any]]
-    markers: list[str]
     kind: str
     pairs: list[Pair] = field(default_factory=list)
 
@@ -98,7 +96,6 @@ class Mix:
     kinds: dict[str, float]
     none: float = 0.12
     two: float = 0.04
-    sequential: float = 0.5  # markers t0, t1, ... as at inference
     sizes: tuple[int, ...] = (1, 2, 3, 4, 4, 5, 5, 6, 6, 7, 8, 8, 10, 12)
 
 
@@ -107,11 +104,12 @@ class BlockMaker:
 
     def __init__(self, sources: Sources, mix: Mix) -> None:
         self.sources, self.mix = sources, mix
+        self.sizes = mix.sizes
 
     def start(self, rng: Random, size: int | None = None) -> tuple[Block, list[Offer]]:
         """Draw tools; half of the blocks keep to few domains, so that distractors nearly fit."""
         kind = rng.choices(list(self.mix.kinds), list(self.mix.kinds.values()))[0]
-        size = size or rng.choice(self.mix.sizes)
+        size = size or rng.choice(self.sizes)
         style = BlockStyle.draw(rng)
         close = rng.random() < 0.5
         domains = rng.sample(sorted(self.sources.by_domain), min(2, len(self.sources.by_domain)))
@@ -124,9 +122,7 @@ class BlockMaker:
             if len(offers) == size:
                 break
         chosen = list(offers.values())
-        sequential = rng.random() < self.mix.sequential
-        markers = MARKERS[: len(chosen)] if sequential else rng.sample(MARKERS, len(chosen))
-        return Block([offer.tool for offer in chosen], list(markers), kind), chosen
+        return Block([offer.tool for offer in chosen], kind), chosen
 
     def request(self, offer: Offer, rng: Random) -> tuple[str, dict[str, Any]]:
         while True:
@@ -149,7 +145,8 @@ class BlockMaker:
             )
             if len(prompt) + len(more) < 240:
                 both = prompt.rstrip(".?!") + joint + more[:1].lower() + more[1:]
-                return Pair(both, [(index, arguments), (second, others)], "two")
+                if self.sources.allow_prompt(both):
+                    return Pair(both, [(index, arguments), (second, others)], "two")
         return Pair(prompt, [(index, arguments)], "one")
 
     def stray(self, block: Block, offers: list[Offer], rng: Random) -> str:

@@ -18,6 +18,7 @@ from tokenizers import Tokenizer
 from training.pieces.mixture import Block, BlockMaker, Pair
 from training.pieces.rendering import (
     CALL,
+    TOOL,
     TOOLS,
     USER,
     Choice,
@@ -31,6 +32,7 @@ CHOICES = list(Choice)
 WEIGHTS = {
     Choice.FORCED: 0.0,
     Choice.CONTROL: 2.0,
+    Choice.NAME: 1.5,
     Choice.VALUE: 1.0,
     Choice.KEY: 1.0,
     Choice.STOP: 0.3,
@@ -71,8 +73,8 @@ class Encoder:
 
     def tools(self, block: Block) -> list[int]:
         ids = [self.control(TOOLS)]
-        for marker, tool in zip(block.markers, block.tools, strict=True):
-            ids += [self.control(marker), *self._encode(tool_text(tool))]
+        for tool in block.tools:
+            ids += [self.control(TOOL), *self._encode(tool_text(tool))]
         return ids
 
     def pair(
@@ -80,7 +82,7 @@ class Encoder:
     ) -> tuple[list[int], list[Segment], list[tuple[int, ...]]]:
         """Ids up to the call, then the completion's segments with their ids."""
         head = [self.control(USER), *self.text(escape(pair.prompt)), self.control(CALL)]
-        segments = completion(pair.calls, block.tools, block.markers)
+        segments = completion(pair.calls, block.tools)
         pieces = [(self.control(s.text),) if s.control else self.text(s.text) for s in segments]
         return head, segments, pieces
 
@@ -124,7 +126,6 @@ def fill_row(
     while len(ids) > longest and len(offers) > 1:
         offers.pop()
         block.tools.pop()
-        block.markers.pop()
         ids = encoder.tools(block)
     if len(ids) > longest:
         return fill_row(maker, encoder, rng, shape, pairs=pairs, size=size)
@@ -200,7 +201,15 @@ def stack(rows: list[Row], room: int) -> Batch:
     c = Canvas(rows, room)
     blocks = [row.block for row in rows]
     return Batch(
-        c.ids, c.positions, c.segments, c.choices, c.arguments, blocks, c.kinds, c.tools, room
+        c.ids,
+        c.positions,
+        c.segments,
+        c.choices,
+        c.arguments,
+        blocks,
+        c.kinds,
+        c.tools,
+        room,
     )
 
 

@@ -89,8 +89,8 @@ class Recipe:
         held = {"dev": "dialogue", "function": "tasks", "domain": "tasks"}
         kinds = kinds or ({held[part]: 1.0} if part in held else table["kinds"])
         if part == "train":
-            return BlockMaker(sources, Mix(kinds, table["none"], table["two"], table["sequential"]))
-        return BlockMaker(sources, Mix(kinds, table["none"], 0.0, 1.0))
+            return BlockMaker(sources, Mix(kinds, table["none"], table["two"]))
+        return BlockMaker(sources, Mix(kinds, table["none"], 0.0))
 
 
 def load(path: Path) -> Recipe:

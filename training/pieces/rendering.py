@@ -21,9 +21,10 @@ PAD, TOOLS, USER, CALL, NONE, END = (
     "<|none|>",
     "<|end|>",
 )
+TOOL, ARGS = "<|tool|>", "<|args|>"
+SPARE = tuple(f"<|spare{index}|>" for index in range(2, 64))
 RESERVED = ("<|think|>", "<|text|>", "<|result|>", "<|error|>")
-MARKERS = tuple(f"<|t{index}|>" for index in range(64))
-CONTROL_TOKENS = (PAD, TOOLS, USER, CALL, NONE, END, *MARKERS, *RESERVED)
+CONTROL_TOKENS = (PAD, TOOLS, USER, CALL, NONE, END, TOOL, ARGS, *SPARE, *RESERVED)
 
 
 class Number(str):
@@ -36,10 +37,11 @@ class Choice(Enum):
     """Who decides a piece of a completion."""
 
     FORCED = "forced"  # the grammar leaves one way
-    CONTROL = "control"  # a marker or `<|none|>`: which function
+    CONTROL = "control"  # `<|none|>`: no function
+    NAME = "name"  # the name of a function
     VALUE = "value"  # an argument, with the token that ends it
     KEY = "key"  # the next optional key, or the end of the object
-    STOP = "stop"  # after a call: the end, or one more call
+    STOP = "stop"  # the end of a name; after a call: the end, or one more call
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,7 @@ def type_text(schema: Any) -> str:
 
 
 def tool_text(tool: Mapping[str, Any]) -> str:
-    """Render one tool, without its marker."""
+    """Render one tool, without the token that begins it."""
     head = tool["name"]
     if description := one_line(tool.get("description") or ""):
         head += " " + description
@@ -174,15 +176,16 @@ def object_segments(value: Mapping[str, Any], schema: Mapping[str, Any]) -> Iter
 def completion(
     calls: Sequence[tuple[int, Mapping[str, Any]]],
     tools: Sequence[Mapping[str, Any]],
-    markers: Sequence[str],
 ) -> list[Segment]:
     """Write calls as (index of the tool, arguments); an empty sequence is a refusal."""
     if not calls:
         return [Segment(NONE, Choice.CONTROL, True), Segment(END, Choice.FORCED, True)]
     segments: list[Segment] = []
     for position, (index, arguments) in enumerate(calls):
-        choice = Choice.STOP if position else Choice.CONTROL
-        segments.append(Segment(markers[index], choice, True))
+        if position:
+            segments.append(Segment(CALL, Choice.STOP, True))
+        segments.append(Segment(escape(tools[index]["name"]), Choice.NAME))
+        segments.append(Segment(ARGS, Choice.STOP, True))
         segments.extend(object_segments(arguments, tools[index].get("parameters") or {}))
     segments.append(Segment(END, Choice.STOP, True))
     return segments

@@ -191,12 +191,20 @@ def dress(slot: Slot, rng: Random, *, last: bool, marked: bool) -> str:
     return quoted(slot.surface, rng) if rng.random() < chance else slot.surface
 
 
-def draw_slot(parameter: Parameter, wording: str | None, variant: Variant, rng: Random) -> Slot:
-    """Draw a value for one parameter."""
+def draw_slot(
+    parameter: Parameter,
+    wording: str | None,
+    variant: Variant,
+    rng: Random,
+    known: Slot | None = None,
+) -> Slot:
+    """Draw a value for one parameter, the same one wherever a request says it again."""
     if parameter.type == "boolean":
         yes, _, no = (wording or parameter.key).partition("/")
-        value = not no or rng.random() < 0.5
+        value = known.value if known else not no or rng.random() < 0.5
         return Slot(value, yes if value else no, "number")
+    if known:
+        return known
     if parameter.type == "enum":
         choices = parameter.choices
         value = rng.choice(list(choices))
@@ -320,13 +328,14 @@ def draw_request(
     by_key = {parameter.key: parameter for parameter in function.parameters}
     parts: list[tuple[str, bool]] = []
     values: dict[str, Any] = {}
+    drawn: dict[str, Slot] = {}
     position = 0
     for match in re.finditer(r"\{(\w+)(?::([^}]*))?\}", template):
         before = template[position : match.start()]
         if before:
             parts.append((before, False))
-        slot = draw_slot(by_key[match[1]], match[2], variant, rng)
-        values[match[1]] = slot.value
+        slot = draw_slot(by_key[match[1]], match[2], variant, rng, drawn.get(match[1]))
+        drawn[match[1]], values[match[1]] = slot, slot.value
         position = match.end()
         marked = before[-1:] in ("'", '"', "`")
         last = position == len(template)

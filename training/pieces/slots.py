@@ -15,7 +15,29 @@ from typing import Any
 from training.pieces import words as w
 from training.pieces.rendering import Number
 
-NUMBER_WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty"]
+NUMBER_WORDS = [
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+    "thirteen",
+    "fourteen",
+    "fifteen",
+    "sixteen",
+    "seventeen",
+    "eighteen",
+    "nineteen",
+    "twenty",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,9 +252,26 @@ def title(rng: Random) -> Slot:
     return Slot(text, text, rng.choice(("bare", "text")))
 
 
-EXTENSIONS = (
-    ["txt", "csv", "json", "py", "md", "log", "pdf", "png", "jpg", "mp4", "mp3", "tar.gz", "yaml", "toml", "html", "docx", "xlsx", "sql"]
-)
+EXTENSIONS = [
+    "txt",
+    "csv",
+    "json",
+    "py",
+    "md",
+    "log",
+    "pdf",
+    "png",
+    "jpg",
+    "mp4",
+    "mp3",
+    "tar.gz",
+    "yaml",
+    "toml",
+    "html",
+    "docx",
+    "xlsx",
+    "sql",
+]
 
 
 def file_name(rng: Random) -> Slot:
@@ -335,9 +374,20 @@ def date(rng: Random) -> Slot:
     return Slot(text, text)
 
 
-MONTHS = (
-    ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"]
-)
+MONTHS = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+]
 DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
 
 
@@ -348,7 +398,8 @@ def day(rng: Random) -> Slot:
             rng.choice(("today", "tomorrow", "tonight", "next week", "yesterday")),
             rng.choice(("", "next ", "this ")) + rng.choice(DAYS),
             f"{rng.choice(MONTHS)} {rng.randint(1, 28)}",
-            f"{rng.choice(MONTHS)} {rng.randint(1, 28)}{rng.choice(('st', 'nd', 'rd', 'th'))}",
+            f"{rng.choice(MONTHS)} {rng.choice(('1st', '2nd', '3rd', '21st', '22nd', '23rd'))}",
+            f"{rng.choice(MONTHS)} {rng.randint(4, 20)}th",
             f"{rng.randint(1, 12)}/{rng.randint(1, 28)}/{rng.randint(2000, 2035)}",
             f"the {rng.randint(4, 20)}th",
             date(rng).surface,

@@ -1,0 +1,91 @@
+"""Training writes what the package reads."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import Any
+
+import pytest
+
+from callmemaybe.wire.formats import nano
+from training.pieces.rendering import (
+    Choice,
+    Number,
+    completion,
+    escape,
+    object_segments,
+    to_json,
+    tool_text,
+    type_text,
+)
+from training.pieces.requests import draw_request
+from training.pieces.tasks import BlockStyle, draw_variant, read_tasks
+
+SCHEMAS: list[Any] = [
+    True,
+    {},
+    {"type": "string"},
+    {"type": "string", "format": "date"},
+    {"type": ["integer", "null"]},
+    {"enum": ["a b", 'q"', 1, None, "é"]},
+    {"const": 3},
+    {"type": "array"},
+    {"type": "array", "items": {"type": "array", "items": {"type": "number"}}},
+    {"anyOf": [{"type": "string"}, {"type": "boolean"}]},
+    {"type": "object"},
+    {
+        "type": "object",
+        "properties": {"a": {"type": "string"}, "b": {"type": "number"}},
+        "required": ["a"],
+    },
+]
+
+
+@pytest.mark.parametrize("schema", SCHEMAS, ids=str)
+def test_types_read_as_in_the_package(schema: Any) -> None:
+    """The same schema is the same text in training and in the product."""
+    assert type_text(schema) == nano.type_text(schema)
+
+
+def test_segments_join_to_compact_json() -> None:
+    """Whatever is drawn, the segments of a completion spell its compact JSON."""
+    rng = Random("rendering")
+    style = BlockStyle.draw(rng)
+    for function in read_tasks():
+        variant = draw_variant(function, rng, style)
+        _, arguments = draw_request(function, variant, rng)
+        segments = list(object_segments(arguments, variant.tool["parameters"]))
+        assert "".join(segment.text for segment in segments) == to_json(arguments)
+        json.loads(to_json(arguments))
+        assert tool_text(variant.tool).startswith(variant.tool["name"])
+
+
+def test_optional_keys_are_choices() -> None:
+    """A key is chosen where the schema leaves several next keys or an end, and forced elsewhere."""
+    schema = {"properties": {"a": {}, "b": {}, "c": {}}, "required": ["a"]}
+    marks = [(s.text, s.choice) for s in object_segments({"a": "x", "c": "y"}, schema)]
+    assert ('a"', Choice.FORCED) in marks
+    assert (",", Choice.KEY) in marks
+    assert ('c"', Choice.KEY) in marks
+    assert marks[-1] == ("}", Choice.FORCED)
+
+
+def test_a_refusal_is_one_choice() -> None:
+    """No call is the token for none and the forced end."""
+    assert [s.choice for s in completion([], [])] == [Choice.CONTROL, Choice.FORCED]
+
+
+def test_calls_are_written_as_the_package_reads_them() -> None:
+    """A name is text that `<|args|>` ends; a second call is asked for with `<|call|>`."""
+    tools = [{"name": "a_b", "parameters": {}}, {"name": "c.d", "parameters": {}}]
+    one = "".join(s.text for s in completion([(1, {})], tools))
+    two = "".join(s.text for s in completion([(0, {}), (1, {})], tools))
+    assert one == "c.d<|args|>{}<|end|>"
+    assert two == "a_b<|args|>{}<|call|>c.d<|args|>{}<|end|>"
+
+
+def test_numbers_keep_their_digits() -> None:
+    """A number is written as it was said; a request is the inside of a JSON string."""
+    assert to_json({"a": Number("2.50"), "b": [Number("-1")]}) == '{"a":2.50,"b":[-1]}'
+    assert escape('say "hi"\n') == 'say \\"hi\\"\\n'

@@ -1,0 +1,57 @@
+"""The functions and requests written for training are sound."""
+
+from __future__ import annotations
+
+import re
+from random import Random
+
+from training.pieces.mixture import BlockMaker, Mix, Sources
+from training.pieces.requests import draw_request, expand
+from training.pieces.synthetic import draw_function
+from training.pieces.tasks import BlockStyle, check, draw_variant, read_tasks
+
+
+def test_every_function_is_complete() -> None:
+    """Functions have descriptions, three requests, and names of their own within a domain."""
+    functions = read_tasks()
+    keys = [function.key for function in functions]
+    assert len(keys) == len(set(keys))
+    for function in functions:
+        check(function)
+        assert len(function.requests) >= 3, function.key
+
+
+def test_requests_have_no_template_left() -> None:
+    """Filling a template leaves no slot, and required arguments are all there."""
+    rng = Random("tasks")
+    for function in read_tasks():
+        variant = draw_variant(function, rng, BlockStyle.draw(rng))
+        for _ in range(3):
+            prompt, arguments = draw_request(function, variant, rng)
+            assert prompt.strip()
+            assert set(variant.tool["parameters"]["required"]) <= set(arguments)
+        for request in function.requests:
+            plain = re.sub(r"\{[^}]*\}", "", expand(request, rng))
+            assert "{" not in plain
+
+
+def test_made_up_functions_are_sound() -> None:
+    """The synthetic family obeys the rules of written functions."""
+    rng = Random("synthetic")
+    for _ in range(200):
+        function = draw_function(rng)
+        check(function)
+        variant = draw_variant(function, rng, BlockStyle.draw(rng))
+        assert draw_request(function, variant, rng)[0]
+
+
+def test_the_same_seed_draws_the_same_block() -> None:
+    """Data is a function of sources and seed."""
+
+    def draw() -> object:
+        maker = BlockMaker(Sources(read_tasks(), None), Mix({"tasks": 0.5, "synthetic": 0.5}))
+        rng = Random("same")
+        block, offers = maker.start(rng)
+        return block.tools, [maker.pair(block, offers, rng) for _ in range(20)]
+
+    assert draw() == draw()
