@@ -54,3 +54,27 @@ def test_every_token_is_found(name: str) -> None:
         if words.tokens[index]:
             assert index in trie.ids_at(trie.find(words.tokens[index]))
     assert sorted(trie.order.tolist()) == [i for i, token in enumerate(words.tokens) if token]
+
+
+@given(
+    tokens.filter(any), st.binary(min_size=1, max_size=6).map(lambda raw: bytes(b % 3 for b in raw))
+)
+@settings(max_examples=60, deadline=None)
+def test_endings(words: list[bytes], data: bytes) -> None:
+    """No length at which the end of a text begins a longer token is left out."""
+    lengths = list(Trie(words).endings(data))
+    expected = [
+        n
+        for n in range(1, len(data) + 1)
+        if any(w.startswith(data[-n:]) and len(w) > n for w in words)
+    ]
+    assert lengths == sorted(set(lengths))
+    assert set(expected) <= set(lengths)
+    assert all(n <= len(data) for n in lengths)
+
+
+def test_endings_of_long_tokens() -> None:
+    """Tokens of any length are covered: Qwen has runs of more than a hundred spaces."""
+    trie = Trie([b" " * 128, b"x"])
+    assert list(trie.endings(b" " * 100)) == list(range(1, 101))
+    assert len(list(trie.endings(b"ab" * 40))) <= 2

@@ -3,9 +3,9 @@
 The bytes that must come next are the automaton's business. Which tokens they become depends on what
 was emitted before and on what may follow, because a token may reach over either end of the run:
 
-- before: the run is encoded together with the last few emitted tokens, and counts only if those come
-  out as they were emitted (a contiguous part of a byte-pair encoding is itself the encoding of its
-  bytes, so a few tokens back are enough);
+- before: the run is encoded together with the last emitted tokens, and counts only if those come out
+  as they were emitted (a contiguous part of a byte-pair encoding is itself the encoding of its
+  bytes, so it is enough to go back to a place where the tokenizer splits the text first);
 - after: if the tokenizer, given more text, put a token over the end of the run, that token would
   begin at a byte from which the rest of the run is a proper prefix of a token that the grammar lets
   go on. The text before that byte would then be encoded on its own. So a token is safe if it is the
@@ -23,8 +23,12 @@ from callmemaybe.grammar.automaton import Automaton
 from callmemaybe.matching.cache import VocabularyTables
 from callmemaybe.vocabulary import Vocabulary
 
-#: How many emitted tokens are encoded again together with the run.
+#: At most so many emitted tokens are encoded again together with the run.
+MOST_TOKENS_BACK = 64
+#: So many tokens before a crossing are encoded again up to it.
 TOKENS_BACK = 4
+#: ASCII letters and digits.
+WORD = frozenset(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 KEPT_ENCODINGS = 8192
 KEPT_RUNS = 4096
 
@@ -62,12 +66,20 @@ def _control_only(automaton: Automaton, state: int) -> bool:
 
 
 def _tail(vocabulary: Vocabulary, emitted: Sequence[int]) -> tuple[int, ...]:
-    """Return the last tokens since a control token, from the start of a character on."""
+    """Return the last tokens, back to where the tokenizer surely splits the text before merging.
+
+    That is behind a control token, or between a letter or digit and a sign or space (not an
+    apostrophe: contractions). Where there is none for long, the start of a character must do.
+    """
     tokens = vocabulary.tokens
     start = len(emitted)
-    while start > 0 and tokens[emitted[start - 1]]:
-        if len(emitted) - start >= TOKENS_BACK and tokens[emitted[start]][0] & 0xC0 != 0x80:
-            break
+    while start > 0 and (previous := tokens[emitted[start - 1]]):
+        if start < len(emitted):
+            here = tokens[emitted[start]][0]
+            if previous[-1] in WORD and here < 0x80 and here not in WORD and here != 0x27:
+                break
+            if len(emitted) - start >= MOST_TOKENS_BACK and here & 0xC0 != 0x80:
+                break
         start -= 1
     return tuple(emitted[start:])
 
@@ -144,15 +156,10 @@ def _crossings(tables: VocabularyTables, before: bytes, run: bytes, after: int) 
     trie = tables.trie
     first, label = trie.first_, trie.bytes_
     found = []
-    for start in range(len(run) - 1, max(len(run) - trie.reach(run), 0) - 1, -1):
-        node = 0
-        for place in range(start, len(run)):
-            node = label.find(run[place], first[node], first[node + 1])
-            if node < 0:
-                break
-        else:
-            if any(after >> label[c] & 1 for c in range(first[node], first[node + 1])):
-                found.append(start)
+    for length in trie.endings(run):
+        node = trie.find(run[-length:])
+        if node >= 0 and any(after >> label[c] & 1 for c in range(first[node], first[node + 1])):
+            found.append(len(run) - length)
     text = (before + run).decode(errors="replace")
     solid = text.rstrip()
     if len(text) - len(solid) > 1:

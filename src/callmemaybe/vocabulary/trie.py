@@ -8,13 +8,22 @@ of the sorted tokens; so one tree serves a walk along few bytes and a sweep over
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 Int32 = npt.NDArray[np.int32]
+
+_SLOTS = 1 << 16
+#: Bit for "this long or longer" in the table of prefix lengths.
+_LONGEST = 63
+
+
+def _last_three(one: Any, two: Any, three: Any) -> Any:
+    """Return the slot of three bytes (ints or arrays of them)."""
+    return (one * 7919 + two * 257 + three * 41) % _SLOTS
 
 
 class Trie:
@@ -33,7 +42,7 @@ class Trie:
     """
 
     __slots__ = (
-        "_reach",
+        "_lengths",
         "byte",
         "bytes_",
         "first",
@@ -56,7 +65,7 @@ class Trie:
         pairs = sorted((token, name) for token, name in zip(tokens, named, strict=True) if token)
         self.order: Int32 = np.array([name for _, name in pairs], np.int32)
         self.texts = [token for token, _ in pairs]
-        self._reach: bytes | None = None
+        self._lengths: npt.NDArray[np.uint64] | None = None
         self._build(self.texts)
 
     def _build(self, ordered: list[bytes]) -> None:
@@ -108,18 +117,35 @@ class Trie:
         """Return the length of the node's prefix."""
         return bisect_right(self.starts, node) - 1
 
-    def reach(self, data: bytes) -> int:
-        """Bound the length of a proper prefix of a token that ``data`` ends with, by two bytes."""
-        if self._reach is None:
-            parents = np.repeat(np.arange(len(self.byte)), np.diff(self.first))
-            inner = np.flatnonzero(np.diff(self.first)[1:]) + 1
-            pairs = self.byte[parents[inner - 1]].astype(np.int64) * 256 + self.byte[inner]
-            levels = np.searchsorted(self.starts, inner, side="right") - 1
-            table = np.ones(65536, np.uint8)
-            np.maximum.at(table, pairs[levels > 1], np.minimum(levels[levels > 1], 255))
-            self._reach = table.tobytes()
-        known = self._reach[data[-2] * 256 + data[-1]] if len(data) > 1 else 1
-        return len(data) if known == 255 else known
+    def endings(self, data: bytes) -> Iterator[int]:
+        """Yield, ascending, each length at which the end of ``data`` may be a proper prefix of tokens.
+
+        Every length at which it is one is among them; :meth:`find` tells which are. Told by a table
+        of the last three bytes of all such prefixes, so that few others come.
+        """
+        if self._lengths is None:
+            self._lengths = self._tabulate()
+        lengths = int(self._lengths[_last_three(*data[-3:])]) if len(data) > 2 else 0
+        yield from range(1, min(2, len(data)) + 1)
+        for length in range(3, min(len(data), _LONGEST - 1) + 1):
+            if lengths >> length & 1:
+                yield length
+        if lengths >> _LONGEST:
+            yield from range(_LONGEST, len(data) + 1)
+
+    def _tabulate(self) -> npt.NDArray[np.uint64]:
+        """Return, for each hash of three last bytes, the set of prefix lengths as bits."""
+        parents = np.concatenate([[0], np.repeat(np.arange(len(self.byte)), np.diff(self.first))])
+        inner = np.flatnonzero(np.diff(self.first))
+        levels = np.searchsorted(self.starts, inner, side="right") - 1
+        inner, levels = inner[levels > 2], np.minimum(levels[levels > 2], _LONGEST)
+        above = parents[inner]
+        slots = _last_three(
+            *(self.byte[nodes].astype(np.int64) for nodes in (parents[above], above, inner))
+        )
+        table = np.zeros(_SLOTS, np.uint64)
+        np.bitwise_or.at(table, slots, np.left_shift(np.uint64(1), levels.astype(np.uint64)))
+        return table
 
     def find(self, data: bytes, node: int = 0) -> int:
         """Return the node behind ``node`` and ``data``, or -1 when no token begins so."""
