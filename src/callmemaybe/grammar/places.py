@@ -32,7 +32,7 @@ History = tuple[Any, ...] | None
 class State:
     """A set of places, and what was computed for it so far."""
 
-    __slots__ = ("accepting", "after", "controls", "distance", "edges", "places")
+    __slots__ = ("accepting", "after", "controls", "distance", "edges", "forced", "places")
 
     def __init__(self, places: tuple[Place, ...], accepting: bool) -> None:
         self.places = places
@@ -41,6 +41,7 @@ class State:
         self.controls: Mapping[str, int] | None = None
         self.distance: int | None = None
         self.after: int | None = None
+        self.forced: tuple[bytes, int] | None = None
 
 
 # What a move leads to: a node to enter (position None), a place, or (None, None, rest).

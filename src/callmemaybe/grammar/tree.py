@@ -121,6 +121,12 @@ class TreeAutomaton(Automaton):
 
     def forced(self, state: int) -> tuple[bytes, int]:
         """Return the longest run of bytes that must come next, and the state after it."""
+        known = self._states[state].forced
+        if known is None:
+            known = self._states[state].forced = self._forced_run(state)
+        return known
+
+    def _forced_run(self, state: int) -> tuple[bytes, int]:
         run = b""
         seen = {state}
         while True:
@@ -439,7 +445,9 @@ class TreeAutomaton(Automaton):
             low, high, depth = position
             then = leaf.then
             nearest: float = min(
-                len(leaf.words[i]) - depth + (least_of(then[i], self._lengths, self._leasts) if then else 0)
+                len(leaf.words[i])
+                - depth
+                + (least_of(then[i], self._lengths, self._leasts) if then else 0)
                 for i in range(low, high)
             )
             return behind + nearest
