@@ -14,6 +14,7 @@ from typer.exceptions import TyperException
 
 from callmemaybe import __version__
 from callmemaybe.cli import gateway, models
+from callmemaybe.cli.eval import register as register_eval
 from callmemaybe.cli.exits import Exit
 from callmemaybe.cli.files import NotWritten
 from callmemaybe.cli.run import Choose, NoCall, RunOptions
@@ -118,6 +119,7 @@ def run(
 
 gateway.register(app)
 models.register(app)
+register_eval(app)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

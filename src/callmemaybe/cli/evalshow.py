@@ -1,0 +1,159 @@
+"""What a person sees of an evaluation: progress while it lasts, the figures at the end."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+from rich.text import Text
+
+from callmemaybe.cli.show import console, printable
+from callmemaybe.evals.page import interval, percent
+from callmemaybe.evals.report import FIGURES
+
+_TAG_FIGURES = ("right", "name", "exact", "no_call_recall", "false_refusals")
+_RUNS = {"constrained": "constrained", "first": "not, one try", "retried": "not, with retries"}
+
+
+class EvalShow:
+    """The display of one evaluation of ``total`` cases."""
+
+    def __init__(self, total: int, *, quiet: bool) -> None:
+        self._total, self._quiet = total, quiet
+        self._err, self._out = console(sys.stderr), console(sys.stdout)
+        self._task: TaskID | None = None
+        self._progress: Progress | None = None
+        self._done = self._right = 0
+        if self._err.is_terminal and not self._err.is_dumb_terminal and not quiet:
+            self._progress = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeRemainingColumn(),
+                console=self._err,
+                transient=True,
+            )
+
+    def say(self, text: str) -> None:
+        """Tell something beside the figures, unless told to be quiet."""
+        if not self._quiet:
+            self._err.print(Text(printable(text)), soft_wrap=True)
+
+    def running(self) -> AbstractContextManager[object]:
+        """Return the context in which answers come."""
+        if self._progress is None:
+            return nullcontext()
+        self._task = self._progress.add_task("", total=self._total)
+        return self._progress
+
+    def case(self, is_right: bool) -> None:
+        """Show that one more case is done."""
+        self._done += 1
+        self._right += is_right
+        said = f"{self._right / self._done:.1%} right"
+        if self._progress is not None and self._task is not None:
+            self._progress.update(self._task, advance=1, description=said)
+        elif self._done % 100 == 0 and self._done < self._total:
+            self.say(f"[{self._done}/{self._total}] {said}")
+
+    def report(self, found: Mapping[str, Any], folder: str) -> None:
+        """Print all tables, the failures, and where the report is."""
+        for reason, ids in found["failures"].items():
+            shown = ", ".join(ids[:5]) + (" …" if len(ids) > 5 else "")
+            line = f"{len(ids)} failed ({shown}): {reason}"
+            self._err.print(Text(printable(line), "red"), soft_wrap=True)
+        if self._quiet:
+            return
+        self._figures(found["figures"])
+        for key, table in (("by_type", _by_type), ("by_tag", _tags)):
+            if found[key]:
+                self._out.print()
+                self._out.print(table(found[key]))
+        self._calibration(found["calibration"])
+        if "comparison" in found:
+            self._beside(found["comparison"])
+        self._out.print(Text(_cost(found["cost"])), soft_wrap=True)
+        self._out.print(Text(f"Report: {printable(folder)}", "bold"), soft_wrap=True)
+
+    def _figures(self, figures: Mapping[str, Any]) -> None:
+        table = _table("figure", "share", "95%", "right", "of", "what it says")
+        for key, one in figures.items():
+            if one["of"]:
+                table.add_row(key.replace("_", " "), *_cells(one), FIGURES[key])
+        self._out.print(table)
+
+    def _calibration(self, found: Mapping[str, Any]) -> None:
+        if not found["cases"]:
+            return
+        table = _table("stated", "mean", "came true", "95%", "right", "of")
+        for one in found["bins"]:
+            stated = f"{one['from']:.1f} to {one['to']:.1f}"
+            table.add_row(stated, f"{one['mean']:.3f}", *_cells(one))
+        self._out.print()
+        self._out.print(table)
+        said = f"Calibration error (ECE) {found['ece']:.3f}, Brier score {found['brier']:.3f}"
+        self._out.print(Text(said), soft_wrap=True)
+
+    def _beside(self, found: Mapping[str, Any]) -> None:
+        table = _table("run", "valid", "function", "exact", "tokens", "tokens per valid call")
+        for key, said in _RUNS.items():
+            one = found[key]
+            shares = (_cell(one[name]) for name in ("valid", "name", "exact"))
+            table.add_row(said, *shares, str(one["tokens"]), str(one["tokens_per_valid"] or "–"))
+        self._out.print()
+        self._out.print(table)
+        said = f"Retries made {_cell(found['recovered'])} of the invalid answers valid"
+        self._out.print(Text(said), soft_wrap=True)
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for place, column in enumerate(columns):
+        is_text = place == 0 or column == "what it says"
+        table.add_column(column, justify="left" if is_text else "right", no_wrap=not is_text)
+    return table
+
+
+def _by_type(shares: Mapping[str, Any]) -> Table:
+    table = _table("argument of type", "share", "95%", "right", "of")
+    for name, one in shares.items():
+        table.add_row(Text(printable(name)), *_cells(one))
+    return table
+
+
+def _tags(by_tag: Mapping[str, Any]) -> Table:
+    table = _table("tag", "cases", *(key.replace("_", " ") for key in _TAG_FIGURES))
+    for tag, figures in by_tag.items():
+        shares = (_cell(figures[key]) for key in _TAG_FIGURES)
+        table.add_row(Text(printable(tag)), str(figures["right"]["of"]), *shares)
+    return table
+
+
+def _cells(share: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    return percent(share), interval(share), str(share["right"]), str(share["of"])
+
+
+def _cell(share: Mapping[str, Any]) -> str:
+    return f"{percent(share)} ({interval(share)})" if share["of"] else "–"
+
+
+def _cost(cost: Mapping[str, Any]) -> str:
+    if not cost["answers"]:
+        return "No answers"
+    parts = [f"{cost['answers']} answers, {cost['ms_p50']} ms each (99%: {cost['ms_p99']} ms)"]
+    if cost["forced_share"] is not None:
+        parts.append(f"{cost['forced_share']:.0%} of {cost['tokens']} tokens forced")
+    if cost["cut_prompts"]:
+        parts.append(f"{cost['cut_prompts']} prompts longer than the context were cut")
+    return ", ".join(parts)

@@ -1,0 +1,160 @@
+"""One question to a model: the functions offered, the request, and the answers that are right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from typing import Any
+
+from callmemaybe._json import dumps
+from callmemaybe.calls import ToolSpec, check_distinct
+from callmemaybe.errors import InputError
+from callmemaybe.evals.compare import RULES
+
+_KEYS = ("id", "functions", "prompt", "expected", "tags", "compare")
+_CASE_IS = '{"id", "functions", "prompt", "expected": {"name", "arguments"} or null}'
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A call that is right; what ``arguments`` holds is up to the rule of the case."""
+
+    name: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A request with the functions offered for it.
+
+    ``expected`` lists everything that is right, None standing for no call. ``compare`` names the
+    rule that compares arguments (see :mod:`evals.compare`).
+    """
+
+    id: str
+    tools: tuple[ToolSpec, ...]
+    prompt: str
+    expected: tuple[Expected | None, ...]
+    tags: tuple[str, ...] = ()
+    compare: str = "exact"
+
+    @property
+    def wants_call(self) -> bool:
+        """Whether calling nothing would be wrong."""
+        return None not in self.expected
+
+    @property
+    def wants_none(self) -> bool:
+        """Whether calling anything would be wrong."""
+        return self.expected == (None,)
+
+    def tool(self, name: str) -> ToolSpec:
+        """Return the function of that name; StopIteration if none is offered."""
+        return next(tool for tool in self.tools if tool.name == name)
+
+    @cached_property
+    def offered(self) -> str:
+        """The functions as one text: equal for cases that offer the same."""
+        return dumps([tool.as_openai() for tool in self.tools])
+
+    @cached_property
+    def key(self) -> str:
+        """What an answer to this case depends on, apart from the model: functions and request."""
+        return sha256(f"{self.offered}\0{self.prompt}".encode(errors="surrogatepass")).hexdigest()[
+            :16
+        ]
+
+    @classmethod
+    def from_json(cls, value: object) -> Case:
+        """Read one case: ``{"id", "functions", "prompt", "expected", "tags"?, "compare"?}``.
+
+        ``expected`` is ``{"name", "arguments"}``, null for no call, or a list of what is right.
+        Raises InputError with a JSON pointer.
+        """
+        if not isinstance(value, Mapping):
+            raise InputError("a case must be an object", where="", hint=_CASE_IS)
+        for key in ("functions", "prompt", "expected"):
+            if key not in value:
+                raise InputError(f'the case has no "{key}"', where="", hint=_CASE_IS)
+        unknown = [key for key in value if key not in _KEYS]
+        if unknown:
+            hint = f"a case has {', '.join(_KEYS)}"
+            raise InputError("no such key of a case", where=f"/{unknown[0]}", hint=hint)
+        compare = value.get("compare", "exact")
+        if compare not in RULES:
+            hint = f"use one of {', '.join(RULES)}"
+            raise InputError("no such rule to compare by", where="/compare", hint=hint)
+        tools = _tools(value["functions"])
+        expected = value["expected"]
+        answers = (
+            [_expected(one, f"/expected/{index}", tools) for index, one in enumerate(expected)]
+            if isinstance(expected, list)
+            else [_expected(expected, "/expected", tools)]
+        )
+        if not answers:
+            hint = "null means that no function fits"
+            raise InputError("nothing is right here", where="/expected", hint=hint)
+        return cls(
+            id=_text(value.get("id", ""), "/id"),
+            tools=tools,
+            prompt=_text(value["prompt"], "/prompt"),
+            expected=tuple(answers),
+            tags=_tags(value.get("tags", [])),
+            compare=str(compare),
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the case as ``from_json`` reads it."""
+        answers = [
+            None if one is None else {"name": one.name, "arguments": dict(one.arguments)}
+            for one in self.expected
+        ]
+        return {
+            "id": self.id,
+            "functions": [tool.as_openai() for tool in self.tools],
+            "prompt": self.prompt,
+            "expected": answers[0] if len(answers) == 1 else answers,
+            "tags": list(self.tags),
+            "compare": self.compare,
+        }
+
+
+def _tools(value: object) -> tuple[ToolSpec, ...]:
+    if not isinstance(value, Sequence) or isinstance(value, str) or not value:
+        raise InputError("at least one function must be offered", where="/functions")
+    tools = tuple(
+        ToolSpec.from_json(definition, f"/functions/{index}")
+        for index, definition in enumerate(value)
+    )
+    check_distinct(tools, "/functions")
+    return tools
+
+
+def _expected(value: object, where: str, tools: Sequence[ToolSpec]) -> Expected | None:
+    if value is None:
+        return None
+    if not isinstance(value, Mapping) or "name" not in value:
+        hint = '{"name", "arguments"}, or null for no call'
+        raise InputError("this is no call", where=where, hint=hint)
+    name = _text(value["name"], f"{where}/name")
+    if all(tool.name != name for tool in tools):
+        hint = f"offered are {', '.join(tool.name for tool in tools[:5])}"
+        raise InputError(f"no function {name!r} is offered", where=f"{where}/name", hint=hint)
+    arguments = value.get("arguments", value.get("parameters", {}))
+    if not isinstance(arguments, Mapping):
+        raise InputError("the arguments must be an object", where=f"{where}/arguments")
+    return Expected(name, arguments)
+
+
+def _tags(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise InputError("the tags must be a list of strings", where="/tags")
+    return tuple(_text(tag, f"/tags/{index}") for index, tag in enumerate(value))
+
+
+def _text(value: object, where: str) -> str:
+    if not isinstance(value, str):
+        raise InputError("must be a string", where=where)
+    return value

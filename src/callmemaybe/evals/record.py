@@ -1,0 +1,120 @@
+"""What a model answered to a case, apart from whether that was right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+from callmemaybe.calls import ToolCall
+from callmemaybe.errors import InputError
+
+if TYPE_CHECKING:
+    from callmemaybe.caller import Outcome
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One unconstrained answer: a call, no call, or what is wrong with it (``problem``)."""
+
+    call: ToolCall | None
+    problem: str | None
+    tokens: int
+    seconds: float
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Read what ``as_json`` wrote."""
+        return cls(
+            _call(value["call"]), value["problem"], int(value["tokens"]), float(value["seconds"])
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the attempt as a JSON value."""
+        return {
+            "call": _plain(self.call),
+            "problem": self.problem,
+            "tokens": self.tokens,
+            "seconds": round(self.seconds, 6),
+        }
+
+
+@dataclass(frozen=True)
+class Record:
+    """One answer. ``failure`` says why there is none; ``attempts`` are the unconstrained ones."""
+
+    id: str
+    key: str
+    call: ToolCall | None = None
+    failure: str | None = None
+    #: Probability of what was chosen (a name, or no call), where the caller weighs names.
+    probability: float | None = None
+    forced: int = 0
+    chosen: int = 0
+    passes: int = 0
+    omitted: int = 0
+    seconds: float = 0.0
+    attempts: tuple[Attempt, ...] = field(default=())
+
+    @classmethod
+    def of(cls, identity: str, key: str, outcome: Outcome) -> Self:
+        """Return the record of what a Caller returned."""
+        return cls(
+            identity,
+            key,
+            outcome.call,
+            None,
+            outcome.name_probability,
+            outcome.forced,
+            outcome.chosen,
+            outcome.passes,
+            outcome.omitted,
+            outcome.seconds.get("total", 0.0),
+        )
+
+    @classmethod
+    def from_json(cls, value: object) -> Self:
+        """Read what ``as_json`` wrote. Raises InputError for anything else."""
+        try:
+            assert isinstance(value, Mapping)
+            return cls(
+                str(value["id"]),
+                str(value["key"]),
+                _call(value["call"]),
+                value["failure"],
+                None if value["probability"] is None else float(value["probability"]),
+                int(value["forced"]),
+                int(value["chosen"]),
+                int(value["passes"]),
+                int(value["omitted"]),
+                float(value["seconds"]),
+                tuple(Attempt.from_json(one) for one in value.get("attempts", ())),
+            )
+        except (AssertionError, KeyError, TypeError, ValueError) as error:
+            raise InputError("this is no record of an evaluation") from error
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the record as a JSON value; arguments stay the text that was written."""
+        found: dict[str, Any] = {
+            "id": self.id,
+            "key": self.key,
+            "call": _plain(self.call),
+            "failure": self.failure,
+            "probability": None if self.probability is None else round(self.probability, 6),
+            "forced": self.forced,
+            "chosen": self.chosen,
+            "passes": self.passes,
+            "omitted": self.omitted,
+            "seconds": round(self.seconds, 6),
+        }
+        if self.attempts:
+            found["attempts"] = [one.as_json() for one in self.attempts]
+        return found
+
+
+def _call(value: Any) -> ToolCall | None:
+    return None if value is None else ToolCall(str(value["name"]), str(value["arguments"]))
+
+
+def _plain(call: ToolCall | None) -> dict[str, str] | None:
+    return None if call is None else {"name": call.name, "arguments": call.arguments}

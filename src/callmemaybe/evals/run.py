@@ -1,0 +1,94 @@
+"""Asks a model all cases: one Caller for each list of functions, the last few of them kept."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from callmemaybe.caller import Caller
+from callmemaybe.errors import CallMeMaybeError, InputError
+from callmemaybe.evals.case import Case
+from callmemaybe.evals.free import Free
+from callmemaybe.evals.record import Record
+from callmemaybe.models.base import Model
+from callmemaybe.models.remote import Remote
+
+#: Callers kept; each holds its functions' grammar and the model's memory of them.
+KEPT = 8
+
+
+@dataclass(frozen=True)
+class Options:
+    """How cases are asked. ``settings`` goes to every Caller as it is."""
+
+    no_call: bool = True
+    unconstrained: bool = False
+    settings: Mapping[str, Any] | None = None
+
+
+class Bench:
+    """Turns cases into records with one model.
+
+    Raises InputError if a model on a server is to run unconstrained.
+    """
+
+    def __init__(
+        self, model: Model | Remote, options: Options | None = None, *, most: int = KEPT
+    ) -> None:
+        self._model = model
+        self._options = options or Options()
+        self._most = most
+        self._callers: OrderedDict[str, tuple[Caller, Free | None]] = OrderedDict()
+        self._shared: dict[str, Any] = dict(self._options.settings or {})
+        if self._options.unconstrained and isinstance(model, Remote):
+            raise InputError(
+                "a model on a server cannot run unconstrained",
+                where="--unconstrained",
+                hint="name a local model",
+            )
+
+    def records(
+        self, cases: Iterable[Case], kept: Mapping[str, Record] | None = None
+    ) -> Iterator[Record]:
+        """Answer the cases in order; what is ``kept`` (by id, of an equal case) is not asked again."""
+        for case in cases:
+            before = (kept or {}).get(case.id)
+            yield before if before is not None and before.key == case.key else self.ask(case)
+
+    def ask(self, case: Case) -> Record:
+        """Answer one case; whatever goes wrong becomes the failure of this record alone.
+
+        Raises ModelError and VocabularyError only through the record, so that a run goes on.
+        """
+        try:
+            caller, free = self._of(case)
+            record = Record.of(case.id, case.key, caller.call(case.prompt))
+            if free is not None:
+                record = replace(record, attempts=free.attempts(case.prompt))
+        except CallMeMaybeError as error:
+            return Record(case.id, case.key, failure=str(error))
+        except Exception as error:
+            return Record(case.id, case.key, failure=_first_line(error))
+        return record
+
+    def _of(self, case: Case) -> tuple[Caller, Free | None]:
+        found = self._callers.pop(case.offered, None)
+        if found is None:
+            caller = Caller(self._model, case.tools, no_call=self._options.no_call, **self._shared)
+            free = None
+            if not isinstance(self._model, Remote):
+                # Reading a vocabulary takes longer than answering.
+                self._shared["vocabulary"] = caller.vocabulary
+                if self._options.unconstrained:
+                    free = Free(caller, self._model, no_call=self._options.no_call)
+            found = caller, free
+        self._callers[case.offered] = found
+        while len(self._callers) > self._most:
+            self._callers.popitem(last=False)
+        return found
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".strip().split("\n", 1)[0]
