@@ -37,7 +37,8 @@ request and writes a call under a grammar; it is not a chat model and knows noth
 Greedy, forced tokens supplied, 4 to 12 functions offered. Shares in percent with 95% Wilson
 intervals; names compete with the tools offered, values with the whole vocabulary (the product's
 grammar is narrower). Measured on the float weights, not on the shipped quantised file, by
-`python -m training.evaluate --run {recipe}`.
+`python -m training.evaluate --run {recipe}`. The rows of argument types judge one
+argument while everything before it is given right, so they flatter: alone, the model errs earlier.
 
 {table}
 
@@ -47,8 +48,8 @@ prompts. SGD dev includes arguments that the request does not say literally.
 ## Training
 
 {steps} steps, {tokens:.2f}M tokens on two shared CPU cores, {minutes} minutes of wall clock, seed
-`{seed}`{before}. {state} Everything is generated from `training/` by `{recipe}`; `training/LOG.md` tells what was
-tried. No evaluation set took part: `training/leaks.py` drops requests that share eight words in a
+`{seed}`{before}. {state} Everything is generated from
+`training/` by `{recipe}`; `training/LOG.md` tells what was tried. No evaluation set took part: `training/leaks.py` drops requests that share eight words in a
 row with an evaluation prompt, and functions with an evaluation function's name and parameters.
 
 ## Data and licences
@@ -77,7 +78,7 @@ def interval(share: float, cases: int) -> str:
     middle = (share + z * z / (2 * cases)) / (1 + z * z / cases)
     half = z * (share * (1 - share) / cases + z * z / (4 * cases * cases)) ** 0.5
     half /= 1 + z * z / cases
-    return f"{100 * share:.1f} ({100 * (middle - half):.1f}-{100 * (middle + half):.1f})"
+    return f"{100 * share:.1f} ({100 * max(0.0, middle - half):.1f}-{100 * (middle + half):.1f})"
 
 
 def score_table(scores: dict[str, Any]) -> str:
