@@ -128,6 +128,7 @@ def matrix() -> list[Any]:
     for store in ("sqlite", "postgresql"):
         for effect in CLASSES:
             slow = effect in {Effect.PURE, Effect.READ, Effect.KEYED}
+            slow = slow or (store, effect) == ("postgresql", Effect.IDEMPOTENT)
             for point in WRITE_POINTS:
                 marks = [pytest.mark.slow] if slow else []
                 kinds.append(pytest.param(store, effect, point, marks=marks))

@@ -118,7 +118,7 @@ class Deliveries(RuleBasedStateMachine):
 
 
 Deliveries.TestCase.settings = settings(
-    max_examples=12,
+    max_examples=8,
     stateful_step_count=8,
     deadline=None,
     suppress_health_check=list(HealthCheck),

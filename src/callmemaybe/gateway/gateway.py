@@ -14,7 +14,7 @@ import secrets as tokens
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,7 +24,7 @@ from callmemaybe.errors import InputError
 from callmemaybe.gateway.audit import open_ledger
 from callmemaybe.gateway.codes import Answer
 from callmemaybe.gateway.executor import Executor
-from callmemaybe.gateway.keys import Mac
+from callmemaybe.gateway.keys import Mac, call_key
 from callmemaybe.gateway.ledger import Ledger
 from callmemaybe.gateway.limits import DEFAULTS, Bucket, Limits
 from callmemaybe.gateway.locks import LockTable
@@ -41,6 +41,16 @@ from callmemaybe.gateway.turn import Turn
 #: Asked for a decision on an approval: "approved", "denied", or None to leave it pending.
 Approver = Callable[[Approval, ToolCall], Awaitable[str | None]]
 _MOST_REMEMBERED = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Finished:
+    """A finished call: its arguments as text and as HMAC, until when its answer stands."""
+
+    text: str
+    mac: str
+    until: float
+    answer: Answer
 
 
 class Gateway:
@@ -93,7 +103,7 @@ class Gateway:
         self.ledger = store if isinstance(store, Ledger) else open_ledger(str(store), limits)
         self.mac = Mac(self.ledger.backend.secret)
         self.executor = Executor(most=limits.result, depth=limits.depth, processes=processes)
-        self._finished: OrderedDict[str, tuple[str, float, Answer]] = OrderedDict()
+        self._finished: OrderedDict[str, _Finished] = OrderedDict()
         self._turns: set[asyncio.Task[Any]] = set()
         self._closing = False
         self._runs: dict[tuple[str, str], Run] = {}
@@ -188,6 +198,9 @@ class Gateway:
         current = run if isinstance(run, Run) else self._run_named(run, tenant)
         number = current.turn if turn is None else turn
         current.turn = max(current.turn, number + 1)
+        told = self._at_hand(current, number, calls) if stopped else None
+        if told is not None:
+            return told
         made = Turn(self, current, number, calls, stopped=stopped)
         made.validate()
         self._replay(made)
@@ -232,6 +245,19 @@ class Gateway:
 
     # --- replays ------------------------------------------------------------------------------
 
+    def _at_hand(self, run: Run, turn: int, calls: Sequence[ToolCall]) -> list[Answer] | None:
+        """Return the answers if every call was finished here with the very same text."""
+        if not self._finished:
+            return None
+        now, told = self.ledger.backend.now(), []
+        for ordinal, call in enumerate(calls):
+            key = call_key(run.tenant, run.id, turn, ordinal, call.name)
+            known = self._finished.get(key)
+            if known is None or known.text != call.arguments or known.until <= now:
+                return None
+            told.append(_again(known.answer, call.id))
+        return told
+
     def _replay(self, turn: Turn) -> None:
         """Answer what this process finished, or the ledger knows to be finished."""
         for item in turn.items:
@@ -239,9 +265,8 @@ class Gateway:
                 continue
             known = self._finished.get(item.key)
             if known is not None:
-                mac, ended, answer = known
-                if mac == item.mac and ended + self.limits.retention > self.ledger.backend.now():
-                    item.answer = _again(answer, item.call.id)
+                if known.mac == item.mac and known.until > self.ledger.backend.now():
+                    item.answer = _again(known.answer, item.call.id)
             elif turn.run.resumed:
                 row = self.ledger.backend.look(item.key)
                 if row is not None and row.mac == item.mac and row.content is not None:
@@ -269,9 +294,10 @@ class Gateway:
         self._turns.add(task)
         task.add_done_callback(self._turn_over)
 
-    def remember(self, mac: str, ended: float, answer: Answer) -> None:
+    def remember(self, text: str, mac: str, answer: Answer) -> None:
         """Keep a finished answer at hand; `unknown` is looked up each time."""
-        self._finished[answer.key] = (mac, ended, answer)
+        until = self.ledger.backend.now() + self.limits.retention
+        self._finished[answer.key] = _Finished(text, mac, until, answer)
         if len(self._finished) > _MOST_REMEMBERED:
             self._finished.popitem(last=False)
 

@@ -57,7 +57,7 @@ class Host(Protocol):
     def replayed(self, call_id: str, row: Row) -> Answer:
         """Build the answer that the ledger holds."""
 
-    def remember(self, mac: str, ended: float, answer: Answer) -> None:
+    def remember(self, text: str, mac: str, answer: Answer) -> None:
         """Keep a finished answer at hand."""
 
     def keep_trying(self, move: Move) -> None:

@@ -376,8 +376,7 @@ class Runner:
         self._gateway.ledger.active.discard(item.key)
         item.answer = answer
         if answer.state is not State.UNKNOWN and item.row is not None:
-            ended = self._gateway.ledger.backend.now()
-            self._gateway.remember(item.row.mac, ended, answer)
+            self._gateway.remember(item.call.arguments, item.row.mac, answer)
 
     # --- transactional ------------------------------------------------------------------------
 
