@@ -113,7 +113,7 @@ def test_multiples_are_exact(
     try:
         node = multiples(multiple, tuple(others))
     except GrammarError:
-        assert multiple == Fraction("1e30")
+        assert multiple in {Fraction("1e30"), Fraction("1e-7")}  # remainders beyond counting
         return
     for factor, power in numbers:
         for number in (

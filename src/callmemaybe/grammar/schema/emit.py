@@ -39,13 +39,11 @@ from callmemaybe.grammar.schema.shapes import (
 )
 from callmemaybe.grammar.schema.strings import (
     ANY_STRING,
-    can_be_written,
     matches,
-    quoted,
     string_node,
 )
 from callmemaybe.grammar.schema.style import Style
-from callmemaybe.grammar.schema.values import identity, kind_of, number_texts
+from callmemaybe.grammar.schema.values import can_be_written, identity, quoted, spellings
 
 _OPEN = "negating what the members of an open object need is not supported here"
 
@@ -157,21 +155,17 @@ class Emitter:
     # -- constants --------------------------------------------------------------------------
 
     def _constants(self, shape: Shape) -> Node:
-        """Write an enumeration: everything without inner structure as one list of words."""
+        """Write an enumeration: as one list of words, but for what is spaced in many ways."""
         assert shape.among is not None
+        separators = self._style.separators
         plain: list[str] = []
         options: list[Node] = []
         for value in shape.among.values():
-            kind = kind_of(value)
-            if kind & (ARRAY | OBJECT):
+            found = spellings(value, shape.kinds, separators)
+            if found is None:
                 options.append(self._constant(value, shape.kinds))
-            elif kind & STRING:
-                if can_be_written(value):
-                    plain.append(quoted(value))
-            elif kind & NUMBER:
-                plain.extend(number_texts(value, shape.kinds))
             else:
-                plain.append("null" if value is None else str(value).lower())
+                plain.extend(found)
         return alt(words(plain), *options)
 
     def _constant(self, value: Any, kinds: int) -> Node:
@@ -189,7 +183,7 @@ class Emitter:
             for inner in value:
                 items += [style.comma if items else style.padding, self._constant(inner, NUMBER)]
             return seq(lit("["), *items, style.padding, lit("]"))
-        return self._constants(Shape(kinds=kinds, among={None: value}))
+        return words(spellings(value, kinds, None) or ())
 
     # -- arrays and objects -----------------------------------------------------------------
 

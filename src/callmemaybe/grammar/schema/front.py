@@ -11,7 +11,7 @@ from callmemaybe.grammar.nodes import NOTHING, Node
 from callmemaybe.grammar.schema.emit import Emitter
 from callmemaybe.grammar.schema.normalise import Normaliser
 from callmemaybe.grammar.schema.references import Document
-from callmemaybe.grammar.schema.style import STYLES
+from callmemaybe.grammar.schema.style import STYLES, Style
 
 
 def json_schema(
@@ -44,7 +44,7 @@ def json_schema(
 def json_schema_node(
     schema: Any,
     *,
-    style: str = "spaced",
+    style: str | Style = "spaced",
     prefix: str = "",
     additional: bool = True,
     remotes: Mapping[str, Any] | None = None,
@@ -52,13 +52,16 @@ def json_schema_node(
     """Return the node of a schema and the rules it needs, to embed in a larger grammar.
 
     ``prefix`` keeps the names of the rules apart from other schemas' (those of free JSON values are
-    meant to be shared: same name, same rule). Everything else is as in :func:`json_schema`.
+    meant to be shared: same name, same rule). ``style`` may also be a style of the caller's own.
+    Everything else is as in :func:`json_schema`.
     """
-    if style not in STYLES:
-        raise ValueError(f"style must be one of {', '.join(STYLES)}, not {style!r}")
+    if isinstance(style, str):
+        if style not in STYLES:
+            raise ValueError(f"style must be one of {', '.join(STYLES)}, not {style!r}")
+        style = STYLES[style]
     document = Document(schema, remotes)
     try:
-        emitter = Emitter(Normaliser(document), STYLES[style], prefix, additional)
+        emitter = Emitter(Normaliser(document), style, prefix, additional)
         node = emitter.node(((document.root, True),))
     except RecursionError:
         raise UnsupportedSchema("the schema nests too deep", pointer="") from None

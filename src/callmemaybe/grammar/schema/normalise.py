@@ -46,7 +46,7 @@ from callmemaybe.grammar.schema.values import kind_of
 from callmemaybe.grammar.tree import least_of
 
 #: Branches looked at for one need, and for a whole schema, before the schema is refused.
-BRANCHES, ALL_BRANCHES = 4_000, 100_000
+BRANCHES, ALL_BRANCHES = 20_000, 100_000
 #: How deep inside a value is looked for a contradiction.
 DEPTH = 4
 #: Constants that are compared with the rest of their schema one by one.
@@ -126,18 +126,20 @@ class Normaliser:
                     branches.append(branch)
                     continue
                 options, *waiting = branch.choices
-                for index in range(len(options) - 1, -1, -1):
-                    # What the options before this one say is denied here, where that is cheap: it
-                    # decides other choices, and keeps the branches apart (as in Davis-Putnam).
-                    denied = [
-                        (formula, not holds, trail)
-                        for formula, holds, trail in options[:index]
-                        if isinstance(formula, Fact) and _is_about_one_name(formula.facet)
-                    ]
-                    todo = [*denied, options[index]]
-                    branches.append(
-                        _Branch(branch.shape.copy(), todo, list(waiting), set(branch.done))
+                # What the options before one say is denied in it, where that is cheap: it decides
+                # other choices, and keeps the branches apart (as in Davis-Putnam).
+                denied: list[Step] = []
+                split = []
+                for step in options:
+                    formula, holds, trail = step
+                    split.append(
+                        _Branch(
+                            branch.shape.copy(), [*denied, step], list(waiting), set(branch.done)
+                        )
                     )
+                    if isinstance(formula, Fact) and _is_about_one_name(formula.facet):
+                        denied.append((formula, not holds, trail))
+                branches.extend(reversed(split))
             elif self._is_consistent(branch.shape):
                 found.append(branch.shape)
         return found

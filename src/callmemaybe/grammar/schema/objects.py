@@ -155,16 +155,18 @@ def _ending(style: Style, parts: list[Part], extra: Node, last: Node) -> Node:
 
 def _free(style: Style, members: list[Node], needed: list[bool], extra: Node) -> Node:
     """Return the members without limits on their number; at least one is there."""
-    tail = many(seq(style.comma, extra))
+    follows = [
+        seq(style.comma, member) if must else opt(seq(style.comma, member))
+        for member, must in zip(members, needed, strict=True)
+    ]
+    # Any member up to the first that must be there can be the first one written.
     starts = needed.index(True) + 1 if True in needed else len(members)
-    heads = [seq(extra, tail)] if starts == len(members) and True not in needed else []
+    tail = seq(*follows[starts:], many(seq(style.comma, extra)))
+    heads = [] if True in needed else [seq(extra, tail)]
     join = _shared if starts > _SHARED else seq
-    for index in range(len(members) - 1, -1, -1):
-        if index < starts:
-            heads.append(join(members[index], tail))
-        if index:
-            follow = seq(style.comma, members[index])
-            tail = join(follow if needed[index] else opt(follow), tail)
+    for index in range(starts - 1, -1, -1):
+        heads.append(join(members[index], tail))
+        tail = join(follows[index], tail)
     return alt(*reversed(heads))
 
 

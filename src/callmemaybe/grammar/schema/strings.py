@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -10,21 +9,12 @@ from typing import Any
 from callmemaybe.grammar.characters import JSON_CANONICAL_CHARACTER, JSON_CHARACTER, text_of
 from callmemaybe.grammar.nodes import NOTHING, Both, Except, Node, lexeme, words
 from callmemaybe.grammar.schema.shapes import Pattern, String
+from callmemaybe.grammar.schema.values import can_be_written, quoted
 from callmemaybe.grammar.tree import machine_of
 
 #: Any JSON string / any JSON string spelled as json.dumps(ensure_ascii=False) does.
 ANY_STRING = lexeme(text_of(JSON_CHARACTER))
 PLAIN_STRING = lexeme(text_of(JSON_CANONICAL_CHARACTER))
-
-
-def quoted(text: str) -> str:
-    """Write a string as json.dumps(ensure_ascii=False) does."""
-    return json.dumps(text, ensure_ascii=False)
-
-
-def can_be_written(text: str) -> bool:
-    """Whether UTF-8 can carry a text (halves of surrogate pairs it cannot)."""
-    return not any("\ud800" <= char <= "\udfff" for char in text)
 
 
 @lru_cache(maxsize=256)

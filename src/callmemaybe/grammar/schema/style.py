@@ -20,11 +20,13 @@ class Style:
     colon: Node
     #: After an opening and before a closing bracket or brace.
     padding: Node = EMPTY
+    #: The texts of comma and colon, where there is one way only.
+    separators: tuple[str, str] | None = None
 
 
 STYLES: dict[str, Style] = {
-    "spaced": Style("spaced", lit(", "), lit(": ")),
-    "compact": Style("compact", lit(","), lit(":")),
+    "spaced": Style("spaced", lit(", "), lit(": "), separators=(", ", ": ")),
+    "compact": Style("compact", lit(","), lit(":"), separators=(",", ":")),
     "flexible": Style(
         "flexible", seq(_SPACE, lit(","), _SPACE), seq(_SPACE, lit(":"), _SPACE), _SPACE
     ),

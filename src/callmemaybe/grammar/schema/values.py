@@ -13,11 +13,14 @@ from callmemaybe.grammar.schema.shapes import (
     FRACTION,
     INTEGER,
     NULL,
+    NUMBER,
     OBJECT,
     STRING,
     TRUE,
 )
 
+#: Most spellings of one constant array or object.
+_MANY = 16
 _TRUE, _FALSE = ("true",), ("false",)
 
 
@@ -66,19 +69,59 @@ def identity(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} is no JSON value")
 
 
-def number_texts(value: float | Decimal, kinds: int) -> tuple[str, ...]:
+def quoted(text: str) -> str:
+    """Write a string as json.dumps(ensure_ascii=False) does."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def can_be_written(text: str) -> bool:
+    """Whether UTF-8 can carry a text (halves of surrogate pairs it cannot)."""
+    return text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text)
+
+
+def spellings(value: Any, kinds: int, separators: tuple[str, str] | None) -> list[str] | None:
+    """Return every text of a value; None for an array or object with very many, or any spacing.
+
+    A whole number is written as integer, and as float where the kinds have those too.
+    """
+    if isinstance(value, str):
+        return [quoted(value)] if can_be_written(value) else []
+    if value is None or isinstance(value, bool):
+        return ["null" if value is None else str(value).lower()]
+    if isinstance(value, int | float | Decimal):
+        return number_texts(value, kinds)
+    if separators is None:
+        return None
+    comma, colon = separators
+    is_object = isinstance(value, dict)
+    found = [""]
+    items: list[tuple[str, Any]] = (
+        list(value.items()) if is_object else [("", inner) for inner in value]
+    )
+    for key, inner in items:
+        ends = spellings(inner, NUMBER, separators)
+        if is_object and not can_be_written(key):
+            return []
+        if ends is None or len(found) * len(ends) > _MANY:
+            return None
+        start = f"{quoted(key)}{colon}" if is_object else ""
+        found = [f"{text}{comma if text else ''}{start}{end}" for text in found for end in ends]
+    return [f"{{{text}}}" if is_object else f"[{text}]" for text in found]
+
+
+def number_texts(value: float | Decimal, kinds: int) -> list[str]:
     """Return how a number is written: as integer, and as float where the kinds have those too."""
     number = Fraction(value) if isinstance(value, int) else exact(value)
     if number.denominator != 1:
-        return (json.dumps(value) if isinstance(value, float) else _plain(number),)
+        return [json.dumps(value) if isinstance(value, float) else _plain(number)]
     whole = _plain(number)
     if not kinds & FRACTION:
-        return (whole,)
+        return [whole]
     try:
         as_float = float(number)
     except OverflowError:
-        return (whole,)
-    return (whole, json.dumps(as_float)) if exact(as_float) == number else (whole,)
+        return [whole]
+    return [whole, json.dumps(as_float)] if exact(as_float) == number else [whole]
 
 
 def _plain(number: Fraction) -> str:
