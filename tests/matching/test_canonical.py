@@ -199,6 +199,15 @@ def test_control_tokens_are_forced() -> None:
     assert matcher.forced() == []
 
 
+def test_half_a_character_is_not_skipped() -> None:
+    """A run that ends within a character is not taken for whole: what follows it stays unforced."""
+    words_ = vocabulary("bytes")
+    matcher = Matcher(automaton_of(Grammar(seq(lit(b"a\xc3"), Control("<a>")))), words_)
+    assert matcher.forced() == [ord("a")]
+    matcher.accept(ord("a"))
+    assert matcher.forced() == []
+
+
 def test_nothing_is_forced_after_odd_tokens() -> None:
     """If the emitted tokens are not the tokenizer's own at this place, nothing is called canonical."""
     words_ = vocabulary("qwen3")

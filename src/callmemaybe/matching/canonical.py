@@ -124,7 +124,8 @@ def _encode_run(
     ``after`` is the set of bytes that may follow the run.
     """
     kept = _whole_characters(run)
-    if kept < len(run):
+    cut = kept < len(run)
+    if cut:
         run, after = run[:kept], 1 << run[kept]
     before = vocabulary.decode(tail)
     crossings = _crossings(tables, before, run, after)
@@ -146,7 +147,7 @@ def _encode_run(
     except VocabularyError:
         return (), False
     fresh = ids[len(tail) : max(safe, len(tail))]
-    return fresh, safe == len(ids) and kept == len(run)
+    return fresh, safe == len(ids) and not cut
 
 
 def _crossings(tables: VocabularyTables, before: bytes, run: bytes, after: int) -> list[int]:
