@@ -38,7 +38,9 @@ def cases(recipe: Recipe, part: str, count: int) -> Iterator[dict[str, Any]]:
     number = 0
     while number < count:
         block, offers = maker.start(rng, rng.choice(SIZES))
-        seen = set()
+        if len(offers) < SIZES.start:
+            continue  # its few domains hold no more
+        seen: set[str] = set()
         for _ in range(min(PAIRS, count - number)):
             pair = fresh(maker, block, offers, rng, seen)
             yield case(f"{part}-{number}", block, pair)
