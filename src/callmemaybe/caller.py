@@ -13,7 +13,9 @@ the masks have learnt) is made once per list of tools and kept.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
@@ -200,6 +202,27 @@ class Caller:
             "total": checked - started,
         }
         return replace(self._outcome(call, found, seconds), omitted=omitted)
+
+    def call_many(self, prompts: Iterable[str], *, at_once: int = 8) -> Iterator[Outcome]:
+        """Yield the call of each prompt, in order; a server gets ``at_once`` of them at a time.
+
+        A model in this process takes one after the other. Raises what :meth:`call` raises, in place
+        of the outcome it is raised for; nothing more is asked then.
+        """
+        if self._asking is None:
+            yield from map(self.call, prompts)
+            return
+        with ThreadPoolExecutor(max_workers=at_once) as pool:
+            waiting: deque[Future[Outcome]] = deque()
+            try:
+                for prompt in prompts:
+                    waiting.append(pool.submit(self.call, prompt))
+                    if len(waiting) >= at_once:
+                        yield waiting.popleft().result()
+                while waiting:
+                    yield waiting.popleft().result()
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
 
     def _ask(self, asking: Asking, prompt: str) -> Outcome:
         """Return the call that a server makes of ``prompt``."""

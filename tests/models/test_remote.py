@@ -252,7 +252,9 @@ def test_many_at_once() -> None:
         caller = Caller(remote(address), TOOLS)
         with ThreadPoolExecutor(8) as pool:
             found = list(pool.map(lambda one: caller.call(str(one)), range(40)))
-    assert [outcome.call.parsed["a"] for outcome in found if outcome.call] == list(range(40))
+        many = list(caller.call_many(map(str, range(40)), at_once=5))
+    for outcomes in (found, many):
+        assert [one.call.parsed["a"] for one in outcomes if one.call] == list(range(40))
 
 
 def test_what_a_server_cannot_do_is_refused() -> None:
