@@ -38,7 +38,7 @@ def json_schema(
     try:
         return Grammar(node, rules)
     except GrammarError as error:
-        raise _no_value(error) from None
+        raise _translated(error) from None
 
 
 def json_schema_node(
@@ -65,17 +65,22 @@ def json_schema_node(
         node = emitter.node(((document.root, True),))
     except RecursionError:
         raise UnsupportedSchema("the schema nests too deep", pointer="") from None
-    except UnsupportedSchema:
-        raise
     except GrammarError as error:
-        raise UnsupportedSchema(error.message, pointer="", hint=error.hint) from None
+        raise _translated(error) from None
     if node is NOTHING:
-        raise _no_value(None)
+        raise _empty()
     return node, emitter.rules
 
 
-def _no_value(error: GrammarError | None) -> UnsupportedSchema:
-    detail = "no value meets this schema" if error is None else error.message
+def _empty() -> UnsupportedSchema:
     return UnsupportedSchema(
-        detail, pointer="", hint="look for keywords that contradict each other"
+        "no value meets this schema",
+        pointer="",
+        hint="look for keywords that contradict each other",
     )
+
+
+def _translated(error: GrammarError) -> UnsupportedSchema:
+    if "no finite string" in error.message:
+        return _empty()
+    return UnsupportedSchema(error.message, pointer="", hint=error.hint)
