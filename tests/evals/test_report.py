@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from html.parser import HTMLParser
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import pytest
 from hypothesis import given, settings
@@ -160,6 +162,10 @@ def test_the_page_needs_nothing_and_trusts_nothing() -> None:
     assert not tags.names & {"script", "link", "img", "b"}
     assert {"svg", "table"} <= tags.names
     assert "m&lt;" in text
+    drawings = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
+    assert len(drawings) == 3  # figures, calibration, types
+    for drawing in drawings:
+        ET.fromstring(drawing)
 
 
 def test_a_report_of_nothing_is_one() -> None:

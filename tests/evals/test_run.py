@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from callmemaybe.caller import Caller
-from callmemaybe.calls import ToolSpec
+from callmemaybe.calls import ToolCall, ToolSpec
 from callmemaybe.errors import InputError
 from callmemaybe.evals import run as room
 from callmemaybe.evals.case import Case
@@ -80,13 +80,14 @@ def test_a_server_cannot_run_unconstrained() -> None:
         Bench(Remote("http://localhost:1/v1#m"), Options(unconstrained=True))
 
 
-def saying(texts: list[str], vocab: Any, after: int) -> Callable[[tuple[int, ...]], np.ndarray]:
-    """A script that writes these texts behind a prompt of ``after`` ids, whatever it holds."""
-    ids = [i for text in texts for i in (
-        [vocab.controls[text]] if text in vocab.controls else vocab.encode(text.encode()))]  # fmt: skip
+Script = Callable[[tuple[int, ...]], np.ndarray]
+
+
+def saying(ids: list[int], size: int, after: int) -> Script:
+    """A script that writes these ids behind a prompt of ``after`` ids, whatever it holds."""
 
     def script(seen: tuple[int, ...]) -> np.ndarray:
-        logits = np.zeros(vocab.size, np.float32)
+        logits = np.zeros(size, np.float32)
         if 0 <= len(seen) - after < len(ids):
             logits[ids[len(seen) - after]] = 100.0
         return logits
@@ -94,60 +95,75 @@ def saying(texts: list[str], vocab: Any, after: int) -> Callable[[tuple[int, ...
     return script
 
 
-def attempts(form: str, vocab: Any, texts: list[str], no_call: bool = False) -> Any:
+def attempts(form: str, vocab: Any, written: Any, no_call: bool = False) -> Any:
+    """Let a model answer with calls as its format writes them, or with a text; then it ends."""
     model = ScriptedModel(vocab.size, 0)
-    caller = Caller(
-        model, [TOOL], format=form, vocabulary=vocab, no_call=no_call, max_tokens=80
-    )  # fmt: skip
+    caller = Caller(model, [TOOL], format=form, vocabulary=vocab, no_call=no_call, max_tokens=80)
     controls = frozenset(vocab.controls)
-    parts = caller.format.prompt([{"role": "user", "content": "p"}], caller.tools, controls)
-    length = len(Free(caller, model, no_call=no_call)._encode(parts))
-    model = ScriptedModel(vocab.size, saying(texts, vocab, length))
+    encode = Free(caller, model, no_call=no_call)._encode
+    prompt = [{"role": "user", "content": "p"}]
+    length = len(encode(caller.format.prefix(caller.tools, controls)))
+    length += len(encode(caller.format.request(prompt, caller.tools, controls)))
+    parts = (
+        [written] if isinstance(written, str) else caller.format.render(written, controls=controls)
+    )
+    ids = encode(parts)
+    if not ids or ids[-1] not in vocab.ends:
+        ids.append(min(vocab.ends))
+    model = ScriptedModel(vocab.size, saying(ids, vocab.size, length))
     return Free(caller, model, no_call=no_call).attempts("p")
 
 
-def hermes(name: str, arguments: str) -> list[str]:
-    body = f'\n{{"name": "{name}", "arguments": {arguments}}}\n'
-    return ["<tool_call>", body, "</tool_call>", "<|im_end|>"]
-
-
+@pytest.mark.parametrize(("form", "vocab"), [("hermes", HERMES), ("nano", MARKED)])
 @pytest.mark.parametrize(
-    ("form", "vocab", "texts", "problem"),
+    ("written", "problem"),
     [
-        ("hermes", HERMES, hermes("add", '{"a": 1}'), None),
-        ("hermes", HERMES, ["<think>", "hm", "</think>", "\n", *hermes("add", '{"a": 1}')], None),
-        ("nano", MARKED, ["add", "<|args|>", '{"a":1}', "<|end|>"], None),
-        ("hermes", HERMES, hermes("sub", '{"a": 1}'), "no such function"),
-        ("hermes", HERMES, hermes("add", '{"a": "1"}'), "the arguments do not fit the schema"),
-        ("hermes", HERMES, hermes("add", '{"a": 1, "b": 2}'), "the arguments do not fit the schema"),
-        ("hermes", HERMES, ["I would rather not.", "<|im_end|>"], "no call"),
-        ("nano", MARKED, ["<|none|>", "<|end|>"], "no call"),
-        ("nano", MARKED, ["add", "<|end|>"], "not in the format"),
+        ([ToolCall("add", '{"a": 1}')], None),
+        ([ToolCall("add", '{"a": "1"}')], "the arguments do not fit the schema"),
+        ([ToolCall("add", '{"a": 1, "b": 2}')], "the arguments do not fit the schema"),
+        ([ToolCall("add", "{}")], "the arguments do not fit the schema"),
+        ([ToolCall("add", '{"a": 1}')] * 2, "more than one call"),
+        ([], "no call"),
     ],
 )  # fmt: skip
 def test_an_unconstrained_answer_is_looked_at(
-    form: str, vocab: Any, texts: list[str], problem: str | None
+    form: str, vocab: Any, written: Any, problem: str | None
 ) -> None:
     """A valid call is taken; whatever is wrong is named and tried again, as often as allowed."""
-    found = attempts(form, vocab, texts)
+    found = attempts(form, vocab, written)
     assert found[0].problem == problem
     if problem is None:
         assert len(found) == 1
         assert json.loads(found[0].call.arguments) == {"a": 1}
-        assert found[0].tokens > 3
+        assert found[0].tokens > 1
     else:
         assert len(found) == RETRIES + 1
 
 
+def test_names_and_formats_are_looked_at() -> None:
+    """A function that is not offered, and text in no format at all, are told apart."""
+    (first, *_) = attempts("hermes", HERMES, [ToolCall("sub", '{"a": 1}')])
+    assert first.problem == "no such function"
+    (first, *_) = attempts("nano", MARKED, "???")
+    assert first.problem == "not in the format"
+
+
+def test_thinking_aloud_is_forgiven() -> None:
+    """What a model thinks before its call does not make the call invalid."""
+    call = '<tool_call>\n{"name": "add", "arguments": {"a": 1}}\n</tool_call>'
+    (found,) = attempts("hermes", HERMES, f"<think>\nhm\n</think>\n\n{call}\n")
+    assert found.problem is None
+
+
 def test_calling_nothing_may_be_an_answer() -> None:
     """Where no call is allowed as an answer, it is valid and needs no retry."""
-    (found,) = attempts("nano", MARKED, ["<|none|>", "<|end|>"], no_call=True)
+    (found,) = attempts("nano", MARKED, [], no_call=True)
     assert (found.call, found.problem) == (None, None)
 
 
 def test_an_answer_that_never_ends_is_cut() -> None:
     """The budget holds without a constraint, too."""
-    found = attempts("nano", MARKED, ["x" * 200])
+    found = attempts("nano", MARKED, "x" * 200)
     assert found[0].tokens == 80
     assert found[0].problem == "not ended within the budget"
 
@@ -158,3 +174,12 @@ def test_a_run_records_both() -> None:
     (two,) = bench(unconstrained=True).records([case("x", "a", "b")])
     assert 1 <= len(one.attempts) <= RETRIES + 1
     assert [a.tokens for a in one.attempts] == [a.tokens for a in two.attempts]
+
+
+def test_a_prompt_that_does_not_fit_is_no_failure() -> None:
+    """The constrained run cuts a long request; the other one says that it does not fit."""
+    model = ScriptedModel(MARKED.size, 1, context=200)
+    caller = Caller(model, [TOOL], format="nano", vocabulary=MARKED, no_call=False, max_tokens=40)
+    assert caller.call("x" * 1000).omitted > 0
+    (found,) = Free(caller, model, no_call=False).attempts("x" * 1000)
+    assert found.problem == "the prompt does not fit into the context"

@@ -20,7 +20,7 @@ import numpy as np
 
 from callmemaybe.caller import Caller
 from callmemaybe.calls import ToolCall, ToolSpec
-from callmemaybe.errors import CallMeMaybeError, InputError
+from callmemaybe.errors import CallMeMaybeError, InputError, ModelError
 from callmemaybe.evals.record import Attempt
 from callmemaybe.grammar.nodes import Control
 from callmemaybe.models.base import Logits, Model, Session
@@ -47,15 +47,16 @@ class Free:
         self._texts = {number: text for text, number in caller.vocabulary.controls.items()}
 
     def attempts(self, prompt: str, retries: int = RETRIES) -> tuple[Attempt, ...]:
-        """Answer ``prompt``, again after each invalid answer; the last attempt is the answer.
-
-        Raises ModelError if the prompt does not fit into the model.
-        """
+        """Answer ``prompt``, again after each invalid answer; the last attempt is the answer."""
         messages = [{"role": "user", "content": prompt}]
         caller = self._caller
-        session = self._prefix.fork()
         ids = self._encode(caller.format.request(messages, caller.tools, self._controls))
-        logits = session.feed(ids)[-1]
+        try:
+            session = self._prefix.fork()
+            logits = session.feed(ids)[-1]
+        except ModelError:
+            # The constrained run cuts such a request; what programs do without us, nobody knows.
+            return (Attempt(None, "the prompt does not fit into the context", 0, 0.0),)
         seed = list(sha256(prompt.encode(errors="surrogatepass")).digest())
         found: list[Attempt] = []
         while len(found) <= retries and (not found or found[-1].problem is not None):
