@@ -79,8 +79,8 @@ class Bench:
             caller = Caller(self._model, case.tools, no_call=self._options.no_call, **self._shared)
             free = None
             if not isinstance(self._model, Remote):
-                # Reading a vocabulary takes longer than answering.
-                self._shared["vocabulary"] = caller.vocabulary
+                # Reading a vocabulary and telling a format take longer than answering.
+                self._shared |= {"vocabulary": caller.vocabulary, "format": caller.format}
                 if self._options.unconstrained:
                     free = Free(caller, self._model, no_call=self._options.no_call)
             found = caller, free
