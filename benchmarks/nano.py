@@ -144,6 +144,12 @@ def _cell(share: dict[str, Any]) -> str:
     return f"{100 * share['share']:.1f} ({low:.0f}–{high:.0f})"
 
 
+def write(path: Path, results: dict[str, Any]) -> None:
+    """Write the results so far."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
 def main() -> None:
     """Measure everything, print the table, write the results."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
@@ -164,9 +170,9 @@ def main() -> None:
             started = time.perf_counter()
             results["sets"][name] = measure(model, cases)
             print(f"{name}: {time.perf_counter() - started:.0f} s", file=sys.stderr, flush=True)
+            write(arguments.output, results)
     results["speed"] = speed(model, held_out("function", 4000))
-    arguments.output.parent.mkdir(parents=True, exist_ok=True)
-    arguments.output.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    write(arguments.output, results)
     print(table(results))
     print(json.dumps(results["speed"]))
 
