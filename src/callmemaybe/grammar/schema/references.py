@@ -98,7 +98,7 @@ class Document:
         where = f"{spot.pointer}/{keyword}"
         if not isinstance(reference, str):
             raise UnsupportedSchema(f"{keyword} must be a string", pointer=where)
-        uri, fragment = urldefrag(urljoin(spot.base, reference))
+        uri, fragment = urldefrag(_join(spot.base, reference))
         if uri == self.root.base and fragment[:1] in ("", "/"):
             found: Spot | None = self._walk(self.root, unquote(fragment))
         elif fragment[:1] in ("", "/"):
@@ -185,6 +185,13 @@ class Document:
                     yield self.child(spot, keyword, index)
 
 
+def _join(base: str, reference: str) -> str:
+    """Resolve a reference (RFC 3986, section 5; urljoin knows no fragments of URNs)."""
+    if reference.startswith("#"):
+        return urldefrag(base).url + reference
+    return urljoin(base, reference)
+
+
 def _identity(value: dict[str, Any], parent: Spot) -> tuple[str, int]:
     """Return the base URI and the draft that hold inside a schema."""
     draft = parent.draft
@@ -194,4 +201,4 @@ def _identity(value: dict[str, Any], parent: Spot) -> tuple[str, int]:
     identifier = value.get("id" if draft <= 4 else "$id")
     if not isinstance(identifier, str) or (draft <= 7 and "$ref" in value):
         return parent.base, draft
-    return urldefrag(urljoin(parent.base, identifier)).url, draft
+    return urldefrag(_join(parent.base, identifier)).url, draft
