@@ -12,11 +12,12 @@ that contains it: a place inside it is (lexeme, its state, continuation).
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import count
-from typing import Any
 
 from callmemaybe.grammar.automaton import DEAD, NO_CONTROLS, NO_EDGES, Automaton, Captured, Edges
+from callmemaybe.grammar.closure import Closure
 from callmemaybe.grammar.nodes import (
     INFINITE,
     Both,
@@ -60,18 +61,16 @@ class TreeAutomaton(Automaton):
 
     def __init__(self, root: Node, rules: Mapping[str, Node], lengths: Mapping[str, float]) -> None:
         """Prepare the start state of ``root``; ``lengths`` are the rules' fewest symbols."""
-        self._rules = rules
-        self._lengths = lengths
-        self._live: dict[Words, Words] = {}
-        self._rests: dict[tuple[Node, Rest | None], Rest] = {}
         self._ids: dict[tuple[tuple[Place, ...], bool], int] = {}
         #: The state in which nothing but a continuation is left.
         self._behind: dict[Rest | None, int] = {}
         self._next_id = count()
         self._states: dict[int, State] = {}
         self._root: Seed = (root, None, None)
-        self._leasts: dict[Node, float] = {}
-        self.least = least_of(root, lengths, self._leasts)
+        memory: dict[Node, float] = {}
+        self._least_of = partial(least_of, rule_lengths=lengths, memory=memory)
+        self._closure = Closure(rules, machine_of, self._least_of)
+        self.least = self._least_of(root)
         self.start = self._state([self._root])
 
     # -- the contract -----------------------------------------------------------------------
@@ -182,7 +181,7 @@ class TreeAutomaton(Automaton):
 
     def trace(self) -> Trace:
         """Return the reading of nothing; its ``then`` reads on, symbol by symbol."""
-        return Trace(self._read, *self._closure([(self._root, None)], 0), length=0)
+        return Trace(self._read, *self._closure.of([(self._root, None)], 0), length=0)
 
     def _read(
         self, places: Mapping[Place, History], symbol: int | str, offset: int
@@ -194,7 +193,7 @@ class TreeAutomaton(Automaton):
             for mask, seed in self._moves(place)
             if takes(mask, symbol)
         ]
-        return self._closure(moved, offset)
+        return self._closure.of(moved, offset)
 
     # -- construction -----------------------------------------------------------------------
 
@@ -219,8 +218,8 @@ class TreeAutomaton(Automaton):
 
     def _closed(self, seeds: Sequence[Seed]) -> int:
         places: dict[Place, History] = {}
-        ended = self._close([(seed, None) for seed in seeds], None, places)
-        accepting = self._leave_lexemes(dict(places), ended, None) is not NEVER
+        ended = self._closure.close([(seed, None) for seed in seeds], None, places)
+        accepting = self._closure.leave_lexemes(dict(places), ended, None) is not NEVER
         return self._intern(tuple(places), accepting)
 
     def _intern(self, places: tuple[Place, ...], accepting: bool) -> int:
@@ -231,159 +230,6 @@ class TreeAutomaton(Automaton):
             self._states[fresh] = State(*key)
             found = self._ids.setdefault(key, fresh)
         return found
-
-    def _closure(
-        self, seeds: Iterable[tuple[Seed, History]], offset: int | None
-    ) -> tuple[dict[Place, History], History | Never]:
-        """Every place the seeds reach without a symbol, and the history of reaching the end."""
-        places: dict[Place, History] = {}
-        ended = self._close(seeds, offset, places)
-        ended = self._leave_lexemes(places, ended, offset)
-        return places, ended
-
-    def _leave_lexemes(
-        self, places: dict[Place, History], ended: History | Never, offset: int | None
-    ) -> History | Never:
-        """Add the places behind every lexeme that may end here."""
-        waiting = list(places.items())[::-1]
-        while waiting:
-            (leaf, position, rest), history = waiting.pop()
-            if not isinstance(leaf, MACHINES) or not machine_of(leaf).is_accepting(position):
-                continue
-            behind: dict[Place, History] = {}
-            reached = self._close([((None, None, rest), history)], offset, behind)
-            ended = reached if ended is NEVER else ended
-            waiting.extend(item for item in behind.items() if item[0] not in places)
-            places.update((place, past) for place, past in behind.items() if place not in places)
-        return ended
-
-    def _rest(self, node: Node, rest: Rest | None) -> Rest:
-        key = (node, rest)
-        found = self._rests.get(key)
-        if found is None:
-            least = int(least_of(node, self._lengths, self._leasts)) + (rest.least if rest else 0)
-            found = self._rests.setdefault(key, Rest(node, rest, least))
-        return found
-
-    def _close(
-        self,
-        seeds: Iterable[tuple[Seed, History]],
-        offset: int | None,
-        places: dict[Place, History],
-    ) -> History | Never:
-        """Add every place that the seeds reach without a symbol, leftmost first.
-
-        Returns the history with which the end of the grammar is reached, or NEVER. ``offset`` is
-        where marks are recorded; None records none.
-        """
-        ended: History | Never = NEVER
-        seen: set[tuple[Node, Rest | None]] = set()
-        stack = list(seeds)[::-1]
-        while stack:
-            (node, position, rest), history = stack.pop()
-            if node is None:
-                if rest is None:
-                    ended = history if ended is NEVER else ended
-                    continue
-                node, rest = rest.node, rest.rest
-            if position is not None:
-                self._arrive(node, position, rest, history, places, stack)
-                continue
-            if isinstance(node, Mark):
-                if offset is not None:
-                    history = (node.name, node.opens, offset, history)
-                stack.append(((None, None, rest), history))
-                continue
-            if (node, rest) in seen or least_of(node, self._lengths, self._leasts) == INFINITE:
-                continue
-            seen.add((node, rest))
-            self._enter(node, rest, history, places, stack)
-        return ended
-
-    def _enter(
-        self,
-        node: Node,
-        rest: Rest | None,
-        history: History,
-        places: dict[Place, History],
-        stack: list[tuple[Seed, History]],
-    ) -> None:
-        """Open a node that was reached; pushes in reverse, so that the first option is first."""
-        if isinstance(node, Literal | Bytes | Control):
-            places.setdefault((node, 0, rest), history)
-        elif isinstance(node, Seq):
-            for part in reversed(node.parts[1:]):
-                rest = self._rest(part, rest)
-            stack.append(((node.parts[0] if node.parts else None, None, rest), history))
-        elif isinstance(node, Choice):
-            stack.extend(((option, None, rest), history) for option in reversed(node.options))
-        elif isinstance(node, Chars):
-            stack.append(((node.spelled, None, rest), history))
-        elif isinstance(node, Ref):
-            stack.append(((self._rules[node.name], None, rest), history))
-        elif isinstance(node, Repeat):
-            self._enter_repeat(node, rest, history, stack)
-        elif isinstance(node, Words):
-            live = self._live_words(node)
-            self._arrive(live, (0, len(live.words), 0), rest, history, places, stack)
-        else:
-            self._arrive(node, machine_of(node).start, rest, history, places, stack)
-
-    def _live_words(self, node: Words) -> Words:
-        """Without the words whose continuation has no finite string."""
-        found = self._live.get(node)
-        if found is None:
-            pairs = list(zip(node.words, node.then, strict=False))
-            live = [(w, n) for w, n in pairs if least_of(n, self._lengths, self._leasts) < INFINITE]
-            same = len(live) == len(pairs)
-            found = node if same else Words(tuple(w for w, _ in live), tuple(n for _, n in live))
-            self._live[node] = found
-        return found
-
-    def _enter_repeat(
-        self,
-        node: Repeat,
-        rest: Rest | None,
-        history: History,
-        stack: list[tuple[Seed, History]],
-    ) -> None:
-        body, least, most = node.body, node.at_least, node.at_most
-        if least == 0 or least_of(body, self._lengths, self._leasts) == 0:
-            stack.append(((None, None, rest), history))
-        if most != 1:
-            again = Repeat(body, max(least - 1, 0), None if most is None else most - 1)
-            rest = self._rest(again, rest)
-        stack.append(((body, None, rest), history))
-
-    def _arrive(
-        self,
-        node: Node,
-        position: Any,
-        rest: Rest | None,
-        history: History,
-        places: dict[Place, History],
-        stack: list[tuple[Seed, History]],
-    ) -> None:
-        """Add the place inside a leaf, or go on behind the leaf if that is its end."""
-        if isinstance(node, Words):
-            low, high, depth = position
-            if high - low == 1:
-                rest = self._rest(node.then[low], rest) if node.then else rest
-                word = node.words[low]
-                if depth == len(word):
-                    stack.append(((None, None, rest), history))
-                else:
-                    places.setdefault((Literal(word), depth, rest), history)
-                return
-            if len(node.words[low]) == depth:
-                after = self._rest(node.then[low], rest) if node.then else rest
-                stack.append(((None, None, after), history))
-                self._arrive(node, (low + 1, high, depth), rest, history, places, stack)
-                return
-        elif isinstance(node, MACHINES) and machine_of(node).is_final(position):
-            stack.append(((None, None, rest), history))
-            return
-        places.setdefault((node, position, rest), history)
 
     # -- moving -----------------------------------------------------------------------------
 
@@ -414,7 +260,7 @@ class TreeAutomaton(Automaton):
         regions: list[tuple[int, list[Seed]]] = []
         taken = 0
         places: dict[Place, History] = dict.fromkeys(state.places)
-        self._leave_lexemes(places, NEVER, None)
+        self._closure.leave_lexemes(places, NEVER, None)
         for place in places:
             for mask, seed in self._moves(place):
                 if isinstance(mask, str):
@@ -445,9 +291,7 @@ class TreeAutomaton(Automaton):
             low, high, depth = position
             then = leaf.then
             nearest: float = min(
-                len(leaf.words[i])
-                - depth
-                + (least_of(then[i], self._lengths, self._leasts) if then else 0)
+                len(leaf.words[i]) - depth + (self._least_of(then[i]) if then else 0)
                 for i in range(low, high)
             )
             return behind + nearest
