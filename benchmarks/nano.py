@@ -37,6 +37,36 @@ ROOT = Path(__file__).resolve().parents[1]
 COLUMNS = ("right", "name", "exact", "values", "no_call_recall", "false_refusals")
 FUNCTIONS_TIMED = 8
 CALLS_TIMED = 300
+HEAD = """# What the embedded model reaches
+
+This page is written by `docs/generate.py` from `benchmarks/results/nano.json`, which
+`benchmarks/nano.py` measures; do not edit it by hand.
+
+The shipped files ({megabytes} MB; {steps} steps, {tokens}M tokens of training), greedy, constrained, free
+to call nothing. Percent, with Wilson's 95% intervals; requests come twelve to a list of functions in the
+held-out sets, so these intervals are somewhat too narrow there.
+
+{table}
+
+*right*: the exact call, or rightly none; *name*: the right function, *exact*: and all arguments, both of
+the requests that want a call; *values*: single arguments, once the function is right; *no call recall*:
+requests that nothing fits, refused; *false refusals*: requests refused though a function fits; *ECE*: mean
+gap between the probability stated for the choice and how often it was right.
+
+Single arguments on held-out functions, by type:
+
+| type | arguments | right |
+|---|---|---|
+{kinds}
+
+## Speed
+
+{calls} calls with {functions} functions offered (their part of the prompt is read once), one thread on one
+core: {calls_per_second} calls/s; {ms_p50} ms in the median, {ms_p99} ms at 99%. The machine was shared
+(load {load}): {calls_per_cpu_second} calls per second of CPU time.
+
+{cpu}, Python {python}, {system}, commit {commit}.
+"""
 
 
 def held_out(part: str, count: int) -> list[Case]:
@@ -135,6 +165,22 @@ def table(results: dict[str, Any]) -> str:
         ece = "" if error is None else f"{error:.3f}"
         lines.append(f"| {name} | {one['cases']} | {' | '.join(cells)} | {ece} |")
     return "\n".join(lines)
+
+
+def page(results: dict[str, Any]) -> str:
+    """Return the page of the documentation that tells these results."""
+    told, speed_, where = results["model"], results["speed"], results["machine"]
+    types: dict[str, Any] = results["sets"]["held-out functions"]["by_type"]
+    kinds = "\n".join(f"| {kind} | {one['of']} | {_cell(one)} |" for kind, one in types.items())
+    return HEAD.format(
+        table=table(results),
+        kinds=kinds,
+        megabytes=f"{told['bytes'] / 1e6:.1f}",
+        steps=f"{told.get('steps', 0):,}",
+        tokens=f"{told.get('tokens', 0) / 1e6:.1f}",
+        **speed_,
+        **where,
+    )
 
 
 def _cell(share: dict[str, Any]) -> str:
