@@ -164,15 +164,19 @@ class Caller:
         )
         self._seed = seed
         self._sampler = Sampler(temperature, top_p, top_k, min_p, np.random.default_rng())
+        self._overflow = overflow
+        self._prefixes = prefixes or Prefixes(model)
+        self._prepare(no_call)
+
+    def _prepare(self, no_call: bool) -> None:
+        """Make what all requests share: the language, its matcher, and the prefix of the prompt."""
         grammar = self.format.grammar(self.tools, no_call=no_call, controls=self._controls)
         automaton = compile_grammar(grammar)
         self._matcher = Matcher(automaton, self.vocabulary)
         self._choices = Choices(automaton, self.vocabulary)
         self._shared = self._encode(self.format.prefix(self.tools, self._controls))
-        self._prefixes = prefixes or Prefixes(model)
-        self._overflow = overflow
         self._shortest = self._shortest_call()
-        check_budget(self._shortest, max_tokens)
+        check_budget(self._shortest, self.max_tokens)
 
     def call(self, prompt: str, *, on_step: Callable[[Step], None] | None = None) -> Outcome:
         """Return the call that ``prompt`` asks for; ``on_step`` sees each step as it is taken.
