@@ -216,8 +216,6 @@ def llama_cpp(setting: Setting, form: str) -> Iterator[dict[str, float]]:
             **took,
             "passes": len(answer),
             "tokens": len(answer),
-            "fed": len(prompt) + len(answer),
-            "recomputed": 0,
         }
 
 
