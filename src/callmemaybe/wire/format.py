@@ -11,43 +11,26 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from callmemaybe._json import rewrite
 from callmemaybe.calls import ToolCall, ToolSpec, check_distinct
-from callmemaybe.errors import InputError, UnsupportedSchema
-from callmemaybe.grammar.characters import ALL, utf8
+from callmemaybe.errors import InputError
 from callmemaybe.grammar.grammar import Grammar
-from callmemaybe.grammar.nodes import (
-    Control,
-    Except,
-    Mark,
-    Node,
-    alt,
-    byte_range,
-    capture,
-    lexeme,
-    lit,
-    many,
-    seq,
-    words_then,
-)
-from callmemaybe.grammar.schema import json_schema_node
 from callmemaybe.wire.pieces import (
-    Answer,
-    Arguments,
     Calls,
     Chain,
     Controls,
     Either,
+    Id,
     Name,
     Part,
     Parts,
     Piece,
-    Text,
-    Token,
+    Thought,
     join,
 )
 from callmemaybe.wire.prompt import ChatTemplate
-from callmemaybe.wire.reader import CallEnded, CallStarted, Reader
+from callmemaybe.wire.reader import AnswerDelta, CallEnded, CallStarted, Reader
+from callmemaybe.wire.rendering import render
+from callmemaybe.wire.writer import MOST_CALLS, Wanted, Writer
 
 #: One message of a conversation, in OpenAI's shape: {"role": ..., "content": ...}.
 Message = Mapping[str, Any]
@@ -70,11 +53,15 @@ class Format:
     tree: Piece
     prefix: Prefix
     request: Request
+    #: Writes all of a prompt, also one that does not begin with the prefix; None: the two joined.
+    whole: Callable[..., Parts] | None = None
     #: Control tokens that give this format away, all of them.
     controls: frozenset[str] = frozenset()
     #: Texts of a chat template that give it away (all), and that speak against it (any).
     template_has: tuple[str, ...] = ()
     template_lacks: tuple[str, ...] = ()
+    #: Whether the control tokens alone do not give it away.
+    needs_template: bool = False
     #: Among formats that fit, the higher number wins.
     priority: int = 0
 
@@ -83,7 +70,7 @@ class Format:
         if not self.controls <= controls:
             return False
         if template is None or not self.template_has:
-            return bool(self.controls)
+            return bool(self.controls) and not self.needs_template
         return all(sign in template for sign in self.template_has) and not any(
             sign in template for sign in self.template_lacks
         )
@@ -96,15 +83,24 @@ class Format:
         Raises ModelError if the template is not valid.
         """
         template = ChatTemplate(source, **names)
-        return replace(self, prefix=template.prefix, request=template.request)
+        return replace(
+            self, prefix=template.prefix, request=template.request, whole=template.render
+        )
 
     def prompt(
         self,
         messages: Sequence[Message],
         tools: Sequence[ToolSpec],
         controls: Controls = None,
+        *,
+        thinking: bool = False,
     ) -> Parts:
-        """Return the whole prompt: the static prefix, then the request."""
+        """Return the whole prompt: the static prefix, then the request.
+
+        ``thinking`` leaves the model room to think aloud, where the family's prompts say so.
+        """
+        if self.whole is not None:
+            return self.whole(messages, tools, controls, thinking)
         return join([*self.prefix(tools, controls), *self.request(messages, tools, controls)])
 
     def grammar(
@@ -121,36 +117,70 @@ class Format:
         branch. Raises InputError without tools or for a name that occurs twice, and
         UnsupportedSchema (its ``where`` names the tool) for a schema that cannot be kept.
         """
-        if not tools:
+        most = MOST_CALLS if parallel else 1
+        return self.language(tools, Wanted(no_call=no_call, most=most), controls=controls)
+
+    def language(
+        self, tools: Sequence[ToolSpec], wanted: Wanted, *, controls: Controls = None
+    ) -> Grammar:
+        """Return what a model may write where an answer may be what is ``wanted``.
+
+        Captures and errors are those of :meth:`grammar`, and "thinking".
+        """
+        if wanted.calls and not tools:
             raise InputError("there is no function to call", hint="give at least one")
         check_distinct(tools, "tools")
-        return _Writer(tools, controls, no_call, parallel).grammar(self.tree)
+        return Writer(tools, wanted, controls).grammar(self.tree)
 
     def spellings(self, tools: Sequence[ToolSpec]) -> Mapping[bytes, str]:
         """Return what the capture "name" holds for each tool, and the tool's name."""
         (leaf,) = {leaf for leaf in _leaves(self.tree) if isinstance(leaf, Name)}
         return {leaf.encode(tool.name).encode(): tool.name for tool in tools}
 
+    @property
+    def has_ids(self) -> bool:
+        """Whether the model writes an id with each call."""
+        return any(isinstance(leaf, Id) for leaf in _leaves(self.tree))
+
+    @property
+    def is_parallel(self) -> bool:
+        """Whether the family can call several functions in one turn."""
+        return all(
+            leaf.between is not None for leaf in _leaves(self.tree) if isinstance(leaf, Calls)
+        )
+
+    @property
+    def thinks(self) -> bool:
+        """Whether the family has a place for thinking."""
+        return any(isinstance(leaf, Thought) for leaf in _leaves(self.tree))
+
     def render(
         self,
         calls: Sequence[ToolCall],
         *,
         answer: str = "",
+        thought: str = "",
+        tools: Sequence[ToolSpec] = (),
         controls: Controls = None,
     ) -> Parts:
         """Return what a model writes for these calls; without any, the no-call branch.
 
-        ``answer`` is the free text of formats that answer in text.
+        ``answer`` is free text: all there is, or what stands in front of the calls. ``tools`` say
+        which arguments are strings, where the format writes those without quotes. Raises InputError
+        for what the format cannot write, VocabularyError for a token that it cannot do without.
         """
-        return join(list(_render(self.tree, tuple(calls), answer, controls)))
+        return render(
+            self.tree, calls, answer=answer, thought=thought, tools=tools, controls=controls
+        )
 
-    def reader(self, *, controls: Controls = None) -> Reader:
-        """Return a fresh incremental reader of what a model writes."""
-        return Reader(self.tree, controls)
+    def reader(self, tools: Sequence[ToolSpec] = (), *, controls: Controls = None) -> Reader:
+        """Return a fresh incremental reader of what a model writes; ``tools`` as in render."""
+        return Reader(self.tree, {tool.name: tool.parameters for tool in tools}, controls)
 
     def read(
         self,
         parts: Iterable[Part | bytes],
+        tools: Sequence[ToolSpec] = (),
         *,
         controls: Controls = None,
     ) -> list[ToolCall]:
@@ -158,158 +188,40 @@ class Format:
 
         Raises InputError if the answer is cut off or not in this format.
         """
-        reader = self.reader(controls=controls)
+        return list(self.understand(parts, tools, controls=controls)[1])
+
+    def understand(
+        self,
+        parts: Iterable[Part | bytes],
+        tools: Sequence[ToolSpec] = (),
+        *,
+        controls: Controls = None,
+    ) -> tuple[str, tuple[ToolCall, ...]]:
+        """Return the free text and the calls of a complete answer; errors as in :meth:`read`."""
+        reader = self.reader(tools, controls=controls)
         events = [event for part in parts for event in reader.feed(part)]
         calls: list[ToolCall] = []
-        name = ""
+        name, text = "", bytearray()
         for event in [*events, *reader.end()]:
             if isinstance(event, CallStarted):
                 name = event.name
             elif isinstance(event, CallEnded):
-                calls.append(ToolCall(name, event.arguments))
-        return calls
+                calls.append(ToolCall(name, event.arguments, event.id))
+            elif isinstance(event, AnswerDelta):
+                text += event.data
+        return text.decode(errors="replace"), tuple(calls)
 
 
 def _leaves(piece: Piece) -> Iterator[Piece]:
+    """Yield every piece of a tree that is no mere structure; what is called, behind its list."""
     match piece:
         case Chain():
             for inner in piece.pieces:
                 yield from _leaves(inner)
         case Calls():
-            yield from (*_leaves(piece.call), *_leaves(piece.between))
+            yield piece
+            yield from (*_leaves(piece.call), *_leaves(piece.between or Chain(())))
         case Either():
             yield from (*_leaves(piece.calls), *_leaves(piece.no_call))
         case _:
             yield piece
-
-
-def _has(token: Token, controls: Controls) -> bool:
-    return controls is None or token.text in controls
-
-
-# -- rendering ------------------------------------------------------------------------------------
-
-
-def _render(
-    piece: Piece,
-    calls: tuple[ToolCall, ...],
-    answer: str,
-    controls: Controls,
-) -> Iterable[Part]:
-    match piece:
-        case Text():
-            yield piece.text
-        case Token():
-            yield Control(piece.text) if _has(piece, controls) else piece.text
-        case Name():
-            yield piece.encode(calls[0].name)
-        case Arguments():
-            yield rewrite(calls[0].arguments, compact=piece.style == "compact")
-        case Answer():
-            yield answer
-        case Chain():
-            for part in piece.pieces:
-                yield from _render(part, calls, answer, controls)
-        case Either():
-            chosen = piece.calls if calls else piece.no_call
-            yield from _render(chosen, calls, answer, controls)
-        case Calls():
-            if not calls:
-                raise InputError("this format has no way to call nothing")
-            for position, call in enumerate(calls):
-                if position:
-                    yield from _render(piece.between, (call,), answer, controls)
-                yield from _render(piece.call, (call,), answer, controls)
-
-
-# -- the grammar ----------------------------------------------------------------------------------
-
-_ANYTHING = many(byte_range(0x00, 0xFF))
-
-
-class _Writer:
-    """Writes the grammar of a tree for one list of tools."""
-
-    def __init__(
-        self,
-        tools: Sequence[ToolSpec],
-        controls: Controls,
-        no_call: bool,
-        parallel: bool,
-    ) -> None:
-        self._tools = tools
-        self._controls = controls
-        self._no_call = no_call
-        self._parallel = parallel
-        self._rules: dict[str, Node] = {}
-
-    def grammar(self, tree: Piece) -> Grammar:
-        return Grammar(self._node(tree, None), self._rules)
-
-    def _node(self, piece: Piece, tool: int | None) -> Node:
-        match piece:
-            case Text():
-                return lit(piece.text)
-            case Token():
-                return Control(piece.text) if _has(piece, self._controls) else lit(piece.text)
-            case Chain():
-                return self._chain(piece.pieces, tool)
-            case Calls():
-                call = self._node(piece.call, None)
-                if not self._parallel:
-                    return call
-                return seq(call, many(seq(self._node(piece.between, None), call)))
-            case Either():
-                calls = self._node(piece.calls, None)
-                if not self._no_call:
-                    return calls
-                return alt(calls, capture("no_call", self._node(piece.no_call, None)))
-            case Answer():
-                return self._answer(piece)
-            case Arguments():
-                assert tool is not None, "the arguments stand behind the name"
-                return capture("arguments", self._arguments(tool, piece.style))
-            case Name():
-                return self._chain((piece,), tool)
-
-    def _chain(self, pieces: tuple[Piece, ...], tool: int | None) -> Node:
-        """Concatenate; what stands behind the name belongs to one tool, so it hangs on its word."""
-        parts: list[Node] = []
-        for position, piece in enumerate(pieces):
-            if isinstance(piece, Name):
-                rest = pieces[position + 1 :]
-                then = [
-                    seq(Mark("name", False), self._chain(rest, index))
-                    for index in range(len(self._tools))
-                ]
-                return seq(*parts, Mark("name", True), self._words(piece, then))
-            parts.append(self._node(piece, tool))
-        return seq(*parts)
-
-    def _words(self, piece: Name, then: Sequence[Node]) -> Node:
-        return words_then(
-            {piece.encode(tool.name): node for tool, node in zip(self._tools, then, strict=True)}
-        )
-
-    def _answer(self, piece: Answer) -> Node:
-        text = many(utf8(ALL))
-        if not piece.stop or _has(Token(piece.stop), self._controls):
-            return lexeme(text)
-        return Except(text, seq(_ANYTHING, lit(piece.stop), _ANYTHING))
-
-    def _arguments(self, index: int, style: str) -> Node:
-        tool = self._tools[index]
-        try:
-            # A model that invents arguments nobody declared helps nobody: additional=False.
-            node, rules = json_schema_node(
-                tool.schema, style=style, prefix=f"{index}/", additional=False
-            )
-        except UnsupportedSchema as error:
-            raise UnsupportedSchema(
-                error.message,
-                pointer=error.pointer,
-                where=f"function {tool.name!r}, parameters{error.pointer}",
-                hint=error.hint,
-            ) from None
-        self._rules.update(rules)
-        return node

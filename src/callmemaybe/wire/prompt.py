@@ -17,7 +17,7 @@ from typing import Any
 import jinja2
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from callmemaybe._json import dumps
+from callmemaybe._json import dumps, loads
 from callmemaybe.calls import ToolSpec
 from callmemaybe.errors import ModelError
 from callmemaybe.grammar.nodes import Control
@@ -62,6 +62,7 @@ class ChatTemplate:
         )
         environment.filters["tojson"] = _tojson
         environment.globals.update({"bos_token": "", "eos_token": "", **names})
+        environment.globals["strftime_now"] = _no_date
         environment.globals["raise_exception"] = _raise
         self.source = source
         # Rendering the tools twice per prompt would cost more than finding them again.
@@ -82,7 +83,7 @@ class ChatTemplate:
             if one is not other and one != other:
                 break
             common += 1
-        return tuple(both[0][: _behind_control(both[0], common)])
+        return tuple(both[0][: behind_control(both[0], common)])
 
     def request(
         self,
@@ -100,8 +101,10 @@ class ChatTemplate:
         messages: Sequence[Mapping[str, Any]],
         tools: Sequence[ToolSpec],
         controls: Controls,
+        thinking: bool = False,
     ) -> Parts:
         """Return the whole prompt. Raises ModelError if the template fails."""
+        messages = [_with_parsed_arguments(message) for message in messages]
         pattern = _pattern(controls)
         definitions = [tool.as_openai() for tool in tools]
         armour = _Armour(pattern, dumps([list(messages), definitions]))
@@ -110,7 +113,7 @@ class ChatTemplate:
                 messages=armour.put_on(list(messages)),
                 tools=armour.put_on(definitions),
                 add_generation_prompt=True,
-                enable_thinking=False,
+                enable_thinking=thinking,
             )
         except Exception as error:
             raise ModelError(f"the model's chat template failed: {error}") from error
@@ -161,11 +164,25 @@ def _pattern(controls: Controls) -> re.Pattern[str] | None:
     return re.compile("(" + "|".join(map(re.escape, ordered)) + ")")
 
 
-def _behind_control(parts: Sequence[Part], limit: int) -> int:
+def behind_control(parts: Sequence[Part], limit: int) -> int:
     """Return the place behind the last control token: text in front of it is tokenised alone."""
     while limit and isinstance(parts[limit - 1], str):
         limit -= 1
     return limit
+
+
+def _with_parsed_arguments(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a message as templates expect it: the arguments of calls as values, not as text."""
+    calls = message.get("tool_calls")
+    if not calls:
+        return message
+    parsed = []
+    for call in calls:
+        function = dict(call["function"])
+        if isinstance(function.get("arguments"), str):
+            function["arguments"] = loads(function["arguments"] or "{}")
+        parsed.append({**call, "function": function})
+    return {**message, "tool_calls": parsed}
 
 
 def _user(text: str) -> dict[str, str]:
@@ -178,6 +195,11 @@ def _tojson(value: Any, ensure_ascii: bool = False, **layout: Any) -> str:
     if not ensure_ascii and not any(layout.values()):
         return text
     return json.dumps(json.loads(text), ensure_ascii=ensure_ascii, **layout)
+
+
+def _no_date(_layout: str) -> str:
+    """Stand in for today: a template that asks gets a fixed day, so that prompts can be kept."""
+    return "26 Jul 2024"
 
 
 def _raise(message: str) -> Any:

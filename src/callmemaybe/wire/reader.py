@@ -7,13 +7,14 @@ anywhere and still gives the same events.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from callmemaybe._json import loads
 from callmemaybe.errors import InputError
 from callmemaybe.grammar.nodes import Control
+from callmemaybe.wire.notation import BARE
 from callmemaybe.wire.pieces import (
     Answer,
     Arguments,
@@ -21,12 +22,15 @@ from callmemaybe.wire.pieces import (
     Chain,
     Controls,
     Either,
+    Id,
     Name,
     Part,
     Piece,
     Text,
+    Thought,
     Token,
 )
+from callmemaybe.wire.translating import Translator
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +51,14 @@ class ArgumentsDelta:
 
 @dataclass(frozen=True, slots=True)
 class CallEnded:
-    """Call number ``index`` is complete; ``arguments`` is its whole JSON text."""
+    """Call number ``index`` is complete; ``arguments`` is its whole JSON text.
+
+    ``id`` is what the model wrote for it, where the format has ids.
+    """
 
     index: int
     arguments: str
+    id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,21 +68,34 @@ class AnswerDelta:
     data: bytes
 
 
-Event = CallStarted | ArgumentsDelta | CallEnded | AnswerDelta
+@dataclass(frozen=True, slots=True)
+class ThoughtDelta:
+    """More of what the model thinks aloud, in UTF-8."""
+
+    data: bytes
+
+
+Event = CallStarted | ArgumentsDelta | CallEnded | AnswerDelta | ThoughtDelta
 
 
 class _End(NamedTuple):
     """Stands behind a call in the tree: here it ends."""
 
 
+class _Thinking(NamedTuple):
+    """The text of a thought, up to where it ends."""
+
+    stop: str
+
+
 # What is still to come: a piece, then the rest.
-_Rest = tuple["Piece | _End", "_Rest"] | None
+_Rest = tuple["Piece | _End | _Thinking", "_Rest"] | None
 # What was told so far on one way, newest first. Ways that split share what they had.
 _Told = tuple["_Note", "_Told"] | None
 
 
 class _Note(NamedTuple):
-    """Something read: "name", "arguments", "answer" or "end", with its data."""
+    """Something read: "name", "arguments", "id", "answer", "thought" or "end", with its data."""
 
     kind: str
     data: Any
@@ -83,7 +104,7 @@ class _Note(NamedTuple):
 class _Way(NamedTuple):
     """One way through the tree: the leaf it stands in (None: past the end), and what follows."""
 
-    leaf: Piece | None
+    leaf: Piece | _Thinking | None
     state: Any
     rest: _Rest
     told: _Told
@@ -92,9 +113,20 @@ class _Way(NamedTuple):
 class Reader:
     """An incremental reader of one answer; feed it, then end it."""
 
-    def __init__(self, tree: Piece, controls: Controls = None) -> None:
-        """Begin to read; ``controls`` None means that all are known."""
+    def __init__(
+        self,
+        tree: Piece,
+        parameters: Mapping[str, Mapping[str, Any]] | None = None,
+        controls: Controls = None,
+    ) -> None:
+        """Begin to read.
+
+        ``parameters`` are those of the tools, by name, for formats that write strings without
+        quotes; ``controls`` None means that all are known.
+        """
         self._controls = controls
+        self._parameters = parameters or {}
+        self._name, self._id = "", ""
         self._ways = list(self._enter((tree, None), None))
         self._calls = 0
         self._arguments = bytearray()
@@ -146,7 +178,7 @@ class Reader:
             while at < len(data) and at - start < len(state) - 1 and data[at] == state[at - start]:
                 at += 1
             moved: Any = state[at - start :]
-        elif isinstance(leaf, Arguments):
+        elif isinstance(leaf, Arguments) and leaf.notation.outer is None:
             moved = state
             while at < len(data):
                 after = _object_step(moved, data[at])
@@ -183,21 +215,29 @@ class Reader:
         while told is not None:
             note, told = told
             notes.append(note)
-        return [self._event(note) for note in reversed(notes)]
+        events: list[Event] = []
+        for note in reversed(notes):
+            if note.kind == "id":
+                self._id += chr(note.data)
+            else:
+                events.append(self._event(note))
+        return events
 
     def _event(self, note: _Note) -> Event:
         if note.kind == "name":
+            self._name = note.data
             return CallStarted(self._calls, note.data)
         if note.kind == "arguments":
             self._arguments += note.data
             return ArgumentsDelta(self._calls, note.data)
-        if note.kind == "answer":
-            return AnswerDelta(note.data)
+        if note.kind in ("answer", "thought"):
+            return AnswerDelta(note.data) if note.kind == "answer" else ThoughtDelta(note.data)
         text = self._arguments.decode(errors="replace")
         loads(text, where=f"arguments of call {self._calls}")
         self._arguments.clear()
         self._calls += 1
-        return CallEnded(self._calls - 1, text)
+        call_id, self._id = self._id, ""
+        return CallEnded(self._calls - 1, text, call_id)
 
     # -- the ways ---------------------------------------------------------------------------
 
@@ -214,33 +254,61 @@ class Reader:
                 for inner in reversed(piece.pieces):
                     rest = (inner, rest)
                 yield from self._enter(rest, told)
+            case Either(calls, Answer() as free) if free.stop:
+                # The same text may be all there is, or stand in front of a call.
+                yield from self._enter((free, (Either(calls, Chain(())), rest)), told)
             case Either():
                 yield from self._enter((piece.calls, rest), told)
                 yield from self._enter((piece.no_call, rest), told)
             case Calls():
-                again = Either(Chain((piece.between, piece)), Chain(()))
-                yield from self._enter((piece.call, (_End(), (again, rest))), told)
+                if piece.between is not None:
+                    rest = (Either(Chain((piece.between, piece)), Chain(())), rest)
+                yield from self._enter((piece.call, (_End(), rest)), told)
+            case Thought():
+                end = piece.end.pieces[0]
+                text = _Thinking(end.text if isinstance(end, Text | Token) else "")
+                yield from self._enter((piece.begin, (text, (piece.end, rest))), told)
+                yield from self._enter(rest, told)
             case Token() if self._controls is not None and piece.text not in self._controls:
                 yield from self._enter((Text(piece.text), rest), told)
             case Text():
                 data = piece.text.encode()
                 yield from [_Way(piece, data, rest, told)] if data else self._enter(rest, told)
             case Answer():
+                yield _Way(piece, _NOTHING_YET, rest, told)
+                yield from self._enter(rest, told)
+            case _Thinking():
                 yield _Way(piece, 0, rest, told)
                 yield from self._enter(rest, told)
             case Name():
                 yield _Way(piece, b"", rest, told)
+            case Id():
+                yield _Way(piece, piece.length, rest, told)
+            case Arguments() if piece.notation.outer is not None:
+                translator = Translator(piece.notation, self._parameters.get(self._named(told)))
+                yield _Way(piece, (translator, translator.start()), rest, told)
             case Arguments():
                 yield _Way(piece, (0, _PLAIN), rest, told)
             case Token():
                 yield _Way(piece, None, rest, told)
 
+    def _named(self, told: _Told) -> str:
+        """Return the name of the call that is being read on a way."""
+        while told is not None:
+            note, told = told
+            if note.kind == "name":
+                return str(note.data)
+        return self._name
+
     def _step(self, way: _Way, symbol: int | Control) -> Iterator[_Way]:
         """Where one symbol leads from one way."""
+        leaf, state, rest, told = way
+        if isinstance(leaf, Arguments) and leaf.notation.outer is not None:
+            yield from self._step_translated(way, symbol)
+            return
         if isinstance(symbol, Control):
             yield from self._step_control(way, symbol)
             return
-        leaf, state, rest, told = way
         match leaf:
             case Text():
                 if state[0] == symbol:
@@ -256,12 +324,43 @@ class Reader:
                         yield from self._enter(rest, told)
                     else:
                         yield _Way(leaf, moved, rest, told)
-            case Answer():
-                matched = _stop_step(leaf.stop.encode(), state, symbol)
+            case Id():
+                if not (symbol < 0x80 and chr(symbol).isalnum()):
+                    return
+                told = (_Note("id", symbol), told)
+                yield from (
+                    [_Way(leaf, state - 1, rest, told)] if state > 1 else self._enter(rest, told)
+                )
+            case Answer() | _Thinking():
+                if (
+                    isinstance(leaf, Answer)
+                    and state == _NOTHING_YET
+                    and chr(symbol) in leaf.not_first
+                ):
+                    return
+                # Where the stop is a control token, its characters are only characters.
+                is_text = self._controls is not None and leaf.stop not in self._controls
+                stop = leaf.stop.encode() if is_text else b""
+                matched = _stop_step(stop, max(state, 0), symbol)
                 if matched is not None:
-                    told = (_Note("answer", bytes([symbol])), told)
+                    kind = "answer" if isinstance(leaf, Answer) else "thought"
+                    told = (_Note(kind, bytes([symbol])), told)
                     yield _Way(leaf, matched, rest, told)
                     yield from self._enter(rest, told)
+
+    def _step_translated(self, way: _Way, symbol: int | Control) -> Iterator[_Way]:
+        """Read on in arguments that are not JSON."""
+        leaf, (translator, state), rest, told = way
+        taken = translator.step(state, symbol)
+        if taken is None:
+            return
+        state, said = taken
+        if said:
+            told = (_Note("arguments", said), told)
+        if state.is_complete:
+            yield from self._enter(rest, told)
+        else:
+            yield _Way(leaf, (translator, state), rest, told)
 
     def _step_control(self, way: _Way, symbol: Control) -> Iterator[_Way]:
         leaf, _state, rest, told = way
@@ -275,6 +374,14 @@ class Reader:
         leaf, state, _rest, _told = way
         assert isinstance(leaf, Name)
         escaped = (len(state) - len(state.rstrip(b"\\"))) % 2 == 1
+        if leaf.bare:
+            quoted = state[:1] == b'"' or (not state and symbol == _QUOTE)
+            closed = len(state) > 1 and quoted and state[-1] == _QUOTE and not _escaped_end(state)
+            if (quoted and not closed) or (not quoted and symbol in BARE):
+                yield way._replace(state=state + bytes([symbol]))
+            else:
+                yield from self._leave_name(way, symbol)
+            return
         if escaped or symbol not in b'"\n':
             yield way._replace(state=state + bytes([symbol]))
         if not escaped:
@@ -295,6 +402,7 @@ class Reader:
 # -- leaves ---------------------------------------------------------------------------------------
 
 _PLAIN, _STRING, _ESCAPE = range(3)
+_NOTHING_YET = -1
 _COMPLETE = (0, _STRING)
 _OPENING, _CLOSING, _QUOTE, _BACKSLASH, _BRACE = b"[{", b"]}", 0x22, 0x5C, 0x7B
 
@@ -313,6 +421,12 @@ def _object_step(state: tuple[int, int], byte: int) -> tuple[int, int] | None:
     if byte in _CLOSING:
         return (depth - 1, _PLAIN) if depth > 1 else _COMPLETE
     return depth, _STRING if byte == _QUOTE else _PLAIN
+
+
+def _escaped_end(state: bytes) -> bool:
+    """Whether the quote at the end of a name in quotes is escaped."""
+    body = state[:-1]
+    return (len(body) - len(body.rstrip(b"\\"))) % 2 == 1
 
 
 def _stop_step(stop: bytes, matched: int, byte: int) -> int | None:
@@ -334,6 +448,8 @@ def _merged(events: list[Event]) -> list[Event]:
             merged[-1] = ArgumentsDelta(last.index, last.data + event.data)
         elif isinstance(event, AnswerDelta) and isinstance(last, AnswerDelta):
             merged[-1] = AnswerDelta(last.data + event.data)
+        elif isinstance(event, ThoughtDelta) and isinstance(last, ThoughtDelta):
+            merged[-1] = ThoughtDelta(last.data + event.data)
         else:
             merged.append(event)
     return merged

@@ -10,7 +10,7 @@ from callmemaybe.grammar.grammar import Grammar
 from callmemaybe.grammar.nodes import NOTHING, Node
 from callmemaybe.grammar.schema.emit import Emitter
 from callmemaybe.grammar.schema.normalise import Normaliser
-from callmemaybe.grammar.schema.references import Document
+from callmemaybe.grammar.schema.references import Document, ScopeNeeded
 from callmemaybe.grammar.schema.style import STYLES, Style
 
 
@@ -59,17 +59,26 @@ def json_schema_node(
         if style not in STYLES:
             raise ValueError(f"style must be one of {', '.join(STYLES)}, not {style!r}")
         style = STYLES[style]
-    document = Document(schema, remotes)
     try:
-        emitter = Emitter(Normaliser(document), style, prefix, additional)
-        node = emitter.node(((document.root, True),))
+        try:
+            node, rules = _emitted(Document(schema, remotes), style, prefix, additional)
+        except ScopeNeeded:
+            document = Document(schema, remotes, scoped=True)
+            node, rules = _emitted(document, style, prefix, additional)
     except RecursionError:
         raise UnsupportedSchema("the schema nests too deep", pointer="") from None
     except GrammarError as error:
         raise _translated(error) from None
     if node is NOTHING:
         raise _empty()
-    return node, emitter.rules
+    return node, rules
+
+
+def _emitted(
+    document: Document, style: Style, prefix: str, additional: bool
+) -> tuple[Node, dict[str, Node]]:
+    emitter = Emitter(Normaliser(document), style, prefix, additional)
+    return emitter.node(((document.root, True),)), emitter.rules
 
 
 def _empty() -> UnsupportedSchema:

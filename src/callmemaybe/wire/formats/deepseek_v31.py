@@ -1,0 +1,79 @@
+"""DeepSeek V3.1: as V3, without the fence and the word "function".
+
+Strings of DeepSeek's template as in vLLM's examples/tool_chat_template_deepseekv31.jinja.
+"""
+
+from __future__ import annotations
+
+from callmemaybe.wire.chat import Chat, Tools, declare
+from callmemaybe.wire.formats.deepseek_v3 import (
+    ASSISTANT,
+    BEGIN,
+    CALL,
+    CALL_END,
+    CALLS,
+    CALLS_END,
+    END,
+    OUTPUT,
+    OUTPUT_END,
+    SEP,
+    TOKENS,
+    USER,
+)
+from callmemaybe.wire.pieces import (
+    Answer,
+    Arguments,
+    Calls,
+    Either,
+    Name,
+    Thought,
+    Token,
+    chain,
+)
+
+_BEHIND = f"""\
+IMPORTANT: ALWAYS adhere to this exact format for tool use:
+{CALLS}{CALL}tool_call_name{SEP}tool_call_arguments{CALL_END}{{additional_tool_calls}}{CALLS_END}
+
+Where:
+
+- `tool_call_name` must be an exact match to one of the available tools
+- `tool_call_arguments` must be valid JSON that strictly follows the tool's Parameters Schema
+- For multiple tool calls, chain them directly without separators or spaces
+"""
+
+FORMAT = declare(
+    "deepseek_v31",
+    "DeepSeek V3.1: f<｜tool▁sep｜>{...} between tokens",
+    chain(
+        Thought(chain(Token("<think>")), chain(Token("</think>"))),
+        Either(
+            chain(
+                Token(CALLS),
+                Calls(
+                    chain(
+                        Token(CALL), Name(bare=True), Token(SEP), Arguments("spaced"),
+                        Token(CALL_END),
+                    )
+                ),
+                Token(CALLS_END),
+            ),
+            no_call=Answer(stop=CALLS),
+        ),
+    ),
+    Chat(
+        begin=BEGIN,
+        system=("", ""),
+        user=(USER, ""),
+        assistant=(f"{ASSISTANT}</think>", END),
+        result=(OUTPUT, OUTPUT_END),
+        ask=ASSISTANT,
+        no_thinking=("</think>", "</think>"),
+        tools=Tools(("## Tools\nYou have access to the following tools:\n", _BEHIND)),
+    ),
+    tokens=TOKENS,
+    signs=(CALLS, CALL, SEP),
+    template_has=(CALLS, "tool_call_arguments"),
+    template_lacks=("```json",),
+    priority=3,
+)  # fmt: skip

@@ -1,0 +1,33 @@
+"""Plain JSON, for any instructed model: a list of calls, or an answer in text.
+
+No model's files give it away: choose it by name. Turns are written as plain words.
+"""
+
+from __future__ import annotations
+
+from callmemaybe.wire.chat import Chat, Tools, declare
+from callmemaybe.wire.formats._lists import listed
+from callmemaybe.wire.pieces import Answer, Either, Text, chain
+
+_BEFORE = """\
+You can call these functions:
+"""
+_BEHIND = """\
+To call functions, answer with nothing but a JSON list:
+[{"name": <function-name>, "arguments": <args-json-object>}, ...]
+If none fits, answer in plain text."""
+
+FORMAT = declare(
+    "json_list",
+    "plain JSON: any instructed model, no control token",
+    Either(chain(Text("["), listed()), no_call=Answer(not_first="[")),
+    Chat(
+        system=("", "\n\n"),
+        user=("user: ", "\n\n"),
+        assistant=("assistant: ", "\n\n"),
+        result=("result: ", "\n\n"),
+        ask="assistant: ",
+        tools=Tools((_BEFORE, _BEHIND), each=("", "\n")),
+    ),
+    tokens=(),
+)

@@ -1,0 +1,43 @@
+"""LFM2: Python calls between ``<|tool_call_start|>`` and ``<|tool_call_end|>``, ChatML around them.
+
+Strings of LiquidAI's template (tools as a JSON list between ``<|tool_list_start|>`` tokens) as in
+llama.cpp's models/templates/llama-cpp-lfm2.jinja, and of vLLM's lfm2 tool parser.
+"""
+
+from __future__ import annotations
+
+from callmemaybe.wire.chat import Tools, declare
+from callmemaybe.wire.formats.hermes import chatml
+from callmemaybe.wire.formats.pythonic import CALL
+from callmemaybe.wire.pieces import Answer, Calls, Either, Text, Token, chain
+
+_OPEN, _CLOSE = "<|tool_call_start|>", "<|tool_call_end|>"
+_LIST, _LIST_END = "<|tool_list_start|>", "<|tool_list_end|>"
+_RESULT, _RESULT_END = "<|tool_response_start|>", "<|tool_response_end|>"
+
+FORMAT = declare(
+    "lfm2",
+    'LFM2: [f(a="x")] between <|tool_call_start|> tokens',
+    Either(
+        chain(
+            Token(_OPEN), Text("["), Calls(CALL, between=chain(Text(", "))), Text("]"),
+            Token(_CLOSE),
+        ),
+        no_call=Answer(stop=_OPEN),
+    ),
+    chatml(
+        Tools((f"List of tools: {_LIST}[", f"]{_LIST_END}"), between=", "),
+        begin="<|startoftext|>",
+        gap="\n",
+        results=("", ""),
+        result=(f"<|im_start|>tool\n{_RESULT}", f"{_RESULT_END}<|im_end|>\n"),
+        no_thinking=("", ""),
+    ),
+    tokens=(
+        _OPEN, _CLOSE, _LIST, _LIST_END, _RESULT, _RESULT_END, "<|im_start|>", "<|im_end|>",
+        "<|startoftext|>",
+    ),
+    signs=(_OPEN, _CLOSE, "<|im_start|>"),
+    template_has=("<|im_start|>",),
+    priority=3,
+)  # fmt: skip

@@ -1,0 +1,38 @@
+"""Phi-4-mini: a JSON list between ``<|tool_call|>`` and ``<|/tool_call|>``.
+
+Strings of the model's template (tools between ``<|tool|>`` tokens in the system's turn) and of BFCL's
+phi_fc.py. Left alone the model often forgets the end tag; the grammar writes it.
+"""
+
+from __future__ import annotations
+
+from callmemaybe.wire.chat import Chat, Tools, declare
+from callmemaybe.wire.formats._lists import listed
+from callmemaybe.wire.pieces import Answer, Either, Text, Token, chain
+
+_OPEN, _CLOSE, _END = "<|tool_call|>", "<|/tool_call|>", "<|end|>"
+
+FORMAT = declare(
+    "phi4_mini",
+    "Phi-4-mini: a JSON list between <|tool_call|> tokens",
+    Either(
+        chain(Token(_OPEN), Text("["), listed(), Token(_CLOSE)), no_call=Answer(stop=_OPEN)
+    ),
+    Chat(
+        system=("<|system|>", _END),
+        user=("<|user|>", _END),
+        assistant=("<|assistant|>", _END),
+        result=("<|tool_response|>", _END),
+        ask="<|assistant|>",
+        gap="",
+        default="You are a helpful assistant with some tools.",
+        tools=Tools(("<|tool|>[", "]<|/tool|>"), between=", "),
+    ),
+    tokens=(
+        _OPEN, _CLOSE, _END, "<|system|>", "<|user|>", "<|assistant|>", "<|tool|>", "<|/tool|>",
+        "<|tool_response|>",
+    ),
+    signs=(_OPEN, _CLOSE, "<|tool|>"),
+    template_has=("<|tool|>",),
+    priority=1,
+)  # fmt: skip

@@ -1,0 +1,41 @@
+"""xLAM and Hammer: a plain JSON list of calls; ``[]`` calls nothing.
+
+Strings of Salesforce's template as in vLLM's examples/tool_chat_template_xlam_qwen.jinja (ChatML), and
+of BFCL's hammer.py for the empty list.
+"""
+
+from __future__ import annotations
+
+from callmemaybe.wire.chat import Tools, declare, indented
+from callmemaybe.wire.formats._lists import listed
+from callmemaybe.wire.formats.hermes import chatml
+from callmemaybe.wire.pieces import Either, Text, chain
+
+_BEFORE = """\
+You have access to a set of tools. When using tools, make calls in a single JSON array:
+
+[{"name": "tool_call_name", "arguments": {"arg1": "value1", "arg2": "value2"}}, ... (additional \
+parallel tool calls as needed)]
+
+If no tool is suitable, return an empty array. The available tools are:
+
+"""
+
+FORMAT = declare(
+    "xlam",
+    "xLAM, Hammer: a JSON list, [] calls nothing",
+    chain(Text("["), Either(listed(), no_call=Text("]"))),
+    chatml(
+        Tools((_BEFORE, ""), each=("", "\n\n"), write=indented),
+        gap="\n",
+        default="You are a helpful assistant.",
+        results=("", ""),
+        result=("<|im_start|>tool\n", "<|im_end|>\n"),
+        no_thinking=("", ""),
+    ),
+    tokens=("<|im_start|>", "<|im_end|>"),
+    signs=("<|im_start|>", "<|im_end|>"),
+    template_has=("<|im_start|>", "single JSON array"),
+    needs_template=True,
+    priority=2,
+)

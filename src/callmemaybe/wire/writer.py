@@ -1,0 +1,278 @@
+"""The grammar of a format's tree for one list of tools: the second reading of the tree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from callmemaybe.calls import ToolCall, ToolSpec
+from callmemaybe.errors import InputError, UnsupportedSchema, VocabularyError
+from callmemaybe.grammar.characters import ALL, chars, complement, utf8
+from callmemaybe.grammar.grammar import Grammar
+from callmemaybe.grammar.nodes import (
+    EMPTY,
+    NOTHING,
+    Control,
+    Except,
+    Mark,
+    Node,
+    alt,
+    byte_range,
+    byte_set,
+    capture,
+    lexeme,
+    lit,
+    many,
+    opt,
+    repeat,
+    seq,
+    words_then,
+)
+from callmemaybe.grammar.schema import json_schema_node
+from callmemaybe.wire.pieces import (
+    Answer,
+    Arguments,
+    Calls,
+    Chain,
+    Controls,
+    Either,
+    Id,
+    Name,
+    Parts,
+    Piece,
+    Text,
+    Thought,
+    Token,
+)
+from callmemaybe.wire.rendering import has, render_call
+from callmemaybe.wire.spelling import arguments_node
+
+#: Calls of one turn where several are allowed and nothing else was said: an end to endless calls.
+MOST_CALLS = 16
+_ANYTHING = many(byte_range(0x00, 0xFF))
+_ALPHANUMERIC = byte_set(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What an answer may be.
+
+    ``calls``: whether it may call at all. ``no_call``: whether it may say that it calls nothing (in
+    text, where the format has that). ``most``: calls in all; ``only``: names they are limited to.
+    ``given``: calls that the answer begins with, as they are. ``thinking`` and ``text``: most
+    characters of thought, and of text in front of a call. ``answer_length``: most characters of an
+    answer in text; ``answer``: the JSON Schema of an answer that is no free text.
+    """
+
+    calls: bool = True
+    no_call: bool = False
+    most: int = 1
+    only: tuple[str, ...] | None = None
+    given: tuple[ToolCall, ...] = ()
+    thinking: int = 0
+    text: int = 0
+    answer: Any = None
+    answer_length: int | None = None
+
+
+class Writer:
+    """Writes the grammar of a tree for one list of tools."""
+
+    def __init__(self, tools: Sequence[ToolSpec], wanted: Wanted, controls: Controls) -> None:
+        self._tools = [t for t in tools if wanted.only is None or t.name in wanted.only]
+        self._all_tools = tools
+        self._wanted = wanted
+        self._controls = controls
+        self._rules: dict[str, Node] = {}
+        if wanted.only is not None and (unknown := {*wanted.only} - {tool.name for tool in tools}):
+            raise InputError(
+                f"there is no function {min(unknown)!r} to choose", where="tool_choice"
+            )
+
+    def grammar(self, tree: Piece) -> Grammar:
+        """Return the whole grammar."""
+        if self._wanted.thinking and not _thinks(tree):
+            raise InputError("this format has no place for thinking")
+        return Grammar(self._node(tree, None), self._rules)
+
+    def _node(self, piece: Piece, tool: int | None) -> Node:
+        match piece:
+            case Text():
+                return lit(piece.text)
+            case Token():
+                return Control(piece.text) if has(piece, self._controls) else lit(piece.text)
+            case Chain():
+                return self._chain(piece.pieces, tool)
+            case Calls():
+                return self._calls(piece)
+            case Either():
+                return self._either(piece)
+            case Answer():
+                return self._text(piece, self._wanted.answer_length)
+            case Thought():
+                return self._thought(piece)
+            case Id():
+                return repeat(_ALPHANUMERIC, piece.length, piece.length)
+            case Arguments():
+                assert tool is not None, "the arguments stand behind the name"
+                return capture("arguments", self._arguments(tool, piece))
+            case Name():
+                return self._chain((piece,), tool)
+
+    # -- calls and what may stand instead ---------------------------------------------------------
+
+    def _calls(self, piece: Calls) -> Node:
+        most = self._wanted.most if piece.between is not None else 1
+        given = self._wanted.given
+        call = self._node(piece.call, None) if len(given) < most else NOTHING
+        if not given:
+            between = self._node(piece.between, None) if piece.between is not None else EMPTY
+            return seq(call, repeat(seq(between, call), 0, most - 1))
+        parts: list[Node] = []
+        for index, one in enumerate(given):
+            if index and piece.between is not None:
+                parts.append(self._node(piece.between, None))
+            parts.append(_literal(render_call(piece.call, one, self._all_tools, self._controls)))
+        if piece.between is None or call is NOTHING:
+            return seq(*parts)
+        return seq(*parts, repeat(seq(self._node(piece.between, None), call), 0, most - len(given)))
+
+    def _either(self, piece: Either) -> Node:
+        wanted = self._wanted
+        free = _answer_of(piece.no_call)
+        if not wanted.calls:
+            return capture("no_call", self._no_call(piece))
+        calls = self._node(piece.calls, None)
+        if wanted.text and free is not None and free.stop:
+            lead = self._text(free, wanted.text)
+            if not wanted.no_call:
+                return seq(lead, calls)
+            if wanted.answer is None:
+                # One text, behind which a call may come or not.
+                return seq(lead, opt(calls))
+            return alt(seq(lead, calls), capture("no_call", self._no_call(piece)))
+        if not wanted.no_call or wanted.given:
+            return calls
+        return alt(calls, capture("no_call", self._no_call(piece)))
+
+    def _no_call(self, piece: Either) -> Node:
+        """Write the way that calls nothing: free text, or the JSON that was asked for."""
+        wanted = self._wanted
+        if wanted.answer is None:
+            return self._node(piece.no_call, None)
+        free = _answer_of(piece.no_call)
+        if free is None:
+            raise InputError("this format cannot answer in anything but calls", where="answer")
+        node, rules = json_schema_node(wanted.answer, style="spaced", prefix="answer/")
+        if wanted.calls and free.not_first:
+            answers = Grammar(node, rules)
+            first = _first_bytes(answers)
+            if any(ord(char) in first for char in free.not_first):
+                raise InputError(
+                    "in this format nobody could tell such an answer from a call; "
+                    "wrap it, or do not offer functions", where="answer",
+                )  # fmt: skip
+        self._rules.update(rules)
+        return node
+
+    def _text(self, piece: Answer, most: int | None) -> Node:
+        """Write free text of at most so many characters, without what would begin a call."""
+        any_character = utf8(ALL)
+        if piece.not_first and self._wanted.calls:
+            first = utf8(complement(chars(piece.not_first)))
+            rest = repeat(any_character, 0, None if most is None else max(most - 1, 0))
+            return lexeme(opt(seq(first, rest)))
+        text = repeat(any_character, 0, most)
+        if not piece.stop or has(Token(piece.stop), self._controls):
+            return lexeme(text)
+        return Except(text, seq(_ANYTHING, lit(piece.stop), _ANYTHING))
+
+    def _thought(self, piece: Thought) -> Node:
+        if not self._wanted.thinking:
+            return EMPTY
+        end = piece.end.pieces[0]
+        stop = end.text if isinstance(end, Token) else ""
+        body = self._text(Answer(stop), self._wanted.thinking)
+        return seq(
+            self._node(piece.begin, None), capture("thinking", body), self._node(piece.end, None)
+        )
+
+    # -- one call -------------------------------------------------------------------------------
+
+    def _chain(self, pieces: tuple[Piece, ...], tool: int | None) -> Node:
+        """Concatenate; what stands behind the name belongs to one tool, so it hangs on its word."""
+        parts: list[Node] = []
+        for position, piece in enumerate(pieces):
+            if isinstance(piece, Name):
+                rest = pieces[position + 1 :]
+                then: dict[str | bytes, Node] = {
+                    piece.encode(tool.name): seq(Mark("name", False), self._chain(rest, index))
+                    for index, tool in enumerate(self._tools)
+                }
+                return seq(*parts, Mark("name", True), words_then(then))
+            parts.append(self._node(piece, tool))
+        return seq(*parts)
+
+    def _arguments(self, index: int, piece: Arguments) -> Node:
+        tool = self._tools[index]
+        prefix = f"{index}/"
+        try:
+            if piece.notation.outer is not None:
+                self._check_fence(piece.notation.fence)
+                node, rules = arguments_node(tool.schema, piece.notation, prefix)
+            else:
+                # A model that invents arguments nobody declared helps nobody: additional=False.
+                node, rules = json_schema_node(
+                    tool.schema, style=piece.style, prefix=prefix, additional=False
+                )
+        except UnsupportedSchema as error:
+            raise UnsupportedSchema(
+                error.message,
+                pointer=error.pointer,
+                where=f"function {tool.name!r}, parameters{error.pointer}",
+                hint=error.hint,
+            ) from None
+        self._rules.update(rules)
+        return node
+
+    def _check_fence(self, fence: str) -> None:
+        if fence and not has(Token(fence), self._controls):
+            raise VocabularyError(
+                f"this format needs the control token {fence!r}, which the vocabulary does not have"
+            )
+
+
+def _literal(parts: Parts) -> Node:
+    return seq(*(lit(part) if isinstance(part, str) else part for part in parts))
+
+
+def _answer_of(piece: Piece) -> Answer | None:
+    """Return the free text in the way that calls nothing, if it is free text."""
+    if isinstance(piece, Answer):
+        return piece
+    inner: Sequence[Piece] = piece.pieces if isinstance(piece, Chain) else ()
+    return next((one for one in inner if isinstance(one, Answer)), None)
+
+
+def _thinks(piece: Piece) -> bool:
+    match piece:
+        case Thought():
+            return True
+        case Chain():
+            return any(map(_thinks, piece.pieces))
+        case Either():
+            return _thinks(piece.calls) or _thinks(piece.no_call)
+    return False
+
+
+def _first_bytes(grammar: Grammar) -> frozenset[int]:
+    """Return the bytes that a text of the grammar may begin with."""
+    from callmemaybe.grammar import compile as compile_grammar
+
+    automaton = compile_grammar(grammar)
+    masks = [mask for mask, _ in automaton.edges(automaton.start)]
+    return frozenset(byte for byte in range(256) if any(mask >> byte & 1 for mask in masks))
+
+
+__all__ = ["MOST_CALLS", "Wanted", "Writer"]
