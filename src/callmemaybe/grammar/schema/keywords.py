@@ -48,6 +48,8 @@ from callmemaybe.grammar.schema.shapes import (
     Some,
     String,
     Sub,
+    Unevaluated,
+    Whether,
 )
 from callmemaybe.grammar.schema.values import exact, identity, kind_of
 
@@ -344,7 +346,12 @@ def _dependent_required(value: Any, at: At) -> Formula:
 
 def _dependent_schemas(value: Any, at: At) -> Formula:
     names = at.mapping(value)
-    return Every(tuple(Some((_lacks(name), at.sub(name)), at.pointer) for name in names))
+    return Every(tuple(_dependent_schema(name, at) for name in names))
+
+
+def _dependent_schema(name: str, at: At) -> Formula:
+    has = Fact(shapes.OBJECT, Object(required=(name,)))
+    return Some((_lacks(name), Every((Kinds(shapes.OBJECT), has, at.sub(name)))), at.pointer)
 
 
 def _dependencies(value: Any, at: At) -> Formula:
@@ -355,7 +362,7 @@ def _dependencies(value: Any, at: At) -> Formula:
         if isinstance(dependency, list):
             parts.append(_dependent_required({name: dependency}, at))
         else:
-            parts.append(Some((_lacks(name), at.sub(name)), at.pointer))
+            parts.append(_dependent_schema(name, at))
     return Every(tuple(parts))
 
 
@@ -367,7 +374,8 @@ def _all_of(value: Any, at: At) -> Formula:
 
 
 def _any_of(value: Any, at: At) -> Formula:
-    return Some(at.schemas(value), at.pointer)
+    options = at.schemas(value)
+    return Every((Some(options, at.pointer), *map(Whether, options)))
 
 
 def _one_of(value: Any, at: At) -> Formula:
@@ -382,7 +390,7 @@ def _if(_value: Any, at: At) -> Formula:
     condition = at.sub()
     branches = at.spot.value.keys() & {"then", "else"}
     if not branches:
-        return HOLDS
+        return Whether(condition)
     then, otherwise = (
         Sub(at.document.child(at.spot, name)) if name in branches else HOLDS
         for name in ("then", "else")
@@ -397,6 +405,12 @@ def _ref(value: Any, at: At) -> Formula:
 
 def _dynamic_ref(value: Any, at: At) -> Formula:
     return Sub(at.document.resolve_dynamic(at.spot, value), by_reference=True)
+
+
+def _unevaluated(_value: Any, at: At) -> Formula:
+    if at.sub().spot.value is True:
+        return HOLDS
+    return Unevaluated(at.pointer)
 
 
 # -- the table ------------------------------------------------------------------------------
@@ -415,6 +429,7 @@ EXACT: dict[str, Meaning] = {
     "maxProperties": _max_properties, "dependentRequired": _dependent_required,
     "dependentSchemas": _dependent_schemas, "dependencies": _dependencies,
     "allOf": _all_of, "anyOf": _any_of, "oneOf": _one_of, "not": _not, "if": _if,
+    "unevaluatedProperties": _unevaluated, "unevaluatedItems": _unevaluated,
 }  # fmt: skip
 
 #: Keywords that say nothing by themselves: notes for people, or read by one of the others.
@@ -456,8 +471,6 @@ ANNOTATIONS = frozenset(
 #: Keywords that some draft or dialect gives a meaning to which is not supported, with what to do.
 REFUSED = {
     "$recursiveRef": "use $dynamicRef or $ref",
-    "unevaluatedProperties": "use additionalProperties",
-    "unevaluatedItems": "use items: false",
     "extends": "draft 3; use allOf",
     "disallow": "draft 3; use not",
     "divisibleBy": "draft 3; use multipleOf",

@@ -39,9 +39,18 @@ from callmemaybe.grammar.schema.shapes import (
     Shape,
     Some,
     Sub,
+    Unevaluated,
+    Whether,
     both,
 )
 from callmemaybe.grammar.schema.strings import matches, string_node
+from callmemaybe.grammar.schema.unevaluated import (
+    Evaluated,
+    evaluated_by,
+    facts,
+    is_collector,
+    with_own,
+)
 from callmemaybe.grammar.schema.values import kind_of
 from callmemaybe.grammar.tree import least_of
 
@@ -52,23 +61,34 @@ DEPTH = 4
 #: Constants that are compared with the rest of their schema one by one.
 _FEW = 1000
 
-# The spots within which a formula stands, innermost first: (spot, outer).
-Trail = tuple[Spot, Any] | None
+# The spots within which a formula stands, innermost first, and the collectors (`unevaluated.py`) that
+# want to know what it evaluates: (spot, outer, collectors).
+Trail = tuple[Spot, Any, tuple[Spot, ...]] | None
 Step = tuple[Formula, bool, Trail]
 
 
 class _Branch:
     """One branch: what is certain, what is to be taken apart, and what is to be decided."""
 
-    __slots__ = ("choices", "done", "shape", "todo")
+    __slots__ = ("choices", "done", "evaluated", "shape", "todo")
 
     def __init__(
-        self, shape: Shape, todo: list[Step], choices: list[list[Step]], done: set[Any]
+        self,
+        shape: Shape,
+        todo: list[Step],
+        choices: list[list[Step]],
+        done: set[Any],
+        evaluated: dict[Spot, Evaluated],
     ) -> None:
         self.shape = shape
         self.todo = todo
         self.choices = choices
         self.done = done
+        self.evaluated = evaluated
+
+    def fork(self, todo: list[Step], choices: list[list[Step]]) -> _Branch:
+        """Return a copy that goes on with these steps."""
+        return _Branch(self.shape.copy(), todo, list(choices), set(self.done), dict(self.evaluated))
 
 
 class Normaliser:
@@ -105,7 +125,7 @@ class Normaliser:
 
     def _search(self, need: Need) -> list[Shape]:
         start: list[Step] = [(Sub(spot), holds, None) for spot, holds in reversed(need)]
-        branches = [_Branch(Shape(), start, [], set())]
+        branches = [_Branch(Shape(), start, [], set(), {})]
         found: list[Shape] = []
         spent = 0
         while branches:
@@ -132,11 +152,7 @@ class Normaliser:
                 split = []
                 for step in options:
                     formula, holds, trail = step
-                    split.append(
-                        _Branch(
-                            branch.shape.copy(), [*denied, step], list(waiting), set(branch.done)
-                        )
-                    )
+                    split.append(branch.fork([*denied, step], waiting))
                     if isinstance(formula, Fact) and _is_about_one_name(formula.facet):
                         denied.append((formula, not holds, trail))
                 branches.extend(reversed(split))
@@ -203,10 +219,19 @@ class Normaliser:
                 self._step(branch, formula, holds, trail)
                 if not shape.kinds:
                     return False
-            facet = shape.facets.get(OBJECT)
-            if branch.choices or facet is None or not facet.members or not shape.kinds & OBJECT:
+            if branch.choices:
                 return True
-            # Every choice is made: now the names are known among which a member may have its place.
+            # Every choice is made: now it is known what was evaluated, and then the names among
+            # which a member that must exist may have its place.
+            if branch.evaluated:
+                for collector, evaluated in branch.evaluated.items():
+                    found = facts(collector, evaluated, self._document)
+                    todo.extend((fact, True, None) for fact in found)
+                branch.evaluated = {}
+                continue
+            facet = shape.facets.get(OBJECT)
+            if facet is None or not facet.members or not shape.kinds & OBJECT:
+                return True
             member, *others = facet.members
             shape.facets[OBJECT] = replace(facet, members=tuple(others))
             placed = resolve_member(facet, member, self.judge)
@@ -234,7 +259,17 @@ class Normaliser:
             case Some(parts):
                 self._all_or_some(branch, parts, holds, not holds, trail)
             case Not(part):
-                branch.todo.append((part, not holds, trail))
+                # What a negated schema evaluates is not noted (Core, section 7.7.1.4).
+                outer = trail and (trail[0], trail[1], ())
+                branch.todo.append((part, not holds, outer))
+            case Whether(part):
+                if not holds:
+                    shape.kinds = 0
+                elif trail and trail[2]:
+                    self._choose(branch, [(part, True, trail), (Not(part), True, trail)])
+            case Unevaluated(pointer):
+                if not holds:
+                    raise UnsupportedSchema("negating this is not supported", pointer=pointer)
             case One():
                 branch.todo.append((self._exactly_one(formula), holds, trail))
 
@@ -267,13 +302,35 @@ class Normaliser:
                         pointer=trail[0].pointer if trail else spot.pointer,
                     )
                 outer = outer[1]
-        if (spot, holds) in branch.done:
+        collectors = trail[2] if trail and holds else ()
+        key = (spot, holds, collectors)
+        if key in branch.done:
             return
-        branch.done.add((spot, holds))
+        if (spot, not holds) in branch.done:
+            branch.shape.kinds = 0
+            return
+        branch.done |= {key, (spot, holds)}
+        if holds and isinstance(spot.value, dict):
+            collectors = self._collect(branch, spot, collectors)
         parts = self._formulas.get(spot)
         if parts is None:
             parts = self._formulas[spot] = formulas(spot, self._document)
-        self._all_or_some(branch, parts, holds, holds, (spot, trail))
+        self._all_or_some(branch, parts, holds, holds, (spot, trail, collectors))
+
+    def _collect(
+        self, branch: _Branch, spot: Spot, collectors: tuple[Spot, ...]
+    ) -> tuple[Spot, ...]:
+        """Note what a schema that holds evaluates; returns who collects within it."""
+        own = is_collector(spot)
+        if not collectors and not own:
+            return ()
+        evaluated = evaluated_by(spot, self._document)
+        if own:
+            branch.evaluated[spot] = branch.evaluated.get(spot, Evaluated()) | evaluated
+            evaluated = with_own(evaluated, spot)
+        for collector in collectors:
+            branch.evaluated[collector] = branch.evaluated[collector] | evaluated
+        return (*collectors, spot) if own else collectors
 
     def _all_or_some(
         self,

@@ -7,7 +7,7 @@ from typing import Any
 
 from callmemaybe.grammar.schema.judge import covers
 from callmemaybe.grammar.schema.normalise import Normaliser
-from callmemaybe.grammar.schema.references import Document
+from callmemaybe.grammar.schema.references import Document, ScopeNeeded
 from callmemaybe.grammar.schema.shapes import ARRAY, OBJECT, Array, Need, Object
 from callmemaybe.grammar.schema.strings import matches
 
@@ -18,7 +18,13 @@ def in_schema_order(schema: Any, value: Any, *, remotes: Mapping[str, Any] | Non
     The order is that of the first way in which the value meets the schema; a value that does not
     meet it comes back as it is. Raises UnsupportedSchema as json_schema does.
     """
-    document = Document(schema, remotes)
+    try:
+        return _sorted(value, Document(schema, remotes))
+    except ScopeNeeded:
+        return _sorted(value, Document(schema, remotes, scoped=True))
+
+
+def _sorted(value: Any, document: Document) -> Any:
     return _Sorter(Normaliser(document)).sort(value, ((document.root, True),))
 
 

@@ -34,15 +34,27 @@ NEWEST = 2020
 
 
 class Spot:
-    """One schema within a document: its value, where it is, and what its references build on."""
+    """One schema within a document: its value, where it is, and what its references build on.
 
-    __slots__ = ("base", "draft", "pointer", "value")
+    ``base`` is the URI of its resource; ``scope`` are the resources through which it was reached,
+    outermost first, where that matters (see :meth:`Document.resolve_dynamic`).
+    """
 
-    def __init__(self, value: Any, pointer: str, base: str = "", draft: int = NEWEST) -> None:
+    __slots__ = ("base", "draft", "pointer", "scope", "value")
+
+    def __init__(
+        self,
+        value: Any,
+        pointer: str,
+        base: str = "",
+        draft: int = NEWEST,
+        scope: tuple[str, ...] = (),
+    ) -> None:
         self.value = value
         self.pointer = pointer
         self.base = base
         self.draft = draft
+        self.scope = scope
 
     def __repr__(self) -> str:
         return f"Spot({self.pointer or '/'!r})"
@@ -57,17 +69,26 @@ def escape(token: str) -> str:
     return token.replace("~", "~0").replace("/", "~1") if "~" in token or "/" in token else token
 
 
+class ScopeNeeded(Exception):
+    """What a `$dynamicRef` means depends on the way to it: read the document with scopes."""
+
+
 class Document:
     """A schema with everything it may refer to; hands out one Spot for each place.
 
-    ``remotes`` are further schemas by URI; nothing is ever fetched.
+    ``remotes`` are further schemas by URI; nothing is ever fetched. With ``scoped`` a place that is
+    reached through different resources is a different Spot each time.
     """
 
-    def __init__(self, schema: Any, remotes: Mapping[str, Any] | None = None) -> None:
-        self._spots: dict[tuple[int, str], Spot] = {}
+    def __init__(
+        self, schema: Any, remotes: Mapping[str, Any] | None = None, *, scoped: bool = False
+    ) -> None:
+        self._spots: dict[tuple[int, str, tuple[str, ...]], Spot] = {}
         self._remotes = remotes or {}
+        self._scoped = scoped
         self._names: dict[str, Spot] | None = None
-        self._dynamic: dict[str, list[Spot]] = {}
+        # The resources that have a $dynamicAnchor of some name.
+        self._dynamic: dict[str, set[str]] = {}
         self.root = self._spot(schema, "", Spot(None, ""))
 
     def child(self, parent: Spot, *tokens: str | int) -> Spot:
@@ -85,13 +106,27 @@ class Document:
             return NOTHING_MEETS
         if not isinstance(value, dict):
             return Spot(value, pointer, parent.base, parent.draft)
-        key = (id(value), parent.base)
+        key = (id(value), parent.base, parent.scope)
         found = self._spots.get(key)
         if found is None:
             base, draft = _identity(value, parent)
-            found = self._spots[key] = Spot(value, pointer, base, draft)
-            self._spots.setdefault((id(value), base), found)
+            found = Spot(value, pointer, base, draft, self._entered(parent.scope, base))
+            self._spots[key] = found
+            self._spots.setdefault((id(value), base, found.scope), found)
         return found
+
+    def _entered(self, scope: tuple[str, ...], base: str) -> tuple[str, ...]:
+        return scope if not self._scoped or base in scope else (*scope, base)
+
+    def _seen_from(self, spot: Spot, scope: tuple[str, ...]) -> Spot:
+        """Return a spot as it is when it is reached through these resources."""
+        if not self._scoped or not isinstance(spot.value, dict):
+            return spot
+        inner = self._entered(scope, spot.base)
+        key = (id(spot.value), spot.base, inner)
+        return self._spots.setdefault(
+            key, Spot(spot.value, spot.pointer, spot.base, spot.draft, inner)
+        )
 
     def resolve(self, spot: Spot, reference: Any, keyword: str) -> Spot:
         """Return what a reference from ``spot`` points at; UnsupportedSchema if there is nothing."""
@@ -112,19 +147,26 @@ class Document:
                 pointer=where,
                 hint="schemas elsewhere must be handed in; nothing is fetched",
             )
-        return found
+        return self._seen_from(found, spot.scope)
 
     def resolve_dynamic(self, spot: Spot, reference: Any) -> Spot:
-        """Return what a `$dynamicRef` points at where the document leaves no choice."""
+        """Return what a `$dynamicRef` points at.
+
+        "the initial starting point URI is replaced by the URI for the outermost schema resource in
+        the dynamic scope that defines an identically named fragment with $dynamicAnchor" (Core,
+        section 8.2.3.2). Raises ScopeNeeded where that takes scopes.
+        """
         found = self.resolve(spot, reference, "$dynamicRef")
         anchor = urldefrag(str(reference)).fragment
-        self._named()
-        if len(self._dynamic.get(anchor, ())) > 1 and found in self._dynamic[anchor]:
-            raise UnsupportedSchema(
-                f"several schemas have the $dynamicAnchor {anchor!r}",
-                pointer=f"{spot.pointer}/$dynamicRef",
-            )
-        return found
+        names = self._named()
+        resources = self._dynamic.get(anchor, set())
+        is_dynamic = isinstance(found.value, dict) and found.value.get("$dynamicAnchor") == anchor
+        if not is_dynamic or len(resources) < 2:
+            return found
+        if not self._scoped:
+            raise ScopeNeeded
+        outermost = next((base for base in spot.scope if base in resources), found.base)
+        return self._seen_from(names[f"{outermost}#{anchor}"], spot.scope)
 
     def _walk(self, start: Spot, pointer: str) -> Spot | None:
         spot = start
@@ -168,7 +210,7 @@ class Document:
                 if isinstance(anchor, str):
                     names[f"{spot.base}#{anchor}"] = spot
                     if keyword == "$dynamicAnchor":
-                        self._dynamic.setdefault(anchor, []).append(spot)
+                        self._dynamic.setdefault(anchor, set()).add(spot.base)
             stack.extend((inner, spot.base) for inner in self._below(spot))
 
     def _below(self, spot: Spot) -> Iterator[Spot]:

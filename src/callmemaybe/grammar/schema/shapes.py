@@ -371,6 +371,20 @@ class Not:
     part: Formula
 
 
-Formula = Kinds | Fact | Among | Sub | Every | Some | One | Not
+@dataclass(frozen=True, slots=True)
+class Whether:
+    """Always holds; but where it is noted what was evaluated, the part holds or does not."""
+
+    part: Sub
+
+
+@dataclass(frozen=True, slots=True)
+class Unevaluated:
+    """What no schema at this place has evaluated meets a need (`unevaluated.py` sees to it)."""
+
+    pointer: str
+
+
+Formula = Kinds | Fact | Among | Sub | Every | Some | One | Not | Whether | Unevaluated
 HOLDS = Every(())
 FAILS = Kinds(0)
