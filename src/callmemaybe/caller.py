@@ -24,7 +24,7 @@ from typing import Any, Literal
 import jsonschema_rs
 import numpy as np
 
-from callmemaybe import models
+from callmemaybe import _formats, models
 from callmemaybe._asking import Asking
 from callmemaybe.calls import ToolCall, ToolSpec
 from callmemaybe.decoding import scoring
@@ -92,8 +92,8 @@ class Outcome:
 class Caller:
     """Turns requests into calls of some tools, with one model.
 
-    ``model`` is a loaded model, ``tools`` the functions. ``format`` is the wire format (a name;
-    None: told from the model's files). ``choose`` is how a name is chosen: "exact" by the
+    ``model`` is a loaded model, ``tools`` the functions. ``format`` is the wire format (a name,
+    or the path of a file with one; None: told from the model's files). ``choose`` is how a name is chosen: "exact" by the
     probabilities of all names, "greedy" token by token. ``no_call`` lets the model decide that
     no function fits. ``max_tokens`` bounds an answer, which always ends within it. With a
     ``temperature`` above 0 tokens are drawn at random; with a ``seed`` equal requests get equal
@@ -314,7 +314,7 @@ class Caller:
         """Return the call that was written, checked once more by an independent validator."""
         if not decoder.is_complete:
             return None
-        calls = self.format.read(_parts(decoder.symbols), controls=self._controls)
+        calls = self.format.read(_parts(decoder.symbols), self.tools, controls=self._controls)
         if not calls:
             return None
         (call,) = calls
@@ -408,7 +408,7 @@ def _format_of(model: Model, vocabulary: Vocabulary, chosen: str | Format | None
     if isinstance(chosen, Format):
         return chosen
     controls = frozenset(vocabulary.controls)
-    found = formats.get(chosen) if chosen else formats.detect(template, controls)
+    found = _formats.find(chosen) if chosen else formats.detect(template, controls)
     is_its_own = template is not None and found.fits(template, controls) and found.template_has
     if template is None or not is_its_own:
         return found

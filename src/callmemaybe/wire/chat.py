@@ -69,6 +69,11 @@ class Chat:
     gap: str = "\n\n"
     default: str = ""
     tools_in_user: bool = False
+    #: What the system says stands in front of the last user's text, and has no turn of its own.
+    system_in_user: bool = False
+    #: The model's turn goes on behind results; and has no end behind calls either.
+    resumes: bool = False
+    open_calls: bool = False
     results: Around = ("", "")
     write_result: Callable[[str, str, str], Iterable[str]] = plain
     result_gaps: tuple[str, ...] = ()
@@ -142,17 +147,26 @@ class Prompter:
         if messages and messages[0].get("role") in ("system", "developer"):
             said, messages = str(messages[0].get("content") or ""), messages[1:]
         listed = list(self._tools(tools, controls)) if tools else []
-        if said or (listed and not chat.tools_in_user):
+        last = max((i for i, m in enumerate(messages) if m.get("role") == "user"), default=-1)
+        if said and chat.system_in_user and last >= 0:
+            text = f"{said}{chat.gap}{messages[last].get('content') or ''}"
+            messages = [
+                *messages[:last],
+                {**messages[last], "content": text},
+                *messages[last + 1 :],
+            ]
+        elif said or (listed and not chat.tools_in_user):
             inner: list[Part] = [said]
             if listed and not chat.tools_in_user:
                 inner += [*self._own(chat.gap if said else "", controls), *listed]
             yield from self._around(chat.system, inner, controls)
-        last = max((i for i, m in enumerate(messages) if m.get("role") == "user"), default=-1)
         names: dict[str, str] = {}
         for index, message in enumerate(messages):
             if index == last and chat.tools_in_user:
                 yield from listed
             yield from self._turn(messages, index, message, names, tools, controls)
+        if chat.resumes and messages and messages[-1].get("role") == "tool":
+            return
         yield from self._own(chat.ask, controls)
         token, text = chat.no_thinking
         if token and not thinking and (controls is None or token in controls):
@@ -172,8 +186,13 @@ class Prompter:
         if role == "assistant":
             calls = [_call(one) for one in message.get("tool_calls") or ()]
             names.update((call.id, call.name) for call in calls)
-            yield from self._around(chat.assistant, self._said(content, calls, tools, controls),
-                                    controls)  # fmt: skip
+            before, behind = chat.assistant
+            if chat.resumes and index and messages[index - 1].get("role") == "tool":
+                before = ""
+            if chat.open_calls and calls:
+                behind = ""
+            said = self._said(content, calls, tools, controls)
+            yield from self._around((before, behind), said, controls)
         elif role == "tool":
             call_id = str(message.get("tool_call_id") or "")
             name = str(message.get("name") or names.get(call_id) or "")

@@ -66,6 +66,7 @@ FORMAT = declare(
         results=(_OUTPUTS, _OUTPUTS_END),
         result=(OUTPUT, OUTPUT_END),
         ask=ASSISTANT,
+        resumes=True,
         tools=Tools((_BEFORE, "\n</tools>\n\n"), between="\n"),
     ),
     tokens=TOKENS,

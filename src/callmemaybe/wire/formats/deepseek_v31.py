@@ -68,6 +68,7 @@ FORMAT = declare(
         assistant=(f"{ASSISTANT}</think>", END),
         result=(OUTPUT, OUTPUT_END),
         ask=ASSISTANT,
+        resumes=True,
         no_thinking=("</think>", "</think>"),
         tools=Tools(("## Tools\nYou have access to the following tools:\n", _BEHIND)),
     ),

@@ -22,7 +22,10 @@ from callmemaybe.wire.pieces import (
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 #: ChatML, thinking as Qwen3 does it.
-TOKENS = (OPEN, CLOSE, "<|im_start|>", "<|im_end|>", "<think>", "</think>")
+TOKENS = (
+    OPEN, CLOSE, "<|im_start|>", "<|im_end|>", "<think>", "</think>", "<tool_response>",
+    "</tool_response>",
+)  # fmt: skip
 THINK = Thought(chain(Token("<think>"), Text("\n")), chain(Token("</think>"), Text("\n\n")))
 NO_THINKING = ("<think>", "<think>\n\n</think>\n\n")
 

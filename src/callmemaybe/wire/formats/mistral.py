@@ -49,6 +49,7 @@ FORMAT = declare(
         ask="",
         tools=Tools(("[AVAILABLE_TOOLS] [", "][/AVAILABLE_TOOLS]"), between=", "),
         tools_in_user=True,
+        system_in_user=True,
         write_result=_result,
     ),
     tokens=TOKENS,
