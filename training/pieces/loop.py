@@ -27,7 +27,15 @@ from training.pieces.packing import CHOICES, WEIGHTS, Batch, Encoder, draw_batch
 from training.pieces.recipe import Recipe
 from training.pieces.rendering import CONTROL_TOKENS, Choice
 
-WEIGHT = torch.tensor([WEIGHTS[choice] for choice in CHOICES])
+WEIGHT = np.array([WEIGHTS[choice] for choice in CHOICES], np.float32)
+FIRST = 5.0  # how much more the first token of a name counts: it decides, the rest is copied
+
+
+def weights(batch: Batch) -> np.ndarray:
+    """What each token counts in the loss. float32 [rows, length]."""
+    name = batch.choices == CHOICES.index(Choice.NAME)
+    first = name & ~np.roll(name, 1, axis=1)
+    return WEIGHT[batch.choices] * np.where(first, np.float32(FIRST), np.float32(1))
 
 
 class Prefetch:
@@ -111,7 +119,8 @@ class Run:
         choices = torch.from_numpy(batch.choices[rows, places]).long()
         targets = ids[rows, places]
         losses = functional.cross_entropy(logits.float(), targets, reduction="none")
-        loss = (losses * WEIGHT[choices]).sum() / total
+        weight = torch.from_numpy(weights(batch)[rows, places])
+        loss = (losses * weight).sum() / total
         gradients = torch.autograd.grad(loss, list(self.model.parameters()))
         right = logits.argmax(-1) == targets
         report = {"loss": np.array((loss.item(), 1.0))}
@@ -126,7 +135,7 @@ class Run:
         The batches of a step are graded by independent threads of one core each: on a machine that
         others use too, threads that share every product spend their time waiting for each other.
         """
-        total = float(sum(WEIGHT[torch.from_numpy(b.choices).long()].sum() for b in batches))
+        total = float(sum(weights(batch).sum() for batch in batches))
         done = list(self.pool.map(lambda batch: self.grade(batch, total), batches))
         for number, weight in enumerate(self.model.parameters()):
             weight.grad = torch.stack([gradients[number] for gradients, _ in done]).sum(0)
