@@ -64,7 +64,7 @@ row with an evaluation prompt, and functions with an evaluation function's name 
 
 **Choosing the function.** See the first row: on functions it has not seen it is far from useful, so
 nothing should be run on its word. Trained for a few million tokens where such a model needs many more,
-it also refuses requests that a tool fits. English only; long requests, nested objects and requests for
+it seldom refuses, even where nothing fits. English only; long requests, nested objects and requests for
 two calls were hardly trained; calls that need knowledge or arithmetic ("half a dozen") fail. The
 probability it reports is not calibrated.
 """
