@@ -45,11 +45,13 @@ class Branch(NamedTuple):
 class Fork(NamedTuple):
     """A place where the ways part; a ``gate`` decides first whether anything is named at all.
 
-    The branches of a gate are (name it, do not); its first one's name is empty.
+    The branches of a gate are (name it, do not); its first one's name is empty. Where what leads to
+    a name is text (an opening bracket), ``heads`` are all tokens that begin with it.
     """
 
     branches: tuple[Branch, ...]
     is_gate: bool
+    heads: tuple[int, ...] = ()
 
 
 class _Way(NamedTuple):
@@ -102,11 +104,22 @@ class Choices:
         gate = self._gate(start, done)
         if gate is not None:
             ids = tuple(self._ids(gate.path, tail))
-            return Fork((Branch(b"", ids), Branch(None, ())), is_gate=True)
+            return Fork((Branch(b"", ids), Branch(None, ())), True, self._heads(state, gate.path))
         ways = self._names(self._forced(start, done), done)
         if ways is None or len(ways) < 2:
             return None
         return Fork(_parted([self._branch(way, symbols, tail) for way in ways]), is_gate=False)
+
+    def _heads(self, state: int, path: tuple[Symbol, ...]) -> tuple[int, ...]:
+        """Return the tokens that begin with ``path`` (bytes) and are in the language."""
+        if any(isinstance(symbol, str) for symbol in path):
+            return ()
+        start = bytes(symbol for symbol in path if isinstance(symbol, int))
+        return tuple(
+            index
+            for index, token in enumerate(self._vocabulary.tokens)
+            if token.startswith(start) and self.automaton.walk(state, token) >= 0
+        )
 
     # -- ways of the automaton ----------------------------------------------------------------
 

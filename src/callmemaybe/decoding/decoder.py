@@ -16,7 +16,7 @@ import numpy as np
 
 from callmemaybe.decoding.branches import Choices, Fork, Symbol
 from callmemaybe.decoding.draft import Copier
-from callmemaybe.decoding.posterior import Posterior, gate, score
+from callmemaybe.decoding.posterior import Posterior, gate, gate_of_heads, score
 from callmemaybe.decoding.sampler import Floats, Ids, Sampler, check, log_total
 from callmemaybe.decoding.step import Kind, Likeliest, Step
 from callmemaybe.errors import BudgetError, DecodingError
@@ -84,7 +84,7 @@ class Decoder:
         self._symbols: list[Symbol] = []
         self._text = bytearray()
         self._left = self.max_tokens
-        self._excluded: int | None = None
+        self._excluded: tuple[int, ...] = ()
         # Ids the session holds beyond what was accepted, with the logits after each.
         self._ahead: list[int] = []
         self._rows: Floats = np.zeros((0, 0), np.float32)
@@ -113,7 +113,7 @@ class Decoder:
                         continue
                     if not self.answers:
                         return
-                    self._excluded = fork.branches[0].ids[0]
+                    self._excluded = fork.heads or fork.branches[0].ids[:1]
                     continue
             yield self._choose()
 
@@ -130,7 +130,7 @@ class Decoder:
 
     def _force(self) -> list[int]:
         """Accept what must come next, if the budget allows spelling it canonically."""
-        if not self.forcing or self._excluded is not None:
+        if not self.forcing or self._excluded:
             return []
         ids = self.matcher.forced()
         if not ids:
@@ -144,7 +144,7 @@ class Decoder:
     # -- names ------------------------------------------------------------------------------
 
     def _fork(self) -> Fork | None:
-        if self.choices is None or self._excluded is not None:
+        if self.choices is None or self._excluded:
             return None
         return self.choices.at(self.matcher.state, self._symbols)
 
@@ -153,11 +153,12 @@ class Decoder:
         logits = self._look()
         self._turn_back()
         start = self.clock()
-        found = (
-            gate(self.session, logits, fork.branches[0])
-            if fork.is_gate
-            else score(self.session, logits, fork.branches)
-        )
+        if fork.heads:
+            found = gate_of_heads(logits, fork.heads)
+        elif fork.is_gate:
+            found = gate(self.session, logits, fork.branches[0])
+        else:
+            found = score(self.session, logits, fork.branches)
         self.effort.seconds += self.clock() - start
         self.effort.passes += found.passes
         left = len(fork.branches)
@@ -189,7 +190,7 @@ class Decoder:
     def _choose(self) -> Step:
         """Ask the model for one token that the language and the budget allow."""
         allowed = self.matcher.choices(self._left)
-        if self._excluded is None and self.forcing and allowed.count == 1:
+        if not self._excluded and self.forcing and allowed.count == 1:
             only = int(allowed.to_ids()[0])
             self._accept([only])
             return self._step([only], "forced", 1)
@@ -199,19 +200,19 @@ class Decoder:
         index = self._sample(logits, allowed)
         # A sum over the whole vocabulary costs more than the choice; only those who watch pay it.
         logprob = float(logits[index]) - log_total(logits) if self.watch else None
-        self._excluded = None
+        self._excluded = ()
         kind: Kind = "drafted" if self._ahead[:1] == [index] else "chosen"
         self._accept([index])
         return self._step([index], kind, allowed.count, logprob, logits, allowed)
 
     def _sample(self, logits: Floats, allowed: Allowed) -> int:
-        if self.sampler.is_greedy and self._excluded is None:
+        if self.sampler.is_greedy and not self._excluded:
             index = allowed.argmax(logits)
             check(float(logits[index]), logits)
             return index
         ids = allowed.to_ids()
-        if self._excluded is not None:
-            ids = ids[ids != self._excluded]
+        if self._excluded:
+            ids = ids[~np.isin(ids, self._excluded)]
         return int(ids[self.sampler.choose(logits[ids])])
 
     def _look(self) -> Floats:
@@ -238,7 +239,7 @@ class Decoder:
 
     def _guess(self) -> list[int]:
         """Return ids that may come after what is accepted: in the language and the budget."""
-        if self.draft is None or self._excluded is not None or self.matcher.state < 0:
+        if self.draft is None or self._excluded or self.matcher.state < 0:
             return []
         more = self.draft.guess(self.matcher.automaton, self.matcher.state, bytes(self._text))
         if not more:

@@ -77,6 +77,18 @@ def gate(session: Session, logits: Floats, branch: Branch) -> Posterior:
     return Posterior((branch, Branch(None, ())), probabilities, logprobs, scored.passes)
 
 
+def gate_of_heads(logits: Floats, heads: Sequence[int]) -> Posterior:
+    """Weigh all tokens of ``heads`` together against everything else; the likeliest stands for them."""
+    some = logits[np.asarray(heads)]
+    total = log_total(logits)
+    call = min(1.0, float(np.exp(some.astype(np.float64) - total).sum()))
+    best = Branch(b"", (int(heads[int(np.argmax(some))]),))
+    probabilities = np.array([call, 1.0 - call])
+    with np.errstate(divide="ignore"):
+        logprobs = np.log(probabilities)
+    return Posterior((best, Branch(None, ())), probabilities, logprobs)
+
+
 def score(
     session: Session,
     logits: Floats,
