@@ -96,11 +96,10 @@ class _Compiler:
         if onward < len(items) and items[onward] == Edge(start=True) and at == 0:
             items = (items[onward], *items[:onward], *items[onward + 1 :])
             at = 1
-        before = [
-            seq(EMPTY if start else self._around, node)
-            for (start, end), node in self._parts(Cat(items[:at])).items()
-            if not end or fail("a look-ahead behind $ is not supported")
-        ]
+        parts = self._parts(Cat(items[:at]))
+        if any(end for _, end in parts):
+            fail("a look-ahead behind $ is not supported")
+        before = [seq(EMPTY if start else self._around, node) for (start, _), node in parts.items()]
         return seq(alt(*before), self._rest(items[at:]))
 
     def _rest(self, items: tuple[Item, ...]) -> Node:
