@@ -14,38 +14,45 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from typing import Any, Literal
 
-import jsonschema_rs
 import numpy as np
 
-from callmemaybe import _formats, models
+from callmemaybe import models
 from callmemaybe._asking import Asking
+from callmemaybe._setting import (
+    CHECKED_DEPTH,
+    depth_of,
+    format_of,
+    parts_of,
+    tool_of,
+    validate,
+    validator_of,
+    vocabulary_of,
+)
 from callmemaybe.calls import ToolCall, ToolSpec
 from callmemaybe.decoding import scoring
 from callmemaybe.decoding.answer import Found, Request, Strategy, answer
-from callmemaybe.decoding.branches import Choices, Symbol, spell
+from callmemaybe.decoding.branches import Choices, spell
 from callmemaybe.decoding.decoder import check_budget
 from callmemaybe.decoding.prefixes import Prefixes
 from callmemaybe.decoding.sampler import Sampler
 from callmemaybe.decoding.step import Step
-from callmemaybe.errors import DecodingError, InputError, ModelError, VocabularyError
+from callmemaybe.errors import InputError, ModelError, VocabularyError
 from callmemaybe.grammar import compile as compile_grammar
 from callmemaybe.grammar.nodes import Control
 from callmemaybe.matching import Matcher
 from callmemaybe.models.base import Model
 from callmemaybe.models.remote import Remote
 from callmemaybe.vocabulary import Vocabulary
-from callmemaybe.wire import Format, Part, formats
+from callmemaybe.wire import Format
 from callmemaybe.wire.pieces import Parts
 
-#: Validators recurse; a value nested deeper is only checked by the grammar that generated it.
-CHECKED_DEPTH = 100
 #: What stands where the middle of a request was left out, and how short a request may get by that.
 GAP = " … ".encode()
 LEAST_REQUEST = 64
@@ -137,10 +144,10 @@ class Caller:
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.model = model
-        self.tools = tuple(map(_tool, tools))
+        self.tools = tuple(map(tool_of, tools))
         self.max_tokens = max_tokens
         self._clock = clock
-        self._validators = [_validator(tool) for tool in self.tools]
+        self._validators = [validator_of(tool) for tool in self.tools]
         self._asking: Asking | None = None
         if isinstance(model, Remote):
             if (top_p, top_k, min_p) != (1.0, 0, 0.0):
@@ -154,8 +161,8 @@ class Caller:
             self.format = self._asking.format
             return
         self._local = model
-        self.vocabulary = vocabulary or _vocabulary_of(model)
-        self.format = _format_of(model, self.vocabulary, format)
+        self.vocabulary = vocabulary or vocabulary_of(model)
+        self.format = format_of(model, self.vocabulary, format)
         self._controls = frozenset(self.vocabulary.controls)
         if best_of > 1 and temperature == 0:
             raise InputError("drawing several answers takes a temperature above 0", where="best_of")
@@ -314,7 +321,7 @@ class Caller:
         """Return the call that was written, checked once more by an independent validator."""
         if not decoder.is_complete:
             return None
-        calls = self.format.read(_parts(decoder.symbols), self.tools, controls=self._controls)
+        calls = self.format.read(parts_of(decoder.symbols), self.tools, controls=self._controls)
         if not calls:
             return None
         (call,) = calls
@@ -324,14 +331,7 @@ class Caller:
     def _validate(self, call: ToolCall) -> None:
         """Check a call by its schema once more, with a validator of another make."""
         index = next(i for i, tool in enumerate(self.tools) if tool.name == call.name)
-        validator = self._validators[index]
-        if validator is not None and _depth(call.parsed) <= CHECKED_DEPTH:
-            error = next(iter(validator.iter_errors(call.parsed)), None)
-            if error is not None:
-                raise DecodingError(
-                    f"a bug in this package: the arguments {call.arguments} of {call.name!r} do "
-                    f"not fit its schema ({error.message}); please report it"
-                )
+        validate(call, self._validators[index])
 
     def _outcome(
         self,
@@ -364,7 +364,7 @@ class Caller:
 
     def _by_argument(self, call: ToolCall | None, found: Found) -> dict[str, float]:
         """Return the log-probability of each argument's value."""
-        if call is None or not found.logprobs or _depth(call.parsed) > CHECKED_DEPTH:
+        if call is None or not found.logprobs or depth_of(call.parsed) > CHECKED_DEPTH:
             return {}
         start = next(one.start for one in found.matcher.captures() if one.name == "arguments")
         lengths = [len(self.vocabulary.token(index)) or 1 for index in found.matcher.ids]
@@ -388,80 +388,6 @@ class Caller:
             # With one function, only whether to call it was open, if anything.
             chances[self.tools[0].name] = share
         return dict(sorted(chances.items(), key=lambda item: -item[1]))
-
-
-def _tool(value: ToolSpec | Mapping[str, Any]) -> ToolSpec:
-    return value if isinstance(value, ToolSpec) else ToolSpec.from_json(value)
-
-
-def _vocabulary_of(model: Model) -> Vocabulary:
-    if model.files.vocabulary is None:
-        raise VocabularyError(f"the model {model.name!r} has no tokenizer.json beside its weights")
-    return Vocabulary.from_file(
-        model.files.vocabulary, size=model.size, ends=model.files.ends or None
-    )
-
-
-def _format_of(model: Model, vocabulary: Vocabulary, chosen: str | Format | None) -> Format:
-    """Return the format asked for or told by the files, with the model's own chat template."""
-    template = model.files.chat_template
-    if isinstance(chosen, Format):
-        return chosen
-    controls = frozenset(vocabulary.controls)
-    found = _formats.find(chosen) if chosen else formats.detect(template, controls)
-    is_its_own = template is not None and found.fits(template, controls) and found.template_has
-    if template is None or not is_its_own:
-        return found
-    names = {key: model.files.tokenizer_config.get(key) for key in ("bos_token", "eos_token")}
-    # Older configurations spell a token as an object with its "content".
-    texts = {
-        key: value.get("content") if isinstance(value, dict) else value
-        for key, value in names.items()
-    }
-    return found.with_template(template, **{key: text for key, text in texts.items() if text})
-
-
-def _validator(tool: ToolSpec) -> Any:
-    """Return a validator of the schema as it was given; None if the validator cannot read it."""
-    try:
-        return jsonschema_rs.validator_for(dict(tool.parameters), retriever=_no_network)
-    except Exception:
-        # What the validator cannot read (an exotic pattern) the grammar alone vouches for.
-        return None
-
-
-def _no_network(address: str) -> Any:
-    raise InputError(f"the schema refers to {address}, which is not fetched")
-
-
-def _parts(symbols: Sequence[Symbol]) -> list[Part | bytes]:
-    """Join runs of bytes; control tokens stand alone."""
-    parts: list[Part | bytes] = []
-    run = bytearray()
-    for symbol in symbols:
-        if isinstance(symbol, int):
-            run.append(symbol)
-        else:
-            parts += [bytes(run), Control(symbol)]
-            run.clear()
-    return [*parts, bytes(run)]
-
-
-def _depth(value: Any) -> int:
-    """Return how deep arrays and objects nest, without recursion."""
-    deepest, stack = 0, [(value, 1)]
-    while stack:
-        value, depth = stack.pop()
-        inner: Iterable[Any]
-        if isinstance(value, dict):
-            inner = value.values()
-        elif isinstance(value, list):
-            inner = value
-        else:
-            continue
-        deepest = max(deepest, depth)
-        stack.extend((one, depth + 1) for one in inner)
-    return deepest
 
 
 def load_model(
