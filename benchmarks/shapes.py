@@ -52,7 +52,9 @@ COMMON: dict[str, Any] = {
 FORMS = ("onnx-int4", "gguf-q4_0", "gguf-q8_0", "safetensors-bf16")
 
 
-def make(shape: str, folder: Path, tokenizer: Path, forms: Iterable[str] = FORMS) -> dict[str, Path]:
+def make(
+    shape: str, folder: Path, tokenizer: Path, forms: Iterable[str] = FORMS
+) -> dict[str, Path]:
     """Write the forms that are not there yet; return what ``models.load`` takes, by form.
 
     ``tokenizer`` is a folder with Qwen3's tokenizer.json.
