@@ -96,6 +96,14 @@ class Automaton:
         """
         return None
 
+    def alternatives(self, state: int) -> tuple[int, ...]:
+        """Return states that together allow what this one does, each simpler where that is possible."""
+        return (state,)
+
+    def alias(self, state: int) -> tuple[Automaton, int]:
+        """Return the simplest (automaton, state) that behaves exactly as this state."""
+        return self, state
+
     def captures(self, symbols: Sequence[int | str]) -> list[Captured]:  # noqa: ARG002 - the contract's argument
         """Return the captures of what was read, in order of opening; offsets count symbols."""
         return []

@@ -53,6 +53,13 @@ class ProductAutomaton(Automaton):
             found = self._edges.setdefault(state, live)
         return found
 
+    def alias(self, state: int) -> tuple[Automaton, int]:
+        """Return the left automaton's state where nothing can be subtracted any more."""
+        left, right = self._pairs[state]
+        if self._subtract and right == DEAD:
+            return self._left.alias(left)
+        return self, state
+
     def distance(self, state: int) -> int:
         """Fewest further bytes to an accepting end."""
         return int(self._search(state))

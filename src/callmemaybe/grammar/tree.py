@@ -165,7 +165,16 @@ class TreeAutomaton(Automaton):
             return None
         if found.after is None:
             found.after = self._state([(None, None, rest)])
-        return machine_of(leaf), position, found.after
+        return *machine_of(leaf).alias(position), found.after
+
+    def alternatives(self, state: int) -> tuple[int, ...]:
+        """Return one state for each lexeme that this state may be inside, and one for all else."""
+        places = self._states[state].places
+        lexemes = [place for place in places if isinstance(place[0], MACHINES)]
+        if len(places) < 2 or not lexemes:
+            return (state,)
+        others = [place for place in places if not isinstance(place[0], MACHINES)]
+        return tuple(self._state(seeds) for seeds in ([*([p] for p in lexemes), others]) if seeds)
 
     def captures(self, symbols: Sequence[int | str]) -> list[Captured]:
         """Return the captures of what was read, in order of opening.

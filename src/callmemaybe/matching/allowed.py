@@ -105,18 +105,20 @@ class Sets:
             kept.popitem(last=False)
         return fresh
 
-    def of_array(self, ids: Ids) -> Allowed:
-        """Return a set of its own (not interned) from an array of distinct ids."""
+    def of_array(self, ids: npt.NDArray[np.integer]) -> Allowed:
+        """Return a set of its own (not interned) from an array of ids, in any order."""
         if len(ids) <= FEW:
-            return Allowed(_frozen(np.sort(ids).astype(np.int64)), None, len(ids))
-        return Allowed(None, _frozen(masks.from_ids(ids, self._size)), len(ids))
+            return Allowed(_frozen(np.array(sorted(set(ids.tolist())), np.int64)), None)
+        return Allowed(None, _frozen(masks.from_ids(ids, self._size)))
 
     def _union(self, listed: Sequence[int], parts: Sequence[Allowed]) -> Allowed:
         dense = [part.mask for part in parts if part.ids is None and part.mask is not None]
         arrays = [part.ids for part in parts if part.ids is not None]
         ids = np.array(listed, np.int64)
         if arrays:
-            ids = np.unique(np.concatenate([ids, *arrays]))
+            ids = np.array(
+                sorted({*listed, *(i for array in arrays for i in array.tolist())}), np.int64
+            )
         if not dense and len(ids) <= FEW:
             return Allowed(_frozen(ids), None, len(ids))
         mask = dense[0].copy() if dense else masks.empty(self._size)

@@ -9,19 +9,19 @@ function of the state alone) stands for all. So from every state some allowed to
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from callmemaybe.errors import VocabularyError
 from callmemaybe.grammar.automaton import Automaton
 from callmemaybe.grammar.grammar import bytes_of
-from callmemaybe.matching.allowed import Allowed
+from callmemaybe.matching.allowed import NONE, Allowed
 from callmemaybe.matching.cache import ENDED, Entry, VocabularyTables
 from callmemaybe.vocabulary import Vocabulary
-from callmemaybe.vocabulary.mask import Ids
+from callmemaybe.vocabulary.trie import Int32
 
 #: Every byte of ordinary text: if all are tokens, a completion of n bytes needs at most n tokens.
 TEXT_BYTES = frozenset(
@@ -29,6 +29,8 @@ TEXT_BYTES = frozenset(
 )
 
 KEPT_STAND_INS = 4096
+#: More tokens than any budget.
+NEVER = 1 << 62
 
 
 def remaining(
@@ -188,7 +190,7 @@ def within(
         entry.levels = _levels(tables, vocabulary, automaton, state)
         tables.remember_levels(entry)
         entry.worst = entry.levels[-1][0] if entry.levels else 0
-    best = tables.sets.of(())
+    best = NONE
     for needed, allowed in entry.levels:
         if needed >= budget:
             break
@@ -199,7 +201,7 @@ def within(
 def _bound(vocabulary: Vocabulary, automaton: Automaton, entry: Entry) -> int:
     """Bound ``remaining`` after any allowed token by bytes, where every byte is a token."""
     if not _spells_text(vocabulary):
-        return 1 << 62
+        return NEVER
     longest = max(map(automaton.distance, entry.targets), default=0)
     for part, machine, after in entry.parts:
         inner = max(map(machine.distance, part.reached), default=0)
@@ -211,49 +213,33 @@ def _levels(
     tables: VocabularyTables, vocabulary: Vocabulary, automaton: Automaton, state: int
 ) -> list[tuple[int, Allowed]]:
     """Return (tokens needed afterwards, all tokens that need at most so many), ascending."""
-    by_need: dict[int, list[Ids]] = defaultdict(list)
-
-    def put(target: int, ids: Ids) -> None:
-        need = remaining(tables, vocabulary, automaton, target)
-        if need < np.inf:
-            by_need[int(need)].append(ids)
-
-    for target, ids in _by_target(tables, vocabulary, automaton, state):
-        put(target, ids)
-    put(ENDED, np.array(tables.ends_at(automaton, state), np.int64))
-    for text, target in automaton.controls(state).items():
-        put(target, np.array([tables.control(text)], np.int64))
-    levels, so_far = [], np.zeros(0, np.int64)
-    for need in sorted(by_need):
-        so_far = np.unique(np.concatenate([so_far, *by_need[need]]))
-        levels.append((need, tables.sets.of_array(so_far)))
-    return levels
-
-
-def _by_target(
-    tables: VocabularyTables, vocabulary: Vocabulary, automaton: Automaton, state: int
-) -> list[tuple[int, Ids]]:
-    """Return the tokens with bytes by the state they lead to."""
     found = tables.explore(automaton, state)
-    groups: list[tuple[int, Ids]] = []
+    # Tokens, and a state they all lead to.
+    groups: list[tuple[npt.NDArray[np.integer], int]] = []
     for place in found.places:
-        for text, ids in tables.parts.groups(place.machine, place.inner, place.node):
-            groups.append((automaton.walk(place.state, text), ids))
-    for ids, reached in found.swept:
-        groups += [(int(t), ids[reached == t]) for t in np.unique(reached).tolist()]
+        for text, staying in tables.parts.groups(place.machine, place.inner, place.node):
+            groups.append((staying, automaton.walk(place.state, text)))
+    for swept, ids, rows in found.swept:
+        present = np.flatnonzero(np.bincount(rows)).tolist()
+        groups += [(ids[rows == row], swept.states[row]) for row in present]
     # A token found twice (it may stay in a lexeme or leave it) is in a state that is neither.
-    single = set(found.ids)
-    if groups:
-        every = np.concatenate([ids for _, ids in groups])
-        distinct, times = np.unique(every, return_counts=True)
-        single.update(distinct[times > 1].tolist())
-    apart = np.array(sorted(single), np.int64)
-    groups = [(target, ids[~np.isin(ids, apart)]) for target, ids in groups]
-    by_target: dict[int, list[int]] = defaultdict(list)
-    for index in apart.tolist():
-        by_target[automaton.walk(state, vocabulary.tokens[index])].append(index)
-    groups += [(target, np.array(ids, np.int64)) for target, ids in by_target.items()]
-    return [(target, ids) for target, ids in groups if len(ids)]
+    every = np.concatenate([np.array(found.ids, np.int32), *(ids for ids, _ in groups)])
+    times = np.bincount(every, minlength=vocabulary.size)
+    single = {*found.ids, *np.flatnonzero(times > 1).tolist()}
+    groups += [(_one(i), automaton.walk(state, vocabulary.tokens[i])) for i in sorted(single)]
+    groups += [(_one(i), ENDED) for i in tables.ends_at(automaton, state)]
+    groups += [(_one(tables.control(t)), to) for t, to in automaton.controls(state).items()]
+    needs = np.full(vocabulary.size, NEVER, np.int64)
+    steps: set[int] = set()
+    for members, target in groups:
+        need = remaining(tables, vocabulary, automaton, target)
+        needs[members] = NEVER if need == math.inf else int(need)
+        steps.update([int(need)] if need < math.inf else [])
+    return [(step, tables.sets.of_array(np.flatnonzero(needs <= step))) for step in sorted(steps)]
+
+
+def _one(index: int) -> Int32:
+    return np.array([index], np.int32)
 
 
 def needed(
@@ -261,7 +247,7 @@ def needed(
 ) -> int:
     """Return :func:`remaining` as an int; VocabularyError where it is infinite."""
     found = remaining(tables, vocabulary, automaton, state)
-    if found == np.inf:
+    if found == math.inf:
         raise VocabularyError(
             "the vocabulary lacks bytes that the shortest completion of this grammar needs"
         )

@@ -11,16 +11,13 @@ from collections.abc import Hashable
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-import numpy as np
-
 from callmemaybe.errors import VocabularyError
 from callmemaybe.grammar.automaton import Automaton
 from callmemaybe.grammar.grammar import bytes_of
 from callmemaybe.matching.allowed import NONE, Allowed, Sets
 from callmemaybe.matching.lexemes import Part, Parts
-from callmemaybe.matching.sweep import sweep
+from callmemaybe.matching.sweep import Indices, Swept, sweep
 from callmemaybe.vocabulary import Vocabulary
-from callmemaybe.vocabulary.mask import Ids
 from callmemaybe.vocabulary.trie import Trie
 
 #: The state after an end token: nothing may follow.
@@ -74,7 +71,7 @@ class Found:
     """The tokens allowed in a state, as a walk finds them.
 
     ``targets`` are the states they lead to, or states before those on the way; ``swept`` has
-    parallel arrays of ids and states; ``places`` are whole sets.
+    parallel arrays of ids and rows of a sweep; ``places`` are whole sets.
     """
 
     __slots__ = ("ids", "places", "swept", "targets")
@@ -82,7 +79,7 @@ class Found:
     def __init__(self) -> None:
         self.ids: list[int] = []
         self.targets: list[int] = []
-        self.swept: list[tuple[Ids, Ids]] = []
+        self.swept: list[tuple[Swept, Indices, Indices]] = []
         self.places: list[Place] = []
 
 
@@ -142,9 +139,9 @@ class VocabularyTables:
             targets.add(target)
         ids += self.ends_at(automaton, state)
         parts = [place.part.stays for place in found.places if place.part.stays]
-        for swept, reached in found.swept:
-            parts.append(self.sets.of_array(np.unique(swept)))
-            targets.update(np.unique(reached).tolist())
+        for swept, swept_ids, rows in found.swept:
+            parts.append(self.sets.of_array(swept_ids))
+            targets.update(swept.reached(rows))
         allowed = self.sets.of(ids, parts)
         if not allowed and not automaton.is_accepting(state):
             raise VocabularyError(_unable(automaton, state))
@@ -201,10 +198,7 @@ class VocabularyTables:
             self._walk(automaton, runs, trie, stack, found, work, entered)
             if stack:
                 swept = sweep(trie, automaton, *map(list, zip(*stack, strict=True)))
-                ending = np.flatnonzero(trie.own[swept.nodes])
-                reached = np.repeat(swept.targets()[ending], trie.own[swept.nodes[ending]])
-                ids = trie.ids_of(swept.nodes[ending]).astype(np.int64)
-                found.swept.append((ids, reached))
+                found.swept.append((swept, *swept.tokens(trie)))
         return found
 
     def _walk(
@@ -233,6 +227,10 @@ class VocabularyTables:
                     if (node, state) not in entered:
                         entered.add((node, state))
                         self._enter(node, state, place, found, work, stack)
+                    continue
+                alternatives = automaton.alternatives(state)
+                if len(alternatives) > 1:
+                    stack += [(node, alternative) for alternative in alternatives]
                     continue
             patience -= 1
             run = runs.get(state)

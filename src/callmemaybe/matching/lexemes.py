@@ -16,8 +16,7 @@ import numpy as np
 
 from callmemaybe.grammar.automaton import Automaton
 from callmemaybe.matching.allowed import Allowed, Sets
-from callmemaybe.matching.sweep import sweep
-from callmemaybe.vocabulary.mask import Ids
+from callmemaybe.matching.sweep import Indices, sweep
 from callmemaybe.vocabulary.trie import Int32, Trie
 
 #: How many (lexeme, state, prefix) are kept per vocabulary.
@@ -39,13 +38,12 @@ class Part:
     def __init__(self, trie: Trie, machine: Automaton, state: int, node: int, sets: Sets) -> None:
         """Sweep the tokens below ``node`` through the lexeme's machine."""
         swept = sweep(trie, machine, [node], [state])
-        ending = np.flatnonzero(trie.own[swept.nodes])
-        self.stays: Allowed = sets.of_array(trie.ids_of(swept.nodes[ending]).astype(np.int64))
-        rows = np.flatnonzero(np.bincount(swept.rows[ending])).tolist()
-        self.reached = [swept.states[row] for row in rows]
-        accepting = np.array([machine.is_accepting(s) for s in swept.states], np.bool_)
+        ids, rows = swept.tokens(trie)
+        self.stays: Allowed = sets.of_array(ids)
+        self.reached = swept.reached(rows)
+        accepting = np.array([s >= 0 and machine.is_accepting(s) for s in swept.states], np.bool_)
         exits = swept.nodes[accepting[swept.rows]]
-        self.exits: Int32 = exits[trie.first[exits] < trie.first[exits + 1]]
+        self.exits: Indices = exits[trie.first[exits] < trie.first[exits + 1]]
         self._trie = trie
         self._tails: Trie | None = None
 
@@ -93,7 +91,7 @@ class Parts:
             self._kept.move_to_end(key)
         return found
 
-    def groups(self, machine: Automaton, state: int, node: int) -> list[tuple[bytes, Ids]]:
+    def groups(self, machine: Automaton, state: int, node: int) -> list[tuple[bytes, Int32]]:
         """Return the tokens that stay, by the state they end in: (one way there, their ids)."""
         trie = self._trie
         swept = sweep(trie, machine, [node], [state])
@@ -103,8 +101,6 @@ class Parts:
         found = []
         for row in np.flatnonzero(np.bincount(rows)).tolist():
             here = nodes[rows == row]
-            text = trie.texts[int(trie.low[here[0]])]
-            found.append(
-                (text[start : trie.depth(int(here[0]))], trie.ids_of(here).astype(np.int64))
-            )
+            text = trie.texts[trie.low_[here[0]]]
+            found.append((text[start : trie.depth(int(here[0]))], trie.ids_of(here)))
         return found

@@ -3,35 +3,57 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from callmemaybe.grammar.automaton import Automaton
-from callmemaybe.vocabulary.trie import Int32, Trie
+from callmemaybe.grammar.automaton import DEAD, Automaton
+from callmemaybe.vocabulary.trie import Trie
+
+Indices = npt.NDArray[np.intp]
+
+#: How many bytes a state allows where whole levels of the tree are swept.
+WIDE = 64
 
 
-class Swept(NamedTuple):
-    """Where the automaton is behind every prefix it allows: parallel arrays and the states named.
+class Swept:
+    """Where the automaton is behind every prefix that it allows.
 
-    ``nodes`` int32[n] of the tree, level by level; ``rows`` int32[n] index into ``states``.
+    ``nodes`` of the tree and ``rows`` (indices into ``states``) in parallel, level by level.
     """
 
-    nodes: Int32
-    rows: Int32
-    states: list[int]
+    __slots__ = ("_of_id", "nodes", "rows", "states")
 
-    def targets(self) -> npt.NDArray[np.int64]:
-        """Return the automaton's state per node."""
-        return np.array(self.states, np.int64)[self.rows]
+    def __init__(
+        self, nodes: Indices, rows: Indices, states: list[int], of_id: Indices | None = None
+    ) -> None:
+        """Take the arrays; ``of_id`` is the row of every token by id, where it is at hand."""
+        self.nodes = nodes
+        self.rows = rows
+        self.states = states
+        self._of_id = of_id
+
+    def tokens(self, trie: Trie) -> tuple[Indices, Indices]:
+        """Return the ids of the tokens that end at the nodes, and their rows, in parallel."""
+        if self._of_id is not None:
+            ids = np.flatnonzero(self._of_id)
+            return ids, self._of_id[ids]
+        ending = np.flatnonzero(trie.own[self.nodes])
+        nodes, rows = self.nodes[ending], self.rows[ending]
+        return trie.ids_of(nodes).astype(np.intp), np.repeat(rows, trie.own[nodes])
+
+    def reached(self, rows: Indices) -> list[int]:
+        """Return the distinct states of some rows."""
+        return [self.states[row] for row in np.flatnonzero(np.bincount(rows)).tolist()]
 
 
 def sweep(trie: Trie, automaton: Automaton, nodes: list[int], states: list[int]) -> Swept:
     """Follow every token below ``nodes``, entered in ``states``, as far as the automaton allows."""
-    table = _Rows(automaton)
-    here = np.array(nodes, np.int32)
-    rows = np.array([table.row_of(state) for state in states], np.int32)
+    table = _Table(automaton)
+    if nodes == [0] and _is_wide(automaton, states[0]):
+        return _sweep_all(trie, table, states[0])
+    here = np.array(nodes, np.intp)
+    rows = np.array([table.row_of(state) << 8 for state in states], np.intp)
     all_nodes, all_rows = [here[:0]], [rows[:0]]
     first, byte = trie.first, trie.byte
     while len(here):
@@ -40,52 +62,88 @@ def sweep(trie: Trie, automaton: Automaton, nodes: list[int], states: list[int])
         ends = np.cumsum(counts)
         if not ends[-1]:
             break
-        children = np.repeat(begins - (ends - counts), counts) + np.arange(ends[-1], dtype=np.int32)
-        onward = table.fill(rows)[np.repeat(rows, counts), byte[children]]
-        live = np.flatnonzero(onward >= 0)
+        children = np.repeat(begins - (ends - counts), counts) + np.arange(ends[-1])
+        onward = table.filled(rows).take(np.repeat(rows, counts) + byte[children])
+        live = np.flatnonzero(onward)
         here, rows = children[live], onward[live]
         all_nodes.append(here)
         all_rows.append(rows)
-    return Swept(np.concatenate(all_nodes), np.concatenate(all_rows), table.states)
+    return Swept(np.concatenate(all_nodes), np.concatenate(all_rows) >> 8, table.states)
 
 
-class _Rows:
-    """A dense transition table of the states met so far; -1 is dead."""
+def _is_wide(automaton: Automaton, state: int) -> bool:
+    """Whether so many bytes are allowed that most tokens are worth a look."""
+    return sum(mask.bit_count() for mask, _ in automaton.edges(state)) >= WIDE
+
+
+def _sweep_all(trie: Trie, table: _Table, state: int) -> Swept:
+    """Follow every token from the root: whole levels at once, the dead ones too."""
+    parent, byte = trie.parent, trie.wide_byte
+    found = np.zeros(len(parent), np.intp)
+    found[0] = table.row_of(state) << 8
+    for start, middle, end in zip(trie.starts, trie.starts[1:], trie.starts[2:], strict=False):
+        flat = table.filled(found[start:middle])
+        places = found.take(parent[middle:end], mode="clip")
+        places += byte[middle:end]
+        flat.take(places, out=found[middle:end], mode="clip")
+        if not found[middle:end].any():
+            break
+    found[0] = 0
+    found >>= 8
+    nodes = np.flatnonzero(found)
+    return Swept(nodes, found[nodes], table.states, found.take(trie.node_of_id, mode="clip"))
+
+
+class _Table:
+    """A transition table of the states met so far, in rows of 256; row 0 is dead.
+
+    Entries are rows times 256, so that an entry plus a byte is the place of the next entry.
+    """
 
     def __init__(self, automaton: Automaton) -> None:
         self._automaton = automaton
         self._index: dict[int, int] = {}
-        self._filled: list[bool] = []
-        self._table = np.full((16, 256), -1, np.int32)
-        self.states: list[int] = []
+        self._is_filled = np.ones(1, np.bool_)
+        self._flat = np.zeros(16 << 8, np.intp)
+        self.states = [DEAD]
 
     def row_of(self, state: int) -> int:
         row = self._index.get(state)
         if row is None:
             row = self._index[state] = len(self.states)
             self.states.append(state)
-            self._filled.append(False)
         return row
 
-    def fill(self, rows: Int32) -> Int32:
-        """Return the table, with the transitions of all ``rows`` filled in."""
-        for row in np.flatnonzero(np.bincount(rows)).tolist():
-            if self._filled[row]:
-                continue
-            self._filled[row] = True
-            edges = [
-                (_bools(mask), self.row_of(target))
-                for mask, target in self._automaton.edges(self.states[row])
-            ]
-            if len(self.states) > len(self._table):
-                more = np.full((len(self.states), 256), -1, np.int32)
-                self._table = np.concatenate([self._table, more])
-            for chosen, target in edges:
-                self._table[row, chosen] = target
-        return self._table
+    def filled(self, entries: Indices) -> Indices:
+        """Return the table as one line, with the rows of all ``entries`` filled in."""
+        met = np.zeros(len(self.states), np.bool_)
+        met[entries >> 8] = True
+        met[: len(self._is_filled)] &= ~self._is_filled
+        fresh = np.flatnonzero(met).tolist()
+        if not fresh:
+            return self._flat
+        rows = []
+        for row in fresh:
+            edges = self._automaton.edges(self.states[row])
+            targets = [0, *(self.row_of(target) << 8 for _, target in edges)]
+            rows.append(np.array(targets, np.intp)[_which(tuple(mask for mask, _ in edges))])
+        size = len(self.states) << 8
+        if size > len(self._flat):
+            self._flat = np.concatenate([self._flat, np.zeros(2 * size, np.intp)])
+        is_filled = np.zeros(len(self.states), np.bool_)
+        is_filled[: len(self._is_filled)] = self._is_filled
+        is_filled[fresh] = True
+        self._is_filled = is_filled
+        for row, line in zip(fresh, rows, strict=True):
+            self._flat[row << 8 : (row + 1) << 8] = line
+        return self._flat
 
 
-@lru_cache(maxsize=2048)
-def _bools(mask: int) -> npt.NDArray[np.bool_]:
-    raw = np.frombuffer(mask.to_bytes(32, "little"), np.uint8)
-    return np.unpackbits(raw, bitorder="little").view(np.bool_)
+@lru_cache(maxsize=1024)
+def _which(masks: tuple[int, ...]) -> Indices:
+    """Return, for each byte, the number (from 1) of the set it is in; 0 for none."""
+    found = np.zeros(256, np.intp)
+    for number, mask in enumerate(masks, 1):
+        raw = np.frombuffer(mask.to_bytes(32, "little"), np.uint8)
+        found[np.unpackbits(raw, bitorder="little").view(np.bool_)] = number
+    return found

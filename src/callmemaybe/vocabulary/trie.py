@@ -31,6 +31,7 @@ class Trie:
 
     ``order``  int32[tokens]   the ids, sorted by their bytes
     ``byte``   uint8[nodes]    the last byte of the node's prefix (0 at the root)
+    ``parent`` intp[nodes]     the node above (0 at the root)
     ``first``  int32[nodes+1]  the children of node n are ``first[n]`` to ``first[n+1]``
     ``low``, ``high`` int32[nodes]  the tokens that begin with node n are ``order[low[n]:high[n]]``
     ``own``    int32[nodes]    how many of them end at n; they are the first ones
@@ -43,6 +44,8 @@ class Trie:
 
     __slots__ = (
         "_lengths",
+        "_node_of_id",
+        "_wide_byte",
         "byte",
         "bytes_",
         "first",
@@ -55,6 +58,7 @@ class Trie:
         "order_",
         "own",
         "own_",
+        "parent",
         "starts",
         "texts",
     )  # fmt: skip
@@ -66,6 +70,8 @@ class Trie:
         self.order: Int32 = np.array([name for _, name in pairs], np.int32)
         self.texts = [token for token, _ in pairs]
         self._lengths: npt.NDArray[np.uint64] | None = None
+        self._wide_byte: npt.NDArray[np.intp] | None = None
+        self._node_of_id: npt.NDArray[np.intp] | None = None
         self._build(self.texts)
 
     def _build(self, ordered: list[bytes]) -> None:
@@ -78,7 +84,7 @@ class Trie:
         levels: list[tuple[npt.NDArray[Any], ...]] = [
             (np.zeros(1, np.uint8), np.zeros(1), np.array([len(ordered)]), np.zeros(1))
         ]
-        parents = [np.zeros(0, np.int64)]
+        parents: list[npt.NDArray[Any]] = []
         self.starts = [0, 1]
         total = 1
         for depth in range(deepest):
@@ -100,7 +106,8 @@ class Trie:
             np.concatenate([level[column] for level in levels]).astype(np.int32)
             for column in (1, 2, 3)
         )
-        children = np.bincount(np.concatenate(parents), minlength=total)
+        self.parent: npt.NDArray[np.intp] = np.concatenate([[0], *parents]).astype(np.intp)
+        children = np.bincount(self.parent[1:], minlength=total)
         self.first: Int32 = np.concatenate([[1], 1 + np.cumsum(children)]).astype(np.int32)
         self.bytes_ = self.byte.tobytes()
         self.first_ = self.first.data
@@ -108,6 +115,23 @@ class Trie:
         self.order_ = self.order.data
         self.low_ = self.low.data
         self.high_ = self.high.data
+
+    @property
+    def wide_byte(self) -> npt.NDArray[np.intp]:
+        """``byte`` as indices, made when first asked for."""
+        if self._wide_byte is None:
+            self._wide_byte = self.byte.astype(np.intp)
+        return self._wide_byte
+
+    @property
+    def node_of_id(self) -> npt.NDArray[np.intp]:
+        """The node of every token up to the highest id; 0 for ids that are not in the tree."""
+        if self._node_of_id is None:
+            holders = np.flatnonzero(self.own)
+            found = np.zeros(int(self.order.max()) + 1, np.intp)
+            found[self.ids_of(holders)] = np.repeat(holders, self.own[holders])
+            self._node_of_id = found
+        return self._node_of_id
 
     def child(self, node: int, byte: int) -> int:
         """Return the node behind ``node`` and one byte, or -1."""
@@ -135,13 +159,12 @@ class Trie:
 
     def _tabulate(self) -> npt.NDArray[np.uint64]:
         """Return, for each hash of three last bytes, the set of prefix lengths as bits."""
-        parents = np.concatenate([[0], np.repeat(np.arange(len(self.byte)), np.diff(self.first))])
         inner = np.flatnonzero(np.diff(self.first))
         levels = np.searchsorted(self.starts, inner, side="right") - 1
         inner, levels = inner[levels > 2], np.minimum(levels[levels > 2], _LONGEST)
-        above = parents[inner]
+        above = self.parent[inner]
         slots = _last_three(
-            *(self.byte[nodes].astype(np.int64) for nodes in (parents[above], above, inner))
+            *(self.byte[nodes].astype(np.int64) for nodes in (self.parent[above], above, inner))
         )
         table = np.zeros(_SLOTS, np.uint64)
         np.bitwise_or.at(table, slots, np.left_shift(np.uint64(1), levels.astype(np.uint64)))
@@ -164,12 +187,13 @@ class Trie:
         """Return the ids of all tokens that begin with this node's prefix."""
         return self.order[self.low[node] : self.high[node]]
 
-    def ids_of(self, nodes: Int32) -> Int32:
+    def ids_of(self, nodes: npt.NDArray[np.integer]) -> Int32:
         """Return the ids of the tokens that end at any of ``nodes``, in the nodes' order."""
         counts = self.own[nodes]
+        if not len(nodes) or counts.min() == counts.max() == 1:
+            alone: Int32 = self.order[self.low[nodes]]
+            return alone
         ends = np.cumsum(counts)
-        if not len(ends):
-            return self.order[:0]
         offsets = np.arange(ends[-1]) - np.repeat(ends - counts, counts)
         found: Int32 = self.order[np.repeat(self.low[nodes], counts) + offsets]
         return found

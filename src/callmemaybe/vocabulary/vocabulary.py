@@ -104,11 +104,15 @@ class Vocabulary:
     @cached_property
     def single_bytes(self) -> Mapping[int, int]:
         """The id of each byte that is a token by itself (the lowest id where there are several)."""
-        found: dict[int, int] = {}
-        for index, token in enumerate(self.tokens):
-            if len(token) == 1:
-                found.setdefault(token[0], index)
-        return MappingProxyType(found)
+        trie = self.trie
+        children = range(trie.first_[0], trie.first_[1])
+        return MappingProxyType(
+            {
+                trie.bytes_[child]: trie.order_[trie.low_[child]]
+                for child in children
+                if trie.own_[child]
+            }
+        )
 
     @cached_property
     def fingerprint(self) -> str:
