@@ -178,8 +178,7 @@ def page(results: dict[str, Any]) -> str:
         megabytes=f"{told['bytes'] / 1e6:.1f}",
         steps=f"{told.get('steps', 0):,}",
         tokens=f"{told.get('tokens', 0) / 1e6:.1f}",
-        **speed_,
-        **where,
+        **{**speed_, **where},
     )
 
 
@@ -218,6 +217,7 @@ def main() -> None:
             print(f"{name}: {time.perf_counter() - started:.0f} s", file=sys.stderr, flush=True)
             write(arguments.output, results)
     results["speed"] = speed(model, held_out("function", 4000))
+    results["speed"]["commit"] = results["machine"]["commit"]
     write(arguments.output, results)
     print(table(results))
     print(json.dumps(results["speed"]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import typer
 from callmemaybe.cli.exits import Exit
 from callmemaybe.cli.main import app
 
+ROOT = Path(__file__).parents[1]
 HEAD = """# Command line
 
 This page is written by `docs/generate.py` from the program itself; do not edit it by hand.
@@ -48,6 +51,19 @@ def _table(head: tuple[str, ...], rows: list[Any]) -> str:
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
+def embedded_model() -> str:
+    """Return what the embedded model reaches, from the results of its benchmark."""
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    from nano import page
+
+    results = ROOT / "benchmarks" / "results" / "nano.json"
+    return str(page(json.loads(results.read_text(encoding="utf-8"))))
+
+
+#: Every page that is written here, and by what.
+PAGES = {"command-line.md": command_line, "nano.md": embedded_model}
+
+
 if __name__ == "__main__":
-    page = Path(__file__).parent / "reference" / "command-line.md"
-    page.write_text(command_line(), encoding="utf-8")
+    for name, write in PAGES.items():
+        (ROOT / "docs" / "reference" / name).write_text(write(), encoding="utf-8")

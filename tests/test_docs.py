@@ -75,11 +75,13 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert (page.parent / target).exists(), f"{page}: {target}"
 
 
-def test_the_reference_is_generated() -> None:
-    """The command-line reference is what the program says of itself."""
+@pytest.mark.parametrize("name", ["command-line.md", "nano.md"])
+def test_the_reference_is_generated(name: str) -> None:
+    """Each page that is generated is what the program, or the measurement, says."""
     generate = runpy.run_path(str(ROOT / "docs" / "generate.py"))
-    page = ROOT / "docs" / "reference" / "command-line.md"
-    assert page.read_text(encoding="utf-8") == generate["command_line"](), "run docs/generate.py"
+    assert set(generate["PAGES"]) == {"command-line.md", "nano.md"}
+    page = ROOT / "docs" / "reference" / name
+    assert page.read_text(encoding="utf-8") == generate["PAGES"][name](), "run docs/generate.py"
 
 
 def test_every_dependency_is_justified() -> None:
