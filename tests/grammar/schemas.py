@@ -86,6 +86,8 @@ def _composite(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         contains=inner,
         minContains=st.integers(0, 2),
         maxContains=st.integers(0, 2),
+        uniqueItems=st.booleans(),
+        unevaluatedItems=inner,
     )
     objects = _some(
         properties=st.dictionaries(names, inner, max_size=3),
@@ -99,6 +101,7 @@ def _composite(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
             names, st.lists(names, max_size=2, unique=True), max_size=1
         ),
         dependentSchemas=st.dictionaries(names, inner, max_size=1),
+        unevaluatedProperties=inner,
     )
     combinations = _some(
         allOf=several, anyOf=several, oneOf=several, **{"not": inner, "if": inner, "then": inner, "else": inner}

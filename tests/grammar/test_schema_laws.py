@@ -20,6 +20,7 @@ from callmemaybe.errors import UnsupportedSchema
 from callmemaybe.grammar import compile as compile_grammar
 from callmemaybe.grammar import json_schema
 from callmemaybe.grammar.automaton import Automaton
+from callmemaybe.grammar.schema import Check
 from callmemaybe.grammar.schema.order import in_schema_order
 from tests.grammar.oracle import accepts, sample
 from tests.grammar.schemas import mutated, schemas, values
@@ -86,7 +87,7 @@ def _compiled(schema: Any) -> tuple[Automaton, Oracle]:
         raise
 
 
-@patient(120)
+@patient(70)
 @given(schemas(), st.integers(0, 2**32))
 def test_whatever_can_be_written_is_valid(schema: Any, seed: int) -> None:
     """Law: every text of the language is JSON, and its value meets the schema."""
@@ -98,7 +99,7 @@ def test_whatever_can_be_written_is_valid(schema: Any, seed: int) -> None:
         assert oracle.is_valid(value) is not False, text
 
 
-@patient(120)
+@patient(70)
 @given(schemas(), st.lists(values, max_size=6), st.integers(0, 2**32))
 def test_what_is_valid_can_be_written_and_nothing_else(
     schema: Any, some: list[Any], seed: int
@@ -118,7 +119,7 @@ def test_what_is_valid_can_be_written_and_nothing_else(
             assert is_in(automaton, json.dumps(ordered, ensure_ascii=False)) is valid, ordered
 
 
-@patient(60)
+@patient(40)
 @given(schemas(), st.lists(values, min_size=1, max_size=6))
 def test_a_schema_refused_as_empty_is_empty(schema: Any, some: list[Any]) -> None:
     """Law: "no value meets this schema" is said only where no value does."""
@@ -130,7 +131,7 @@ def test_a_schema_refused_as_empty_is_empty(schema: Any, some: list[Any]) -> Non
         assert not any(oracle.is_valid(value) for value in some)
 
 
-@patient(60)
+@patient(40)
 @given(schemas(), st.integers(0, 2**32))
 def test_styles_differ_in_spacing_only(schema: Any, seed: int) -> None:
     """Law: a text of one style, respaced, is a text of the others, and flexible has them all."""
@@ -161,6 +162,29 @@ def test_the_automaton_reads_the_tree(schema: Any, some: list[Any], seed: int) -
     for value in some:
         text = json.dumps(value, ensure_ascii=False)
         assert accepts(grammar, text.encode()) is is_in(automaton, text)
+
+
+@patient(40)
+@given(schemas(), st.lists(values, min_size=2, max_size=8))
+def test_what_is_left_to_be_checked_is_said(schema: Any, some: list[Any]) -> None:
+    """Law: with a list of checks every valid value can be written; without any, nothing else."""
+    checks: list[Check] = []
+    oracle = Oracle(schema)
+    try:
+        automaton = compile_grammar(json_schema(schema, checks=checks))
+    except UnsupportedSchema:
+        assume(False)
+    for value in some:
+        if _has_whole_float(value):
+            continue
+        valid = oracle.is_valid(value)
+        text = json.dumps(in_schema_order(schema, value), ensure_ascii=False)
+        if valid is not None and (valid or not checks):
+            assert is_in(automaton, text) is valid
+    if checks:
+        with pytest.raises(UnsupportedSchema) as caught:
+            json_schema(schema)
+        assert caught.value.pointer in {check.pointer for check in checks}
 
 
 @pytest.mark.parametrize("style", ["", "pretty"])

@@ -18,6 +18,7 @@ from callmemaybe.grammar.nodes import (
     opt,
     repeat,
     seq,
+    words_then,
 )
 from callmemaybe.grammar.schema.style import Style
 
@@ -47,6 +48,26 @@ def array_body(style: Style, prefix: Items[Node], rest: Node, least: int, most: 
         node = seq(prefix[0], node)
     full = seq(lit("["), style.padding, node, style.padding, lit("]"))
     return full if least else alt(full, empty)
+
+
+def unique_body(style: Style, values: Items[Items[str]], least: int, most: int | None) -> Node:
+    """Return arrays of ``least`` to ``most`` different values, each given by all its texts."""
+    count = len(values)
+    rows: dict[int, Node] = {}
+    for used in range((1 << count) - 1, -1, -1):
+        length = used.bit_count()
+        onward = {
+            text: rows[used | 1 << index]
+            for index, texts in enumerate(values)
+            if not used >> index & 1 and (most is None or length < most)
+            for text in texts
+        }
+        following = words_then({text: node for text, node in onward.items() if node is not NOTHING})
+        if used:
+            following = seq(style.comma, following)
+        rows[used] = alt(EMPTY if length >= least else NOTHING, following)
+    pad = style.padding
+    return seq(lit("["), pad, rows[0], pad, lit("]"))
 
 
 #: What an item counts for (one entry for each kind that is counted) -> its node.

@@ -8,17 +8,18 @@ rule, which is how recursion is written.
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import replace
 from itertools import product
 from math import prod
 from typing import Any
 
-from callmemaybe.errors import UnsupportedSchema
+from callmemaybe.errors import GrammarError
 from callmemaybe.grammar.nodes import NOTHING, Both, Node, Ref, alt, lexeme, lit, seq, words
-from callmemaybe.grammar.schema.arrays import Limits, array_body, counted_body
+from callmemaybe.grammar.schema.arrays import Limits, array_body, counted_body, unique_body
 from callmemaybe.grammar.schema.normalise import Normaliser
 from callmemaybe.grammar.schema.numeric import number_node
 from callmemaybe.grammar.schema.objects import KeyClass, Part, key_classes, object_body
-from callmemaybe.grammar.schema.references import Spot
+from callmemaybe.grammar.schema.references import Document, Spot
 from callmemaybe.grammar.schema.shapes import (
     ANYTHING,
     ARRAY,
@@ -32,6 +33,7 @@ from callmemaybe.grammar.schema.shapes import (
     Array,
     Member,
     Need,
+    Number,
     Object,
     Shape,
     both,
@@ -44,15 +46,18 @@ from callmemaybe.grammar.schema.strings import (
 )
 from callmemaybe.grammar.schema.style import Style
 from callmemaybe.grammar.schema.values import can_be_written, identity, quoted, spellings
+from callmemaybe.grammar.tree import least_of
 
 _OPEN = "negating what the members of an open object need is not supported here"
 
 Build = Generator[Need, Node, Node]
 
 # The kinds that are one word: its text, and its identity as an excluded value.
-_WORDS = ((TRUE, lit("true"), identity(True)), (FALSE, lit("false"), identity(False)),
-          (NULL, lit("null"), None))  # fmt: skip
+_WORDS = ((TRUE, lit("true"), identity(True), True), (FALSE, lit("false"), identity(False), False),
+          (NULL, lit("null"), None, None))  # fmt: skip
 _STRINGS: Need = ((Spot({"type": "string"}, ""), True),)
+#: Most different values of which arrays without repetition are written out.
+DIFFERENT = 8
 #: Items times counted items of one array.
 COUNTED = 20_000
 
@@ -62,8 +67,9 @@ _EMPTY_ARRAY, _EMPTY_OBJECT = Array(), Object()
 class Emitter:
     """Writes needs as nodes in one style; collects the rules that recursion needs."""
 
-    def __init__(self, shapes: Normaliser, style: Style, prefix: str, additional: bool) -> None:
-        self._normaliser = shapes
+    def __init__(self, document: Document, style: Style, prefix: str, additional: bool) -> None:
+        self._document = document
+        self._normaliser = Normaliser(document)
         self._style = style
         self._prefix = prefix
         self._additional = additional
@@ -123,7 +129,7 @@ class Emitter:
             facet = Array()
             array = array_body(self._style, [], value, facet.least, facet.most)
             extra = KeyClass(ANY_STRING, value)
-            words_ = [node for _, node, _ in _WORDS]
+            words_ = [node for _, node, *_ in _WORDS]
             body = object_body(self._style, [], [extra], 0, None)
             self.rules[name] = alt(ANY_STRING, number_node(NUMBER, None, {}), *words_, array, body)
         return value
@@ -142,15 +148,36 @@ class Emitter:
         kinds = shape.kinds
         options: list[Node] = []
         if kinds & STRING:
-            options.append(string_node(shape.facets.get(STRING), shape.but))
+            options.append(self._string(shape))
         if kinds & NUMBER:
-            options.append(number_node(kinds, shape.facets.get(NUMBER), shape.but))
-        options += [n for kind, n, key in _WORDS if kinds & kind and key not in shape.but]
+            options.append(self._number(shape))
+        options += [n for kind, n, key, _ in _WORDS if kinds & kind and key not in shape.but]
         if kinds & ARRAY:
             options.append((yield from self._array(shape.facets.get(ARRAY) or _EMPTY_ARRAY)))
         if kinds & OBJECT:
             options.append((yield from self._object(shape.facets.get(OBJECT) or _EMPTY_OBJECT)))
         return alt(*options)
+
+    def _string(self, shape: Shape) -> Node:
+        facet = shape.facets.get(STRING)
+        try:
+            node = string_node(facet, shape.but)
+            least_of(node, {})  # an intersection is searched here, and not when it is used
+        except GrammarError as error:
+            pointer = facet.pointer if facet is not None else ""
+            self._document.leave(pointer, error.message, error.hint)
+            return ANY_STRING
+        return node
+
+    def _number(self, shape: Shape) -> Node:
+        facet = shape.facets.get(NUMBER)
+        if facet is None:
+            return number_node(shape.kinds, None, shape.but)
+        try:
+            return number_node(shape.kinds, facet, shape.but)
+        except GrammarError as error:
+            self._document.leave(facet.pointer, error.message, error.hint)
+            return number_node(shape.kinds, Number(facet.interval), shape.but)
 
     # -- constants --------------------------------------------------------------------------
 
@@ -189,9 +216,12 @@ class Emitter:
 
     def _array(self, facet: Array) -> Build:
         if facet.unique and (facet.most is None or facet.most > 1):
-            raise UnsupportedSchema("uniqueItems is not supported", pointer=facet.unique[0])
+            values = self._few_values(facet)
+            if values is not None:
+                return unique_body(self._style, values, facet.least, facet.most)
+            self._document.leave(facet.unique[0], "uniqueItems is not supported here")
         if facet.not_unique:
-            raise UnsupportedSchema("not uniqueItems is not supported", pointer=facet.not_unique[0])
+            self._document.leave(facet.not_unique[0], "items that repeat are not supported")
         length = len(facet.prefix)
         if facet.most is not None:
             length = min(length, facet.most)
@@ -203,6 +233,23 @@ class Emitter:
             return array_body(self._style, prefix, rest, facet.least, facet.most)
         return (yield from self._containing(facet, length))
 
+    def _few_values(self, facet: Array) -> list[list[str]] | None:
+        """Return the texts of every item there can be, if these are few."""
+        if facet.prefix or facet.contains:
+            return None
+        values: dict[Any, Any] = {}
+        kinds = 0
+        for shape in self._normaliser.shapes(facet.rest):
+            if shape.among is None and shape.kinds & ~(TRUE | FALSE | NULL):
+                return None
+            words = {key: value for kind, _, key, value in _WORDS if shape.kinds & kind}
+            values.update(words if shape.among is None else shape.among)
+            kinds |= shape.kinds
+        if len(values) > DIFFERENT:
+            return None
+        found = [spellings(v, kinds, self._style.separators) for v in values.values()]
+        return [texts for texts in found if texts is not None] if None not in found else None
+
     def _containing(self, facet: Array, length: int) -> Build:
         """Write arrays of which some items meet further needs, item by item."""
         limits = [Limits(one.least, one.most) for one in facet.contains]
@@ -210,9 +257,8 @@ class Emitter:
         end = period if facet.most is None else min(period, facet.most)
         states = prod(one.cap + 1 for one in limits) << len(limits)
         if (max(end, facet.least, facet.most or 0) + 1) * states > COUNTED:
-            raise UnsupportedSchema(
-                "too large limits around contains", pointer=facet.contains[0].pointer
-            )
+            self._document.leave(facet.contains[0].pointer, "too large limits around contains")
+            return (yield from self._array(replace(facet, contains=())))
         items: list[dict[tuple[int, ...], Node]] = []
         for index in range(end + 1):
             options: dict[tuple[int, ...], Node] = {}
@@ -228,7 +274,7 @@ class Emitter:
     def _object(self, facet: Object) -> Build:
         judge = self._normaliser.judge
         if facet.members:
-            raise UnsupportedSchema(_OPEN, pointer=facet.members[0].among.pointer)
+            self._document.leave(facet.members[0].among.pointer, _OPEN)
         declared = list(dict.fromkeys((*facet.properties, *facet.required)))
         parts: list[Part] = []
         for name in declared:
@@ -242,11 +288,16 @@ class Emitter:
         extras: list[KeyClass] = []
         if self._additional or not facet.listed or facet.others or facet.patterns:
             extras = yield from self._key_classes(facet, declared, None)
-        self._countable(facet, parts, extras)
-        if not facet.extra:
-            return object_body(self._style, parts, extras, facet.least, facet.most)
-        if len(facet.extra) > 1 or facet.least > 1 or facet.most is not None:
-            raise UnsupportedSchema(_OPEN, pointer=facet.extra[0].among.pointer)
+        least, most = self._countable(facet, parts, extras)
+        if len(facet.extra) > 1 or (facet.extra and (least > 1 or most is not None)):
+            self._document.leave(facet.extra[0].among.pointer, _OPEN)
+        elif facet.extra:
+            return (yield from self._ending(facet, declared, parts, extras))
+        return object_body(self._style, parts, extras, least, most)
+
+    def _ending(
+        self, facet: Object, declared: list[str], parts: list[Part], extras: list[KeyClass]
+    ) -> Build:
         last = yield from self._key_classes(facet, declared, facet.extra[0])
         return object_body(self._style, parts, extras, 0, None, last=last)
 
@@ -262,15 +313,28 @@ class Emitter:
             found.append(KeyClass(keys, (yield need)))
         return found
 
-    @staticmethod
-    def _countable(facet: Object, parts: list[Part], extras: list[KeyClass]) -> None:
-        """Refuse to count members that may repeat a key: their number is not that of the keys."""
-        if extras and facet.least - sum(part.required for part in parts) > 1:
-            raise UnsupportedSchema(
+    def _countable(
+        self, facet: Object, parts: list[Part], extras: list[KeyClass]
+    ) -> tuple[int, int | None]:
+        """Return limits on the number of members that can be counted.
+
+        Those of undeclared members may repeat a key, so that they are fewer than they seem.
+        """
+        least, most = facet.least, facet.most
+        known = sum(part.required for part in parts)
+        if extras and least > known + 1:
+            self._document.leave(
+                facet.pointer,
                 "minProperties above 1 in an open object is not supported",
-                pointer=facet.pointer,
-                hint="list the properties and forbid others",
+                "list the properties and forbid others",
             )
+            least = known + 1
+        if (least if most is None else most) * (len(parts) + 1) > COUNTED and (
+            least > known or extras or (most or 0) < len(parts)
+        ):
+            self._document.leave(facet.pointer, "too large a limit on the number of members")
+            least, most = 0, None
+        return least, most
 
 
 def _counting_needs(facet: Array, index: int, step: tuple[int, ...]) -> list[Need]:

@@ -9,8 +9,7 @@ from callmemaybe.errors import GrammarError, UnsupportedSchema
 from callmemaybe.grammar.grammar import Grammar
 from callmemaybe.grammar.nodes import NOTHING, Node
 from callmemaybe.grammar.schema.emit import Emitter
-from callmemaybe.grammar.schema.normalise import Normaliser
-from callmemaybe.grammar.schema.references import Document, ScopeNeeded
+from callmemaybe.grammar.schema.references import Check, Document, ScopeNeeded
 from callmemaybe.grammar.schema.style import STYLES, Style
 
 
@@ -20,6 +19,7 @@ def json_schema(
     style: str = "spaced",
     additional: bool = True,
     remotes: Mapping[str, Any] | None = None,
+    checks: list[Check] | None = None,
 ) -> Grammar:
     """Return the grammar of the JSON texts (bytes, UTF-8) that a schema allows.
 
@@ -30,11 +30,17 @@ def json_schema(
     it; ``additional=False`` says it may not (as a tool's arguments should not). ``remotes`` are
     schemas by URI that references may point at; nothing is fetched.
 
+    What a schema asks and no grammar can say (say, items that all differ) is refused; or, if a list
+    ``checks`` is given, left out of the grammar and added to that list. Every valid value is then
+    still in the language, and a complete value must be validated against the schema.
+
     Raises UnsupportedSchema, with the JSON pointer, for what cannot be promised: an unsupported or
     malformed keyword, a reference to nothing or without progress, a schema that nothing meets.
     ValueError for an unknown style.
     """
-    node, rules = json_schema_node(schema, style=style, additional=additional, remotes=remotes)
+    node, rules = json_schema_node(
+        schema, style=style, additional=additional, remotes=remotes, checks=checks
+    )
     try:
         return Grammar(node, rules)
     except GrammarError as error:
@@ -48,6 +54,7 @@ def json_schema_node(
     prefix: str = "",
     additional: bool = True,
     remotes: Mapping[str, Any] | None = None,
+    checks: list[Check] | None = None,
 ) -> tuple[Node, dict[str, Node]]:
     """Return the node of a schema and the rules it needs, to embed in a larger grammar.
 
@@ -61,9 +68,10 @@ def json_schema_node(
         style = STYLES[style]
     try:
         try:
-            node, rules = _emitted(Document(schema, remotes), style, prefix, additional)
+            document = Document(schema, remotes, checks=checks)
+            node, rules = _emitted(document, style, prefix, additional)
         except ScopeNeeded:
-            document = Document(schema, remotes, scoped=True)
+            document = Document(schema, remotes, scoped=True, checks=checks)
             node, rules = _emitted(document, style, prefix, additional)
     except RecursionError:
         raise UnsupportedSchema("the schema nests too deep", pointer="") from None
@@ -77,7 +85,7 @@ def json_schema_node(
 def _emitted(
     document: Document, style: Style, prefix: str, additional: bool
 ) -> tuple[Node, dict[str, Node]]:
-    emitter = Emitter(Normaliser(document), style, prefix, additional)
+    emitter = Emitter(document, style, prefix, additional)
     return emitter.node(((document.root, True),)), emitter.rules
 
 

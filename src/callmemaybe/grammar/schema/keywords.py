@@ -49,6 +49,7 @@ from callmemaybe.grammar.schema.shapes import (
     String,
     Sub,
     Unevaluated,
+    Unknown,
     Whether,
 )
 from callmemaybe.grammar.schema.values import exact, identity, kind_of
@@ -202,7 +203,7 @@ def _multiple_of(value: Any, at: At) -> Formula:
     multiple = at.number(value)
     if multiple <= 0:
         raise at.refuse("a number above 0 is expected")
-    return Fact(shapes.NUMBER, Number(multiple=multiple))
+    return Fact(shapes.NUMBER, Number(multiple=multiple, pointer=at.pointer))
 
 
 # -- strings --------------------------------------------------------------------------------
@@ -218,7 +219,13 @@ def _max_length(value: Any, at: At) -> Formula:
 
 
 def _pattern(value: Any, at: At) -> Formula:
-    return Fact(shapes.STRING, String(within=(pattern_node(value, at),)))
+    try:
+        return Fact(shapes.STRING, String(within=(pattern_node(value, at),), pointer=at.pointer))
+    except UnsupportedSchema as error:
+        if not isinstance(value, str):
+            raise
+        at.document.leave(at.pointer, error.message, error.hint)
+        return Unknown()
 
 
 def pattern_node(source: Any, at: At) -> Node:
@@ -237,7 +244,9 @@ def _format(value: Any, at: At) -> Formula:
         raise at.refuse("a name is expected")
     node = format_node(value)
     # Validation, section 7.2.3: unknown formats are annotations.
-    return HOLDS if node is None else Fact(shapes.STRING, String(within=(node,)))
+    return (
+        HOLDS if node is None else Fact(shapes.STRING, String(within=(node,), pointer=at.pointer))
+    )
 
 
 # -- arrays ---------------------------------------------------------------------------------

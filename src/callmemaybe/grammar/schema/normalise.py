@@ -54,7 +54,8 @@ from callmemaybe.grammar.schema.unevaluated import (
 from callmemaybe.grammar.schema.values import kind_of
 from callmemaybe.grammar.tree import least_of
 
-#: Branches looked at for one need, and for a whole schema, before the schema is refused.
+#: Branches looked at for one need, and for a whole schema, before it is too much; each counts once and
+#: once more for every decision that it still has to make.
 BRANCHES, ALL_BRANCHES = 20_000, 100_000
 #: How deep inside a value is looked for a contradiction.
 DEPTH = 4
@@ -91,6 +92,10 @@ class _Branch:
         return _Branch(self.shape.copy(), todo, list(choices), set(self.done), dict(self.evaluated))
 
 
+class _TooMany(UnsupportedSchema):
+    """There are more branches than are looked at."""
+
+
 class Normaliser:
     """Finds the shapes of needs; remembers them."""
 
@@ -100,6 +105,7 @@ class Normaliser:
         self._formulas: dict[Spot, list[Formula]] = {}
         self._empty: dict[Need, bool] = {}
         self._spent = 0
+        self._loose = False
         self.judge = Judge(self.shapes)
 
     def shapes(self, need: Need) -> tuple[Shape, ...]:
@@ -124,16 +130,31 @@ class Normaliser:
     # -- the search -------------------------------------------------------------------------
 
     def _search(self, need: Need) -> list[Shape]:
+        """Find the shapes of a need; with all that is negated left out where it is too much."""
+        try:
+            return self._all_branches(need)
+        except _TooMany as error:
+            if self._loose or not self._document.may_leave:
+                raise
+            self._document.leave(error.pointer, error.message)
+        self._loose, self._spent = True, 0
+        try:
+            return self._all_branches(need)
+        finally:
+            self._loose = False
+
+    def _all_branches(self, need: Need) -> list[Shape]:
         start: list[Step] = [(Sub(spot), holds, None) for spot, holds in reversed(need)]
         branches = [_Branch(Shape(), start, [], set(), {})]
         found: list[Shape] = []
         spent = 0
         while branches:
             branch = branches.pop()
-            spent += 1
-            self._spent += 1
+            cost = 1 + len(branch.choices)
+            spent += cost
+            self._spent += cost
             if spent > BRANCHES or self._spent > ALL_BRANCHES:
-                raise UnsupportedSchema(
+                raise _TooMany(
                     "combining these schemas takes too many cases",
                     pointer=need[0][0].pointer if need else "",
                     hint="use fewer overlapping anyOf, oneOf, not or if",
@@ -269,7 +290,10 @@ class Normaliser:
                     self._choose(branch, [(part, True, trail), (Not(part), True, trail)])
             case Unevaluated(pointer):
                 if not holds:
-                    raise UnsupportedSchema("negating this is not supported", pointer=pointer)
+                    self._document.leave(pointer, "negating this is not supported")
+            case One(parts) if self._loose:
+                if holds:
+                    self._all_or_some(branch, parts, True, False, trail)
             case One():
                 branch.todo.append((self._exactly_one(formula), holds, trail))
 
@@ -293,6 +317,8 @@ class Normaliser:
 
     def _open(self, branch: _Branch, sub: Sub, holds: bool, trail: Trail) -> None:
         spot = sub.spot
+        if self._loose and not holds:
+            return
         if sub.by_reference:
             outer = trail
             while outer is not None:

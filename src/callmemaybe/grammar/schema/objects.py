@@ -25,8 +25,6 @@ from callmemaybe.grammar.schema.style import Style
 
 #: Patterns for keys that may overlap in one object: every combination of them is a class of keys.
 PATTERNS = 6
-#: Positions times counts in objects with limits on the number of members.
-COUNTED = 20_000
 #: From this many places where an object may start, what follows is shared instead of copied.
 _SHARED = 6
 
@@ -187,10 +185,6 @@ def _counted(
     ``row[n]`` is what may follow when n members are written (more than the cap need no counting).
     """
     cap = least if most is None else most
-    if cap * (len(members) + 1) > COUNTED:
-        cap = min(cap, len(members) + least + 1) if most is None else cap
-        if cap * (len(members) + 1) > COUNTED:
-            raise UnsupportedSchema("too large a limit on the number of members", pointer="")
     again = seq(style.comma, extra)
     row = [
         repeat(again, max(least - n, 0), None if most is None else most - n) for n in range(cap + 1)

@@ -19,9 +19,9 @@ def in_schema_order(schema: Any, value: Any, *, remotes: Mapping[str, Any] | Non
     meet it comes back as it is. Raises UnsupportedSchema as json_schema does.
     """
     try:
-        return _sorted(value, Document(schema, remotes))
+        return _sorted(value, Document(schema, remotes, checks=[]))
     except ScopeNeeded:
-        return _sorted(value, Document(schema, remotes, scoped=True))
+        return _sorted(value, Document(schema, remotes, scoped=True, checks=[]))
 
 
 def _sorted(value: Any, document: Document) -> Any:

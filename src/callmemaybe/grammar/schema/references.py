@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urldefrag, urljoin
 
 from callmemaybe.errors import UnsupportedSchema
@@ -69,6 +69,13 @@ def escape(token: str) -> str:
     return token.replace("~", "~0").replace("/", "~1") if "~" in token or "/" in token else token
 
 
+class Check(NamedTuple):
+    """Something a schema asks that the grammar does not: to be checked when a value is complete."""
+
+    pointer: str
+    reason: str
+
+
 class ScopeNeeded(Exception):
     """What a `$dynamicRef` means depends on the way to it: read the document with scopes."""
 
@@ -77,19 +84,39 @@ class Document:
     """A schema with everything it may refer to; hands out one Spot for each place.
 
     ``remotes`` are further schemas by URI; nothing is ever fetched. With ``scoped`` a place that is
-    reached through different resources is a different Spot each time.
+    reached through different resources is a different Spot each time. ``checks`` takes what the
+    grammar leaves out; None refuses it.
     """
 
     def __init__(
-        self, schema: Any, remotes: Mapping[str, Any] | None = None, *, scoped: bool = False
+        self,
+        schema: Any,
+        remotes: Mapping[str, Any] | None = None,
+        *,
+        scoped: bool = False,
+        checks: list[Check] | None = None,
     ) -> None:
         self._spots: dict[tuple[int, str, tuple[str, ...]], Spot] = {}
         self._remotes = remotes or {}
         self._scoped = scoped
+        self._checks = checks
         self._names: dict[str, Spot] | None = None
         # The resources that have a $dynamicAnchor of some name.
         self._dynamic: dict[str, set[str]] = {}
         self.root = self._spot(schema, "", Spot(None, ""))
+
+    @property
+    def may_leave(self) -> bool:
+        """Whether the grammar may leave something to be checked."""
+        return self._checks is not None
+
+    def leave(self, pointer: str, reason: str, hint: str | None = None) -> None:
+        """Leave something to be checked; raises UnsupportedSchema where that is not wanted."""
+        if self._checks is None:
+            raise UnsupportedSchema(reason, pointer=pointer, hint=hint)
+        check = Check(pointer, reason)
+        if check not in self._checks:
+            self._checks.append(check)
 
     def child(self, parent: Spot, *tokens: str | int) -> Spot:
         """Return the spot at some keys below another one."""

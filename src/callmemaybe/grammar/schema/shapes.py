@@ -61,6 +61,8 @@ class Number:
     interval: Interval = EVERYTHING
     multiple: Fraction | None = None
     not_multiples: tuple[Fraction, ...] = ()
+    #: Of a keyword about multiples.
+    pointer: str = field(default="", compare=False)
 
     def __and__(self, other: Number) -> Number:
         """Return the numbers of both."""
@@ -68,7 +70,10 @@ class Number:
         if self.multiple and other.multiple:
             multiple = least_common_multiple(self.multiple, other.multiple)
         return Number(
-            self.interval & other.interval, multiple, self.not_multiples + other.not_multiples
+            self.interval & other.interval,
+            multiple,
+            self.not_multiples + other.not_multiples,
+            self.pointer or other.pointer,
         )
 
     def complement(self) -> Iterator[Number]:
@@ -78,9 +83,9 @@ class Number:
         if self.interval.high is not None:
             yield Number(Interval(low=self.interval.high, low_open=not self.interval.high_open))
         if self.multiple:
-            yield Number(not_multiples=(self.multiple,))
+            yield Number(not_multiples=(self.multiple,), pointer=self.pointer)
         for multiple in self.not_multiples:
-            yield Number(multiple=multiple)
+            yield Number(multiple=multiple, pointer=self.pointer)
 
 
 def least_common_multiple(one: Fraction, other: Fraction) -> Fraction:
@@ -100,12 +105,20 @@ class String:
     most: int | None = None
     within: tuple[Node, ...] = ()
     without: tuple[Node, ...] = ()
+    #: Of a keyword about languages.
+    pointer: str = field(default="", compare=False)
 
     def __and__(self, other: String) -> String:
         """Return the strings of both."""
         within = self.within + tuple(n for n in other.within if n not in self.within)
         without = self.without + tuple(n for n in other.without if n not in self.without)
-        return String(max(self.least, other.least), lesser(self.most, other.most), within, without)
+        return String(
+            max(self.least, other.least),
+            lesser(self.most, other.most),
+            within,
+            without,
+            self.pointer or other.pointer,
+        )
 
     def complement(self) -> Iterator[String]:
         """Yield the shorter, the longer, and those outside each language."""
@@ -114,9 +127,9 @@ class String:
         if self.most is not None:
             yield String(least=self.most + 1)
         for node in self.within:
-            yield String(without=(node,))
+            yield String(without=(node,), pointer=self.pointer)
         for node in self.without:
-            yield String(within=(node,))
+            yield String(within=(node,), pointer=self.pointer)
 
 
 def lesser(one: int | None, other: int | None) -> int | None:
@@ -385,6 +398,11 @@ class Unevaluated:
     pointer: str
 
 
-Formula = Kinds | Fact | Among | Sub | Every | Some | One | Not | Whether | Unevaluated
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Something that cannot be said, nor denied; left to be checked."""
+
+
+Formula = Kinds | Fact | Among | Sub | Every | Some | One | Not | Whether | Unevaluated | Unknown
 HOLDS = Every(())
 FAILS = Kinds(0)
