@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from callmemaybe.grammar.schema.keywords import At, pattern_node
+from callmemaybe.grammar.schema.at import At
+from callmemaybe.grammar.schema.keywords import pattern_node
 from callmemaybe.grammar.schema.references import Document, Spot
 from callmemaybe.grammar.schema.shapes import (
     ANYTHING,
