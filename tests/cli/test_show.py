@@ -17,7 +17,9 @@ def row(index: int, *, omitted: int = 0, failure: str | None = None) -> Row:
         return Row(index, record, details="Traceback\n  boom")
     call = ToolCall("f", '{"a":1}')
     seconds = {"total": 0.0123}
-    return Row(index, record, Outcome(call, 0.5, 0.1, {"f": 0.5}, 3, 1, 2, omitted, seconds))
+    counts = {"forced": 3, "chosen": 1, "passes": 2}
+    told = Outcome(call, 0.5, 0.1, {"f": 0.5}, omitted=omitted, seconds=seconds, **counts)
+    return Row(index, record, told)
 
 
 @pytest.mark.parametrize(

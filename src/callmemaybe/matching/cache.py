@@ -106,6 +106,7 @@ class VocabularyTables:
     def __init__(self, vocabulary: Vocabulary) -> None:
         """Prepare; the vocabulary's prefix tree is built here if it was not before."""
         self.trie: Trie = vocabulary.trie
+        self.deepest = len(self.trie.starts)
         self.sets = Sets(vocabulary.size)
         self.parts = Parts(self.trie, self.sets)
         self.controls = vocabulary.controls
@@ -239,16 +240,9 @@ class VocabularyTables:
             text, after = run
             if text:
                 targets.append(state)
-                for byte in text:
-                    node = label.find(byte, first[node], first[node + 1])
-                    if node < 0:
-                        break
-                    if count := own[node]:
-                        start = low_of[node]
-                        ids += order[start : start + count]
-                else:
-                    if first[node] < first[node + 1]:
-                        stack.append((node, after))
+                node = _along(trie, node, text, ids)
+                if node >= 0 and first[node] < first[node + 1]:
+                    stack.append((node, after))
                 continue
             for mask, target in automaton.edges(state):
                 if mask & (mask - 1):
@@ -276,6 +270,7 @@ class VocabularyTables:
     ) -> None:
         """Take the tokens that stay inside a lexeme as one set, and follow those that leave it."""
         machine, inner, after = place
+        machine, inner = machine.near(inner, self.deepest)
         part = self.parts.of(machine, inner, node)
         found.places.append(Place(part, machine, inner, after, node, state))
         if len(part.exits):
@@ -287,6 +282,19 @@ class VocabularyTables:
                 work.append((self.trie, exits, [after] * len(exits)))
         if machine.is_accepting(inner):
             stack.append((node, after))
+
+
+def _along(trie: Trie, node: int, text: bytes, ids: list[int]) -> int:
+    """Follow a text from a node, collecting the tokens passed; return the end, -1 if there is none."""
+    first, label, own = trie.first_, trie.bytes_, trie.own_
+    for byte in text:
+        node = label.find(byte, first[node], first[node + 1])
+        if node < 0:
+            return -1
+        if count := own[node]:
+            start = trie.low_[node]
+            ids += trie.order_[start : start + count]
+    return node
 
 
 def _unable(automaton: Automaton, state: int) -> str:
