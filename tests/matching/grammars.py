@@ -56,6 +56,7 @@ NUMBER = lexeme(
         opt(seq(lit("."), some(byte_range(0x30, 0x39)))),
     )
 )
+LONG = lexeme(seq(lit('"'), repeat(CHARACTER, 2, 400), lit('"')))
 COLOURS = words(['"red"', '"green"', '"blue"', '"bluegreen"', '"é"'])
 OTHER_KEY = Except(STRING, words(['"city"', '"days"']))
 
@@ -109,6 +110,7 @@ GRAMMARS = {
             many(seq(byte_set(b"+-*"), alt(NUMBER, lexeme(some(byte_range(0x61, 0x7A)))))),
         )
     ),
+    "long": Grammar(seq(lit("["), LONG, many(seq(lit(", "), alt(NUMBER, LONG))), lit("]"))),
     "free": Grammar(many(CHARACTER)),
 }
 
@@ -121,7 +123,7 @@ def automaton(name: str) -> Automaton:
 atoms = st.one_of(
     st.sampled_from(['"a"', "ab", "b", ", ", "é", '": "', "}}", "12", "    "]).map(lit),
     st.sampled_from([byte_set(b"ab1"), byte_set(b'"}'), byte_range(0x80, 0xBF), lit(b"\xc3")]),
-    st.sampled_from([STRING, NUMBER, LETTERS, SHORT, OTHER_KEY, Lexeme(many(lit("a")))]),
+    st.sampled_from([STRING, NUMBER, LETTERS, SHORT, LONG, OTHER_KEY, Lexeme(many(lit("a")))]),
     st.sampled_from([Control("<a>"), Control("<b>"), Control("<|end|>"), Ref("r"), EMPTY]),
     st.sets(st.sampled_from(["ab", "a", "abc", '"a', "ba", "1"]), min_size=1).map(words),
 )

@@ -104,6 +104,13 @@ class Automaton:
         """Return the simplest (automaton, state) that behaves exactly as this state."""
         return self, state
 
+    def near(self, state: int, depth: int) -> tuple[Automaton, int]:  # noqa: ARG002 - the contract's argument
+        """Return an (automaton, state) that allows the same next ``depth`` bytes, and few others have.
+
+        Distances are the same too, and so is whether each of the states on the way accepts.
+        """
+        return self, state
+
     def captures(self, symbols: Sequence[int | str]) -> list[Captured]:  # noqa: ARG002 - the contract's argument
         """Return the captures of what was read, in order of opening; offsets count symbols."""
         return []

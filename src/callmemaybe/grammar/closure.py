@@ -33,11 +33,45 @@ class Closure:
         least_of: Callable[[Node], float],
     ) -> None:
         """Take the rules, the machine of a lexeme, and the fewest symbols of a node."""
-        self._rules = rules
+        self.rules = rules
         self._machine_of = machine_of
         self._least_of = least_of
         self._live: dict[Words, Words] = {}
         self._rests: dict[tuple[Node, Rest | None], Rest] = {}
+        self._unlimited: dict[tuple[Rest, int], Rest] = {}
+
+    def unlimited(self, rest: Rest | None, depth: int) -> Rest | None:
+        """Return a continuation without the upper limits that ``depth`` symbols cannot reach."""
+        if rest is None:
+            return None
+        known = self._unlimited.get((rest, depth))
+        if known is None:
+            chain: list[Rest] = []
+            step: Rest | None = rest
+            while step is not None:
+                chain.append(step)
+                step = step.rest
+            for step in reversed(chain):
+                known = self._rest(self._without_limit(step.node, depth), known)
+            assert known is not None
+            self._unlimited[rest, depth] = known
+        return known
+
+    def _without_limit(self, node: Node, depth: int) -> Node:
+        if not isinstance(node, Repeat) or node.at_most is None or node.at_most <= depth:
+            return node
+        return Repeat(node.body, node.at_least, None) if self._least_of(node.body) else node
+
+    def adopted(self, rest: Rest | None) -> Rest | None:
+        """Return the same continuation of another automaton as one of this automaton's own."""
+        chain: list[Node] = []
+        while rest is not None:
+            chain.append(rest.node)
+            rest = rest.rest
+        own: Rest | None = None
+        for node in reversed(chain):
+            own = self._rest(node, own)
+        return own
 
     def of(
         self, seeds: Iterable[tuple[Seed, History]], offset: int | None
@@ -127,7 +161,7 @@ class Closure:
         elif isinstance(node, Chars):
             stack.append(((node.spelled, None, rest), history))
         elif isinstance(node, Ref):
-            stack.append(((self._rules[node.name], None, rest), history))
+            stack.append(((self.rules[node.name], None, rest), history))
         elif isinstance(node, Repeat):
             self._enter_repeat(node, rest, history, stack)
         elif isinstance(node, Words):

@@ -19,6 +19,7 @@ from itertools import count
 from callmemaybe.grammar.automaton import DEAD, NO_CONTROLS, NO_EDGES, Automaton, Captured, Edges
 from callmemaybe.grammar.closure import Closure
 from callmemaybe.grammar.nodes import (
+    EMPTY,
     INFINITE,
     Both,
     Bytes,
@@ -67,6 +68,8 @@ class TreeAutomaton(Automaton):
         self._next_id = count()
         self._states: dict[int, State] = {}
         self._root: Seed = (root, None, None)
+        self._lengths = lengths
+        self._twin: TreeAutomaton | None = None
         memory: dict[Node, float] = {}
         self._least_of = partial(least_of, rule_lengths=lengths, memory=memory)
         self._closure = Closure(rules, machine_of, self._least_of)
@@ -175,6 +178,24 @@ class TreeAutomaton(Automaton):
             return (state,)
         others = [place for place in places if not isinstance(place[0], MACHINES)]
         return tuple(self._state(seeds) for seeds in ([*([p] for p in lexemes), others]) if seeds)
+
+    def near(self, state: int, depth: int) -> tuple[Automaton, int]:
+        """Return a state without those upper limits of repetitions that ``depth`` bytes cannot reach.
+
+        It belongs to a second automaton, so that all counts beyond the depth are one state there.
+        """
+        places = self._states[state].places
+        rests = [self._closure.unlimited(rest, depth) for _, _, rest in places]
+        if all(fresh is rest for fresh, (_, _, rest) in zip(rests, places, strict=True)):
+            return self, state
+        if self._twin is None:
+            self._twin = TreeAutomaton(self._root[0] or EMPTY, self._closure.rules, self._lengths)
+        twin = self._twin
+        moved = tuple(
+            (leaf, position, twin._closure.adopted(rest))  # noqa: SLF001 - of the same class
+            for (leaf, position, _), rest in zip(places, rests, strict=True)
+        )
+        return twin, twin._intern(moved, self._states[state].accepting)  # noqa: SLF001
 
     def captures(self, symbols: Sequence[int | str]) -> list[Captured]:
         """Return the captures of what was read, in order of opening.

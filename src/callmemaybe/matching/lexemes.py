@@ -21,6 +21,8 @@ from callmemaybe.vocabulary.trie import Int32, Trie
 
 #: How many (lexeme, state, prefix) are kept per vocabulary.
 KEPT_PARTS = 1024
+#: How many of them keep their tokens by state, 1 MB each, for the end of a budget.
+KEPT_GROUPS = 8
 #: More tokens than this behind the exits are not sorted into a tree of their own.
 MOST_TAILS = 20_000
 
@@ -73,15 +75,13 @@ class Parts:
         self._trie = trie
         self._sets = sets
         self._kept: OrderedDict[tuple[int, int, int], Part] = OrderedDict()
+        self._groups: OrderedDict[tuple[int, int, int], list[tuple[bytes, Int32]]] = OrderedDict()
         self._serials: WeakKeyDictionary[Automaton, int] = WeakKeyDictionary()
         self._next_serial = count()
 
     def of(self, machine: Automaton, state: int, node: int) -> Part:
         """Return what ``machine``, in ``state``, makes of the tokens below ``node``."""
-        serial = self._serials.get(machine)
-        if serial is None:
-            serial = self._serials[machine] = next(self._next_serial)
-        key = (serial, state, node)
+        key = (self._serial(machine), state, node)
         found = self._kept.get(key)
         if found is None:
             found = self._kept[key] = Part(self._trie, machine, state, node, self._sets)
@@ -91,8 +91,23 @@ class Parts:
             self._kept.move_to_end(key)
         return found
 
+    def _serial(self, machine: Automaton) -> int:
+        serial = self._serials.get(machine)
+        if serial is None:
+            serial = self._serials[machine] = next(self._next_serial)
+        return serial
+
     def groups(self, machine: Automaton, state: int, node: int) -> list[tuple[bytes, Int32]]:
         """Return the tokens that stay, by the state they end in: (one way there, their ids)."""
+        key = (self._serial(machine), state, node)
+        found = self._groups.get(key)
+        if found is None:
+            found = self._groups[key] = self._group(machine, state, node)
+            if len(self._groups) > KEPT_GROUPS:
+                self._groups.popitem(last=False)
+        return found
+
+    def _group(self, machine: Automaton, state: int, node: int) -> list[tuple[bytes, Int32]]:
         trie = self._trie
         swept = sweep(trie, machine, [node], [state])
         ending = np.flatnonzero(trie.own[swept.nodes])

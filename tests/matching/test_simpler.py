@@ -1,0 +1,108 @@
+"""What the matcher uses instead of a state behaves as the state does."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from callmemaybe.grammar import Automaton
+from callmemaybe.grammar.compile import automaton_of
+from callmemaybe.grammar.grammar import Grammar, lexeme, lit, repeat, seq, words
+from callmemaybe.grammar.tree import machine_of
+from tests.matching.grammars import CHARACTER, OTHER_KEY, automata, random_walk
+from tests.vocabulary.samples import vocabulary
+
+
+def same(one: tuple[Automaton, int], other: tuple[Automaton, int], depth: int) -> bool:
+    """Whether two states allow the same next ``depth`` bytes, accept and lie as far from an end."""
+    seen, level = set(), [(one[1], other[1])]
+    for _ in range(depth + 1):
+        following = []
+        for left, right in level:
+            if one[0].is_accepting(left) != other[0].is_accepting(right):
+                return False
+            if one[0].distance(left) != other[0].distance(right):
+                return False
+            for byte in range(256):
+                pair = one[0].step(left, byte), other[0].step(right, byte)
+                if (pair[0] < 0) != (pair[1] < 0):
+                    return False
+                if pair[0] >= 0 and pair not in seen:
+                    seen.add(pair)
+                    following.append(pair)
+        level = following
+    return True
+
+
+counted = st.tuples(
+    st.sampled_from([lit("ab"), words(["a", "bc"]), lexeme(repeat(lit("a"), 0, 3)), CHARACTER]),
+    st.integers(0, 3),
+    st.integers(0, 12),
+).map(lambda t: lexeme(seq(lit("x"), repeat(t[0], t[1], t[1] + t[2]), lit("y"))))
+
+
+@given(
+    counted,
+    st.integers(1, 4),
+    st.binary(max_size=4).map(lambda raw: bytes(97 + b % 3 for b in raw)),
+)
+@settings(max_examples=80, deadline=None)
+def test_near(node: object, depth: int, text: bytes) -> None:
+    """Without limits that are too far away, the next bytes are the same."""
+    machine = machine_of(node)  # type: ignore[arg-type]
+    state = machine.walk(machine.start, b"x" + text)
+    if state >= 0:
+        assert same((machine, state), machine.near(state, depth), depth)
+
+
+def test_near_joins_counts() -> None:
+    """All counts beyond the depth are one state, those within it are not."""
+    machine = machine_of(lexeme(seq(lit('"'), repeat(CHARACTER, 0, 500), lit('"'))))
+    states = [machine.walk(machine.start, b'"' + b"a" * n) for n in (1, 7, 300, 480, 490)]
+    near = [machine.near(state, 100) for state in states]
+    assert near[0] == near[1] == near[2]
+    assert near[0][0] is not machine
+    assert near[3:] == [(machine, states[3]), (machine, states[4])]
+
+
+@given(automata(), st.integers(0, 1000))
+@settings(max_examples=60, deadline=None)
+def test_alternatives(machine: Automaton, seed: int) -> None:
+    """The alternatives of a state allow together what it allows."""
+    for _, state in random_walk(machine, vocabulary("bytes"), seed, 6):
+        if state < 0:
+            continue
+        parts = machine.alternatives(state)
+        for byte in range(256):
+            assert (machine.step(state, byte) >= 0) == any(
+                machine.step(p, byte) >= 0 for p in parts
+            )
+        assert machine.distance(state) == 0 or machine.distance(state) == min(
+            machine.distance(part) for part in parts
+        )
+
+
+@pytest.mark.parametrize("text", [b'"', b'"c', b'"x', b'"city', b'"cityx', b'"da\\', b'"\xc3'])
+def test_alias(text: bytes) -> None:
+    """Where nothing can be subtracted any more, the difference is the string it began with."""
+    machine = machine_of(OTHER_KEY)
+    state = machine.walk(machine.start, text)
+    alias = machine.alias(state)
+    assert (alias[0] is machine) == (b'"city"'.startswith(text) or b'"days"'.startswith(text))
+    assert same((machine, state), alias, 8)
+
+
+def test_strings_of_all_keys_share_masks() -> None:
+    """A key that differs from all known ones is an ordinary string, with the string's mask."""
+    from callmemaybe.matching import Matcher
+    from tests.matching.grammars import STRING
+
+    words_ = vocabulary("toy")
+    found = []
+    for key in (STRING, OTHER_KEY):
+        machine = automaton_of(Grammar(seq(lit("{"), key, lit("}"))))
+        matcher = Matcher(machine, words_)
+        matcher.try_accept(words_.encode(b'{"xyz'))
+        found.append(matcher.mask())
+    assert found[0] is found[1]
