@@ -21,6 +21,7 @@ from callmemaybe.grammar.nodes import (
 )
 from callmemaybe.grammar.nodes import Sequence as Seq
 from callmemaybe.grammar.places import MACHINES, NEVER, History, Never, Place, Rest, Seed
+from callmemaybe.grammar.unordered import Pick, Unordered, unfold
 
 
 class Closure:
@@ -164,8 +165,11 @@ class Closure:
             stack.append(((self.rules[node.name], None, rest), history))
         elif isinstance(node, Repeat):
             self._enter_repeat(node, rest, history, stack)
+        elif isinstance(node, Unordered):
+            ways = unfold(node, self._least_of)
+            stack.extend(((way, None, rest), history) for way in reversed(ways))
         elif isinstance(node, Words):
-            live = self._live_words(node)
+            live = node if isinstance(node, Pick) else self._live_words(node)
             self._arrive(live, (0, len(live.words), 0), rest, history, places, stack)
         else:
             self._arrive(node, self._machine_of(node).start, rest, history, places, stack)

@@ -37,12 +37,16 @@ from callmemaybe.grammar.grammar import (
     Substrings,
     Table,
     Words,
+    alt,
     bytes_of,
 )
 from callmemaybe.grammar.tree import machine_of
+from callmemaybe.grammar.unordered import Unordered, unfold
 
 #: An automaton is spelled out up to this many states.
 LARGEST_AUTOMATON = 2_000
+#: Members in any order are spelled out up to this many; n members are 2^n rules.
+LARGEST_SET = 8
 # How tightly an expression binds: alternatives, a sequence, one thing.
 _LOOSE, _CHAIN, _TIGHT = range(3)
 _Text = tuple[str, int]
@@ -126,6 +130,8 @@ class _Exporter:
                 return self._choice([self._write(option) for option in node.options])
             case Repeat():
                 return self._repeat(node)
+            case Unordered():
+                return self._unordered(node)
             case Words():
                 return self._words(node)
             case Lexeme():
@@ -160,6 +166,16 @@ class _Exporter:
                 for w, after in pairs
             ]
         )
+
+    def _unordered(self, node: Unordered) -> _Text:
+        """Spell members in any order: one rule for each set of members that may be left."""
+        if node.left.bit_count() > LARGEST_SET:
+            raise GrammarError(
+                f"more than {LARGEST_SET} members in any order are too many rules",
+                hint='use order="schema"',
+            )
+        ways = unfold(node, self._grammar.least)
+        return self._named(node, "members", alt(*ways))
 
     def _control(self, text: str) -> str:
         if not self._controls:

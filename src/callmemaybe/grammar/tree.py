@@ -12,7 +12,7 @@ that contains it: a place inside it is (lexeme, its state, continuation).
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count
 
@@ -55,6 +55,7 @@ from callmemaybe.grammar.product import ProductAutomaton
 from callmemaybe.grammar.substrings import SubstringAutomaton
 from callmemaybe.grammar.table import TableAutomaton
 from callmemaybe.grammar.trace import Trace
+from callmemaybe.grammar.unordered import Cost, Pick, Unordered
 
 
 class TreeAutomaton(Automaton):
@@ -319,6 +320,8 @@ class TreeAutomaton(Automaton):
             return 1 + behind
         if isinstance(leaf, Words):
             low, high, depth = position
+            if isinstance(leaf, Pick):
+                return behind + min(_costs(leaf, self._least_of)[low:high]) - int(depth)
             then = leaf.then
             nearest: float = min(
                 len(leaf.words[i]) - depth + (self._least_of(then[i]) if then else 0)
@@ -409,6 +412,10 @@ def _least_step(node: Node, known: Mapping[Node, float], rules: Mapping[str, flo
             return min((of(o) for o in node.options), default=INFINITE)
         case Repeat():
             return 0 if node.at_least == 0 else of(node.body) * node.at_least
+        case Unordered():
+            return Cost(node, of).total
+        case Pick():
+            return min(_costs(node, of), default=INFINITE)
         case Words():
             then = node.then
             return min(len(w) + (of(then[i]) if then else 0) for i, w in enumerate(node.words))
@@ -419,3 +426,12 @@ def _least_step(node: Node, known: Mapping[Node, float], rules: Mapping[str, flo
         case Both() | Except() | Substrings() | Table():
             return machine_of(node).least
     raise TypeError(f"unknown node {node!r}")
+
+
+def _costs(pick: Pick, least: Callable[[Node], float]) -> list[float]:
+    """Return for each key the fewest symbols of it and of all that follows."""
+    cost, values = Cost(pick.unfolded, least), pick.unfolded.members.values
+    return [
+        len(word) + least(values[index]) + cost.after(index)
+        for word, index in zip(pick.words, pick.indices, strict=True)
+    ]

@@ -18,7 +18,13 @@ from callmemaybe.grammar.nodes import NOTHING, Both, Node, Ref, alt, lexeme, lit
 from callmemaybe.grammar.schema.arrays import Limits, array_body, counted_body, unique_body
 from callmemaybe.grammar.schema.normalise import Normaliser
 from callmemaybe.grammar.schema.numeric import number_node
-from callmemaybe.grammar.schema.objects import KeyClass, Part, key_classes, object_body
+from callmemaybe.grammar.schema.objects import (
+    KeyClass,
+    Part,
+    key_classes,
+    object_body,
+    unordered_body,
+)
 from callmemaybe.grammar.schema.references import Document, Spot
 from callmemaybe.grammar.schema.shapes import (
     ANYTHING,
@@ -67,8 +73,17 @@ _EMPTY_ARRAY, _EMPTY_OBJECT = Array(), Object()
 class Emitter:
     """Writes needs as nodes in one style; collects the rules that recursion needs."""
 
-    def __init__(self, document: Document, style: Style, prefix: str, additional: bool) -> None:
+    def __init__(
+        self,
+        document: Document,
+        style: Style,
+        prefix: str,
+        additional: bool,
+        *,
+        unordered: bool = False,
+    ) -> None:
         self._document = document
+        self._unordered = unordered
         self._normaliser = Normaliser(document)
         self._style = style
         self._prefix = prefix
@@ -188,7 +203,9 @@ class Emitter:
         plain: list[str] = []
         options: list[Node] = []
         for value in shape.among.values():
-            found = spellings(value, shape.kinds, separators)
+            found = None
+            if not (self._unordered and isinstance(value, dict | list | tuple)):
+                found = spellings(value, shape.kinds, separators)
             if found is None:
                 options.append(self._constant(value, shape.kinds))
             else:
@@ -200,6 +217,12 @@ class Emitter:
         if isinstance(value, dict):
             if not all(map(can_be_written, value)):
                 return NOTHING
+            if self._unordered:
+                parts = [
+                    Part(quoted(key), self._constant(inner, NUMBER), required=True)
+                    for key, inner in value.items()
+                ]
+                return unordered_body(style, parts, [], 0, None)
             members: list[Node] = []
             for key, inner in value.items():
                 members += [style.comma] if members else [style.padding]
@@ -216,7 +239,7 @@ class Emitter:
 
     def _array(self, facet: Array) -> Build:
         if facet.unique and (facet.most is None or facet.most > 1):
-            values = self._few_values(facet)
+            values = self._few_values(facet) if not self._unordered else None
             if values is not None:
                 return unique_body(self._style, values, facet.least, facet.most)
             self._document.leave(facet.unique[0], "uniqueItems is not supported here")
@@ -293,13 +316,15 @@ class Emitter:
             self._document.leave(facet.extra[0].among.pointer, _OPEN)
         elif facet.extra:
             return (yield from self._ending(facet, declared, parts, extras))
-        return object_body(self._style, parts, extras, least, most)
+        body = unordered_body if self._unordered else object_body
+        return body(self._style, parts, extras, least, most)
 
     def _ending(
         self, facet: Object, declared: list[str], parts: list[Part], extras: list[KeyClass]
     ) -> Build:
         last = yield from self._key_classes(facet, declared, facet.extra[0])
-        return object_body(self._style, parts, extras, 0, None, last=last)
+        body = unordered_body if self._unordered else object_body
+        return body(self._style, parts, extras, 0, None, last=last)
 
     def _key_classes(
         self, facet: Object, declared: list[str], member: Member | None

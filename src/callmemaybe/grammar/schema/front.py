@@ -12,11 +12,15 @@ from callmemaybe.grammar.schema.emit import Emitter
 from callmemaybe.grammar.schema.references import Check, Document, ScopeNeeded
 from callmemaybe.grammar.schema.style import STYLES, Style
 
+#: In which order the keys of an object may come.
+ORDERS = ("schema", "any")
+
 
 def json_schema(
     schema: Any,
     *,
     style: str = "spaced",
+    order: str = "schema",
     additional: bool = True,
     remotes: Mapping[str, Any] | None = None,
     checks: list[Check] | None = None,
@@ -25,7 +29,8 @@ def json_schema(
 
     ``schema`` is a JSON Schema as Python data (drafts 4 to 2020-12; without ``$schema``: 2020-12).
     ``style`` is the spacing: "spaced" as json.dumps writes, "compact" without, "flexible" with any
-    bounded whitespace. Keys come in schema order, undeclared ones last. An object whose schema lists
+    bounded whitespace. ``order``: "schema" has declared keys in schema order and undeclared ones last,
+    which forces the most; "any" has them in any order, each declared key at most once. An object whose schema lists
     properties and does not say whether it may have others may have them, as the specification has
     it; ``additional=False`` says it may not (as a tool's arguments should not). ``remotes`` are
     schemas by URI that references may point at; nothing is fetched.
@@ -36,10 +41,10 @@ def json_schema(
 
     Raises UnsupportedSchema, with the JSON pointer, for what cannot be promised: an unsupported or
     malformed keyword, a reference to nothing or without progress, a schema that nothing meets.
-    ValueError for an unknown style.
+    ValueError for an unknown style or order.
     """
     node, rules = json_schema_node(
-        schema, style=style, additional=additional, remotes=remotes, checks=checks
+        schema, style=style, order=order, additional=additional, remotes=remotes, checks=checks
     )
     try:
         return Grammar(node, rules)
@@ -51,6 +56,7 @@ def json_schema_node(
     schema: Any,
     *,
     style: str | Style = "spaced",
+    order: str = "schema",
     prefix: str = "",
     additional: bool = True,
     remotes: Mapping[str, Any] | None = None,
@@ -66,13 +72,16 @@ def json_schema_node(
         if style not in STYLES:
             raise ValueError(f"style must be one of {', '.join(STYLES)}, not {style!r}")
         style = STYLES[style]
+    if order not in ORDERS:
+        raise ValueError(f"order must be one of {', '.join(ORDERS)}, not {order!r}")
+    unordered = order == "any"
     try:
         try:
             document = Document(schema, remotes, checks=checks)
-            node, rules = _emitted(document, style, prefix, additional)
+            node, rules = _emitted(document, style, prefix, additional, unordered)
         except ScopeNeeded:
             document = Document(schema, remotes, scoped=True, checks=checks)
-            node, rules = _emitted(document, style, prefix, additional)
+            node, rules = _emitted(document, style, prefix, additional, unordered)
     except RecursionError:
         raise UnsupportedSchema("the schema nests too deep", pointer="") from None
     except GrammarError as error:
@@ -83,9 +92,9 @@ def json_schema_node(
 
 
 def _emitted(
-    document: Document, style: Style, prefix: str, additional: bool
+    document: Document, style: Style, prefix: str, additional: bool, unordered: bool
 ) -> tuple[Node, dict[str, Node]]:
-    emitter = Emitter(document, style, prefix, additional)
+    emitter = Emitter(document, style, prefix, additional, unordered=unordered)
     return emitter.node(((document.root, True),)), emitter.rules
 
 

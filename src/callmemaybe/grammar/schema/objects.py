@@ -22,6 +22,7 @@ from callmemaybe.grammar.nodes import (
 from callmemaybe.grammar.schema.shapes import ANYTHING, NEVER, Member, Need, Object, Pattern, both
 from callmemaybe.grammar.schema.strings import ANY_STRING, PLAIN_STRING, matches, without_words
 from callmemaybe.grammar.schema.style import Style
+from callmemaybe.grammar.unordered import Members, Unordered
 
 #: Patterns for keys that may overlap in one object: every combination of them is a class of keys.
 PATTERNS = 6
@@ -133,6 +134,39 @@ def object_body(
     full = NOTHING
     if inside is not NOTHING:
         full = seq(lit("{"), style.padding, inside, style.padding, lit("}"))
+    return alt(full, seq(lit("{"), style.padding, lit("}"))) if may_be_empty else full
+
+
+def unordered_body(
+    style: Style,
+    parts: list[Part],
+    extras: list[KeyClass],
+    least: int,
+    most: int | None,
+    *,
+    last: list[KeyClass] | None = None,
+) -> Node:
+    """Return objects with the parts in any order, and extras anywhere among them.
+
+    Everything else is as in :func:`object_body`; the one more member comes behind every extra.
+    """
+    written = {part.key.encode(): part for part in parts if part.value is not NOTHING}
+    if any(part.required and part.value is NOTHING for part in parts):
+        return NOTHING
+    keys = tuple(sorted(written))
+    members = Members(
+        keys,
+        tuple(seq(style.colon, written[key].value) for key in keys),
+        sum(1 << index for index, key in enumerate(keys) if written[key].required),
+        style.comma,
+        _members(style, extras),
+        NOTHING if last is None else _members(style, last),
+    )
+    inside = Unordered(members, (1 << len(keys)) - 1, max(least, 1), most, False, last is not None)
+    may_be_empty = least == 0 and not inside.due
+    full = seq(lit("{"), style.padding, inside, style.padding, lit("}"))
+    if most == 0 or not (keys or members.extra is not NOTHING or inside.owed):
+        full = NOTHING
     return alt(full, seq(lit("{"), style.padding, lit("}"))) if may_be_empty else full
 
 
