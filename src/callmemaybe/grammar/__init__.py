@@ -8,12 +8,13 @@ from callmemaybe.grammar.automaton import Automaton, Captured
 from callmemaybe.grammar.compile import compile  # noqa: A004 - the name of the contract, as re.compile
 from callmemaybe.grammar.grammar import Grammar
 from callmemaybe.grammar.regex import regex
-from callmemaybe.grammar.schema import json_schema, json_schema_node
+from callmemaybe.grammar.schema import Ground, json_schema, json_schema_node
 
 __all__ = [
     "Automaton",
     "Captured",
     "Grammar",
+    "Ground",
     "compile",
     "json_schema",
     "json_schema_node",

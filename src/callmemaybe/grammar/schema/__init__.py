@@ -10,6 +10,7 @@ chosen style with its keys in schema order, is in the grammar.
 """
 
 from callmemaybe.grammar.schema.front import json_schema, json_schema_node
+from callmemaybe.grammar.schema.ground import Ground
 from callmemaybe.grammar.schema.references import Check
 
-__all__ = ["Check", "json_schema", "json_schema_node"]
+__all__ = ["Check", "Ground", "json_schema", "json_schema_node"]

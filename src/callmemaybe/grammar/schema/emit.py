@@ -14,8 +14,20 @@ from math import prod
 from typing import Any
 
 from callmemaybe.errors import GrammarError
-from callmemaybe.grammar.nodes import NOTHING, Both, Node, Ref, alt, lexeme, lit, seq, words
+from callmemaybe.grammar.nodes import (
+    INFINITE,
+    NOTHING,
+    Both,
+    Node,
+    Ref,
+    alt,
+    lexeme,
+    lit,
+    seq,
+    words,
+)
 from callmemaybe.grammar.schema.arrays import Limits, array_body, counted_body, unique_body
+from callmemaybe.grammar.schema.ground import GROUNDED, NEVER_GROUNDED, OR_FREE, UNSAID
 from callmemaybe.grammar.schema.normalise import Normaliser
 from callmemaybe.grammar.schema.numeric import number_node
 from callmemaybe.grammar.schema.objects import (
@@ -42,6 +54,7 @@ from callmemaybe.grammar.schema.shapes import (
     Number,
     Object,
     Shape,
+    String,
     both,
     negated,
 )
@@ -51,7 +64,13 @@ from callmemaybe.grammar.schema.strings import (
     string_node,
 )
 from callmemaybe.grammar.schema.style import Style
-from callmemaybe.grammar.schema.values import can_be_written, identity, quoted, spellings
+from callmemaybe.grammar.schema.values import (
+    can_be_written,
+    identity,
+    number_texts,
+    quoted,
+    spellings,
+)
 from callmemaybe.grammar.tree import least_of
 
 _OPEN = "negating what the members of an open object need is not supported here"
@@ -61,7 +80,7 @@ Build = Generator[Need, Node, Node]
 # The kinds that are one word: its text, and its identity as an excluded value.
 _WORDS = ((TRUE, lit("true"), identity(True), True), (FALSE, lit("false"), identity(False), False),
           (NULL, lit("null"), None, None))  # fmt: skip
-_STRINGS: Need = ((Spot({"type": "string"}, ""), True),)
+_STRINGS: Need = ((Spot({"type": "string", "x-ground": False}, ""), True),)
 #: Most different values of which arrays without repetition are written out.
 DIFFERENT = 8
 #: Items times counted items of one array.
@@ -182,10 +201,32 @@ class Emitter:
             pointer = facet.pointer if facet is not None else ""
             self._document.leave(pointer, error.message, error.hint)
             return ANY_STRING
-        return node
+        level = self._level(shape, facet)
+        if level <= NEVER_GROUNDED or self._document.ground is None:
+            return node
+        said = self._document.ground.strings
+        grounded = said if node is ANY_STRING or said is NOTHING else Both(node, said)
+        if least_of(grounded, {}) < INFINITE:
+            return grounded
+        return node if level == OR_FREE else NOTHING
+
+    def _level(self, shape: Shape, facet: String | Number | None) -> int:
+        """Return how strictly a string or number is grounded."""
+        asked = facet.ground if facet is not None else UNSAID
+        ground = self._document.ground
+        if asked != UNSAID or ground is None or shape.kinds & (ARRAY | OBJECT):
+            return asked
+        is_described = isinstance(facet, String) and bool(facet.within or facet.without)
+        return UNSAID if is_described else ground.level
 
     def _number(self, shape: Shape) -> Node:
         facet = shape.facets.get(NUMBER)
+        level = self._level(shape, facet)
+        if level > NEVER_GROUNDED and self._document.ground is not None:
+            accepts = self._normaliser.judge.accepts
+            fit = [value for value in self._document.ground.values if accepts(shape, value)]
+            if fit or level == GROUNDED:
+                return words(text for value in fit for text in number_texts(value, shape.kinds))
         if facet is None:
             return number_node(shape.kinds, None, shape.but)
         try:

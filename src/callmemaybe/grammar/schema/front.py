@@ -9,6 +9,7 @@ from callmemaybe.errors import GrammarError, UnsupportedSchema
 from callmemaybe.grammar.grammar import Grammar
 from callmemaybe.grammar.nodes import NOTHING, Node
 from callmemaybe.grammar.schema.emit import Emitter
+from callmemaybe.grammar.schema.ground import Ground
 from callmemaybe.grammar.schema.references import Check, Document, ScopeNeeded
 from callmemaybe.grammar.schema.style import STYLES, Style
 
@@ -24,16 +25,19 @@ def json_schema(
     additional: bool = True,
     remotes: Mapping[str, Any] | None = None,
     checks: list[Check] | None = None,
+    ground: Ground | str | None = None,
 ) -> Grammar:
     """Return the grammar of the JSON texts (bytes, UTF-8) that a schema allows.
 
     ``schema`` is a JSON Schema as Python data (drafts 4 to 2020-12; without ``$schema``: 2020-12).
     ``style`` is the spacing: "spaced" as json.dumps writes, "compact" without, "flexible" with any
-    bounded whitespace. ``order``: "schema" has declared keys in schema order and undeclared ones last,
-    which forces the most; "any" has them in any order, each declared key at most once. An object whose schema lists
-    properties and does not say whether it may have others may have them, as the specification has
-    it; ``additional=False`` says it may not (as a tool's arguments should not). ``remotes`` are
-    schemas by URI that references may point at; nothing is fetched.
+    bounded whitespace. ``order``: "schema" has declared keys in schema order and undeclared ones
+    last, which forces the most; "any" has them in any order, each declared key at most once.
+
+    An object whose schema lists properties and does not say whether it may have others may have
+    them, as the specification has it; ``additional=False`` says it may not (as a tool's arguments
+    should not). ``remotes`` are schemas by URI that references may point at; nothing is fetched.
+    ``ground`` is what was said (a text or a Ground), for ``x-ground``.
 
     What a schema asks and no grammar can say (say, items that all differ) is refused; or, if a list
     ``checks`` is given, left out of the grammar and added to that list. Every valid value is then
@@ -44,8 +48,9 @@ def json_schema(
     ValueError for an unknown style or order.
     """
     node, rules = json_schema_node(
-        schema, style=style, order=order, additional=additional, remotes=remotes, checks=checks
-    )
+        schema, style=style, order=order, additional=additional, remotes=remotes, checks=checks,
+        ground=ground,
+    )  # fmt: skip
     try:
         return Grammar(node, rules)
     except GrammarError as error:
@@ -61,6 +66,7 @@ def json_schema_node(
     additional: bool = True,
     remotes: Mapping[str, Any] | None = None,
     checks: list[Check] | None = None,
+    ground: Ground | str | None = None,
 ) -> tuple[Node, dict[str, Node]]:
     """Return the node of a schema and the rules it needs, to embed in a larger grammar.
 
@@ -75,12 +81,13 @@ def json_schema_node(
     if order not in ORDERS:
         raise ValueError(f"order must be one of {', '.join(ORDERS)}, not {order!r}")
     unordered = order == "any"
+    said = Ground(ground) if isinstance(ground, str) else ground
     try:
         try:
-            document = Document(schema, remotes, checks=checks)
+            document = Document(schema, remotes, checks=checks, ground=said)
             node, rules = _emitted(document, style, prefix, additional, unordered)
         except ScopeNeeded:
-            document = Document(schema, remotes, scoped=True, checks=checks)
+            document = Document(schema, remotes, scoped=True, checks=checks, ground=said)
             node, rules = _emitted(document, style, prefix, additional, unordered)
     except RecursionError:
         raise UnsupportedSchema("the schema nests too deep", pointer="") from None

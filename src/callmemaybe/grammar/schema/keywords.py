@@ -22,6 +22,7 @@ from callmemaybe.grammar.regex import matching
 from callmemaybe.grammar.schema import shapes
 from callmemaybe.grammar.schema.at import At
 from callmemaybe.grammar.schema.formats import format_node
+from callmemaybe.grammar.schema.ground import LEVELS, NEVER_GROUNDED
 from callmemaybe.grammar.schema.numbers import Interval
 from callmemaybe.grammar.schema.references import Document, Spot
 from callmemaybe.grammar.schema.shapes import (
@@ -166,6 +167,19 @@ def pattern_node(source: Any, at: At) -> Node:
     except GrammarError as error:
         raise at.refuse(error.message, error.hint) from None
     return lexeme(seq(lit('"'), found, lit('"')))
+
+
+def _ground(value: Any, at: At) -> Formula:
+    level = (
+        NEVER_GROUNDED if value is False else LEVELS.get(value) if isinstance(value, str) else None
+    )
+    if level is None:
+        raise at.refuse("false, " + " or ".join(map(repr, LEVELS)) + " is expected")
+    if level > NEVER_GROUNDED and at.document.ground is None:
+        at.document.leave(at.pointer, "x-ground: it is not known what was said", "give ground=")
+        return HOLDS
+    string, number = String(ground=level, pointer=at.pointer), Number(ground=level)
+    return Every((Fact(shapes.STRING, string), Fact(shapes.NUMBER, number)))
 
 
 def _format(value: Any, at: At) -> Formula:
@@ -368,6 +382,7 @@ EXACT: dict[str, Meaning] = {
     "dependentSchemas": _dependent_schemas, "dependencies": _dependencies,
     "allOf": _all_of, "anyOf": _any_of, "oneOf": _one_of, "not": _not, "if": _if,
     "unevaluatedProperties": _unevaluated, "unevaluatedItems": _unevaluated,
+    "x-ground": _ground,
 }  # fmt: skip
 
 #: Keywords that say nothing by themselves: notes for people, or read by one of the others.

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote, urldefrag, urljoin
 
 from callmemaybe.errors import UnsupportedSchema
+from callmemaybe.grammar.schema.ground import Ground
 
 #: Keywords whose value is a schema / a list of schemas / a mapping to schemas (any may be others).
 ONE = frozenset(
@@ -61,7 +62,8 @@ class Spot:
 
 
 #: The schemas that everything and nothing meets; one object each, wherever they stand.
-ALWAYS, NOTHING_MEETS = Spot(True, ""), Spot(False, "")
+ALWAYS: Spot = Spot(True, "")
+NOTHING_MEETS: Spot = Spot(False, "")
 
 
 def escape(token: str) -> str:
@@ -85,7 +87,7 @@ class Document:
 
     ``remotes`` are further schemas by URI; nothing is ever fetched. With ``scoped`` a place that is
     reached through different resources is a different Spot each time. ``checks`` takes what the
-    grammar leaves out; None refuses it.
+    grammar leaves out; None refuses it. ``ground`` is what was said.
     """
 
     def __init__(
@@ -95,11 +97,13 @@ class Document:
         *,
         scoped: bool = False,
         checks: list[Check] | None = None,
+        ground: Ground | None = None,
     ) -> None:
         self._spots: dict[tuple[int, str, tuple[str, ...]], Spot] = {}
         self._remotes = remotes or {}
         self._scoped = scoped
         self._checks = checks
+        self.ground = ground
         self._names: dict[str, Spot] | None = None
         # The resources that have a $dynamicAnchor of some name.
         self._dynamic: dict[str, set[str]] = {}

@@ -61,6 +61,8 @@ class Number:
     interval: Interval = EVERYTHING
     multiple: Fraction | None = None
     not_multiples: tuple[Fraction, ...] = ()
+    #: Whether it must have been said (see ground.py); not said otherwise, so no part of a complement.
+    ground: int = 0
     #: Of a keyword about multiples.
     pointer: str = field(default="", compare=False)
 
@@ -73,6 +75,7 @@ class Number:
             self.interval & other.interval,
             multiple,
             self.not_multiples + other.not_multiples,
+            max(self.ground, other.ground),
             self.pointer or other.pointer,
         )
 
@@ -105,6 +108,8 @@ class String:
     most: int | None = None
     within: tuple[Node, ...] = ()
     without: tuple[Node, ...] = ()
+    #: Whether it must have been said; as for numbers.
+    ground: int = 0
     #: Of a keyword about languages.
     pointer: str = field(default="", compare=False)
 
@@ -117,6 +122,7 @@ class String:
             lesser(self.most, other.most),
             within,
             without,
+            max(self.ground, other.ground),
             self.pointer or other.pointer,
         )
 
