@@ -11,49 +11,71 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 
+from callmemaybe.decoding.batch import patiently
 from callmemaybe.models.base import Model, Session, common
 
 #: Bytes of keys and values kept per model.
 MOST_BYTES = 512 << 20
 
+Key = tuple[int, ...]
+
 
 class Prefixes:
     """Keeps sessions of one model, least recently used out first; safe to use from any thread.
 
-    At least the latest is kept, however large.
+    At least the latest is kept, however large. Who asks for a prefix that is being fed waits for it.
     """
 
     def __init__(self, model: Model, most_bytes: int = MOST_BYTES) -> None:
         self._model = model
         self._most = most_bytes
-        self._kept: OrderedDict[tuple[int, ...], Session] = OrderedDict()
+        self._kept: OrderedDict[Key, Session] = OrderedDict()
+        self._making: dict[Key, threading.Event] = {}
         self._lock = threading.Lock()
 
     def fork(self, ids: Sequence[int]) -> Session:
         """Return a session that holds ``ids`` and is the caller's own."""
         key = tuple(ids)
-        with self._lock:
-            found = self._kept.get(key)
-            if found is None:
-                found = self._kept[key] = self._make(key)
-                self._make_room()
-            self._kept.move_to_end(key)
-            return found.fork()
+        while True:
+            with self._lock:
+                found = self._kept.get(key)
+                if found is not None:
+                    self._kept.move_to_end(key)
+                    return found.fork()
+                made = self._making.get(key)
+                if made is None:
+                    self._making[key] = threading.Event()
+                    begun = self._nearest(key)
+            if made is None:
+                return self._make(key, begun)
+            patiently(made.wait)
 
-    def _make(self, key: tuple[int, ...]) -> Session:
+    def _nearest(self, key: Key) -> Session:
+        """Return a session of our own that holds as much of ``key`` as any kept one does."""
         best, shared = None, 0
         for held, session in self._kept.items():
             same = common(held, key)
             if same > shared:
                 best, shared = session, same
         if best is None:
-            made = self._model.open()
-        else:
-            made = best.fork()
-            made.rewind(made.length - shared)
-        if shared < len(key):
-            made.feed(key[shared:], keep=0)
-        return made
+            return self._model.open()
+        fork = best.fork()
+        fork.rewind(fork.length - shared)
+        return fork
+
+    def _make(self, key: Key, session: Session) -> Session:
+        """Feed what ``session`` lacks of ``key``, and keep it."""
+        try:
+            if session.length < len(key):
+                # Not under the lock: others may get at what is kept meanwhile.
+                session.feed(key[session.length :], keep=0)
+            with self._lock:
+                self._kept[key] = session
+                self._make_room()
+                return session.fork()
+        finally:
+            with self._lock:
+                self._making.pop(key).set()
 
     def _make_room(self) -> None:
         while len(self._kept) > 1 and self.memory > self._most:

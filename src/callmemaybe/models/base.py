@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +67,23 @@ class Session(Protocol):
         Each id of the paths' common prefixes is fed once here; engines may do better.
         """
         return walk(self.fork(), paths)
+
+    def together(self, feeds: Sequence[Feed]) -> list[Logits | ModelError]:
+        """Feed several sessions of this one's model, in as few passes as the engine can.
+
+        Equals ``feed`` on each: what that would return, or the ModelError that it would raise,
+        which concerns its own session only. No session may be named twice. One after another
+        here; engines may do better.
+        """
+        return one_by_one(feeds)
+
+
+class Feed(NamedTuple):
+    """One session's share of a pass: see :meth:`Session.feed`."""
+
+    session: Session
+    ids: Sequence[int]
+    keep: int = 1
 
 
 class Model(Protocol):
@@ -232,6 +249,17 @@ def walk(session: Session, paths: Sequence[Sequence[int]]) -> list[Logits]:
             here = path
         found[index] = np.array(rows[: len(path)], np.float32).reshape(-1, session.size)
     return [logits for logits in found if logits is not None]
+
+
+def one_by_one(feeds: Sequence[Feed]) -> list[Logits | ModelError]:
+    """Feed sessions one after another; what fails stands in its place."""
+    found: list[Logits | ModelError] = []
+    for session, ids, keep in feeds:
+        try:
+            found.append(session.feed(ids, keep))
+        except ModelError as error:
+            found.append(error)
+    return found
 
 
 def common(left: Sequence[int], right: Sequence[int]) -> int:

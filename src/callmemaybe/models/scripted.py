@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from callmemaybe.models.base import Files, Logits, Session, check_feed, check_rewind
+from callmemaybe.errors import ModelError
+from callmemaybe.models.base import Feed, Files, Logits, Session, check_feed, check_rewind
 
 Script = Callable[[tuple[int, ...]], ArrayLike]
 
@@ -94,6 +95,24 @@ class ScriptedSession(Session):
 
     def feed(self, ids: Sequence[int], keep: int = 1) -> Logits:
         """Append ids; return the logits after each of the last ``keep``."""
+        found = self.append(ids, keep)
+        self._model.counter.feeds += 1
+        return found
+
+    def together(self, feeds: Sequence[Feed]) -> list[Logits | ModelError]:
+        """Feed several sessions in what counts as one forward pass."""
+        found: list[Logits | ModelError] = []
+        for session, ids, keep in feeds:
+            assert isinstance(session, ScriptedSession)
+            try:
+                found.append(session.append(ids, keep))
+            except ModelError as error:
+                found.append(error)
+        self._model.counter.feeds += any(not isinstance(one, ModelError) for one in found)
+        return found
+
+    def append(self, ids: Sequence[int], keep: int) -> Logits:
+        """Append ids without counting a forward pass."""
         context = self._model.context
         room = None if context is None else context - self.length
         checked = check_feed(ids, keep, self._model.size, room)
@@ -102,7 +121,6 @@ class ScriptedSession(Session):
             self._model.logits(whole[:end]) for end in range(len(whole) - keep + 1, len(whole) + 1)
         ]
         self._ids = whole
-        self._model.counter.feeds += 1
         self._model.counter.tokens += len(checked)
         return np.array(rows, np.float32).reshape(keep, self._model.size)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from callmemaybe.errors import ModelError
-from callmemaybe.models.base import Logits, Model, Session
+from callmemaybe.models.base import Feed, Logits, Model, Session
 
 
 @dataclass(frozen=True)
@@ -184,6 +184,50 @@ def any_history_is_its_ids(subject: Subject) -> None:
         assert session.length == len(ids)
 
 
+def together_is_alone(subject: Subject) -> None:
+    """Check that sessions fed in one pass, joining and leaving, get what each would get alone."""
+    stem = subject.ids(subject.longest // 3)
+    base = subject.model.open()
+    base.feed(stem)
+    pool: list[tuple[Session, list[int]]] = [(base.fork(), list(stem)) for _ in range(3)]
+    pool.append((subject.model.open(), []))
+    for turn in range(8):
+        parts = [subject.ids(int(subject.random.choice([1, 1, 1, 2, 5]))) for _ in pool]
+        keeps = [int(subject.random.integers(0, len(part) + 1)) for part in parts]
+        feeds = [
+            Feed(session, part, keep)
+            for (session, _), part, keep in zip(pool, parts, keeps, strict=True)
+        ]
+        order = subject.random.permutation(len(feeds)).tolist()
+        found = pool[0][0].together([feeds[index] for index in order])
+        for index, logits in zip(order, found, strict=True):
+            session, ids = pool[index]
+            ids += parts[index]
+            assert not isinstance(logits, ModelError), logits
+            assert session.length == len(ids)
+            expected = subject.fresh(ids, keeps[index])
+            subject.same(logits, expected, f"turn {turn}, session {index} of {len(pool)}")
+        if turn % 3 == 0:
+            session, ids = pool[int(subject.random.integers(len(pool)))]
+            pool.append((session.fork(), list(ids)))
+        if turn % 3 == 1:
+            del pool[int(subject.random.integers(len(pool)))]
+        for session, ids in pool:
+            # Some go back; whoever would grow too long starts anew.
+            least = max(0, len(ids) - subject.longest + 8)
+            count = max(least, int(subject.random.choice([0, 0, 1, 3])))
+            session.rewind(min(count, len(ids)))
+            del ids[max(0, len(ids) - count) :]
+    subject.same(base.feed(stem[:3]), subject.fresh(stem + stem[:3], 1), "the stem afterwards")
+    size = subject.model.size
+    wrong = [Feed(base, [0]), Feed(pool[0][0], [size]), Feed(pool[1][0], [1], 2)]
+    before = [feed.session.length for feed in wrong]
+    right, *errors = base.together(wrong)
+    assert not isinstance(right, ModelError)
+    assert all(isinstance(error, ModelError) for error in errors)
+    assert [feed.session.length for feed in wrong] == [before[0] + 1, *before[1:]]
+
+
 def mistakes_change_nothing(subject: Subject) -> None:
     """Check that a wrong argument raises ModelError and leaves the session as it was."""
     ids = subject.ids(5)
@@ -226,6 +270,7 @@ LAWS: Mapping[str, Callable[[Subject], None]] = {
         forks_are_independent,
         branches_are_forks,
         any_history_is_its_ids,
+        together_is_alone,
         mistakes_change_nothing,
     )
 }
