@@ -19,12 +19,21 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import numpy as np
 
 from callmemaybe import models
 from callmemaybe._asking import Asking
+from callmemaybe._running import (
+    AsyncExecute,
+    Execute_,
+    Ran,
+    Runner,
+    RunSettings,
+    Settings,
+    Shelf,
+)
 from callmemaybe._setting import (
     CHECKED_DEPTH,
     depth_of,
@@ -35,7 +44,9 @@ from callmemaybe._setting import (
     validator_of,
     vocabulary_of,
 )
+from callmemaybe._speaking import Speaker
 from callmemaybe.calls import ToolCall, ToolSpec
+from callmemaybe.conversation import Conversation, Said
 from callmemaybe.decoding import scoring
 from callmemaybe.decoding.answer import Found, Request, Strategy, answer
 from callmemaybe.decoding.branches import Choices, spell
@@ -213,6 +224,66 @@ class Caller:
             "total": checked - started,
         }
         return replace(self._outcome(call, found, seconds), omitted=omitted)
+
+    def run(
+        self,
+        said: str | Conversation,
+        execute: Execute_,
+        *,
+        tools: Shelf | None = None,
+        **settings: Unpack[RunSettings],
+    ) -> Ran:
+        """Let the model call tools until it has answered; return the conversation and why it ended.
+
+        ``said`` is a request, or a conversation that has something to answer (it is gone on with).
+        ``execute`` gets the calls of a turn and returns a ``ToolResult`` for each, in any order
+        (:func:`functions` makes one of Python functions). ``tools`` chooses which tools to offer in
+        each turn (see ``Catalogue``); None: all. The settings are those of ``Settings``: ``steps``
+        bounds the model's turns, ``repeats`` how often one call may be made, ``clarify`` says what
+        happens to required arguments that nobody mentioned ("off", "ask", "model"); ``tool_choice``,
+        ``parallel`` and ``most_calls`` are what the grammar allows; ``plan`` lets calls refer to
+        results of earlier ones; ``thinking`` and ``text`` bound what stands in front of calls;
+        ``answer`` is the JSON Schema of an answer.
+
+        Raises ConversationError for results that do not belong to the calls.
+        """
+        return self._runner(said, tools, settings).run(execute)
+
+    async def arun(
+        self,
+        said: str | Conversation,
+        execute: AsyncExecute,
+        *,
+        tools: Shelf | None = None,
+        **settings: Unpack[RunSettings],
+    ) -> Ran:
+        """Run as :meth:`run` does; ``execute`` is awaited (a gateway's ``run`` will do)."""
+        return await self._runner(said, tools, settings).arun(execute)
+
+    def _runner(
+        self, said: str | Conversation, tools: Shelf | None, settings: RunSettings
+    ) -> Runner:
+        conversation = said if isinstance(said, Conversation) else Conversation()
+        if isinstance(said, str):
+            conversation.take(Said("user", said))
+        return Runner(self.speaker, tools or self.tools, conversation, Settings(**settings))
+
+    @cached_property
+    def speaker(self) -> Speaker:
+        """The same model and settings, for conversations."""
+        if self._asking is not None:
+            raise ModelError("conversations need a model in this process, not one on a server")
+        return Speaker(
+            self._local,
+            format=self.format,
+            choose=self._strategy.choose,
+            max_tokens=self.max_tokens,
+            sampler=self._sampler,
+            seed=self._seed,
+            vocabulary=self.vocabulary,
+            prefixes=self._prefixes,
+            clock=self._clock,
+        )
 
     def call_many(self, prompts: Iterable[str], *, at_once: int = 8) -> Iterator[Outcome]:
         """Yield the call of each prompt, in order; a server gets ``at_once`` of them at a time.

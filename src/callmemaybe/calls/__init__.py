@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from callmemaybe.calls.effects import Effect
+from callmemaybe.calls.references import references, referring, resolved
 from callmemaybe.calls.spec import (
     ToolCall,
     ToolResult,
@@ -48,6 +49,9 @@ __all__ = [
     "check_name",
     "make_tool",
     "pointer_token",
+    "references",
+    "referring",
+    "resolved",
     "tool",
     "tools_from",
 ]

@@ -75,6 +75,11 @@ class Conversation:
         """The committed calls that have no result yet, in the order they were called."""
         return tuple(self._pending.values())
 
+    @property
+    def ids(self) -> frozenset[str]:
+        """The ids of all calls that were ever committed."""
+        return frozenset(self._ids)
+
     # -- events -------------------------------------------------------------------------------
 
     def take(self, event: Event) -> None:

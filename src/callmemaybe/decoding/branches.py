@@ -177,6 +177,8 @@ class Choices:
         """Whether the way leads into free text that names nothing."""
         if way.capture is None or way.capture.name != NO_CALL:
             return False
+        if way.capture.start >= done + len(way.path):
+            return False  # what comes next is free, but this is not yet
         # What may end here and may go on is free text as much as what must go on.
         return way.capture.end is None or (
             way.capture.end == done + len(way.path)

@@ -57,7 +57,8 @@ class Decoder:
     ``prompt`` are ids that ``session`` has not seen yet (at least one); they are fed with the first
     forced tokens. ``choose`` is how names are chosen: "exact" by :mod:`posterior`, "greedy" token
     by token. ``answers`` says what follows when the grammar leaves free text in place of a call:
-    generate it (True), or stop there. ``draft`` guesses ahead: fewer passes, the same answer. ``watch`` adds log-probabilities and the likeliest tokens to each step. ``clock``
+    generate it (True), or stop there. ``draft`` guesses ahead: fewer passes, the same answer.
+    ``watch`` adds log-probabilities and the ``shown`` likeliest tokens to each step. ``clock``
     returns seconds. Raises BudgetError if no completion fits into ``max_tokens``.
     """
 
@@ -72,6 +73,7 @@ class Decoder:
     draft: Copier | None = None
     answers: bool = True
     watch: bool = False
+    shown: int = SHOWN
     clock: Callable[[], float] = lambda: 0.0
     effort: Effort = field(default_factory=Effort)
     #: What was decided among names, in order: the distribution and the index taken.
@@ -91,6 +93,8 @@ class Decoder:
         self._depth = DEPTH
         #: Whether the answer was written to its end (not left off where a free one would begin).
         self.is_complete = False
+        #: Whether the budget kept the model from what it would have written.
+        self.is_cut = False
         automaton = self.matcher.automaton
         if self.choose == "greedy":
             self.choices = None
@@ -154,7 +158,7 @@ class Decoder:
         self._turn_back()
         start = self.clock()
         if fork.heads:
-            found = gate_of_heads(logits, fork.heads)
+            found = gate_of_heads(logits, fork.heads, self.matcher.allowed())
         elif fork.is_gate:
             found = gate(self.session, logits, fork.branches[0])
         else:
@@ -166,15 +170,21 @@ class Decoder:
             with np.errstate(divide="ignore"):
                 index = self.sampler.choose(np.log(found.probabilities).astype(np.float32))
             ids = found.branches[index].ids
-            if self._fits(ids):
+            if self._fits(ids) and (ids or self._may_differ(fork)):
                 self.decisions.append((found, index))
                 self._accept(ids)
                 return self._step(
                     ids, "chosen", len(fork.branches), float(found.logprobs[index]), logits
                 )
             found, left = found.without(index), left - 1
+            self.is_cut = True
         self._logits = logits
         return None
+
+    def _may_differ(self, fork: Fork) -> bool:
+        """Whether the budget leaves a way on that does not begin like the branch of a gate."""
+        heads = fork.heads or fork.branches[0].ids[:1]
+        return bool((~np.isin(self.matcher.allowed(self._left), heads)).any())
 
     def _fits(self, ids: Sequence[int]) -> bool:
         """Whether an end can still be reached within the budget behind these ids."""
@@ -190,14 +200,21 @@ class Decoder:
     def _choose(self) -> Step:
         """Ask the model for one token that the language and the budget allow."""
         allowed = self.matcher.choices(self._left)
-        if not self._excluded and self.forcing and allowed.count == 1:
+        every = self.matcher.choices()
+        # Within a tight budget it is worth a look whether the model wanted something else.
+        is_tight = not self.is_cut and allowed is not every and allowed.count < every.count
+        if not self._excluded and self.forcing and allowed.count == 1 and not is_tight:
             only = int(allowed.to_ids()[0])
             self._accept([only])
             return self._step([only], "forced", 1)
         if not allowed.count:
             raise DecodingError("no token is allowed, but the answer is not complete")
         logits = self._look()
-        index = self._sample(logits, allowed)
+        index = self._sample(logits, every if is_tight else allowed)
+        if is_tight and not allowed.has(index):
+            # Drawing again among the rest gives the probabilities of the mask.
+            self.is_cut = True
+            index = self._sample(logits, allowed)
         # A sum over the whole vocabulary costs more than the choice; only those who watch pay it.
         logprob = float(logits[index]) - log_total(logits) if self.watch else None
         self._excluded = ()
@@ -311,7 +328,7 @@ class Decoder:
     def _likeliest(self, logits: Floats, allowed: Ids | None) -> Likeliest:
         """Return the likeliest tokens with their probabilities among the allowed (None: all)."""
         some = logits if allowed is None else logits[allowed]
-        top = np.argsort(-some, kind="stable")[:SHOWN]
+        top = np.argsort(-some, kind="stable")[: self.shown]
         chances = np.exp(some[top] - np.float32(log_total(some)))
         ids = top if allowed is None else allowed[top]
         return tuple(

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from callmemaybe.decoding.branches import Branch
-from callmemaybe.decoding.sampler import Floats, log_total
+from callmemaybe.decoding.sampler import Floats, Ids, log_total
 from callmemaybe.models.base import Session
 
 Doubles = NDArray[np.float64]
@@ -77,10 +77,13 @@ def gate(session: Session, logits: Floats, branch: Branch) -> Posterior:
     return Posterior((branch, Branch(None, ())), probabilities, logprobs, scored.passes)
 
 
-def gate_of_heads(logits: Floats, heads: Sequence[int]) -> Posterior:
-    """Weigh all tokens of ``heads`` together against everything else; the likeliest stands for them."""
+def gate_of_heads(logits: Floats, heads: Sequence[int], allowed: Ids) -> Posterior:
+    """Weigh all tokens of ``heads`` together against all others of ``allowed`` (int64 ids).
+
+    The likeliest head stands for them. Tokens that are neither call nor text count for neither.
+    """
     some = logits[np.asarray(heads)]
-    total = log_total(logits)
+    total = log_total(logits[allowed])
     call = min(1.0, float(np.exp(some.astype(np.float64) - total).sum()))
     best = Branch(b"", (int(heads[int(np.argmax(some))]),))
     probabilities = np.array([call, 1.0 - call])

@@ -140,7 +140,12 @@ class Format:
     @property
     def has_ids(self) -> bool:
         """Whether the model writes an id with each call."""
-        return any(isinstance(leaf, Id) for leaf in _leaves(self.tree))
+        return self.id_length is not None
+
+    @property
+    def id_length(self) -> int | None:
+        """How many letters and digits an id has, where the model writes them; None: it does not."""
+        return next((leaf.length for leaf in _leaves(self.tree) if isinstance(leaf, Id)), None)
 
     @property
     def is_parallel(self) -> bool:

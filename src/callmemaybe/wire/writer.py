@@ -62,7 +62,7 @@ class Wanted:
     text, where the format has that). ``most``: calls in all; ``only``: names they are limited to.
     ``given``: calls that the answer begins with, as they are. ``thinking`` and ``text``: most
     characters of thought, and of text in front of a call. ``answer_length``: most characters of an
-    answer in text; ``answer``: the JSON Schema of an answer that is no free text.
+    answer in text; ``answer``: the JSON Schema, or the grammar, of an answer that is no free text.
     """
 
     calls: bool = True
@@ -164,7 +164,10 @@ class Writer:
         free = _answer_of(piece.no_call)
         if free is None:
             raise InputError("this format cannot answer in anything but calls", where="answer")
-        node, rules = json_schema_node(wanted.answer, style="spaced", prefix="answer/")
+        if isinstance(wanted.answer, Grammar):
+            node, rules = wanted.answer.root, wanted.answer.rules
+        else:
+            node, rules = json_schema_node(wanted.answer, style="spaced", prefix="answer/")
         if wanted.calls and free.not_first:
             answers = Grammar(node, rules)
             first = _first_bytes(answers)

@@ -1,0 +1,347 @@
+"""Speaks for a model in a conversation: one turn of it, under whatever the turn may be.
+
+A turn's language (text, thought, calls, an answer by a schema) is made once for each list of tools and
+each wish, and kept.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import Any, Literal
+
+import numpy as np
+
+from callmemaybe._json import dumps
+from callmemaybe._setting import format_of, validator_of, vocabulary_of
+from callmemaybe._speech import Speech, Spoken, TokenLogprob, Turn, same
+from callmemaybe.calls import ToolCall, ToolSpec, referring
+from callmemaybe.decoding.branches import Choices
+from callmemaybe.decoding.decoder import SHOWN, Decoder, check_budget
+from callmemaybe.decoding.draft import Copier
+from callmemaybe.decoding.prefixes import Prefixes
+from callmemaybe.decoding.sampler import Sampler
+from callmemaybe.errors import InputError, ModelError, VocabularyError
+from callmemaybe.grammar import Grammar
+from callmemaybe.grammar import compile as compile_grammar
+from callmemaybe.matching import Matcher
+from callmemaybe.models.base import Model
+from callmemaybe.vocabulary import Vocabulary
+from callmemaybe.wire import Format
+from callmemaybe.wire.format import Message
+from callmemaybe.wire.pieces import Parts
+from callmemaybe.wire.reader import Event
+from callmemaybe.wire.writer import Wanted
+
+__all__ = ["Options", "Speaker", "Speech", "Spoken", "TokenLogprob"]
+
+#: Languages kept, each with its automaton and what was learnt of it.
+KEPT = 32
+#: Most tokens shown for each place.
+MOST_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class Options:
+    """What one turn may set for itself; None: as the speaker does.
+
+    ``stop``: texts that end an answer in text, and are not part of it. ``logprobs`` keeps the
+    log-probabilities of the text's tokens, with the ``top_logprobs`` likeliest in each place (at most
+    20); it asks the model for every token. ``watch`` keeps every step. Raises InputError, naming
+    the option, for a value out of range.
+    """
+
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+    logprobs: bool = False
+    top_logprobs: int = 0
+    watch: bool = False
+
+    def __post_init__(self) -> None:
+        if self.max_tokens is not None and self.max_tokens < 1:
+            raise InputError("it must be at least 1", where="max_tokens")
+        if not 0 <= self.top_logprobs <= MOST_SHOWN:
+            raise InputError(f"it must be between 0 and {MOST_SHOWN}", where="top_logprobs")
+        if self.top_logprobs and not self.logprobs:
+            raise InputError("it needs logprobs", where="top_logprobs")
+        if not all(self.stop):
+            raise InputError("an empty text would end everything", where="stop")
+        if self.seed is not None and self.seed < 0:
+            raise InputError("it must not be negative", where="seed")
+
+    def sampler(self, usual: Sampler) -> Sampler:
+        """Return the usual sampler with what is set here."""
+        named = ("temperature", "top_p", "top_k", "min_p")
+        changes = {name: value for name in named if (value := getattr(self, name)) is not None}
+        dice = usual.generator or np.random.default_rng()
+        return replace(usual, generator=dice, **changes)
+
+
+@dataclass(frozen=True)
+class _Language:
+    """What the turns of one list of tools and one wish share."""
+
+    tools: tuple[ToolSpec, ...]
+    matcher: Matcher
+    choices: Choices
+    validators: Mapping[str, Any]
+
+
+class Speaker:
+    """Lets one local model speak in conversations, with any tools.
+
+    ``format`` is a wire format, its name or the path of a file with one (None: told from the model's
+    files). The other settings are those of ``Caller``. Turns may be interleaved step by step, but by one
+    thread at a time. Raises ModelError and VocabularyError for a model that cannot be used.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        format: str | Format | None = None,  # noqa: A002 - the word users know
+        choose: Literal["exact", "greedy"] = "exact",
+        max_tokens: int = 512,
+        sampler: Sampler | None = None,
+        seed: int | None = None,
+        vocabulary: Vocabulary | None = None,
+        prefixes: Prefixes | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.model = model
+        self.vocabulary = vocabulary or vocabulary_of(model)
+        self.format = format_of(model, self.vocabulary, format)
+        self.max_tokens = max_tokens
+        self._choose: Literal["exact", "greedy"] = choose
+        self._controls = frozenset(self.vocabulary.controls)
+        self._prefixes = prefixes or Prefixes(model)
+        self._sampler = sampler or Sampler()
+        self._seed = seed
+        self._clock = clock
+        self._languages: OrderedDict[tuple[str, Any], _Language] = OrderedDict()
+
+    def open(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[ToolSpec] = (),
+        wanted: Wanted | None = None,
+        options: Options | None = None,
+    ) -> Speech:
+        """Return the model's next turn, to be taken step by step.
+
+        ``messages`` are in OpenAI's shape and are taken as they are. ``wanted`` None: an answer in
+        text, or one call of the tools.
+
+        Raises InputError for a wish that cannot be met with these tools or this format (and
+        UnsupportedSchema, GrammarError, VocabularyError), BudgetError for a budget below the shortest
+        answer, ModelError where the conversation does not fit into the model's context.
+        """
+        started = self._clock()
+        messages = _plain(messages)
+        options = options or Options()
+        wish = wanted or Wanted(calls=bool(tools), no_call=True)
+        sampler = self._sampler_for(messages, options)
+        language = self._language(tools, wish)
+        ids = self._encode(
+            self.format.prompt(messages, tools, self._controls, thinking=wish.thinking > 0)
+        )
+        turn = Turn(
+            self.format, language.tools, language.validators, self._controls,
+            only=wish.only, given=len(wish.given), stops=options.stop,
+        )  # fmt: skip
+        return Speech(
+            self._decoder(language, ids, _said(messages), options, sampler),
+            turn,
+            prompt_tokens=len(ids),
+            started=started,
+            clock=self._clock,
+            logprobs=options.logprobs,
+            watch=options.watch,
+        )
+
+    def speak(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[ToolSpec] = (),
+        wanted: Wanted | None = None,
+        options: Options | None = None,
+    ) -> Spoken:
+        """Return what the model says next; see :meth:`open`."""
+        speech = self.open(messages, tools, wanted, options)
+        for _ in speech:
+            pass
+        return speech.spoken
+
+    def stream(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[ToolSpec] = (),
+        wanted: Wanted | None = None,
+        options: Options | None = None,
+    ) -> Generator[Event, None, Spoken]:
+        """Yield what the model says next, as it becomes certain, and return the whole.
+
+        Closing the generator ends the turn; nothing of it counts then. See :meth:`open`.
+        """
+        speech = self.open(messages, tools, wanted, options)
+        for events in speech:
+            yield from events
+        return speech.spoken
+
+    def plan(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[ToolSpec],
+        *,
+        most: int = 4,
+        no_call: bool = True,
+        options: Options | None = None,
+    ) -> Spoken:
+        """Return several calls at once, of which later ones may refer to results of earlier ones.
+
+        A reference stands in place of an argument: ``{"$ref": "call_1.temperature"}``; the grammar
+        allows those to earlier calls only and, where the earlier tool declares what it returns, to
+        fields of a fitting type only. Each call is decoded on its own, behind those before it, since
+        what it may refer to depends on them.
+        """
+        if not self.format.is_parallel:
+            raise InputError("this format calls one function a turn, so it can write no plans")
+        given: list[ToolCall] = []
+        returns: dict[str, Mapping[str, Any] | None] = {}
+        spoken = Spoken()
+        while len(given) < most:
+            offered = [replace(one, parameters=referring(one, returns)) for one in tools]
+            wish = Wanted(no_call=no_call and not given, most=len(given) + 1, given=tuple(given))
+            told = self.speak(messages, offered, wish, options)
+            new = told.calls[len(given) :]
+            spoken = replace(
+                told,
+                distribution=spoken.distribution or told.distribution,
+                passes=spoken.passes + told.passes,
+                seconds=spoken.seconds + told.seconds,
+            )
+            if not new or any(same(new[0], one) for one in given):
+                break
+            call = replace(new[0], id=f"call_{len(given) + 1}")
+            given.append(call)
+            tool = next(one for one in tools if one.name == call.name)
+            returns[call.id] = tool.returns
+        return replace(spoken, calls=tuple(given))
+
+    # -- what turns share -------------------------------------------------------------------------
+
+    def _language(self, tools: Sequence[ToolSpec], wish: Wanted) -> _Language:
+        is_grammar = isinstance(wish.answer, Grammar)
+        key = dumps([
+            [[tool.name, tool.parameters] for tool in tools], wish.calls, wish.no_call, wish.most,
+            wish.only, [[one.name, one.arguments, one.id] for one in wish.given], wish.thinking,
+            wish.text, None if is_grammar else wish.answer, wish.answer_length,
+        ]), wish.answer if is_grammar else None  # fmt: skip
+        found = self._languages.get(key)
+        if found is None:
+            grammar = self.format.language(tools, wish, controls=self._controls)
+            automaton = compile_grammar(grammar)
+            found = self._languages[key] = _Language(
+                tuple(tools),
+                Matcher(automaton, self.vocabulary),
+                Choices(automaton, self.vocabulary),
+                {tool.name: validator_of(tool) for tool in tools},
+            )
+            if len(self._languages) > KEPT:
+                self._languages.popitem(last=False)
+        self._languages.move_to_end(key)
+        return found
+
+    def _decoder(
+        self, language: _Language, ids: list[int], said: str, options: Options, sampler: Sampler
+    ) -> Decoder:
+        most = options.max_tokens or self.max_tokens
+        context = self.model.context
+        if context is not None:
+            room = context - len(ids)
+            if room < language.matcher.remaining <= most:
+                raise ModelError(
+                    f"the conversation takes {len(ids)} tokens, but the context of "
+                    f"{self.model.name!r} holds {context} with the answer; shorten it or use a model "
+                    "with a longer context"
+                )
+            most = min(most, room)
+        matcher = language.matcher.fork()
+        check_budget(matcher.remaining, most)
+        return Decoder(
+            session=self._prefixes.fork(ids[:-1]),
+            matcher=matcher,
+            sampler=sampler,
+            prompt=ids[-1:],
+            max_tokens=most,
+            choose=self._choose,
+            choices=language.choices,
+            forcing=not options.logprobs,
+            draft=Copier(said),
+            answers=True,
+            watch=options.logprobs or options.watch,
+            shown=options.top_logprobs if options.logprobs else SHOWN,
+            clock=self._clock,
+        )
+
+    def _sampler_for(self, messages: Sequence[Message], options: Options) -> Sampler:
+        """Return a sampler whose dice depend on the seed and the conversation alone."""
+        sampler = options.sampler(self._sampler)
+        seed = self._seed if options.seed is None else options.seed
+        if sampler.is_greedy or seed is None:
+            return sampler
+        digest = sha256(_said(messages).encode(errors="surrogatepass")).digest()
+        return replace(sampler, generator=np.random.default_rng([seed, *digest]))
+
+    def _encode(self, parts: Parts) -> list[int]:
+        ids: list[int] = []
+        for part in parts:
+            if isinstance(part, str):
+                ids += self.vocabulary.encode(part.encode(errors="replace"))
+            elif part.text in self.vocabulary.controls:
+                ids.append(self.vocabulary.controls[part.text])
+            else:
+                raise VocabularyError(
+                    f"the format {self.format.name!r} needs the control token {part.text!r}, which "
+                    f"the vocabulary of {self.model.name!r} does not have; choose another format"
+                )
+        if not ids:
+            raise InputError("there is nothing to answer", where="messages")
+        return ids
+
+
+def _plain(messages: Sequence[Message]) -> list[Message]:
+    """Return the messages with their contents as texts; parts of a content are joined.
+
+    Raises InputError, with the JSON pointer, for a part that is no text.
+    """
+    found: list[Message] = []
+    for number, message in enumerate(messages):
+        content = message.get("content")
+        if isinstance(content, str) or content is None:
+            found.append(message)
+            continue
+        if not isinstance(content, Sequence):
+            raise InputError("it must be a text", where=f"/messages/{number}/content")
+        texts = []
+        for place, part in enumerate(content):
+            text = part.get("text") if isinstance(part, Mapping) else None
+            if not isinstance(text, str):
+                where = f"/messages/{number}/content/{place}"
+                raise InputError("only text can be read", where=where)
+            texts.append(text)
+        found.append({**message, "content": "".join(texts)})
+    return found
+
+
+def _said(messages: Sequence[Message]) -> str:
+    """Return the texts of all messages, one below the other: what a model may copy from."""
+    return "\n".join(str(one.get("content") or "") for one in messages)

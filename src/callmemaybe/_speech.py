@@ -1,0 +1,343 @@
+"""One turn of a model in a conversation: told as it is written, counted only once it is over.
+
+A turn is taken one decoding step at a time, so whoever drives it may take turns with others, wait in
+any way it likes, or leave off. What is told on the way is provisional. Calls count when the turn has
+ended by itself: never from a fragment, nor where the budget changed what the model wanted to write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from callmemaybe._setting import parts_of, validate
+from callmemaybe.calls import ToolCall, ToolSpec
+from callmemaybe.decoding.decoder import Decoder
+from callmemaybe.decoding.posterior import Posterior
+from callmemaybe.decoding.step import Likeliest, Step
+from callmemaybe.wire import Format
+from callmemaybe.wire.reader import AnswerDelta, CallEnded, CallStarted, Event, ThoughtDelta
+
+NOBODY: Mapping[str | None, float] = {}
+How = Literal["stop", "length", "repeated"]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """One token of a text: its bytes, log P (nats) under the model, and the likeliest in its place.
+
+    The probability is the model's own, under no mask; the likeliest are given as probabilities.
+    """
+
+    data: bytes
+    logprob: float
+    top: Likeliest = ()
+
+    @property
+    def token(self) -> str:
+        """The bytes as text; a part of a character as the replacement character."""
+        return self.data.decode(errors="replace")
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """What a model said in one turn.
+
+    ``ended`` is "stop", "length" (the budget changed or ended what it wanted to say; then no call
+    counts) or "repeated" (it began to repeat a call, with which the turn ends). ``stop`` is the text
+    that ended it, if one of those asked for did. ``distribution`` is the probability of each function,
+    and of none (None), at the first choice. ``prompt_tokens`` and ``tokens`` count what was asked and
+    what was written.
+    """
+
+    text: str = ""
+    thought: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    ended: How = "stop"
+    stop: str | None = None
+    distribution: Mapping[str | None, float] = field(default_factory=lambda: NOBODY)
+    prompt_tokens: int = 0
+    tokens: int = 0
+    passes: int = 0
+    seconds: float = 0.0
+    #: What was written, control tokens by their text.
+    raw: str = ""
+    #: The tokens of ``text``, if they were asked for; those a stop text cut into are left out.
+    logprobs: tuple[TokenLogprob, ...] = ()
+    #: Every step, if they were asked for.
+    steps: tuple[Step, ...] = ()
+
+
+class Speech:
+    """A turn on its way: iterate over it once; each ``next`` is one step of the decoder.
+
+    Each step gives the events that became certain with it, often none. After the last one
+    :attr:`spoken` is the whole. :meth:`close` ends the turn at once; nothing of it counts then. To be
+    used by one thread at a time.
+    """
+
+    def __init__(
+        self,
+        decoder: Decoder,
+        turn: Turn,
+        *,
+        prompt_tokens: int,
+        started: float,
+        clock: Callable[[], float],
+        logprobs: bool = False,
+        watch: bool = False,
+    ) -> None:
+        self._decoder = decoder
+        self._turn = turn
+        self._prompt_tokens = prompt_tokens
+        self._started = started
+        self._clock = clock
+        self._keeps = watch
+        self._steps: list[Step] = []
+        self._tokens: TextTokens | None = TextTokens() if logprobs else None
+        self._spoken: Spoken | None = None
+        self._run = self._running()
+
+    def __iter__(self) -> Iterator[tuple[Event, ...]]:
+        return self
+
+    def __next__(self) -> tuple[Event, ...]:
+        """Take one step. Raises DecodingError for a bug of ours, ModelError where the model fails."""
+        return next(self._run)
+
+    async def aiter(self) -> AsyncIterator[tuple[Event, ...]]:
+        """Yield what iterating yields; each step is taken in a thread."""
+        over = object()
+        while (events := await asyncio.to_thread(next, self, over)) is not over:
+            assert isinstance(events, tuple)
+            yield events
+
+    def close(self) -> None:
+        """End the turn, if it is not over: nothing of it counts."""
+        self._run.close()
+
+    @property
+    def spoken(self) -> Spoken:
+        """What was said. Raises RuntimeError before the end."""
+        if self._spoken is None:
+            raise RuntimeError("the turn is not over, or was closed before its end")
+        return self._spoken
+
+    @property
+    def logprobs(self) -> tuple[TokenLogprob, ...]:
+        """The tokens of the text told so far, if they were asked for."""
+        return () if self._tokens is None else tuple(self._tokens.found)
+
+    def _running(self) -> Generator[tuple[Event, ...], None, None]:
+        decoder, turn = self._decoder, self._turn
+        for step in decoder.steps():
+            if self._keeps:
+                self._steps.append(step)
+            events = tuple(turn.read(decoder.symbols))
+            if self._tokens is not None:
+                self._tokens.take(step, turn)
+            yield events
+            if turn.is_over:
+                break
+        rest = () if turn.is_over else tuple(turn.end(decoder.symbols))
+        if self._tokens is not None:
+            self._tokens.take(None, turn)
+        self._spoken = self._whole()
+        if rest:
+            yield rest
+
+    def _whole(self) -> Spoken:
+        decoder, turn = self._decoder, self._turn
+        ended: How = "stop"
+        if decoder.is_cut or not (turn.is_over or decoder.matcher.is_terminated):
+            ended = "length"
+        elif turn.is_repeated:
+            ended = "repeated"
+        parts = parts_of(decoder.symbols)
+        return Spoken(
+            text=turn.text.decode(errors="replace"),
+            thought=turn.thought.decode(errors="replace"),
+            calls=() if ended == "length" else tuple(turn.calls),
+            ended=ended,
+            stop=turn.stopped,
+            distribution=distribution(decoder.decisions, turn.spellings, turn.names),
+            prompt_tokens=self._prompt_tokens,
+            tokens=len(decoder.matcher.ids),
+            passes=decoder.effort.passes,
+            seconds=self._clock() - self._started,
+            raw="".join(
+                part.decode(errors="replace")
+                if isinstance(part, bytes)
+                else (part if isinstance(part, str) else part.text)
+                for part in parts
+            ),
+            logprobs=self.logprobs,
+            steps=tuple(self._steps),
+        )
+
+
+class Turn:
+    """Reads one turn as it is written, and keeps what counts.
+
+    The first ``given`` calls stood there before; ``only`` are names it is limited to. ``stops`` are texts that end it, within its text.
+    """
+
+    def __init__(
+        self,
+        form: Format,
+        tools: Sequence[ToolSpec],
+        validators: Mapping[str, Any],
+        controls: frozenset[str],
+        *,
+        only: Sequence[str] | None = None,
+        given: int = 0,
+        stops: Sequence[str] = (),
+    ) -> None:
+        self._reader = form.reader(tools, controls=controls)
+        self._validators = validators
+        self._given = given
+        self._stops = [stop.encode() for stop in stops]
+        self._seen = 0
+        self._name = ""
+        self.held = b""
+        self.spellings = form.spellings(tools)
+        self.names = [tool.name for tool in tools if only is None or tool.name in only]
+        self.text = bytearray()
+        self.thought = bytearray()
+        self.calls: list[ToolCall] = []
+        self.is_repeated = False
+        self.stopped: str | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more counts, though the model may go on."""
+        return self.is_repeated or self.stopped is not None
+
+    def read(self, symbols: Sequence[int | str]) -> Iterator[Event]:
+        """Read what is new in ``symbols``."""
+        for part in parts_of(symbols[self._seen :]):
+            if part:
+                yield from self._events(self._reader.feed(part))
+        self._seen = len(symbols)
+
+    def end(self, symbols: Sequence[int | str]) -> Iterator[Event]:
+        """Read the rest; the turn is over."""
+        yield from self.read(symbols)
+        yield from self._events(self._reader.end())
+        yield from self._told(self.held)
+
+    def _events(self, events: Sequence[Event]) -> Iterator[Event]:
+        for event in events:
+            if self.is_over:
+                return
+            match event:
+                case AnswerDelta():
+                    yield from self._answered(event.data)
+                    continue
+                case CallStarted():
+                    yield from self._told(self.held)
+                    self._name = event.name
+                case CallEnded():
+                    self._ended(ToolCall(self._name, event.arguments, event.id))
+                case ThoughtDelta():
+                    self.thought += event.data
+            if not self.is_repeated:
+                yield event
+
+    def _answered(self, data: bytes) -> Iterator[Event]:
+        """Tell text, up to where one of the stops begins; keep back what may become one."""
+        held = self.held + data
+        found = [(at, stop) for stop in self._stops if (at := held.find(stop)) >= 0]
+        if found:
+            at, stop = min(found)
+            self.stopped = stop.decode()
+            yield from self._told(held[:at])
+            return
+        keep = max(
+            (
+                size
+                for stop in self._stops
+                for size in range(min(len(stop) - 1, len(held)) + 1)
+                if held.endswith(stop[:size])
+            ),
+            default=0,
+        )
+        yield from self._told(held[: len(held) - keep])
+        self.held = held[len(held) - keep :]
+
+    def _told(self, data: bytes) -> Iterator[Event]:
+        self.held = b""
+        self.text += data
+        if data:
+            yield AnswerDelta(data)
+
+    def _ended(self, call: ToolCall) -> None:
+        if len(self.calls) >= self._given:
+            if any(same(call, one) for one in self.calls):
+                self.is_repeated = True
+                return
+            validate(call, self._validators[call.name])
+        self.calls.append(call)
+
+
+class TextTokens:
+    """Finds the tokens of a turn's text among all its tokens."""
+
+    def __init__(self) -> None:
+        self._written = bytearray()
+        self._waiting: list[tuple[int, TokenLogprob]] = []
+        self._start = -1
+        self.found: list[TokenLogprob] = []
+
+    def take(self, step: Step | None, turn: Turn) -> None:
+        """Take one more step, after the turn has read it."""
+        if step is not None and step.data:
+            if step.logprob is not None and len(step.ids) == 1:
+                token = TokenLogprob(step.data, step.logprob, step.before)
+                self._waiting.append((len(self._written), token))
+            self._written += step.data
+        if turn.text and self._start < 0:
+            # Nothing but what is held back has been written behind it.
+            self._start = self._written.rfind(turn.text + turn.held)
+        end = self._start + len(turn.text)
+        while self._waiting and self._waiting[0][0] < end:
+            at, token = self._waiting[0]
+            if at >= self._start and at + len(token.data) > end:
+                break  # told in part only, so far
+            del self._waiting[0]
+            if at >= self._start:
+                self.found.append(token)
+
+
+def same(one: ToolCall, other: ToolCall) -> bool:
+    """Whether two calls ask for the same."""
+    return one.name == other.name and one.parsed == other.parsed
+
+
+def distribution(
+    decisions: Sequence[tuple[Posterior, int]],
+    spellings: Mapping[bytes, str],
+    names: Sequence[str],
+) -> dict[str | None, float]:
+    """Return the probability of every name weighed for the first call, likeliest first.
+
+    ``names`` are those possible; where there is one, only whether to call it was open.
+    """
+    chances: dict[str | None, float] = {}
+    share = 1.0
+    for found, _ in decisions:
+        is_named = any(branch.name for branch in found.branches)
+        for branch, chance in zip(found.branches, found.probabilities.tolist(), strict=True):
+            if branch.name is None:
+                chances[None] = share * chance
+            elif branch.name:
+                chances[spellings[branch.name]] = share * chance
+        if is_named:
+            break
+        share *= float(found.probabilities[0])
+    else:
+        if decisions and len(names) == 1:
+            chances[names[0]] = share
+    return dict(sorted(chances.items(), key=lambda item: -item[1]))

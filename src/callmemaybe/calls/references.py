@@ -1,0 +1,121 @@
+"""Arguments that refer to results of earlier calls: ``{"$ref": "call_1.temperature"}``.
+
+``referring`` says what a call may refer to, as a schema; ``resolved`` puts results in their place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from callmemaybe._json import dumps, loads
+from callmemaybe.calls.spec import ToolCall, ToolSpec
+from callmemaybe.errors import InputError
+
+#: How deep fields of results may be referred to, and how many of one result.
+DEPTH, MOST = 3, 64
+KEY = "$ref"
+
+
+def referring(tool: ToolSpec, returns: Mapping[str, Mapping[str, Any] | None]) -> Mapping[str, Any]:
+    """Return the tool's parameters where each may be a reference to an earlier call instead.
+
+    ``returns`` is, by the call's id, the schema of what it returns; None: unknown, so that the whole
+    result fits anywhere. A field fits where its types are among the parameter's.
+    """
+    properties = tool.parameters.get("properties")
+    if not returns or not isinstance(properties, Mapping):
+        return tool.parameters
+    changed = {}
+    for name, schema in properties.items():
+        targets = [
+            one for call_id, made in returns.items() for one in _fitting(call_id, made, schema)
+        ]
+        changed[name] = {"anyOf": [schema, _reference(targets)]} if targets else schema
+    return {**tool.parameters, "properties": changed}
+
+
+def _reference(targets: list[str]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {KEY: {"enum": targets}},
+        "required": [KEY],
+        "additionalProperties": False,
+    }
+
+
+def _fitting(call_id: str, returns: Mapping[str, Any] | None, schema: Any) -> list[str]:
+    if returns is None:
+        return [call_id]
+    wanted = _types(schema)
+    found: list[str] = []
+    stack: list[tuple[str, Any, int]] = [(call_id, returns, 0)]
+    while stack and len(found) < MOST:
+        path, made, depth = stack.pop(0)
+        given = _types(made)
+        if given is not None and (wanted is None or given <= wanted):
+            found.append(path)
+        inner = made.get("properties") if isinstance(made, Mapping) else None
+        if isinstance(inner, Mapping) and depth < DEPTH:
+            # Only what is certain to be there can be referred to.
+            required = made.get("required") or ()
+            stack += [
+                (f"{path}.{key}", one, depth + 1)
+                for key, one in inner.items()
+                if key in required and "." not in key
+            ]
+    return found
+
+
+def _types(schema: Any) -> frozenset[str] | None:
+    """Return the types that a schema says, an integer being a number too; None where it does not."""
+    if not isinstance(schema, Mapping):
+        return None
+    kind = schema.get("type")
+    if isinstance(kind, str):
+        kind = [kind]
+    if not isinstance(kind, list):
+        return None
+    return frozenset(kind) | ({"integer"} if "number" in kind else frozenset())
+
+
+def references(call: ToolCall) -> list[str]:
+    """Return what the call's arguments refer to."""
+    return [one for one in map(_target, call.parsed.values()) if one is not None]
+
+
+def _target(value: Any) -> str | None:
+    if isinstance(value, Mapping) and value.keys() == {KEY} and isinstance(value[KEY], str):
+        return str(value[KEY])
+    return None
+
+
+def resolved(call: ToolCall, results: Mapping[str, str]) -> ToolCall:
+    """Return the call with results in place of references; ``results`` are texts by call id.
+
+    A result that is JSON is taken apart by its fields; any other is a text. Raises InputError, with
+    the pointer of the argument, for a reference to no result, or to a field that it does not have.
+    """
+    arguments = call.parsed
+    if not references(call):
+        return call
+    found = {}
+    for name, value in arguments.items():
+        target = _target(value)
+        found[name] = value if target is None else _looked_up(target, results, f"/arguments/{name}")
+    return ToolCall(call.name, dumps(found), call.id)
+
+
+def _looked_up(target: str, results: Mapping[str, str], where: str) -> Any:
+    call_id, *path = target.split(".")
+    if call_id not in results:
+        raise InputError(f"there is no result of {call_id!r} to refer to", where=where)
+    try:
+        value = loads(results[call_id])
+    except InputError:
+        value = results[call_id]
+    for step in path:
+        if not isinstance(value, Mapping) or step not in value:
+            raise InputError(f"the result of {call_id!r} has no {'.'.join(path)!r}", where=where)
+        value = value[step]
+    return value

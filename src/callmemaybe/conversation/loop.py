@@ -1,0 +1,239 @@
+"""The loop of an agent, without a model and without a tool: it says what has to happen next.
+
+``dialogue`` is a generator. It yields an :class:`Ask` (let the model speak) and wants a
+:class:`Heard`; it yields an :class:`Execute` (run these calls) and wants their results; it returns why
+it ended. Who drives it may wait in any way it likes, so there is one loop for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from callmemaybe._json import dumps
+from callmemaybe.calls import ToolCall, ToolResult, references, resolved
+from callmemaybe.conversation.conversation import Conversation
+from callmemaybe.conversation.events import (
+    CallClosed,
+    CallOpened,
+    Ended,
+    ResultGiven,
+    TextAdded,
+    TurnEnded,
+    TurnStarted,
+)
+from callmemaybe.conversation.state import State
+from callmemaybe.errors import ConversationError, InputError
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Let the model speak; ``may_call`` False: in text only.
+
+    ``hint`` is for the model's eyes in this turn and is not part of the conversation.
+    """
+
+    may_call: bool = True
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What the model said: text, and calls that are whole and valid."""
+
+    text: str
+    calls: tuple[ToolCall, ...] = ()
+    ended: Ended = Ended.STOP
+
+
+@dataclass(frozen=True)
+class Execute:
+    """Run these calls and bring one result for each, in any order."""
+
+    calls: tuple[ToolCall, ...]
+
+
+Need = Ask | Execute
+Reply = Heard | Sequence[ToolResult]
+#: Why a dialogue ended.
+Reason = Literal["answered", "asked", "steps", "repeated", "length", "stopped"]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """When the loop ends, and what it does about guesses.
+
+    ``steps``: turns of the model at most. ``repeats``: how often the same call may be made with the
+    same arguments. ``missing`` returns the required arguments of a call that are nowhere in the
+    conversation; ``clarify`` says what follows: "model" (the model asks for them), "ask" (a question is
+    asked in its place), "off" (nothing).
+    """
+
+    steps: int = 8
+    repeats: int = 1
+    clarify: Literal["off", "ask", "model"] = "off"
+    missing: Callable[[ToolCall, Conversation], Sequence[str]] = lambda _call, _said: ()
+
+
+def dialogue(
+    conversation: Conversation, rules: Rules, *, own_ids: bool = False
+) -> Generator[Need, Any, Reason]:
+    """Go on with a conversation until the model has answered, or a rule ends it.
+
+    ``own_ids``: the calls that are heard carry ids of the model's. A conversation that waits for
+    results goes on with them. Raises ConversationError where there is nothing to answer.
+    """
+    counts: dict[str, int] = {}
+    is_stuck = False
+    if conversation.pending:
+        yield from _executed(conversation, conversation.pending, {})
+    for _ in range(rules.steps):
+        if conversation.state is not State.ASKED:
+            raise ConversationError("there is nothing to answer; say something first")
+        heard: Heard = yield Ask(may_call=not is_stuck)
+        if heard.ended is not Ended.STOP:
+            _take(conversation, heard)
+            return "length" if heard.ended is Ended.LENGTH else "stopped"
+        if not heard.calls:
+            _take(conversation, heard)
+            return "repeated" if is_stuck else "answered"
+        if rules.clarify != "off":
+            question = _question(heard.calls, conversation, rules)
+            if question:
+                if rules.clarify == "model":
+                    asked: Heard = yield Ask(may_call=False, hint=f"{question} Ask for it.")
+                    question = asked.text.strip() or question
+                _take(conversation, Heard(question))
+                return "asked"
+        calls = _take(conversation, _named(heard, conversation, own_ids))
+        refused: dict[str, str] = {}
+        for call in calls:
+            key = dumps([call.name, call.parsed])
+            counts[key] = counts.get(key, 0) + 1
+            if counts[key] > rules.repeats:
+                refused[call.id] = _REPEATED.format(name=call.name)
+        # Once every call of a turn is a repetition, only an answer in text is left.
+        is_stuck = len(refused) == len(calls)
+        yield from _executed(conversation, calls, refused)
+    return "steps"
+
+
+_REPEATED = (
+    "this call of {name} was made before, with the same arguments; its result is above. "
+    "Answer with what is known, or call with other arguments"
+)
+
+
+def _executed(
+    conversation: Conversation, calls: Sequence[ToolCall], refused: dict[str, str]
+) -> Generator[Need, Any, None]:
+    """Have calls run, those that refer to others behind those, and give their results."""
+    results: dict[str, str] = {}
+    left = [call for call in calls if call.id not in refused]
+    for call_id, message in refused.items():
+        conversation.take(ResultGiven(ToolResult(call_id, message, is_error=True)))
+    while left:
+        ready: list[ToolCall] = []
+        waiting: list[ToolCall] = []
+        waited = {call.id for call in left}
+        for call in left:
+            is_waiting = any(one.split(".")[0] in waited for one in references(call))
+            (waiting if is_waiting else ready).append(call)
+        if not ready:
+            ready, waiting = waiting, []
+        runnable: list[ToolCall] = []
+        for call in ready:
+            try:
+                runnable.append(resolved(call, results))
+            except InputError as error:
+                failed = ToolResult(call.id, correction(error), is_error=True)
+                conversation.take(ResultGiven(failed))
+        if runnable:
+            for result in (yield Execute(tuple(runnable))):
+                conversation.take(ResultGiven(result))
+                if not result.is_error:
+                    results[result.call_id] = result.content
+        left = waiting
+
+
+def _named(heard: Heard, conversation: Conversation, own_ids: bool) -> Heard:
+    """Give each call an id of its own: the model's where it has a new one, else the next number."""
+    used, calls = set(conversation.ids), []
+    for call in heard.calls:
+        call_id = call.id if own_ids and call.id and call.id not in used else ""
+        number = len(used) + 1
+        while not call_id or call_id in used:
+            call_id, number = f"call_{number}", number + 1
+        used.add(call_id)
+        calls.append(ToolCall(call.name, call.arguments, call_id))
+    return Heard(heard.text, _renumbered(heard.calls, calls))
+
+
+def _renumbered(before: Sequence[ToolCall], after: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
+    """Let references of a plan follow calls to their new ids."""
+    ids = {old.id: new.id for old, new in zip(before, after, strict=True) if old.id}
+    found = []
+    for call in after:
+        if references(call):
+            arguments = {name: _followed(value, ids) for name, value in call.parsed.items()}
+            call = ToolCall(call.name, dumps(arguments), call.id)
+        found.append(call)
+    return tuple(found)
+
+
+def _followed(value: Any, ids: Mapping[str, str]) -> Any:
+    if not isinstance(value, dict) or value.keys() != {"$ref"}:
+        return value
+    first, *rest = str(value["$ref"]).split(".")
+    return {"$ref": ".".join([ids.get(first, first), *rest])}
+
+
+def _take(conversation: Conversation, heard: Heard) -> tuple[ToolCall, ...]:
+    """Let a turn happen; its calls are committed with its end."""
+    conversation.take(TurnStarted())
+    if heard.text:
+        conversation.take(TextAdded(heard.text))
+    for call in heard.calls:
+        conversation.take_all([CallOpened(call.id, call.name), CallClosed(call)])
+    conversation.take(TurnEnded(heard.ended))
+    return heard.calls
+
+
+def _question(calls: Sequence[ToolCall], said: Conversation, rules: Rules) -> str:
+    """Return what has to be asked before these calls can be made; nothing where all is known."""
+    wanted = [(call.name, name) for call in calls for name in rules.missing(call, said)]
+    if not wanted:
+        return ""
+    names = ", ".join(dict.fromkeys(name for _, name in wanted))
+    tools = ", ".join(dict.fromkeys(tool for tool, _ in wanted))
+    return f"To call {tools}, I need to know: {names}."
+
+
+def correction(error: Exception) -> str:
+    """Say what was wrong with a call so that a model can correct it.
+
+    ``invalid value at /arguments/date: "tomorrow", expected a date``, one line for each mistake.
+    """
+    problems = getattr(error, "errors", None)
+    if callable(problems):
+        lines = []
+        for one in problems():
+            place = "".join(f"/{step}" for step in one.get("loc", ()))
+            given = dumps(one["input"]) if _is_json(one.get("input")) else "what was given"
+            lines.append(f"invalid value at /arguments{place}: {given}, expected: {one.get('msg')}")
+        return "\n".join(lines)
+    if isinstance(error, InputError):
+        where = error.where or "/arguments"
+        return f"invalid value at {where}: {error.message}" + (
+            f", expected: {error.hint}" if error.hint else ""
+        )
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        dumps(value)
+    except (TypeError, ValueError, InputError):
+        return False
+    return True

@@ -1,0 +1,420 @@
+"""Conversations with a model: choices among tools, the loop, its limits, plans and clarifications."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from callmemaybe._running import functions
+from callmemaybe._speaking import Options, Speaker
+from callmemaybe.caller import Caller
+from callmemaybe.calls import ToolCall, ToolResult, ToolSpec
+from callmemaybe.conversation import Conversation, Said, Turn
+from callmemaybe.errors import ConversationError, InputError
+from callmemaybe.models.scripted import ScriptedModel
+from callmemaybe.wire import ArgumentsDelta, CallEnded, CallStarted, Part, formats
+from callmemaybe.wire.choice import wanted
+from callmemaybe.wire.writer import Wanted
+from tests.decoding.helpers import CHATML, vocabulary
+from tests.talking import brief, speaks
+
+VOCABULARY = vocabulary(CHATML, ("<|im_end|>",))
+PLAIN = vocabulary((), ("<|im_end|>",))
+HERMES = formats.get("hermes")
+TOOLS = [
+    ToolSpec(
+        "get_weather",
+        "Weather",
+        {
+            "type": "object",
+            "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
+            "required": ["city"],
+        },
+        returns={
+            "type": "object",
+            "properties": {"temperature": {"type": "number"}, "sky": {"type": "string"}},
+            "required": ["temperature", "sky"],
+        },
+    ),
+    ToolSpec("say", parameters={"type": "object", "properties": {"n": {"type": "number"}},
+                                "required": ["n"]}),
+    ToolSpec("ping"),
+]  # fmt: skip
+PARIS = ToolCall("get_weather", '{"city": "Paris"}')
+BERN = ToolCall("get_weather", '{"city": "Bern"}')
+PING = ToolCall("ping", "{}")
+
+
+def calls(*some: ToolCall) -> tuple[Part, ...]:
+    return HERMES.render(some)
+
+
+def said(text: str) -> tuple[Part, ...]:
+    return (text,)
+
+
+def results_so_far(text: bytes) -> int:
+    """The turn is told by how many turns of results there were."""
+    return text.count(b"<|im_start|>user\n<tool_response>")
+
+
+ASK = b"<|im_start|>assistant\n<think>\n\n</think>\n\n"
+
+
+def caller(*wishes: tuple[Part, ...], **options: Any) -> Caller:
+    model = speaks(VOCABULARY, wishes, results_so_far, ASK)
+    return Caller(model, TOOLS, format="hermes", vocabulary=VOCABULARY, **options)
+
+
+def speaker(*wishes: tuple[Part, ...], ask: bytes = ASK) -> Speaker:
+    model = speaks(VOCABULARY, wishes, results_so_far, ask)
+    return Speaker(model, format="hermes", vocabulary=VOCABULARY)
+
+
+USER = [{"role": "user", "content": "Weather in Paris and Bern?"}]
+WEATHER = functions(
+    get_weather=lambda city, days=1: {"temperature": len(city) + days, "sky": "blue"},
+    say=lambda n: f"said {n}",
+    ping=lambda: "pong",
+)
+
+
+# -- the choice among tools -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("choice", "wish", "text", "names"),
+    [
+        ("auto", calls(PARIS), "", ["get_weather"]),
+        ("auto", said("Hello!"), "Hello!", []),
+        ("none", calls(PARIS), None, []),
+        ("required", said("Hello!"), "", None),
+        ({"type": "function", "function": {"name": "ping"}}, calls(PARIS), "", ["ping"]),
+        ({"type": "function", "name": "ping"}, said("no"), "", ["ping"]),
+        ({"type": "allowed_tools", "mode": "required",
+          "tools": [{"type": "function", "name": "say"}, {"type": "function", "name": "ping"}]},
+         calls(PARIS), "", {"say", "ping"}),
+        ({"type": "allowed_tools", "allowed_tools":
+          {"mode": "auto", "tools": [{"type": "function", "function": {"name": "ping"}}]}},
+         said("Hello!"), "Hello!", []),
+    ],
+)  # fmt: skip
+def test_the_choice_is_kept_by_the_grammar(choice, wish, text: str | None, names) -> None:
+    """Whatever the model wants to say, it says what the choice allows."""
+    spoken = speaker(wish).speak(USER, TOOLS, wanted(choice))
+    found = [call.name for call in spoken.calls]
+    if text is not None:
+        assert spoken.text == text
+    if names is None:
+        assert len(found) == 1
+    elif isinstance(names, set):
+        assert len(found) == 1
+        assert set(found) <= names
+    else:
+        assert found == names
+
+
+@pytest.mark.parametrize(
+    "choice",
+    ["all", 3, {"type": "tool"}, {"type": "function", "function": {}},
+     {"type": "allowed_tools", "mode": "some", "tools": [{"name": "x"}]},
+     {"type": "allowed_tools", "tools": []}],
+)  # fmt: skip
+def test_a_choice_that_is_none_is_refused(choice) -> None:
+    """The error names the parameter."""
+    with pytest.raises(InputError, match="tool_choice"):
+        wanted(choice)
+
+
+def test_a_choice_of_an_unknown_function_is_refused() -> None:
+    """So is a required call without tools."""
+    with pytest.raises(InputError, match="no function 'nope'"):
+        speaker(said("x")).speak(USER, TOOLS, wanted({"type": "function", "name": "nope"}))
+    with pytest.raises(InputError, match="required"):
+        wanted("required", has_tools=False)
+
+
+def test_text_and_calls_are_weighed() -> None:
+    """The distribution of auto includes the answer in text."""
+    spoken = speaker(calls(PING)).speak(USER, TOOLS, wanted("auto"))
+    assert next(iter(spoken.distribution)) == "ping"
+    assert spoken.distribution[None] < 0.1
+    assert sum(spoken.distribution.values()) == pytest.approx(1.0)
+    assert next(iter(speaker(said("x")).speak(USER, TOOLS, wanted()).distribution)) is None
+
+
+def test_parallel_calls_have_a_limit() -> None:
+    """As many calls as are allowed, and one where they are not parallel."""
+    many = [ToolCall("say", f'{{"n": {n}}}') for n in range(9)]
+    for parallel, most, count in ((False, None, 1), (True, 3, 3), (True, None, 9)):
+        spoken = speaker(calls(*many)).speak(
+            USER, TOOLS, wanted("auto", parallel=parallel, most=most), Options(max_tokens=2_000)
+        )
+        assert [call.arguments for call in spoken.calls] == [c.arguments for c in many[:count]]
+
+
+def test_a_call_that_is_repeated_ends_the_turn() -> None:
+    """The second of two equal calls is not a call any more, nor is what comes behind it."""
+    turn = speaker(calls(PARIS, PING, PARIS, BERN)).stream(USER, TOOLS, wanted(parallel=True))
+    events = []
+    while True:
+        try:
+            events.append(next(turn))
+        except StopIteration as stopped:
+            spoken = stopped.value
+            break
+    assert [call.name for call in spoken.calls] == ["get_weather", "ping"]
+    assert spoken.ended == "repeated"
+    assert sum(isinstance(event, CallEnded) for event in events) == 2
+
+
+def test_a_turn_is_told_as_it_is_written() -> None:
+    """Events come in order, and the arguments they tell are those of the call."""
+    events = list(speaker(calls(PARIS)).stream(USER, TOOLS, wanted("required")))
+    assert isinstance(events[0], CallStarted)
+    told = b"".join(event.data for event in events if isinstance(event, ArgumentsDelta))
+    assert json.loads(told) == {"city": "Paris"}
+    assert isinstance(events[-1], CallEnded)
+
+
+def test_thinking_is_free_and_bounded() -> None:
+    """Thought stands in front of the call, is told apart from it, and ends where it must."""
+    thought = HERMES.render([PING], thought="Hm, " * 10)
+    ask = b"<|im_start|>assistant\n"
+    spoken = speaker(thought, ask=ask).speak(USER, TOOLS, wanted(thinking=100))
+    assert spoken.thought == "Hm, " * 10
+    assert [call.name for call in spoken.calls] == ["ping"]
+    short = speaker(thought, ask=ask).speak(USER, TOOLS, wanted("required", thinking=10))
+    assert len(short.thought) <= 10
+    assert len(short.calls) == 1
+    assert speaker(thought, ask=ask).speak(USER, TOOLS, wanted()).thought == ""
+
+
+def test_text_in_front_of_a_call_is_bounded() -> None:
+    """Where it is allowed, text may come first; where not, it is all there is."""
+    both = HERMES.render([PING], answer="Let me see. ")
+    spoken = speaker(both).speak(USER, TOOLS, wanted(text=50))
+    assert (spoken.text, [call.name for call in spoken.calls]) == ("Let me see. ", ["ping"])
+    cut = speaker(both).speak(USER, TOOLS, wanted("required", text=5))
+    assert len(cut.text) <= 5
+    assert len(cut.calls) == 1
+
+
+ANSWER = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"],
+          "additionalProperties": False}  # fmt: skip
+
+
+def test_a_schema_for_answers_and_tools_are_one_grammar() -> None:
+    """Either a call, or JSON that meets the schema; in a format that cannot tell them, an error."""
+    wish = wanted("auto", answer=ANSWER)
+    assert speaker(calls(PING)).speak(USER, TOOLS, wish).calls[0].name == "ping"
+    spoken = speaker(said('{"ok": true}')).speak(USER, TOOLS, wish)
+    assert (spoken.calls, json.loads(spoken.text)) == ((), {"ok": True})
+    with pytest.raises(InputError, match="tell such an answer from a call"):
+        formats.get("llama3_json").language(TOOLS, wish)
+    formats.get("pythonic").language(TOOLS, wish)
+    with pytest.raises(InputError, match="anything but calls"):
+        formats.get("nano").language(TOOLS, wish)
+
+
+@pytest.mark.parametrize("name", ["llama3_json", "pythonic", "json_list"])
+def test_a_bracket_is_weighed_with_all_tokens_that_begin_with_it(name: str) -> None:
+    """Where a bracket begins a call, the call is as likely as all tokens with that bracket together."""
+    form = formats.get(name)
+    headers = ("<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>")
+    vocab = vocabulary(headers, ("<|eot_id|>",), (b'{"', b'{"name": "', b'[{"', b"[get", b"[ping"))
+    opening = form.render([PING])[0]
+    assert isinstance(opening, str)
+    heads = [i for i, token in enumerate(vocab.tokens) if token[:1] == opening[:1].encode()]
+
+    def script(ids: tuple[int, ...]) -> np.ndarray:
+        logits = brief(vocab)
+        if vocab.decode(ids).endswith(b"assistant: " if name == "json_list" else b"\n\n"):
+            logits[heads] = 8.0
+            logits[ord("N")] = 8.5
+        return logits
+
+    model = ScriptedModel(vocab.size, script)
+    spoken = Speaker(model, format=name, vocabulary=vocab).speak(USER, TOOLS, wanted())
+    assert len(spoken.calls) == 1
+    assert spoken.distribution[None] < 0.5
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    wish=st.builds(
+        Wanted, calls=st.booleans(), no_call=st.booleans(), most=st.integers(1, 3),
+        thinking=st.sampled_from([0, 20]), text=st.sampled_from([0, 20]),
+        answer_length=st.sampled_from([None, 30]),
+        only=st.sampled_from([None, ("ping",)]),
+    ),
+    name=st.sampled_from(["hermes", "qwen3_coder", "exaone"]),
+)  # fmt: skip
+def test_no_model_can_say_what_was_not_wanted(seed: int, wish: Wanted, name: str) -> None:
+    """A model that says anything at all stays within what was wanted, whatever that is."""
+    vocab = vocabulary((*CHATML, "[|assistant|]", "[|endofturn|]", "[|system|]", "[|user|]",
+                        "<tool>", "</tool>"), ("<|im_end|>",))  # fmt: skip
+    form = formats.get(name)
+    made = Speaker(ScriptedModel(vocab.size, seed), format=form, vocabulary=vocab)
+    speech = made.open(USER, TOOLS, wish, Options(max_tokens=300))
+    whole = [event for events in speech for event in events if isinstance(event, CallEnded)]
+    spoken = speech.spoken
+    assert len(whole) <= wish.most * wish.calls
+    if wish.calls and not wish.no_call:
+        assert whole
+    assert len(spoken.calls) == (0 if spoken.ended == "length" else len(whole))
+    if wish.only and wish.calls:
+        assert {call.name for call in spoken.calls} <= set(wish.only)
+    assert len(spoken.thought) <= wish.thinking
+    if spoken.calls:
+        assert len(spoken.text) <= wish.text
+
+
+# -- the loop ---------------------------------------------------------------------------------------
+
+
+def test_the_loop_ends_with_an_answer() -> None:
+    """Calls, results, an answer; each call has one result, and the model has read it."""
+    made = caller(calls(PARIS, BERN), said("Paris 6, Bern 5."))
+    ran = made.run("Weather in Paris and Bern?", WEATHER, parallel=True)
+    assert (ran.reason, ran.text) == ("answered", "Paris 6, Bern 5.")
+    contents = [m["content"] for m in ran.conversation.messages() if m["role"] == "tool"]
+    assert [json.loads(text)["temperature"] for text in contents] == [6, 5]
+    again = Conversation.from_json(ran.conversation.to_json())
+    assert again.entries == ran.conversation.entries
+
+
+def test_both_faces_are_the_same() -> None:
+    """What is awaited comes to the same as what is waited for."""
+
+    async def execute(some: Sequence[ToolCall]) -> Sequence[ToolResult]:
+        await asyncio.sleep(0)
+        return list(reversed(WEATHER(some)))
+
+    wishes = (calls(PARIS, BERN), said("Done."))
+    one = caller(*wishes).run("Weather in Paris and Bern?", WEATHER, parallel=True)
+    made = caller(*wishes)
+    two = asyncio.run(made.arun("Weather in Paris and Bern?", execute, parallel=True))
+    assert one.conversation.messages() == two.conversation.messages()
+
+
+def test_a_conversation_goes_on() -> None:
+    """A finished conversation takes another request; ids go on counting."""
+    made = caller(calls(PARIS), said("Six."), calls(BERN), said("Five."))
+    ran = made.run("Paris?", WEATHER)
+    ran.conversation.take(Said("user", "And Bern?"))
+    ran = made.run(ran.conversation, WEATHER)
+    turns = [entry for entry in ran.conversation.entries if isinstance(entry, Turn)]
+    assert [[call.id for call in turn.calls] for turn in turns] == [
+        ["call_1"],
+        [],
+        ["call_2"],
+        [],
+    ] or [[call.id for call in turn.calls] for turn in turns] == [["call_1"], [], []]
+
+
+def test_steps_are_limited() -> None:
+    """A model that always has another call is stopped."""
+    made = caller(*(calls(ToolCall("say", f'{{"n": {n}}}')) for n in range(9)))
+    ran = made.run("Count", WEATHER, steps=3)
+    assert ran.reason == "steps"
+    assert sum(isinstance(entry, Turn) for entry in ran.conversation.entries) == 3
+
+
+def test_the_same_call_again_is_refused_and_ends_the_loop() -> None:
+    """The second time the model is told; then only text is left to it; nothing runs twice."""
+    ran_calls: list[str] = []
+
+    def execute(some: Sequence[ToolCall]) -> Sequence[ToolResult]:
+        ran_calls.extend(call.name for call in some)
+        return WEATHER(some)
+
+    ran = caller(calls(PARIS)).run("Weather in Paris?", execute)
+    assert ran_calls == ["get_weather"]
+    assert ran.reason == "repeated"
+    results = [e for e in ran.conversation.entries if isinstance(e, ToolResult)]
+    assert results[1].is_error
+    assert "made before" in results[1].content
+
+
+def test_what_a_tool_raises_comes_back_in_correctable_form() -> None:
+    """The model reads where the mistake is and what was expected; then it corrects it."""
+    from pydantic import TypeAdapter
+
+    def get_weather(city: str) -> str:
+        if city == "Paris":
+            TypeAdapter(dict[str, int]).validate_python({"date": "tomorrow"})
+        return "fine"
+
+    made = caller(calls(PARIS), calls(BERN), said("Bern then."))
+    ran = made.run("Weather?", functions(get_weather=get_weather))
+    first, second = [e for e in ran.conversation.entries if isinstance(e, ToolResult)]
+    assert first.content.startswith('invalid value at /arguments/date: "tomorrow", expected: ')
+    assert (second.content, second.is_error, ran.reason) == ("fine", False, "answered")
+
+
+@pytest.mark.parametrize("clarify", ["off", "ask", "model"])
+def test_an_argument_nobody_mentioned_is_asked_for(clarify) -> None:
+    """With the policy on, no tool runs on an invented value; the question is the model's turn."""
+    made = caller(calls(PARIS), said("never"))
+    ran = made.run("What is the weather like?", WEATHER, clarify=clarify)
+    if clarify == "off":
+        assert ran.reason == "answered"
+        return
+    assert ran.reason == "asked"
+    assert not ran.conversation.pending
+    assert not ran.conversation.ids
+    if clarify == "ask":
+        assert ran.text == "To call get_weather, I need to know: city."
+    grounded = made.run("Weather in paris please", WEATHER, clarify=clarify)
+    assert grounded.reason == "answered"
+
+
+def test_results_that_belong_to_no_call_are_refused() -> None:
+    """The error names the id; the conversation still waits for the right one."""
+    with pytest.raises(ConversationError, match="'nope' is unknown; waiting for 'call_1'"):
+        caller(calls(PARIS)).run("Weather in Paris?", lambda _calls: [ToolResult("nope", "")])
+
+
+def test_a_turn_that_is_cut_short_commits_nothing() -> None:
+    """Where the budget ends an answer in text, the run says so."""
+    ran = caller(said("word " * 200), max_tokens=60).run("Talk", WEATHER)
+    assert ran.reason == "length"
+    assert not ran.conversation.ids
+
+
+# -- plans ------------------------------------------------------------------------------------------
+
+
+def test_a_plan_refers_to_earlier_results() -> None:
+    """The reference is committed as it was written, and replaced before the call runs."""
+    say = ToolCall("say", '{"n": {"$ref": "call_1.temperature"}}')
+    seen: list[ToolCall] = []
+
+    def execute(some: Sequence[ToolCall]) -> Sequence[ToolResult]:
+        seen.extend(some)
+        return WEATHER(some)
+
+    ran = caller(calls(PARIS, say), said("Done.")).run("Say it", execute, plan=True)
+    assert [call.arguments for call in seen] == ['{"city": "Paris"}', '{"n": 6}']
+    turn = next(entry for entry in ran.conversation.entries if isinstance(entry, Turn))
+    assert turn.calls[1].parsed == {"n": {"$ref": "call_1.temperature"}}
+
+
+@pytest.mark.parametrize(
+    "target", ["call_1.sky", "call_2.temperature", "call_1.humidity", "call_1"]
+)
+def test_a_plan_cannot_refer_to_what_does_not_fit(target: str) -> None:
+    """A text for a number, a later call, a field that is not declared: the grammar has no such way."""
+    say = ToolCall("say", f'{{"n": {{"$ref": "{target}"}}}}')
+    spoken = speaker(calls(PARIS, say)).plan(USER, TOOLS, most=2)
+    assert spoken.calls[0].parsed == PARIS.parsed
+    assert all(target not in call.arguments.split('"') for call in spoken.calls)
