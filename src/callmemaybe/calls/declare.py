@@ -49,6 +49,9 @@ class Context:
     attempt: int = 1
     run: str = ""
     tenant: str = ""
+    fence: int = 0
+    """Grows from one call to the next that touches the same resources, over all processes that share
+    a store. A service that refuses a smaller number than it has seen is safe from a stalled process."""
 
 
 class Transaction(Protocol):

@@ -12,8 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 from callmemaybe.calls import Effect
+from callmemaybe.gateway.arbiter import Arbiter, locks_of
 from callmemaybe.gateway.lifecycle import TERMINAL, Event, State, advance, lost
-from callmemaybe.gateway.plan import Lock, conflict
+from callmemaybe.gateway.plan import conflict
 from callmemaybe.gateway.store import (
     Admit,
     Admitted,
@@ -22,6 +23,7 @@ from callmemaybe.gateway.store import (
     Batch,
     Beat,
     Claim,
+    Confirm,
     Decide,
     Expire,
     Move,
@@ -36,6 +38,8 @@ from callmemaybe.gateway.store import (
     restarted,
 )
 
+#: The owner of a call that was taken from its process and by nobody yet.
+NOBODY = ""
 _TERMINAL = frozenset(state.value for state in TERMINAL)
 
 
@@ -46,6 +50,7 @@ class Applier:
         self._backend = backend
         self._batch = batch
         self._active = active
+        self._arbiter = Arbiter(backend, self._fence_off)
         #: Keys that this batch admits or takes over for this process.
         self.taken: set[str] = set()
 
@@ -61,6 +66,15 @@ class Applier:
                 moves.append((index, operation))
             else:
                 others.append((index, operation))
+        starting = [
+            proposal.row.locks
+            for _, admit in admits
+            for proposal in admit.proposals
+            if proposal.row.state == State.RUNNING.value
+        ]
+        starting += [move.locks for _, move in moves if move.starts and move.locks]
+        if starting:
+            self._arbiter.open(starting)
         if moves:
             self._move(moves)
         if admits:
@@ -99,7 +113,9 @@ class Applier:
                 if key in inserted and fresh.get(key) is proposal.row:
                     self._note(key, proposal.record)
                     self.taken.add(key)
-                    outcome.append(Admitted("new", proposal.row))
+                    starts = proposal.row.state == State.RUNNING.value
+                    token = self._arbiter.token if starts else 0
+                    outcome.append(Admitted("new", proposal.row, token=token))
                 elif key in standing:
                     outcome.append(self._redelivered(proposal, standing[key]))
                 else:
@@ -126,6 +142,10 @@ class Applier:
                 blocker = _blocker(proposal.row, unknown) if unknown else None
                 if blocker is not None:
                     refused.setdefault(id(proposal), Admitted("blocked", detail=blocker.key))
+                elif proposal.row.state == State.RUNNING.value and self._arbiter.is_busy(
+                    proposal.row.key, proposal.row.locks, None
+                ):
+                    refused.setdefault(id(proposal), Admitted("busy"))
                 elif proposal.row.effect == Effect.ONCE.value and admit.guard_repeats:
                     once.append((admit, proposal))
         if once:
@@ -167,12 +187,26 @@ class Applier:
         target = advance(state, event)
         if target is State.UNKNOWN:
             return self._give_up(stands, now)
+        self._arbiter.open([stands.locks])
+        if self._arbiter.is_busy(stands.key, stands.locks, stands.asked):
+            return Admitted("in_flight", stands)  # its resources are another's now
         if not self._backend.claim(stands.key, stands.fence, target):
             return Admitted("in_flight", stands)
         row = restarted(stands, self._backend.owner)
         self.taken.add(row.key)
         self._note(row.key, _record(event, row, now, lost_owner=stands.owner))
-        return Admitted("restarted", row)
+        return Admitted("restarted", row, token=self._arbiter.token)
+
+    def _fence_off(self, key: str) -> None:
+        """Take the locks from a call whose owner is lost: nothing of it is recorded after this."""
+        row, now = self._backend.fetch([key]).get(key), self._backend.now()
+        if row is None or row.state != State.RUNNING.value:
+            return
+        if row.effect == Effect.ONCE.value:
+            self._give_up(row, now)
+        elif self._backend.claim(key, row.fence, State.RUNNING, owner=NOBODY):
+            fenced = replace(row, fence=row.fence + 1, owner=NOBODY)
+            self._note(key, _record(Event.RESTART, fenced, now, lost_owner=row.owner))
 
     def _give_up(self, stands: Row, now: float) -> Admitted:
         content = json.dumps(
@@ -201,13 +235,27 @@ class Applier:
     # --- T2, T3 -------------------------------------------------------------------------------
 
     def _move(self, moves: Sequence[tuple[int, Move]]) -> None:
-        won = self._backend.move([move for _, move in moves])
+        busy = {
+            move.key: (move.key, move.locks, move.asked or self._backend.now())
+            for _, move in moves
+            if move.starts
+            and move.locks
+            and self._arbiter.is_busy(move.key, move.locks, move.asked)
+        }
+        if busy:
+            self._backend.ask_for(list(busy.values()))
+        ready = [move for _, move in moves if move.key not in busy]
+        won = self._backend.move(ready) if ready else set()
         others = [move.key for _, move in moves if move.key not in won]
         standing = self._backend.fetch(others) if others else {}
         for index, move in moves:
             if move.key in won:
                 self._note(move.key, move.record)
-                self._batch.outcomes[index] = Moved(True, None)
+                token = self._arbiter.token if move.starts and move.locks else 0
+                self._batch.outcomes[index] = Moved(True, None, token=token)
+                continue
+            if move.key in busy:
+                self._batch.outcomes[index] = self._must_wait(move, standing.get(move.key))
                 continue
             row = standing.get(move.key)
             # Our own move, sent again because the answer to its commit was lost on the way.
@@ -219,11 +267,24 @@ class Applier:
             )
             self._batch.outcomes[index] = Moved(again, row)
 
+    def _must_wait(self, move: Move, row: Row | None) -> Moved:
+        """Say that the call's resources are held elsewhere, unless it is no longer there to wait."""
+        waits = row is not None and row.state == State.COMMITTED.value and row.fence == move.fence
+        return Moved(False, row, busy=waits)
+
     # --- the rest -----------------------------------------------------------------------------
 
     def _other(self, operation: Operation) -> Any:
         if isinstance(operation, Beat):
             return self._backend.beat(operation.lease)
+        if isinstance(operation, Confirm):
+            self._backend.beat(operation.lease)
+            row = self._backend.fetch([operation.key]).get(operation.key)
+            return row is not None and (row.state, row.owner, row.fence) == (
+                State.RUNNING.value,
+                self._backend.owner,
+                operation.fence,
+            )
         if isinstance(operation, Note):
             return self._note(operation.key, operation.record)
         if isinstance(operation, Ask):
@@ -260,13 +321,10 @@ class Applier:
             self._note(approval.key, json.dumps(facts, ensure_ascii=False))
         return decided, approval
 
-    def _claim(self, claim: Claim) -> list[Row]:
-        orphans = self._backend.orphans(claim.limit)
-        gone = self._backend.lost({row.owner for row in orphans})
+    def _claim(self, claim: Claim) -> list[Admitted]:
+        gone = self._backend.lost(self._backend.open_owners())
         taken = []
-        for row in orphans:
-            if row.owner not in gone:
-                continue
+        for row in self._backend.orphans(gone, claim.limit) if gone else []:
             running = row.state == State.RUNNING.value
             if row.effect == Effect.ONCE.value:
                 if running:
@@ -274,8 +332,8 @@ class Applier:
                 continue  # committed and never started: its redelivery may start it
             if running and claim.tools.get(row.tool) == row.definition:
                 admitted = self._take_over(row, claim.at)
-                if admitted.verdict == "restarted" and admitted.row is not None:
-                    taken.append(admitted.row)
+                if admitted.verdict == "restarted":
+                    taken.append(admitted)
         return taken
 
     def _transact(self, operation: Transact) -> Moved:
@@ -310,18 +368,13 @@ class _LostFence(Exception):
 
 def _blocker(row: Row, unknown: Sequence[Row]) -> Row | None:
     """Return the unknown call that keeps ``row`` from running: its tool, or a lock it still holds."""
-    mine = locks_from_json(row.locks)
+    mine = locks_of(row.locks)
     for other in unknown:
         if (other.tenant, other.run) != (row.tenant, row.run) or other.key == row.key:
             continue
-        if other.tool == row.tool or conflict(mine, locks_from_json(other.locks)):
+        if other.tool == row.tool or conflict(mine, locks_of(other.locks)):
             return other
     return None
-
-
-def locks_from_json(text: str) -> tuple[Lock, ...]:
-    """Read the ``locks`` column."""
-    return tuple(Lock(name, exclusive) for name, exclusive in json.loads(text))
 
 
 def _record(event: Event, row: Row, now: float, **more: Any) -> str:

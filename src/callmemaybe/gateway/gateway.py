@@ -27,7 +27,6 @@ from callmemaybe.gateway.executor import Executor
 from callmemaybe.gateway.keys import Mac, call_key
 from callmemaybe.gateway.ledger import Ledger
 from callmemaybe.gateway.limits import DEFAULTS, Bucket, Limits
-from callmemaybe.gateway.locks import LockTable
 from callmemaybe.gateway.observe import Observer
 from callmemaybe.gateway.policy import OPEN, Policy, Verdict, policy_for
 from callmemaybe.gateway.recovery import Recovery
@@ -88,7 +87,6 @@ class Gateway:
         self.dice = dice
         self.new_id = new_id
         self.monotonic = monotonic
-        self.locks = LockTable()
         self.bucket = Bucket()
         self._full_policy = policy_for(
             (
@@ -101,6 +99,8 @@ class Gateway:
         )
         self._own_ledger = not isinstance(store, Ledger)
         self.ledger = store if isinstance(store, Ledger) else open_ledger(str(store), limits)
+        #: Of the ledger, so that gateways that share one keep out of each other's way.
+        self.locks = self.ledger.locks
         self.mac = Mac(self.ledger.backend.secret)
         self.executor = Executor(most=limits.result, depth=limits.depth, processes=processes)
         self._finished: OrderedDict[str, _Finished] = OrderedDict()

@@ -15,12 +15,14 @@ from typing import Any
 
 from callmemaybe.gateway.apply import Applier
 from callmemaybe.gateway.chain import Head, link
+from callmemaybe.gateway.locks import LockTable
 from callmemaybe.gateway.store import (
     Admit,
     Ask,
     Backend,
     Batch,
     Beat,
+    Confirm,
     Move,
     Operation,
     StoreError,
@@ -77,7 +79,9 @@ class Ledger:
         self.backend = backend
         self.owner = backend.owner
         self.probe = probe
-        self._lease = lease
+        self.locks = LockTable()
+        self.lease = lease
+        self._leased_at = _now()
         self._heartbeat = heartbeat
         self._anchor = anchor
         self._anchor_every = anchor_every
@@ -100,6 +104,11 @@ class Ledger:
     def head(self) -> Head:
         """The end of this process's audit chain, as far as it is durable."""
         return self._head
+
+    @property
+    def in_lease(self) -> bool:
+        """Whether no other process can hold this one for dead, with a margin for what comes next."""
+        return _now() - self._leased_at < self.lease / 2
 
     async def send(self, operation: Operation, patience: float = 10.0) -> Any:
         """Apply an operation; return its outcome once it is durable.
@@ -149,7 +158,7 @@ class Ledger:
         last_anchor = time.monotonic()
         while not self._keeper_stop.wait(min(self._heartbeat, self._anchor_every)):
             # If this does not get through, the lease lapses; fences keep that safe.
-            self._queue.put(_Ticket(Beat(self._lease), 0.0))
+            self._queue.put(_Ticket(Beat(self.lease), 0.0))
             if time.monotonic() - last_anchor >= self._anchor_every:
                 last_anchor = time.monotonic()
                 self._note_anchor()
@@ -198,7 +207,7 @@ class Ledger:
     def _commit(self, tickets: Sequence[_Ticket]) -> None:
         batch = Batch([ticket.operation for ticket in tickets])
         kinds = sorted({_kind(operation) for operation in batch.operations})
-        head = self._head
+        head, began = self._head, _now()
         with self.backend.transaction():
             applier = Applier(self.backend, batch, self.active)
             applier.apply()
@@ -206,6 +215,8 @@ class Ledger:
             head = self._append(head, batch.audit)
             self._point(kinds, "written")
         self._head = head
+        if any(isinstance(operation, Beat | Confirm) for operation in batch.operations):
+            self._leased_at = began
         self.active |= applier.taken
         self.commits += 1
         self._point(kinds, "durable")
@@ -254,6 +265,12 @@ class Ledger:
             time.sleep(0.05)
             for ticket in patient:
                 self._queue.put(ticket)
+
+
+def _now() -> float:
+    """Seconds that go on counting while the machine sleeps, as a lease does."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
 def _kind(operation: Operation) -> str:

@@ -6,6 +6,7 @@ waiting with none: no cycle, no hold-and-wait, hence no deadlock. Pure.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -54,6 +55,11 @@ class Step:
     needs: tuple[int, ...]
     """Positions of calls whose results it uses; they must have succeeded."""
     references: tuple[Reference, ...]
+
+
+def locks_as_json(locks: Sequence[Lock]) -> str:
+    """Write locks as the ledger holds them: ``[[resource, exclusive], ...]``."""
+    return json.dumps([[lock.resource, lock.exclusive] for lock in locks], ensure_ascii=False)
 
 
 def conflict(left: Sequence[Lock], right: Sequence[Lock]) -> bool:

@@ -14,7 +14,7 @@ from callmemaybe.gateway.host import Host
 from callmemaybe.gateway.lifecycle import CallRecord, State
 from callmemaybe.gateway.replay import answer_from
 from callmemaybe.gateway.running import Runner
-from callmemaybe.gateway.store import Claim, Expire, Reconcile, Row
+from callmemaybe.gateway.store import Admitted, Claim, Expire, Reconcile, Row
 from callmemaybe.gateway.strict import represent
 from callmemaybe.gateway.turn import Turn
 
@@ -34,17 +34,18 @@ class Recovery:
             # Sensitive arguments are not in the ledger: only a redelivery brings them back.
             if not entry.tool.sensitive
         }
-        rows = await gateway.ledger.send(Claim(known, gateway.ledger.backend.now()))
-        await asyncio.gather(*map(self._again, rows))
-        return len(rows)
+        taken = await gateway.ledger.send(Claim(known, gateway.ledger.backend.now()))
+        await asyncio.gather(*map(self._again, taken))
+        return len(taken)
 
-    async def _again(self, row: Row) -> None:
-        gateway = self._gateway
+    async def _again(self, taken: Admitted) -> None:
+        gateway, row = self._gateway, taken.row
+        assert row is not None
         run = gateway.begin(row.run, tenant=row.tenant)
         call = ToolCall(row.tool, row.arguments, row.call_id)
         turn = Turn(gateway, run, row.turn, [call], stopped=True)
         item = turn.items[0]
-        item.ordinal, item.key, item.row = row.ordinal, row.key, row
+        item.ordinal, item.key, item.row, item.token = row.ordinal, row.key, row, taken.token
         item.entry = gateway.tools[row.tool]
         item.arguments, item.mac = json.loads(row.arguments), row.mac
         item.locks = item.entry.locks(item.arguments)

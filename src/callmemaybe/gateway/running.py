@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from callmemaybe.calls import Effect
@@ -18,14 +19,16 @@ from callmemaybe.gateway.host import Host
 from callmemaybe.gateway.lifecycle import Event, State
 from callmemaybe.gateway.limits import backoff
 from callmemaybe.gateway.outcome import Outcome, describe, represented
-from callmemaybe.gateway.plan import resolve
+from callmemaybe.gateway.plan import locks_as_json, resolve
 from callmemaybe.gateway.policy import Verdict
-from callmemaybe.gateway.store import Move, Moved, Note, StoreError, Transact
+from callmemaybe.gateway.store import Confirm, Move, Moved, Note, StoreError, Transact
 from callmemaybe.gateway.strict import dumps
 from callmemaybe.gateway.turn import Item, Turn
 
 #: How long a result is offered to a ledger that is away before the caller is told so.
 _PATIENCE = 60.0
+#: How soon, and at last how often, a call looks whether another process gave its resources back.
+_FIRST_LOOK, _LONGEST_PAUSE = 0.005, 0.08
 _FAILED = frozenset({"raised", "transient", "timed_out", "died"})
 
 
@@ -64,7 +67,8 @@ class Runner:
                     await self._transact(item)
                 else:
                     outcome, attempts = await self._attempts(item)
-                    await self._record(item, outcome, attempts)
+                    if outcome is not None:
+                        await self._record(item, outcome, attempts)
         except StoreError:
             if not item.recording:
                 # Nothing ran, or what ran may run again: a redelivery goes on from the row.
@@ -162,24 +166,49 @@ class Runner:
         return True
 
     async def _start(self, item: Item) -> bool:
-        """T2: owner, fence + 1; only then may the effect begin."""
-        fence = item.cursor.fence
+        """T2: owner, fence + 1, no other process on its resources; only then may the effect begin."""
+        gateway, move = self._gateway, self._starting(item)
+        until = gateway.monotonic() + min(gateway.limits.queue, max(0.0, self._remaining()))
+        pause = _FIRST_LOOK
+        while True:
+            moved: Moved = await gateway.ledger.send(move)
+            if not moved.busy:
+                break
+            if self._turn.cancelled.is_set() or gateway.monotonic() + pause >= until:
+                await self._cancel(item, detail="another process holds its resources")
+                return False
+            await asyncio.sleep(pause * (0.5 + gateway.dice() / 2))
+            pause = min(pause * 2, _LONGEST_PAUSE)
+            move = replace(move, asked=moved.row.asked if moved.row else None)
+        if not moved.won:
+            return self._overtaken(item, moved)
         item.on(Event.START)
+        item.token = moved.token
+        return True
+
+    def _starting(self, item: Item) -> Move:
+        after = item.cursor.on(Event.START)
         kept = None
         if item.references and item.tool.tool.effect is not Effect.ONCE:
             kept = self._turn.redacted(item, item.arguments)
-        moved = await self._gateway.ledger.send(
-            Move(
-                item.key,
-                State.COMMITTED,
-                fence,
-                State.RUNNING,
-                self._turn.record("start", item, args=self._turn.redacted(item, item.arguments)),
-                starts=True,
-                arguments=kept,
-            )
+        record = self._turn.record(
+            "start",
+            item,
+            args=self._turn.redacted(item, item.arguments),
+            state=after.state.value,
+            fence=after.fence,
         )
-        return bool(moved.won) or self._overtaken(item, moved)
+        return Move(
+            item.key,
+            item.cursor.state,
+            item.cursor.fence,
+            after.state,
+            record,
+            starts=True,
+            arguments=kept,
+            locks=locks_as_json(item.locks),
+            asked=item.row.asked if item.row else None,
+        )
 
     def _overtaken(self, item: Item, moved: Moved) -> bool:
         """Somebody else moved the row: answer with what it says now."""
@@ -209,13 +238,27 @@ class Runner:
             return None
         return min(self._gateway.limits.attempt if own == UNSET else own, self._remaining())
 
-    async def _attempts(self, item: Item) -> tuple[Outcome, int]:
-        """Run the tool, again where that is safe and may help; every attempt is an audit row."""
+    async def _still_ours(self, item: Item) -> bool:
+        """Whether the lease holds: a process that slept may find its call fenced off."""
+        ledger, fence = self._gateway.ledger, item.cursor.fence
+        if ledger.in_lease or await ledger.send(Confirm(item.key, fence, ledger.lease)):
+            return True
+        row = ledger.backend.look(item.key)
+        return self._overtaken(item, Moved(False, row))
+
+    async def _attempts(self, item: Item) -> tuple[Outcome | None, int]:
+        """Run the tool, again where that is safe and may help; every attempt is an audit row.
+
+        No outcome where another process took the call over before anything ran.
+        """
         gateway, tool = self._gateway, item.tool.tool
         most = min(tool.attempts, gateway.limits.attempts)
         attempt = 1
         while True:
-            context = Context(item.key, attempt, self._turn.run.id, self._turn.run.tenant)
+            run = self._turn.run
+            context = Context(item.key, attempt, run.id, run.tenant, item.token)
+            if not await self._still_ours(item):
+                return None, attempt
             gateway.ledger.probe("effect next")
             try:
                 secrets = self._secrets(item)
@@ -382,7 +425,8 @@ class Runner:
 
     async def _transact(self, item: Item) -> None:
         """Run the tool inside the transaction of T3: effect and record are one commit."""
-        context = Context(item.key, 1, self._turn.run.id, self._turn.run.tenant)
+        run = self._turn.run
+        context = Context(item.key, 1, run.id, run.tenant, item.token)
         before, fence = item.cursor.state, item.cursor.fence
         limits, tool = self._gateway.limits, item.tool.tool
         told: list[tuple[Event, Answer, Outcome]] = []

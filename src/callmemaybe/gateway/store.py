@@ -56,8 +56,12 @@ class Row:
     code: str | None = None
     content: str | None = None
     result: str | None = None
+    asked: float | None = None
+    """Since when a committed call waits for resources that other processes hold."""
 
 
+#: Of the tables; a ledger of another version is refused.
+VERSION = 2
 COLUMNS: tuple[str, ...] = tuple(Row.__dataclass_fields__)
 
 
@@ -95,17 +99,23 @@ class Admit:
 class Admitted:
     """What became of one proposal.
 
-    ``verdict`` is new, replay, conflict, in_flight, blocked, repeat, restarted, unknown or policy.
+    ``verdict`` is new, busy, replay, conflict, in_flight, blocked, repeat, restarted, unknown or policy.
     """
 
     verdict: str
     row: Row | None = None
     detail: str = ""
+    token: int = 0
+    """For a call that starts: grows from one conflicting call to the next, over all processes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """T2, T3 or a cancellation: compare-and-set on key, fence and state."""
+    """T2, T3 or a cancellation: compare-and-set on key, fence and state.
+
+    A start needs its ``locks`` (JSON): while another process holds one of them it is busy, and since
+    ``asked`` it is first come, first served.
+    """
 
     key: str
     expected: State
@@ -114,6 +124,8 @@ class Move:
     record: str
     starts: bool = False
     arguments: str | None = None
+    locks: str | None = None
+    asked: float | None = None
     ended: float | None = None
     code: str | None = None
     content: str | None = None
@@ -122,10 +134,12 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Whether this Move won, and the row as it stands now."""
+    """Whether this Move won, and the row as it stands now; busy: its locks are held elsewhere."""
 
     won: bool
     row: Row | None
+    busy: bool = False
+    token: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +212,7 @@ class Expire:
 class Claim:
     """Take over running calls whose owner is lost: `once` becomes unknown, others restart here.
 
-    The outcome is the list of rows claimed for a restart by this owner.
+    The outcome is a list of Admitted: the rows claimed for a restart by this owner.
     """
 
     tools: Mapping[str, str]
@@ -226,7 +240,29 @@ class Beat:
     lease: float
 
 
-Operation = Beat | Admit | Move | Note | Ask | Decide | Reconcile | Expire | Claim | Transact
+@dataclass(frozen=True, slots=True)
+class Confirm:
+    """Renew the lease, and say whether ``key`` is still running for this owner at ``fence``."""
+
+    key: str
+    fence: int
+    lease: float
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """An open call of another process: it runs and holds its locks, or ``asked`` for them."""
+
+    key: str
+    locks: str
+    owner: str
+    running: bool
+    asked: float | None
+
+
+Operation = (
+    Beat | Confirm | Admit | Move | Note | Ask | Decide | Reconcile | Expire | Claim | Transact
+)
 
 
 @dataclass
@@ -263,8 +299,23 @@ class Backend(Protocol):
     def move(self, moves: Sequence[Move]) -> set[str]:
         """Apply compare-and-set moves; return the keys that moved."""
 
-    def claim(self, key: str, fence: int, state: State) -> bool:
-        """Take a row over at ``fence`` + 1; False if it is no longer running or committed there."""
+    def claim(self, key: str, fence: int, state: State, *, owner: str | None = None) -> bool:
+        """Take a row over at ``fence`` + 1; False if it is no longer running or committed there.
+
+        ``owner`` is who has it then: this process, or "" for nobody yet.
+        """
+
+    def serialise(self, locks: Sequence[tuple[str, bool]]) -> None:
+        """Wait for the other transactions that decide about these (resource, exclusive)."""
+
+    def others(self) -> list[Holder]:
+        """Return the calls of other owners that run or have asked for their locks."""
+
+    def ask_for(self, keys: Sequence[tuple[str, str, float]]) -> None:
+        """Note of committed calls (key, locks, since when) that they wait for their locks."""
+
+    def token(self) -> int:
+        """Return a number larger than any before, in the order of serialised transactions."""
 
     def repeats(self, rows: Sequence[Row]) -> dict[str, str]:
         """For `once` rows: key -> key of another call of the run with tool and arguments equal."""
@@ -278,8 +329,11 @@ class Backend(Protocol):
     def lost(self, owners: Iterable[str]) -> set[str]:
         """Which of these owners are certainly gone, or have let their lease lapse."""
 
-    def orphans(self, limit: int) -> list[Row]:
-        """Return running and committed rows of other owners."""
+    def open_owners(self) -> set[str]:
+        """Return the other owners of running and committed rows."""
+
+    def orphans(self, owners: Iterable[str], limit: int) -> list[Row]:
+        """Return running and committed rows of these owners."""
 
     def append(self, records: Sequence[tuple[str, int, str, str, bytes]]) -> None:
         """Append audit rows (chain, number, key, record, hash)."""

@@ -18,7 +18,14 @@ from callmemaybe.gateway.codes import Answer, failure
 from callmemaybe.gateway.host import Host
 from callmemaybe.gateway.keys import call_key
 from callmemaybe.gateway.lifecycle import CallRecord, Event, State
-from callmemaybe.gateway.plan import Lock, Reference, Step, plan, references
+from callmemaybe.gateway.plan import (
+    Lock,
+    Reference,
+    Step,
+    locks_as_json,
+    plan,
+    references,
+)
 from callmemaybe.gateway.policy import Decision, Verdict
 from callmemaybe.gateway.provenance import label, tainted
 from callmemaybe.gateway.registry import Registered
@@ -53,6 +60,9 @@ class Item:
     references: tuple[Reference, ...] = ()
     step: Step = _FREE
     held: tuple[Lock, ...] | None = None
+    waits: bool = False
+    """Another process holds what it needs."""
+    token: int = 0
     row: Row | None = None
     approved: bool = False
     recording: bool = False
@@ -270,7 +280,7 @@ class Turn:
             if item.cursor.state is State.AUTHORISED:
                 item.on(Event.COMMIT)
             starts = item.cursor.state is State.RUNNING
-            free = not item.step.after and not item.step.needs
+            free = not (item.step.after or item.step.needs or item.waits)
             if not starts and free and gateway.locks.try_take(item.locks):
                 item.held = item.locks
                 item.on(Event.START)
@@ -305,20 +315,25 @@ class Turn:
             policy=self.run.policy.hash,
             definition=entry.definition,
             arguments=kept,
-            locks=dumps([[lock.resource, lock.exclusive] for lock in item.locks]),
+            locks=locks_as_json(item.locks),
             state=item.cursor.state.value,
             fence=item.cursor.fence,
             owner=self._gateway.ledger.owner,
             created=now,
+            asked=now if item.waits else None,
         )
 
     async def _admitted(self, item: Item, outcome: Admitted) -> None:
         verdict = outcome.verdict
         if verdict in {"new", "restarted"}:
             assert outcome.row is not None
-            item.row = outcome.row
+            item.row, item.token = outcome.row, outcome.token
             item.cursor = CallRecord(State(outcome.row.state), outcome.row.fence)
             self.run.recorded = True
+            return
+        if verdict == "busy":
+            # It keeps its place in this process, and is admitted without being started.
+            item.cursor, item.waits = CallRecord(State.COMMITTED), True
             return
         self.release(item)
         if verdict in {"replay", "unknown"}:

@@ -9,6 +9,7 @@ more, and compare-and-set makes that harmless.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import operator
 import secrets
@@ -21,11 +22,15 @@ from typing import Any
 import psycopg
 from psycopg import errors
 
+from callmemaybe.gateway.audit import _pgsql as statements
 from callmemaybe.gateway.lifecycle import TERMINAL, State
+from callmemaybe.gateway.plan import EVERYTHING
 from callmemaybe.gateway.store import (
     COLUMNS,
+    VERSION,
     Approval,
     Decide,
+    Holder,
     Move,
     Reconcile,
     Row,
@@ -36,79 +41,6 @@ from callmemaybe.gateway.store import (
 )
 from callmemaybe.gateway.strict import dumps
 
-_TABLES = """
-create table if not exists meta(name text primary key, value bytea not null);
-create table if not exists owners(owner text primary key, expires timestamptz not null);
-create table if not exists runs(
-  tenant text not null, run text not null, policy text not null, policy_hash text not null,
-  primary key (tenant, run)
-);
-create table if not exists calls(
-  key text primary key, tenant text not null, run text not null, turn bigint not null,
-  ordinal integer not null, call_id text not null, tool text not null, effect text not null,
-  mac text not null, policy text not null, definition text not null, arguments text not null,
-  locks text not null, state text not null, fence bigint not null, owner text not null,
-  created double precision not null, ended double precision, code text, content text, result text
-) with (fillfactor = 70);
-create index if not exists calls_once on calls(run, tool, mac, tenant) where effect = 'once';
-create index if not exists calls_open on calls(owner) where state in ('committed', 'running');
-create index if not exists calls_unknown on calls(run, tenant) where state = 'unknown';
-create table if not exists approvals(
-  id text primary key, key text not null, tenant text not null, run text not null,
-  tool text not null, mac text not null, policy text not null, arguments text not null,
-  reason text not null, created double precision not null, expires double precision not null,
-  decision text, by text, decided double precision
-);
-create table if not exists reconciliations(
-  key text primary key, outcome text not null, by text not null, at double precision not null,
-  content text not null
-);
-create table if not exists audit(
-  chain text not null, number bigint not null, key text not null, record text not null,
-  hash bytea not null, primary key (chain, number)
-);
-"""
-#: The advisory lock under which the tables are made; any constant of our own.
-_MAKING = 0x63616C6C
-_COLUMNS = ", ".join(COLUMNS)
-#: Batches travel as one JSON text: twenty arrays cost more to write than their rows to insert.
-_INSERT = """
-insert into calls select * from json_populate_recordset(null::calls, %s::json)
-on conflict do nothing returning key
-"""
-_START = """
-update calls as c set state = m.target, fence = c.fence + 1, owner = %s,
-  arguments = coalesce(m.arguments, c.arguments)
-from json_to_recordset(%s::json)
-  as m(key text, fence bigint, expected text, target text, arguments text)
-where c.key = m.key and c.fence = m.fence and c.state = m.expected returning c.key
-"""
-_FINISH = """
-update calls as c set state = m.target, ended = m.ended, code = m.code, content = m.content,
-  result = m.result
-from json_to_recordset(%s::json) as m(key text, fence bigint, expected text, target text,
-  ended double precision, code text, content text, result text)
-where c.key = m.key and c.fence = m.fence and c.state = m.expected returning c.key
-"""
-_REPEATS = """
-select m.key, c.key from unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[])
-  as m(key, run, tool, mac, tenant)
-cross join lateral (
-  select key from calls where run = m.run and tool = m.tool and mac = m.mac and tenant = m.tenant
-    and effect = 'once' and key <> m.key and state <> 'cancelled'
-    and coalesce(code, '') <> 'refused'
-  limit 1
-) as c
-"""
-_BLOCKED = f"""
-select {_COLUMNS} from calls where state = 'unknown'
-  and (run, tenant) in (select * from unnest(%s::text[], %s::text[]))
-  and key not in (select key from reconciliations)
-"""
-_AUDIT = "insert into audit select * from json_populate_recordset(null::audit, %s::json)"
-#: The writer looks up keys and nothing else. Plans made while the tables are empty would scan them
-#: for as long as the plans are cached.
-_PLANS = "-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off"
 _APPROVAL = ", ".join(item.name for item in fields(Approval))
 _DONE = [state.value for state in sorted(TERMINAL)]
 _TRANSIENT = (
@@ -117,7 +49,7 @@ _TRANSIENT = (
     errors.DeadlockDetected,
     errors.SerializationFailure,
 )
-_START_FIELDS = ("key", "fence", "expected", "target", "arguments")
+_START_FIELDS = ("key", "fence", "expected", "target", "arguments", "locks")
 _FINISH_FIELDS = ("key", "fence", "expected", "target", "ended", "code", "content", "result")
 
 
@@ -151,20 +83,22 @@ class Postgresql:
         with _translated():
             self._write = self._connect()
             with self._write.transaction():
-                self._write.execute("select pg_advisory_xact_lock(%s)", (_MAKING,))
-                self._write.execute(_TABLES)
+                self._write.execute("select pg_advisory_xact_lock(%s)", (statements.MAKING,))
+                self._write.execute(statements.TABLES)
                 self._write.execute(
-                    "insert into meta values ('mac', %s), ('version', '1') on conflict do nothing",
-                    (secrets.token_bytes(32),),
+                    "insert into meta values ('mac', %s), ('version', %s) on conflict do nothing",
+                    (secrets.token_bytes(32), str(VERSION).encode()),
                 )
-                found = self._write.execute("select value from meta where name = 'mac'").fetchone()
-        assert found is not None
-        self.secret: bytes = bytes(found[0])
+                found = self._write.execute("select value from meta order by name").fetchall()
+        secret, version = (bytes(value) for (value,) in found)
+        if version != str(VERSION).encode():
+            raise StoreError(f"a ledger of version {version.decode()}, this is {VERSION}")
+        self.secret: bytes = secret
 
     def _connect(self, *, autocommit: bool = False) -> psycopg.Connection[Any]:
         options: dict[str, Any] = dict(self._options)
         if not autocommit:
-            options["options"] = _PLANS
+            options["options"] = statements.PLANS
         made = psycopg.connect(self._address, autocommit=autocommit, **options)
         with made.transaction():
             before = time.time()
@@ -219,12 +153,14 @@ class Postgresql:
     def insert(self, rows: Sequence[Row]) -> set[str]:
         """Insert the rows whose key is free, in the order of keys, so that two writers cannot lock."""
         ordered = sorted(rows, key=operator.attrgetter("key"))
-        return {key for (key,) in self._write.execute(_INSERT, (_json(ordered, COLUMNS),))}
+        return {
+            key for (key,) in self._write.execute(statements.INSERT, (_json(ordered, COLUMNS),))
+        }
 
     def fetch(self, keys: Iterable[str]) -> dict[str, Row]:
         """Return the rows of these keys as this transaction sees them."""
         rows = self._write.execute(
-            f"select {_COLUMNS} from calls where key = any(%s)", (list(keys),)
+            f"select {statements.ROW} from calls where key = any(%s)", (list(keys),)
         )
         return {values[0]: Row(*values) for values in rows}
 
@@ -234,21 +170,49 @@ class Postgresql:
         starts = sorted((m for m in moves if m.starts), key=operator.attrgetter("key"))
         ends = sorted((m for m in moves if not m.starts), key=operator.attrgetter("key"))
         if starts:
-            rows = self._write.execute(_START, (self.owner, _json(starts, _START_FIELDS)))
+            rows = self._write.execute(statements.START, (self.owner, _json(starts, _START_FIELDS)))
             won |= {key for (key,) in rows}
         if ends:
-            rows = self._write.execute(_FINISH, (_json(ends, _FINISH_FIELDS),))
+            rows = self._write.execute(statements.FINISH, (_json(ends, _FINISH_FIELDS),))
             won |= {key for (key,) in rows}
         return won
 
-    def claim(self, key: str, fence: int, state: State) -> bool:
+    def claim(self, key: str, fence: int, state: State, *, owner: str | None = None) -> bool:
         """Take a row over."""
         done = self._write.execute(
             "update calls set owner = %s, fence = fence + 1, state = %s"
             " where key = %s and fence = %s and state in ('committed', 'running')",
-            (self.owner, state.value, key, fence),
+            (self.owner if owner is None else owner, state.value, key, fence),
         )
         return bool(done.rowcount)
+
+    def serialise(self, locks: Sequence[tuple[str, bool]]) -> None:
+        """Take advisory locks until the commit, all in one order.
+
+        Under "read committed" two transactions that start conflicting calls would not see each
+        other. What touches everything waits for all, and all for it.
+        """
+        wanted = {_number(name): exclusive or name == EVERYTHING for name, exclusive in locks}
+        for name, exclusive in locks:
+            wanted[_number(name)] |= exclusive
+        wanted.setdefault(_number(EVERYTHING), False)
+        self._write.execute(statements.SERIALISE, (list(wanted), list(wanted.values())))
+
+    def others(self) -> list[Holder]:
+        """Return the open calls of other processes that hold locks, or asked for them."""
+        return [
+            Holder(*values) for values in self._write.execute(statements.OTHERS, {"me": self.owner})
+        ]
+
+    def ask_for(self, keys: Sequence[tuple[str, str, float]]) -> None:
+        """Note since when committed calls wait for their locks."""
+        self._write.execute(statements.ASK_FOR, list(map(list, zip(*sorted(keys), strict=True))))
+
+    def token(self) -> int:
+        """Count up, without a row that all would wait for."""
+        found = self._write.execute("select nextval('tokens')").fetchone()
+        assert found is not None
+        return int(found[0])
 
     def repeats(self, rows: Sequence[Row]) -> dict[str, str]:
         """Find calls of the same run with the same `once` tool and arguments.
@@ -263,21 +227,30 @@ class Postgresql:
             (sorted(locks),),
         )
         asked = [(row.key, row.run, row.tool, row.mac, row.tenant) for row in rows]
-        found = self._write.execute(_REPEATS, list(map(list, zip(*asked, strict=True))))
+        found = self._write.execute(statements.REPEATS, list(map(list, zip(*asked, strict=True))))
         return dict(found.fetchall())
 
     def blocked(self, runs: Iterable[tuple[str, str]]) -> list[Row]:
         """Return unknown calls of these runs that nobody reconciled."""
         pairs = list(runs)
         columns = ([run for _, run in pairs], [tenant for tenant, _ in pairs])
-        return [Row(*values) for values in self._write.execute(_BLOCKED, columns)]
+        return [Row(*values) for values in self._write.execute(statements.BLOCKED, columns)]
 
-    def orphans(self, limit: int) -> list[Row]:
-        """Return open calls of other owners; rows that another recoverer holds are left to it."""
+    def open_owners(self) -> set[str]:
+        """Return the other owners of open calls."""
         rows = self._write.execute(
-            f"select {_COLUMNS} from calls where state in ('committed', 'running')"
-            " and owner <> %s order by key limit %s for update skip locked",
-            (self.owner, limit),
+            "select distinct owner from calls where state in ('committed', 'running')"
+            " and owner <> %s",
+            (self.owner,),
+        )
+        return {owner for (owner,) in rows}
+
+    def orphans(self, owners: Iterable[str], limit: int) -> list[Row]:
+        """Return open calls of these owners; rows that another recoverer holds are left to it."""
+        rows = self._write.execute(
+            f"select {statements.ROW} from calls where state in ('committed', 'running')"
+            " and owner = any(%s) order by key limit %s for update skip locked",
+            (list(owners), limit),
         )
         return [Row(*values) for values in rows]
 
@@ -304,7 +277,7 @@ class Postgresql:
             dict(zip(names, (*record[:4], "\\x" + record[4].hex()), strict=True))
             for record in records
         ]
-        self._write.execute(_AUDIT, (dumps(rows),))
+        self._write.execute(statements.AUDIT, (dumps(rows),))
 
     # --- approvals, reconciliation, retention -------------------------------------------------
 
@@ -352,7 +325,7 @@ class Postgresql:
 
     def look(self, key: str) -> Row | None:
         """Return the committed row of ``key``."""
-        rows = self._read(f"select {_COLUMNS} from calls where key = %s", (key,))
+        rows = self._read(f"select {statements.ROW} from calls where key = %s", (key,))
         return Row(*rows[0]) if rows else None
 
     def look_run(self, tenant: str, run: str) -> RunRow | None:
@@ -379,7 +352,7 @@ class Postgresql:
     def calls(self, *, run: str | None, limit: int) -> list[Row]:
         """Return rows, newest first."""
         rows = self._read(
-            f"select {_COLUMNS} from calls where %s::text is null or run = %s"
+            f"select {statements.ROW} from calls where %s::text is null or run = %s"
             " order by created desc, ordinal desc limit %s",
             (run, run, limit),
         )
@@ -437,7 +410,12 @@ def _json(rows: Sequence[Any], names: Sequence[str]) -> str:
 
 
 def _lock_number(row: Row) -> int:
-    text = f"{row.tenant}\n{row.run}\n{row.tool}\n{row.mac}"
+    return _number(f"{row.tenant}\n{row.run}\n{row.tool}\n{row.mac}")
+
+
+@functools.lru_cache(maxsize=4096)
+def _number(text: str) -> int:
+    """Return the advisory lock for a text; two texts that share one only wait for each other."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big", signed=True)
 
 

@@ -25,8 +25,10 @@ from callmemaybe.gateway.audit._host import OwnerFiles, Reserve, boot_id, make_p
 from callmemaybe.gateway.lifecycle import TERMINAL, State
 from callmemaybe.gateway.store import (
     COLUMNS,
+    VERSION,
     Approval,
     Decide,
+    Holder,
     Move,
     Reconcile,
     Row,
@@ -53,7 +55,7 @@ create table if not exists calls(
   ordinal integer not null, call_id text not null, tool text not null, effect text not null,
   mac text not null, policy text not null, definition text not null, arguments text not null,
   locks text not null, state text not null, fence integer not null, owner text not null,
-  created real not null, ended real, code text, content text, result text
+  created real not null, ended real, code text, content text, result text, asked real
 );
 create index if not exists calls_once on calls(run, tool, mac, tenant) where effect = 'once';
 create index if not exists calls_open on calls(owner) where state in ('committed', 'running');
@@ -88,7 +90,7 @@ where c.key is null or c.fence <> j.value ->> 1 or c.state <> j.value ->> 2
 """
 _START = """
 update calls set state = j.value ->> 3, fence = calls.fence + 1, owner = ?2,
-  arguments = coalesce(j.value ->> 4, calls.arguments)
+  arguments = coalesce(j.value ->> 4, calls.arguments), locks = coalesce(j.value ->> 5, calls.locks)
 from json_each(?1) as j where calls.key = j.value ->> 0
 """
 _FINISH = """
@@ -103,6 +105,17 @@ select j.value ->> 0, min(c.key) from json_each(?) as j join calls as c
 where c.key <> j.value ->> 0 and c.state <> 'cancelled' and coalesce(c.code, '') <> 'refused'
 group by 1
 """
+# Its own rows are left out by two ranges of the index, not by looking at each.
+_OTHERS = """
+select key, locks, owner, state = 'running', asked from calls
+where state in ('committed', 'running') and (owner > ?1 or (owner < ?1 and owner > ''))
+  and (state = 'running' or asked is not null)
+"""
+_ASK_FOR = """
+update calls set locks = j.value ->> 1, asked = coalesce(calls.asked, j.value ->> 2)
+from json_each(?1) as j where calls.key = j.value ->> 0 and calls.state = 'committed'
+"""
+_COUNT_UP = "update meta set value = value + 1 where name = 'token' returning value"
 _BLOCKED = f"""
 select {_COLUMNS} from calls where state = 'unknown'
   and (run, tenant) in (select value ->> 0, value ->> 1 from json_each(?))
@@ -152,10 +165,14 @@ class Sqlite:
             self._write.execute("begin immediate")
             self._write.execute(_TABLES)
             self._write.execute(
-                "insert into meta values ('mac', ?), ('version', 1) on conflict do nothing",
-                (secrets.token_bytes(32),),
+                "insert into meta values ('mac', ?), ('version', ?), ('token', 0)"
+                " on conflict do nothing",
+                (secrets.token_bytes(32), VERSION),
             )
             self._write.execute("commit")
+            found = _one(self._write.execute("select value from meta where name = 'version'"))
+            if found != VERSION:
+                raise StoreError(f"{path}: a ledger of version {found}, this is {VERSION}")
             self._reader: Any = apsw.Connection(name, flags=flags)
             self._reader.set_busy_timeout(int(busy * 1000))
             meta = self._write.execute("select value from meta where name = 'mac'")
@@ -262,14 +279,32 @@ class Sqlite:
             self._write.execute(_FINISH, (dumps(ends),))
         return {move.key for _, move in won}
 
-    def claim(self, key: str, fence: int, state: State) -> bool:
+    def claim(self, key: str, fence: int, state: State, *, owner: str | None = None) -> bool:
         """Take a row over."""
         self._write.execute(
             "update calls set owner = ?, fence = fence + 1, state = ?"
             " where key = ? and fence = ? and state in ('committed', 'running')",
-            (self.owner, state.value, key, fence),
+            (self.owner if owner is None else owner, state.value, key, fence),
         )
         return bool(self._write.changes())
+
+    def serialise(self, locks: Sequence[tuple[str, bool]]) -> None:
+        """SQLite has one writer at a time: nothing is left to do."""
+
+    def others(self) -> list[Holder]:
+        """Return the open calls of other processes that hold locks, or asked for them."""
+        return [
+            Holder(key, locks, owner, bool(running), asked)
+            for key, locks, owner, running, asked in self._write.execute(_OTHERS, (self.owner,))
+        ]
+
+    def ask_for(self, keys: Sequence[tuple[str, str, float]]) -> None:
+        """Note since when committed calls wait for their locks."""
+        self._write.execute(_ASK_FOR, (dumps(keys),))
+
+    def token(self) -> int:
+        """Count up."""
+        return int(_one(self._write.execute(_COUNT_UP)))
 
     def repeats(self, rows: Sequence[Row]) -> dict[str, str]:
         """Find calls of the same run with the same `once` tool and arguments."""
@@ -281,14 +316,23 @@ class Sqlite:
         pairs = dumps([(run, tenant) for tenant, run in runs])
         return [Row(*values) for values in self._write.execute(_BLOCKED, (pairs,))]
 
-    def orphans(self, limit: int) -> list[Row]:
-        """Return open calls of other owners."""
+    def open_owners(self) -> set[str]:
+        """Return the other owners of open calls."""
+        found = self._write.execute(
+            "select distinct owner from calls where state in ('committed', 'running')"
+            " and owner <> ?",
+            (self.owner,),
+        )
+        return {owner for (owner,) in found}
+
+    def orphans(self, owners: Iterable[str], limit: int) -> list[Row]:
+        """Return open calls of these owners, oldest first."""
         return [
             Row(*values)
             for values in self._write.execute(
                 f"select {_COLUMNS} from calls where state in ('committed', 'running')"
-                " and owner <> ? limit ?",
-                (self.owner, limit),
+                " and owner in (select value from json_each(?)) order by id limit ?",
+                (dumps(list(owners)), limit),
             )
         ]
 
@@ -429,7 +473,7 @@ _values = operator.attrgetter(*COLUMNS)
 
 def _news(move: Move) -> tuple[Any, ...]:
     if move.starts:
-        return (move.arguments,)
+        return (move.arguments, move.locks)
     return (move.ended, move.code, move.content, move.result)
 
 

@@ -1,0 +1,103 @@
+"""The statements of the PostgreSQL ledger: each takes a whole batch."""
+
+from __future__ import annotations
+
+from callmemaybe.gateway.store import COLUMNS
+
+TABLES = """
+create table if not exists meta(name text primary key, value bytea not null);
+create sequence if not exists tokens;
+create table if not exists owners(owner text primary key, expires timestamptz not null);
+create table if not exists runs(
+  tenant text not null, run text not null, policy text not null, policy_hash text not null,
+  primary key (tenant, run)
+);
+create table if not exists calls(
+  key text primary key, tenant text not null, run text not null, turn bigint not null,
+  ordinal integer not null, call_id text not null, tool text not null, effect text not null,
+  mac text not null, policy text not null, definition text not null, arguments text not null,
+  locks text not null, state text not null, fence bigint not null, owner text not null,
+  created double precision not null, ended double precision, code text, content text, result text,
+  asked double precision
+) with (fillfactor = 70);
+create index if not exists calls_once on calls(run, tool, mac, tenant) where effect = 'once';
+create index if not exists calls_open on calls(owner) where state in ('committed', 'running');
+create index if not exists calls_unknown on calls(run, tenant) where state = 'unknown';
+create table if not exists approvals(
+  id text primary key, key text not null, tenant text not null, run text not null,
+  tool text not null, mac text not null, policy text not null, arguments text not null,
+  reason text not null, created double precision not null, expires double precision not null,
+  decision text, by text, decided double precision
+);
+create table if not exists reconciliations(
+  key text primary key, outcome text not null, by text not null, at double precision not null,
+  content text not null
+);
+create table if not exists audit(
+  chain text not null, number bigint not null, key text not null, record text not null,
+  hash bytea not null, primary key (chain, number)
+);
+"""
+#: The advisory lock under which the tables are made; any constant of our own.
+MAKING = 0x63616C6C
+ROW = ", ".join(COLUMNS)
+#: Batches travel as one JSON text: twenty arrays cost more to write than their rows to insert.
+INSERT = """
+insert into calls select * from json_populate_recordset(null::calls, %s::json)
+on conflict do nothing returning key
+"""
+START = """
+update calls as c set state = m.target, fence = c.fence + 1, owner = %s,
+  arguments = coalesce(m.arguments, c.arguments), locks = coalesce(m.locks, c.locks)
+from json_to_recordset(%s::json)
+  as m(key text, fence bigint, expected text, target text, arguments text, locks text)
+where c.key = m.key and c.fence = m.fence and c.state = m.expected returning c.key
+"""
+FINISH = """
+update calls as c set state = m.target, ended = m.ended, code = m.code, content = m.content,
+  result = m.result
+from json_to_recordset(%s::json) as m(key text, fence bigint, expected text, target text,
+  ended double precision, code text, content text, result text)
+where c.key = m.key and c.fence = m.fence and c.state = m.expected returning c.key
+"""
+REPEATS = """
+select m.key, c.key from unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[])
+  as m(key, run, tool, mac, tenant)
+cross join lateral (
+  select key from calls where run = m.run and tool = m.tool and mac = m.mac and tenant = m.tenant
+    and effect = 'once' and key <> m.key and state <> 'cancelled'
+    and coalesce(code, '') <> 'refused'
+  limit 1
+) as c
+"""
+# Its own rows, of which the index holds many dead ones, are left out by two ranges.
+OTHERS = """
+select key, locks, owner, state = 'running', asked from calls
+where state in ('committed', 'running') and owner > %(me)s
+  and (state = 'running' or asked is not null)
+union all
+select key, locks, owner, state = 'running', asked from calls
+where state in ('committed', 'running') and owner < %(me)s and owner > ''
+  and (state = 'running' or asked is not null)
+"""
+SERIALISE = """
+select case when alone then pg_advisory_xact_lock(n) else pg_advisory_xact_lock_shared(n) end
+from (select n, bool_or(alone) as alone from unnest(%s::bigint[], %s::bool[]) as m(n, alone)
+      group by n order by n) as ordered
+"""
+ASK_FOR = """
+update calls as c set locks = m.locks, asked = coalesce(c.asked, m.asked)
+from unnest(%s::text[], %s::text[], %s::float8[]) as m(key, locks, asked)
+where c.key = m.key and c.state = 'committed'
+"""
+BLOCKED = f"""
+select {ROW} from calls where state = 'unknown'
+  and (run, tenant) in (select * from unnest(%s::text[], %s::text[]))
+  and key not in (select key from reconciliations)
+"""
+AUDIT = "insert into audit select * from json_populate_recordset(null::audit, %s::json)"
+#: The writer looks up keys and nothing else. Plans made while the tables are empty would scan them
+#: for as long as the plans are cached.
+PLANS = (
+    "-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c enable_bitmapscan=off"
+)
