@@ -19,6 +19,7 @@ from callmemaybe._json import dumps
 from callmemaybe._setting import format_of, validator_of, vocabulary_of
 from callmemaybe._speech import Speech, Spoken, TokenLogprob, Turn, same
 from callmemaybe.calls import ToolCall, ToolSpec, referring
+from callmemaybe.conversation.history import text_of
 from callmemaybe.decoding.branches import Choices
 from callmemaybe.decoding.decoder import SHOWN, Decoder, check_budget
 from callmemaybe.decoding.draft import Copier
@@ -323,23 +324,12 @@ def _plain(messages: Sequence[Message]) -> list[Message]:
 
     Raises InputError, with the JSON pointer, for a part that is no text.
     """
-    found: list[Message] = []
-    for number, message in enumerate(messages):
-        content = message.get("content")
-        if isinstance(content, str) or content is None:
-            found.append(message)
-            continue
-        if not isinstance(content, Sequence):
-            raise InputError("it must be a text", where=f"/messages/{number}/content")
-        texts = []
-        for place, part in enumerate(content):
-            text = part.get("text") if isinstance(part, Mapping) else None
-            if not isinstance(text, str):
-                where = f"/messages/{number}/content/{place}"
-                raise InputError("only text can be read", where=where)
-            texts.append(text)
-        found.append({**message, "content": "".join(texts)})
-    return found
+    return [
+        message
+        if isinstance(message.get("content"), str | None)
+        else {**message, "content": text_of(message["content"], f"/messages/{number}")}
+        for number, message in enumerate(messages)
+    ]
 
 
 def _said(messages: Sequence[Message]) -> str:

@@ -130,6 +130,11 @@ class Speech:
         """The tokens of the text told so far, if they were asked for."""
         return () if self._tokens is None else tuple(self._tokens.found)
 
+    @property
+    def steps(self) -> Sequence[Step]:
+        """The steps so far, if they were asked for."""
+        return self._steps
+
     def _running(self) -> Generator[tuple[Event, ...], None, None]:
         decoder, turn = self._decoder, self._turn
         for step in decoder.steps():

@@ -149,6 +149,61 @@ def test_a_fragment_is_never_closed() -> None:
         conversation.take(TurnEnded(Ended.STOP))
 
 
+USER = {"role": "user", "content": [{"type": "text", "text": "do "}, {"text": "both"}]}
+CALLS = {
+    "role": "assistant", "content": None,
+    "tool_calls": [
+        {"id": i, "type": "function", "function": {"name": "f", "arguments": '{"x": 1}'}}
+        for i in ("a", "b")
+    ],
+}  # fmt: skip
+
+
+def result(call_id: object) -> dict[str, object]:
+    return {"role": "tool", "tool_call_id": call_id, "content": f"of {call_id}"}
+
+
+def test_messages_become_the_conversation_they_tell_of() -> None:
+    """Results may come in any order; what is told of it later is the same again."""
+    greeting = {"role": "assistant", "content": "Hello"}
+    told = [greeting, {"role": "system", "content": "be brief"}, USER, CALLS]
+    waiting = Conversation.from_messages(told)
+    assert [call.id for call in waiting.pending] == ["a", "b"]
+    whole = Conversation.from_messages([*told, result("b"), result("a"), greeting])
+    assert whole.state is State.IDLE
+    assert whole.messages()[2] == {"role": "user", "content": "do both"}
+    assert [m["tool_call_id"] for m in whole.messages() if m["role"] == "tool"] == ["a", "b"]
+    assert Conversation.from_messages(whole.messages()).messages() == whole.messages()
+
+
+@pytest.mark.parametrize(
+    ("messages", "problem"),
+    [
+        ([USER, CALLS, result("c")], "/messages/2: call 'c' is unknown"),
+        ([USER, CALLS, result("a"), result("a")], "/messages/3: call 'a' has its result already"),
+        ([USER, CALLS, result("b"), USER], "/messages/3: .* of 'a', which waits"),
+        ([USER, result("a")], "/messages/1: ResultGiven cannot happen"),
+        ([USER, CALLS, result("b"), result("a"), CALLS], "the call id 'a' was used before"),
+        ([USER, CALLS, result(None)], "/messages/2/tool_call_id"),
+        (["hi"], "/messages/0: a message must be an object"),
+        ([{"role": "narrator", "content": "x"}], "/messages/0/role"),
+        ([{"role": "user", "content": 3}], "/messages/0/content"),
+        ([{"role": "user", "content": [{"type": "image_url"}]}], "/messages/0/content/0"),
+        ([{"role": "assistant", "tool_calls": [{}]}], "/messages/0/tool_calls/0"),
+        ([{"role": "assistant", "tool_calls": [{"function": {"name": "f"}}]}], "/tool_calls/0/id"),
+        ([{"role": "assistant", "tool_calls": [{"function": {"name": 3}}]}], "/function/name"),
+        ([{"role": "assistant", "tool_calls": [
+            {"id": "a", "function": {"name": "f", "arguments": {}}}]}], "the text of a JSON"),
+        ([{"role": "assistant", "tool_calls": [
+            {"id": "a", "function": {"name": "f", "arguments": "{"}}]}], "/function/arguments"),
+    ],
+)  # fmt: skip
+def test_messages_that_cannot_be_are_refused_by_place_and_id(messages, problem: str) -> None:
+    """A result of no call, a second one, a missing one, an id used twice, what is no message."""
+    with pytest.raises((ConversationError, InputError), match=problem):
+        Conversation.from_messages(messages)
+
+
 def test_saving_waits_for_the_end_of_the_turn() -> None:
     """A half-written turn cannot be saved; a foreign or impossible file cannot be loaded."""
     conversation = Conversation()

@@ -20,6 +20,7 @@ from callmemaybe.conversation.events import (
     TurnEnded,
     TurnStarted,
 )
+from callmemaybe.conversation.history import events_of
 from callmemaybe.conversation.state import TRANSITIONS, State, may_follow
 from callmemaybe.errors import ConversationError
 
@@ -87,9 +88,11 @@ class Conversation:
         targets = TRANSITIONS.get((self._state, type(event)))
         if targets is None:
             possible = ", ".join(kind.__name__ for kind in may_follow(self._state))
+            waits = ", ".join(map(repr, self._pending))
             raise ConversationError(
                 f"{type(event).__name__} cannot happen while the conversation is"
                 f" {self._state.value}; possible now: {possible}"
+                + (f" of {waits}, which waits for its result" if waits else "")
             )
         target = self._effect(event)
         if target not in targets:
@@ -204,6 +207,22 @@ class Conversation:
         return dumps({"version": FORMAT_VERSION, "entries": entries})
 
     @classmethod
+    def from_messages(cls, messages: Sequence[Mapping[str, Any]]) -> Conversation:
+        """Read chat messages in OpenAI's shape, by letting what they tell of happen.
+
+        Raises InputError, with the JSON pointer, for a message that is none; ConversationError, naming
+        the pointer and the id, for a result of no call, a second result, a missing one, or an id that
+        is used twice. Calls of the last turn may still wait for their results.
+        """
+        conversation = cls()
+        for where, event in events_of(messages):
+            try:
+                conversation.take(event)
+            except ConversationError as error:
+                raise ConversationError(f"{where}: {error}") from None
+        return conversation
+
+    @classmethod
     def from_json(cls, text: str) -> Conversation:
         """Read what :meth:`to_json` wrote, by letting it all happen again.
 
@@ -216,7 +235,7 @@ class Conversation:
         conversation = cls()
         for number, entry in enumerate(entries):
             try:
-                conversation.take_all(list(_events_of(entry)))
+                conversation.take_all(list(_saved(entry)))
             except (KeyError, TypeError, ValueError) as error:
                 raise ConversationError(f"entry {number} is malformed: {error}") from None
         return conversation
@@ -247,7 +266,7 @@ def _entry_to_json(entry: Entry) -> dict[str, Any]:
             return {"result": entry.content, "id": entry.call_id, "error": entry.is_error}
 
 
-def _events_of(entry: Mapping[str, Any]) -> Iterator[Event]:
+def _saved(entry: Mapping[str, Any]) -> Iterator[Event]:
     if "said" in entry:
         yield Said(entry["role"], entry["said"])
     elif "turn" in entry:

@@ -43,6 +43,8 @@ class State(Enum):
 TRANSITIONS: Mapping[tuple[State, type[Event]], tuple[State, ...]] = MappingProxyType(
     {
         (State.IDLE, Said): (State.ASKED, State.IDLE),
+        # A model may speak first: a greeting, or a second message in a row.
+        (State.IDLE, TurnStarted): (State.SPEAKING,),
         (State.ASKED, Said): (State.ASKED,),
         (State.ASKED, TurnStarted): (State.SPEAKING,),
         (State.SPEAKING, TextAdded): (State.SPEAKING,),

@@ -15,6 +15,7 @@ from callmemaybe.calls import ToolCall, ToolSpec, check_distinct
 from callmemaybe.errors import InputError
 from callmemaybe.grammar.grammar import Grammar
 from callmemaybe.wire.pieces import (
+    Answer,
     Calls,
     Chain,
     Controls,
@@ -153,6 +154,11 @@ class Format:
         return all(
             leaf.between is not None for leaf in _leaves(self.tree) if isinstance(leaf, Calls)
         )
+
+    @property
+    def talks(self) -> bool:
+        """Whether the family can answer in text."""
+        return any(isinstance(leaf, Answer) for leaf in _leaves(self.tree))
 
     @property
     def thinks(self) -> bool:
