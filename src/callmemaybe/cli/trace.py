@@ -31,14 +31,7 @@ class Trace:
         """Write one step of prompt ``index``."""
         if index != self._prompt:
             self._prompt, self._step = index, 0
-        line: dict[str, object] = {
-            "event": "step", "prompt": index, "step": self._step, "kind": step.kind,
-            "ids": list(step.ids), "text": _text(step.data), "hex": step.data.hex(),
-            "allowed": step.allowed,
-        }  # fmt: skip
-        if step.before or step.after:
-            line["before"] = [[_text(token), p] for token, p in step.before]
-            line["after"] = [[_text(token), p] for token, p in step.after]
+        line = {"event": "step", "prompt": index, "step": self._step, **step.as_json()}
         self._write(line)
         self._step += 1
 
@@ -90,7 +83,3 @@ class Trace:
 
     def _failure(self, error: OSError) -> NotWritten:
         return NotWritten(f"{self._path}: cannot be written: {error.strerror or error}")
-
-
-def _text(token: bytes | str) -> str:
-    return token if isinstance(token, str) else token.decode(errors="replace")

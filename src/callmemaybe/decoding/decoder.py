@@ -91,6 +91,8 @@ class Decoder:
         self._ahead: list[int] = []
         self._rows: Floats = np.zeros((0, 0), np.float32)
         self._depth = DEPTH
+        #: Passes and seconds that the steps so far have told of.
+        self._told = (0, 0.0)
         #: Whether the answer was written to its end (not left off where a free one would begin).
         self.is_complete = False
         #: Whether the budget kept the model from what it would have written.
@@ -314,15 +316,21 @@ class Decoder:
         if self.watch and logits is not None:
             before = self._likeliest(logits, None)
             after = before if allowed is None else self._likeliest(logits, allowed.to_ids())
+        parts = tuple(map(self._spell, ids))
+        passes, seconds = self._told
+        self._told = self.effort.passes, self.effort.seconds
         return Step(
             ids=tuple(ids),
-            data=b"".join(map(self._spell, ids)),
+            data=b"".join(parts),
             text=bytes(self._text),
             kind=kind,
             allowed=count,
             logprob=logprob,
             before=before,
             after=after,
+            parts=parts,
+            passes=self.effort.passes - passes,
+            seconds=self.effort.seconds - seconds,
         )
 
     def _likeliest(self, logits: Floats, allowed: Ids | None) -> Likeliest:
