@@ -1,339 +1,385 @@
-"""Token masks on tool calls: this engine beside llguidance and xgrammar, where they are installed.
+"""Token masks: this engine beside llguidance, xgrammar, outlines-core and lm-format-enforcer.
 
-    python benchmarks/masks.py [--limit 300] [--data ../shared/data] [--output results/masks.json]
+    python benchmarks/masks.py [--quick] [--only bfcl,stress] [--engines callmemaybe,xgrammar]
 
-Replays ground truths of the Berkeley Function Calling Leaderboard through each engine in turn, item
-by item, so that all see the same machine. CPU time of the process in microseconds; Qwen's
-vocabulary, masks 151,936 wide. "whole" is one request without the model: from the tools to a grammar,
-to a mask for every token that is not forced, to the end; nothing is cached for its tools.
+Each engine runs in a process of its own on one and the same core, item by item in turn, with Qwen's
+vocabulary (masks 151,936 wide). Times are CPU times. Engines that are not installed are left out;
+one that is slow does as many items of a section as its budget of CPU time allows, one that crashes or
+hangs is started again a few times. Sections:
+
+bfcl      one tool call to any of the offered functions, replaying ground truths of the Berkeley
+          Function Calling Leaderboard: from the tools to a grammar, to a mask for every token that is
+          not forced, to the end
+maskbench schemas of the MaskBench sample and their instances
+stress    one hard feature at a time
+select    from raw logits to the chosen token, the mask being known
+lockstep  64 sequences together, masks seen before
 """
-
-# ruff: noqa: D102 - the methods are explained once, in Ours
 
 from __future__ import annotations
 
 import argparse
-import gc
+import gzip
 import json
 import os
 import platform
-import resource
+import random
 import subprocess
+import sys
 import time
 from collections import defaultdict
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bfcl import Item, items
+from bfcl import items
+from maskcases import select_cases, stress_cases
+from maskpage import page
+from maskworker import Lost, Worker
+from rivals import ENGINES, FRAME, WIDTH
 
-WIDTH = 151_936
-FRAME = "<tool_call>", "</tool_call>"
-clock = time.process_time_ns
+from callmemaybe.grammar.schema.order import in_schema_order
+from callmemaybe.vocabulary import Vocabulary
 
+HERE = Path(__file__).resolve().parent
+#: CPU seconds of one engine in one section (of the slow ones: a part), and for one item.
+BUDGET = {"bfcl": 30, "maskbench": 30, "stress": 20, "select": 40, "lockstep": 20}
+LIMIT = {"bfcl": 15, "maskbench": 10, "stress": 10, "select": 30, "lockstep": 20}
+SLOW = {"xgrammar, cache off", "outlines-core", "lm-format-enforcer"}
+SHARE = 0.3
+#: Sections that are not for these: they have no such thing, or their twin shows it.
+SKIPPED = {
+    "maskbench": {"xgrammar, cache off"},
+    "stress": {"xgrammar"},
+    "select": {"xgrammar, cache off", "outlines-core", "lm-format-enforcer"},
+    "lockstep": {"xgrammar, cache off", "outlines-core", "lm-format-enforcer"},
+}
+#: How often an engine is started again after it crashed or hung.
+STARTS = 8
+SEQUENCES = 64
 
-class Ours:
-    """This package, with the wire format that Qwen uses.
-
-    ``tokens(text)``: the canonical ids of a text in which NULs enclose control tokens.
-    ``compile(tools)``, ``start(compiled)``: from tools to something that can be started often.
-    ``forced``, ``mask``, ``accept`` (how many were taken), ``is_done``: one step of an output.
-    """
-
-    name = "callmemaybe"
-
-    def __init__(self, tokenizer: Path) -> None:
-        from callmemaybe.matching.cache import tables_of
-        from callmemaybe.vocabulary import Vocabulary
-
-        self.vocabulary = Vocabulary.from_file(tokenizer, size=WIDTH)
-        tables_of(self.vocabulary)
-
-    def tokens(self, text: str) -> list[int]:
-        ids = []
-        for place, part in enumerate(text.split("\0")):  # every other part names a control token
-            if place % 2:
-                ids.append(self.vocabulary.controls[part])
-            else:
-                ids += self.vocabulary.encode(part.encode())
-        return ids
-
-    def compile(self, tools: list[dict[str, Any]]) -> Any:
-        from callmemaybe.calls import ToolSpec
-        from callmemaybe.grammar.compile import automaton_of
-        from callmemaybe.wire.formats.hermes import FORMAT
-
-        specs = [ToolSpec(t["name"], t["description"], t["parameters"]) for t in tools]
-        return automaton_of(FORMAT.grammar(specs))
-
-    def start(self, compiled: Any) -> Any:
-        from callmemaybe.matching import Matcher
-
-        return Matcher(compiled, self.vocabulary)
-
-    def forced(self, matcher: Any) -> list[int]:
-        return matcher.forced()
-
-    def mask(self, matcher: Any) -> Any:
-        return matcher.mask()
-
-    def accept(self, matcher: Any, ids: list[int]) -> int:
-        return matcher.try_accept(ids)
-
-    def is_done(self, matcher: Any) -> bool:
-        return matcher.is_terminated
+Item = tuple[str, str, dict[str, Any]]  # its name, the task, what the worker gets
 
 
-class LlGuidance(Ours):
-    """llguidance, the grammar as Lark with the schema inside."""
+class Texts:
+    """Token ids of texts, as the tokenizer itself writes them."""
 
-    name = "llguidance"
+    def __init__(self, folder: Path) -> None:
+        self._vocabulary = Vocabulary.from_file(folder, size=WIDTH)
 
-    def __init__(self, tokenizer: Path, ours: Ours) -> None:
-        import llguidance
-        import llguidance.hf
-        import tokenizers
+    def __call__(self, text: str) -> list[int]:
+        """Return the ids of a text."""
+        return self._vocabulary.encode(text.encode())
 
-        self.vocabulary = ours.vocabulary
-        self._library = llguidance
-        self._tokenizer = llguidance.hf.from_tokenizer(
-            tokenizers_fast(tokenizers, tokenizer), n_vocab=WIDTH
-        )
-        self._mask = np.zeros((1, WIDTH // 32), np.int32)
-
-    def compile(self, tools: list[dict[str, Any]]) -> Any:
-        style = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
-        schema = json.dumps({"x-guidance": style, **_any_call(tools)})
-        open_, close = (f"<[{self.vocabulary.controls[text]}]>" for text in FRAME)
-        lark = f'start: {open_} "\\n" call "\\n" {close}\ncall: %json {schema}\n'
-        return self._library.LLMatcher.grammar_from_lark(lark)
-
-    def start(self, compiled: Any) -> Any:
-        return self._library.LLMatcher(self._tokenizer, compiled)
-
-    def forced(self, matcher: Any) -> list[int]:
-        return matcher.compute_ff_tokens()
-
-    def mask(self, matcher: Any) -> Any:
-        matcher.unsafe_compute_mask_ptr(self._mask.ctypes.data, self._mask.nbytes)
-        return self._mask
-
-    def accept(self, matcher: Any, ids: list[int]) -> int:
-        return matcher.try_consume_tokens(ids)
-
-    def is_done(self, matcher: Any) -> bool:
-        return matcher.is_accepting()
+    def call(self, text: str, framed: bool) -> list[int]:
+        """Return the ids of a call, between the control tokens of its family where ``framed``."""
+        if not framed:
+            return self(text)
+        begin, end = (self._vocabulary.controls[name] for name in FRAME)
+        return [begin, *self(f"\n{text}\n"), end]
 
 
-class XGrammar(Ours):
-    """xgrammar, JSON without the frame; one mask per token (its jump-forward gives no tokens)."""
+class Run:
+    """The engines, their processes, and what came out."""
 
-    name = "xgrammar"
+    def __init__(self, names: list[str], folder: Path, core: int | None, scale: float) -> None:
+        """Start all engines; those that cannot be started are left out."""
+        self.texts = Texts(folder)
+        self._scale = scale
+        self._folder, self._core = folder, core
+        self.workers: dict[str, Worker] = {}
+        self.starts: dict[str, int] = defaultdict(int)
+        self.setup: dict[str, dict[str, Any]] = {}
+        self.raw: dict[str, dict[str, dict[str, Any]]] = defaultdict(lambda: defaultdict(dict))
+        for name in names:
+            try:
+                self._start(name)
+            except Lost as lost:
+                print(f"{name}: left out: {lost}", file=sys.stderr)
 
-    def __init__(self, ours: Ours, *, cache: bool = True) -> None:
-        import xgrammar
+    def _start(self, name: str) -> None:
+        schema = {"type": "object", "properties": {"note": {"type": "string"}}}
+        call = json.dumps({"name": "warm_up", "arguments": {"note": "Hello"}})
+        tool = {"name": "warm_up", "description": "", "parameters": schema}
+        ids = self.texts.call(call, ENGINES[name].framed)
+        warm = {"language": {"tools": [tool]}, "ids": ids}
+        self.starts[name] += 1
+        self.workers[name] = Worker(name, self._folder, self._core, warm)
+        self.setup.setdefault(name, self.workers[name].setup)
 
-        self.name = "xgrammar" if cache else "xgrammar, no cache"
-        self.vocabulary = ours.vocabulary
-        self._library = xgrammar
-        names = {index: text for text, index in ours.vocabulary.controls.items()}
-        encoded = [names.get(i, "").encode() or t for i, t in enumerate(ours.vocabulary.tokens)]
-        info = xgrammar.TokenizerInfo(
-            encoded,
-            xgrammar.VocabType.RAW,
-            vocab_size=WIDTH,
-            stop_token_ids=list(ours.vocabulary.ends),
-        )
-        self._compiler = xgrammar.GrammarCompiler(info, max_threads=1, cache_enabled=cache)
-        self._mask = xgrammar.allocate_token_bitmask(1, WIDTH)
-
-    def tokens(self, text: str) -> list[int]:
-        return self.vocabulary.encode(text.split("\0")[2].strip("\n").encode())
-
-    def compile(self, tools: list[dict[str, Any]]) -> Any:
-        return self._compiler.compile_json_schema(
-            _any_call(tools), any_whitespace=False, separators=(", ", ": ")
-        )
-
-    def start(self, compiled: Any) -> Any:
-        return self._library.GrammarMatcher(compiled)
-
-    def forced(self, matcher: Any) -> list[int]:  # noqa: ARG002 - the adapters' one signature
-        return []
-
-    def mask(self, matcher: Any) -> Any:
-        matcher.fill_next_token_bitmask(self._mask)
-        return self._mask
-
-    def accept(self, matcher: Any, ids: list[int]) -> int:
-        taken = 0
-        while taken < len(ids) and matcher.accept_token(ids[taken]):
-            taken += 1
-        return taken
-
-    def is_done(self, matcher: Any) -> bool:
-        return matcher.is_completed()
-
-
-def tokenizers_fast(library: Any, tokenizer: Path) -> Any:
-    """Wrap a tokenizer.json as llguidance wants it (a slow import, so only when needed)."""
-    import transformers
-
-    return transformers.PreTrainedTokenizerFast(
-        tokenizer_object=library.Tokenizer.from_file(str(tokenizer / "tokenizer.json")),
-        eos_token="<|im_end|>",
-    )
-
-
-def _any_call(tools: list[dict[str, Any]]) -> dict[str, Any]:
-    return {
-        "anyOf": [
-            {
-                "type": "object",
-                "properties": {"name": {"const": tool["name"]}, "arguments": tool["parameters"]},
-                "required": ["name", "arguments"],
-                "additionalProperties": False,
-            }
-            for tool in tools
-        ]
-    }
-
-
-def replay(
-    engine: Ours,
-    item: Item,
-    figures: dict[str, list[float]],
-    counts: dict[str, int],
-    *,
-    fresh: bool,
-) -> None:
-    """Run one item through one engine; times go to ``figures``, tallies to ``counts``.
-
-    Compiling is timed only for tools that no earlier item had (``fresh``).
-    """
-    call = json.dumps({"name": item.function, "arguments": item.arguments}, ensure_ascii=False)
-    ids = engine.tokens(f"\0{FRAME[0]}\0\n{call}\n\0{FRAME[1]}\0")
-    began = clock()
-    compiled = engine.compile(item.tools)
-    matcher = engine.start(compiled)
-    engine.mask(matcher)
-    first = clock()
-    if fresh:
-        figures["compile + first mask"].append((first - began) / 1e3)
-    whole, accepted = first - began, True
-    for seen in ("first seen", "seen before"):
-        matcher = engine.start(compiled) if seen == "seen before" else matcher
-        at = 0
-        while at < len(ids):
-            t0 = clock()
-            forced = engine.forced(matcher)
-            t1 = clock()
-            if not forced:
-                engine.mask(matcher)
-            t2 = clock()
-            taken = engine.accept(matcher, forced or ids[at : at + 1])
-            t3 = clock()
-            if seen == "first seen":
-                whole += t3 - t0
-                counts["forced"] += len(forced)
-                counts["tokens"] += max(1, len(forced))
-            if not forced:
-                figures[f"mask {seen}"].append((t2 - t1) / 1e3)
-            wrong = forced != ids[at : at + len(forced)]
-            if wrong or not taken:
-                counts["differences"] += wrong
-                accepted = False
+    def section(self, section: str, cases: list[Any], item_of: Callable[[Any, bool], Item]) -> None:
+        """Give every case to every engine, in turn."""
+        left = {
+            name: BUDGET[section] * self._scale * (SHARE if name in SLOW else 1)
+            for name in self.workers
+            if name not in SKIPPED.get(section, ())
+        }
+        shown = 0.0
+        for number, case in enumerate(cases, 1):
+            for name in list(left):
+                label, task, payload = item_of(case, ENGINES[name].framed)
+                found, seconds = self._ask(name, task, LIMIT[section], payload)
+                left[name] -= seconds
+                self.raw[section][name][label] = found
+                if name not in self.workers:
+                    del left[name]
+                    continue
+                if left[name] <= 0:
+                    del left[name]
+            if time.monotonic() - shown > 1 or number == len(cases):
+                shown = time.monotonic()
+                print(f"\r{section}: {number} of {len(cases)}, {', '.join(left) or 'nobody left'}",
+                      end="\x1b[K", file=sys.stderr, flush=True)  # fmt: skip
+            if not left:
                 break
-            at += taken
-        if seen == "first seen":
-            if fresh:
-                figures["whole"].append(whole / 1e3)
-            counts["accepted"] += accepted and engine.is_done(matcher)
-            counts["items"] += 1
+        print(file=sys.stderr)
+
+    def _ask(
+        self, name: str, task: str, limit: float, payload: dict[str, Any]
+    ) -> tuple[dict[str, Any], float]:
+        """Return what came out, and the CPU seconds it took; starts a lost engine again."""
+        try:
+            return self.workers[name].ask(task, limit, **payload)
+        except Lost as lost:
+            found = {"error": f"lost: {lost}"}
+            self.workers.pop(name).close()
+            if self.starts[name] <= STARTS:
+                self._start(name)
+            else:
+                print(f"\n{name}: given up: {lost}", file=sys.stderr)
+            return found, limit
+
+    def close(self) -> None:
+        """Note how much memory each engine holds in the end, and end them all."""
+        for name, worker in self.workers.items():
+            try:
+                self.setup[name]["final_mb"], _ = worker.ask("memory", 10)
+            except Lost:
+                self.setup[name]["final_mb"] = None
+            worker.close()
+
+
+def bfcl_cases(data: Path, texts: Texts) -> list[Any]:
+    """Return the ground truths of the leaderboard in a fixed random order."""
+    cases = []
+    for index, item in enumerate(items(data / "bfcl")):
+        call = json.dumps({"name": item.function, "arguments": item.arguments}, ensure_ascii=False)
+        cases.append((f"{item.name} {index}", item.tools, call, texts))
+    random.Random(1).shuffle(cases)
+    return cases
+
+
+def call_item(case: Any, framed: bool) -> Item:
+    """Return the task of one call of offered tools."""
+    name, tools, call, texts = case
+    return name, "replay", {"language": {"tools": tools}, "ids": texts.call(call, framed)}
+
+
+def maskbench_cases(data: Path, texts: Texts) -> list[Any]:
+    """Return the schemas of MaskBench in a fixed random order, instances in their schema's order."""
+    cases = []
+    with gzip.open(data / "maskbench" / "sample.jsonl.gz", "rt", encoding="utf-8") as lines:
+        for line in lines:
+            row = json.loads(line)
+            tests = []
+            for test in row.get("tests") or []:
+                try:
+                    value = in_schema_order(row["schema"], test["data"])
+                    text = json.dumps(value, ensure_ascii=False)
+                    tests.append((test["valid"], texts(text)))
+                except Exception:  # what cannot be written is no test of masks
+                    continue
+            cases.append((row["id"], "judge", {"schema": row["schema"], "tests": tests}))
+    random.Random(2).shuffle(cases)
+    return cases
+
+
+def lockstep_cases(bfcl: list[Any], texts: Texts) -> Iterator[Any]:
+    """Yield one case: eight calls, eight sequences each."""
+    chosen = sorted(bfcl, key=lambda case: -len(case[2]))[100:108]
+    languages = [{"tools": tools} for _, tools, _, _ in chosen]
+
+    def payload(framed: bool) -> Item:
+        outputs = [texts.call(call, framed) for _, _, call, _ in chosen]
+        what = {"languages": languages, "outputs": outputs, "count": SEQUENCES}
+        return "64 sequences", "lockstep", what
+
+    yield payload
 
 
 def machine() -> dict[str, str]:
     """Say where and on what this ran."""
     commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
+        ["git", "rev-parse", "--short", "HEAD"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=HERE,
     ).stdout.strip()
-    cpu = next(
-        (
-            line.split(":")[1].strip()
-            for line in Path("/proc/cpuinfo").read_text().splitlines()
-            if line.startswith("model name")
-        ),
-        platform.processor(),
-    )
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    cpu = next((x.split(":")[1].strip() for x in lines if x.startswith("model name")), "")
     return {
         "commit": commit,
-        "cpu": cpu,
+        "cpu": cpu or platform.processor(),
         "python": platform.python_version(),
-        "system": platform.platform(),
+        "numpy": np.__version__,
+        "system": platform.platform(terse=True),
     }
+
+
+def versions(names: list[str]) -> dict[str, str]:
+    """Return the versions of the engines."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {}
+    for name in names:
+        package = name.split(",")[0]
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed"
+    return found
+
+
+def percentiles(values: list[float]) -> dict[str, float]:
+    """Return what is said about many figures."""
+    keys = ("p50", "p90", "p99", "max")
+    found = np.percentile(values, [50, 90, 99, 100])
+    return {
+        "n": len(values),
+        **{key: round(float(value), 2) for key, value in zip(keys, found, strict=True)},
+        "mean": round(float(np.mean(values)), 2),
+    }
+
+
+def summary_of_calls(rows: dict[str, Any], fresh: set[str]) -> dict[str, Any]:
+    """Sum up replays; ``fresh`` are the items whose tools no earlier item had."""
+    fine = {name: row for name, row in rows.items() if not row["error"] and "again" in row}
+    new = [row for name, row in fine.items() if name in fresh]
+    found: dict[str, Any] = {"items": len(rows), "errors": len(rows) - len(fine)}
+    found["accepted"] = sum(row["accepted"] for row in fine.values())
+    found["different"] = sum(row["different"] for row in fine.values())
+    found["forced"] = sum(row["forced"] for row in fine.values())
+    found["masks"] = sum(row["masks"] for row in fine.values())
+    for key in ("first", "whole"):
+        if new:
+            found[key] = percentiles([row[key] for row in new])
+    if fine:
+        found["again"] = percentiles([row["again"] for row in fine.values()])
+        for key in ("cold", "known"):
+            found[key] = percentiles([value for row in fine.values() for value in row[key]])
+    return found
+
+
+def summary_of_schemas(rows: dict[str, Any]) -> dict[str, Any]:
+    """Sum up MaskBench."""
+    fine = [row for row in rows.values() if not row["error"]]
+    wrong = [set(row["wrong"]) for row in fine]
+    masks = [value for row in fine for value in row["masks"]]
+    return {
+        "items": len(rows),
+        "compiled": len(fine),
+        "right": sum(not kinds - {""} for kinds in wrong),
+        "rejecting": sum("reject" in kinds for kinds in wrong),
+        "accepting": sum("accept" in kinds for kinds in wrong),
+        "lost": sum(str(row["error"]).startswith("lost") for row in rows.values()),
+        **({"first": percentiles([row["first"] for row in fine])} if fine else {}),
+        **({"mask": percentiles(masks)} if masks else {}),
+    }
+
+
+def summary_of_cases(rows: dict[str, Any]) -> dict[str, Any]:
+    """Sum up single features, each by itself."""
+    found = {}
+    for name, row in rows.items():
+        if row["error"] or "whole" not in row:
+            found[name] = {"error": row["error"] or "no result"}
+            continue
+        found[name] = {
+            "accepted": row["accepted"],
+            "first": round(row["first"], 1),
+            "whole": round(row["whole"], 1),
+            "again": round(row.get("again", 0), 1),
+            "cold": percentiles(row["cold"]) if row["cold"] else None,
+        }
+    return found
+
+
+def summarise(section: str, rows: dict[str, Any], fresh: set[str]) -> dict[str, Any]:
+    """Return what the results say about one engine in one section."""
+    if section == "bfcl":
+        return summary_of_calls(rows, fresh)
+    if section == "maskbench":
+        return summary_of_schemas(rows)
+    if section == "stress":
+        return summary_of_cases(rows)
+    found: dict[str, Any] = {}
+    for name, row in rows.items():
+        found[name] = {
+            key: percentiles(value) if isinstance(value, list) and value else value
+            for key, value in row.items()
+        }
+    return found
 
 
 def main() -> None:
     """Run all engines that are there, print the table, write the results."""
-    here = Path(__file__).resolve().parent
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--limit", type=int)
-    parser.add_argument("--data", type=Path, default=here.parent.parent / "shared" / "data")
-    parser.add_argument("--output", type=Path, default=here / "results" / "masks.json")
-    options = parser.parse_args()
+    options = _options()
+    core = None
     if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, [max(os.sched_getaffinity(0))])
-    tokenizer = options.data / "tokenizers" / "qwen3"
-    began = clock()
-    ours = Ours(tokenizer)
-    setups = {"callmemaybe": (clock() - began) / 1e9}
-    engines: list[Ours] = [ours]
-    for make in (
-        lambda: LlGuidance(tokenizer, ours),
-        lambda: XGrammar(ours),
-        lambda: XGrammar(ours, cache=False),
-    ):
-        try:
-            began = clock()
-            engines.append(make())
-            setups[engines[-1].name] = (clock() - began) / 1e9
-        except ImportError as error:
-            print(f"left out: {error}")
-    figures: dict[str, dict[str, list[float]]] = {e.name: defaultdict(list) for e in engines}
-    counts: dict[str, dict[str, int]] = {e.name: defaultdict(int) for e in engines}
-    gc.collect()
-    gc.freeze()
-    known: set[str] = set()
-    for item in items(options.data / "bfcl", options.limit):
-        fresh = item.name not in known
-        known.add(item.name)
-        for engine in engines:
-            replay(engine, item, figures[engine.name], counts[engine.name], fresh=fresh)
+        core = max(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, [core])
+    chosen = options.only.split(",")
+    run = Run(options.engines.split(";"), options.data / "tokenizers" / "qwen3", core,
+              0.15 if options.quick else 1)  # fmt: skip
+    bfcl = bfcl_cases(options.data, run.texts)
+    seen: set[str] = set()
+    fresh: set[str] = set()
+    for name, *_ in bfcl:
+        question = name.split()[0]
+        if question not in seen:
+            fresh.add(name)
+        seen.add(question)
+    if "bfcl" in chosen:
+        run.section("bfcl", bfcl[:150] if options.quick else bfcl, call_item)
+    if "maskbench" in chosen:
+        cases = maskbench_cases(options.data, run.texts)
+        run.section("maskbench", cases[:80] if options.quick else cases, lambda case, _: case)
+    if "stress" in chosen:
+        run.section("stress", list(stress_cases(run.texts)), lambda case, framed: case(framed))
+    if "select" in chosen:
+        run.section("select", list(select_cases(run.texts)), lambda case, _: case)
+    if "lockstep" in chosen:
+        cases = list(lockstep_cases(bfcl, run.texts))
+        run.section("lockstep", cases, lambda case, framed: case(framed))
+    run.close()
     report = {
         "machine": machine(),
-        "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
-        "engines": {
-            name: {
-                "setup_s": round(setups[name], 3),
-                **counts[name],
-                **{
-                    key: dict(zip(("p50", "p90", "p99", "max"), _percentiles(values), strict=True))
-                    for key, values in figures[name].items()
-                },
-            }
-            for name in figures
+        "versions": versions(list(run.setup)),
+        "setup": run.setup,
+        **{
+            section: {name: summarise(section, rows, fresh) for name, rows in found.items()}
+            for section, found in run.raw.items()
         },
     }
     options.output.parent.mkdir(exist_ok=True)
-    options.output.write_text(json.dumps(report, indent=1) + "\n")
-    for name, row in report["engines"].items():
-        print(f"\n{name}: set-up {row['setup_s']} s, {dict(counts[name])}")
-        for key in figures[name]:
-            print(f"  {key:22s}", *(f"{part} {value:>10,.1f}" for part, value in row[key].items()))
+    options.output.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    print(page(report))
 
 
-def _percentiles(values: list[float]) -> list[float]:
-    return [round(float(p), 2) for p in np.percentile(values, [50, 90, 99, 100])]
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="a sample of everything")
+    parser.add_argument("--only", default=",".join(BUDGET), help="sections, with commas between")
+    parser.add_argument(
+        "--engines", default=";".join(ENGINES), help="names, with semicolons between"
+    )
+    parser.add_argument("--data", type=Path, default=HERE.parent.parent / "shared" / "data")
+    parser.add_argument("--output", type=Path, default=HERE / "results" / "masks.json")
+    return parser.parse_args()
 
 
 if __name__ == "__main__":
