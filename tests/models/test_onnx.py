@@ -50,13 +50,13 @@ def test_a_batch_over_one_prefix_copies_nothing(
     session = models.load(tiny("genai")).open()
     session.feed(range(30))
     copies: list[int] = []
-    copy = Shared._copy
+    move = Shared.move
 
-    def counted(self: Shared, rows: int, capacity: int) -> Shared:
-        copies.append(rows)
-        return copy(self, rows, capacity)
+    def counted(self: Shared, reader: Reader, start: int, end: int, other: Shared) -> Shared:
+        copies.append(start)
+        return move(self, reader, start, end, other)
 
-    monkeypatch.setattr(Shared, "_copy", counted)
+    monkeypatch.setattr(Shared, "move", counted)
     for start in range(5):
         request = session.fork()
         request.feed(range(start, start + 20))
@@ -73,7 +73,7 @@ def test_a_batch_over_one_prefix_copies_nothing(
 
 def test_buffers_grow_seldom() -> None:
     """Appending one by one copies a number of rows proportional to the length."""
-    cache = Shared([np.zeros((1, 1, 0, 1))], wrap=lambda array: array)
+    cache = Shared([np.zeros((1, 1, 0, 1))], [2], wrap=lambda array: array)
     reader = Reader()
     cache.join(reader)
     copied = 0
@@ -114,9 +114,9 @@ def test_sessions_run_in_parallel(tiny: Maker) -> None:
 )
 def test_plans_cover_the_ids(count: int, share: float, chunk: int, every: bool) -> None:
     """Chunks add up to the ids, kept rows to ``keep``, and kept rows are the last ones."""
-    from callmemaybe.models.onnx import _Engine
+    from callmemaybe.models.onnx import Engine
 
-    engine = object.__new__(_Engine)
+    engine = object.__new__(Engine)
     engine.chunk, engine.every = chunk, every
     keep = round(share * count)
     plan = engine.plan(count, keep)

@@ -1,9 +1,11 @@
-"""The key-value cache of fused attention: one buffer that sessions share until they disagree.
+"""The cache of engines that write in place: buffers that sessions share until they disagree.
 
 An engine whose attention writes new keys and values into the buffer it reads from copies nothing
 per token. Rewinding is then a smaller number, and a fork is a second reader of the same buffer: it
 gets a copy of its own only when it writes where another session has something to lose. So the
 common case of a batch (a prefix, forked for each request, the fork dropped after it) copies never.
+
+Sequences that go through the engine together lie side by side in a :class:`Pool`.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakSet, finalize, ref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +23,15 @@ _STEP = 256
 
 
 class Shared:
-    """Arrays ``[1, heads, capacity, width]`` whose rows ``[:length]`` several readers may share."""
+    """Arrays of one sequence each (axis 0) whose positions ``[:length]`` readers may share.
 
-    def __init__(self, arrays: Sequence[Array], wrap: Callable[[Array], Any]) -> None:
-        self.arrays = tuple(arrays)
+    ``axes`` says which axis of each array the positions are.
+    """
+
+    def __init__(
+        self, arrays: Sequence[Array], axes: Sequence[int], wrap: Callable[[Array], Any]
+    ) -> None:
+        self.arrays, self.axes = tuple(arrays), tuple(axes)
         self.values = tuple(wrap(array) for array in arrays)
         self._wrap = wrap
         self._readers: WeakSet[Reader] = WeakSet()
@@ -33,50 +40,130 @@ class Shared:
     @property
     def capacity(self) -> int:
         """How many positions there is room for."""
-        return int(self.arrays[0].shape[2])
+        return int(self.arrays[0].shape[self.axes[0]])
+
+    @property
+    def reach(self) -> int:
+        """How many positions are, or may be, of use to somebody."""
+        with self._lock:
+            return max((reader.reach for reader in self._readers), default=0)
 
     def join(self, reader: Reader) -> None:
-        """Let ``reader`` use the rows below its reach."""
+        """Let ``reader`` use the positions below its reach."""
         with self._lock:
             self._readers.add(reader)
 
     def claim(self, reader: Reader, start: int, end: int, limit: int | None) -> Shared:
-        """Return the buffer in which ``reader`` may write rows ``start`` to ``end``.
+        """Return the buffer in which ``reader`` may write positions ``start`` to ``end``.
 
-        It is this one if there is room and nobody else relies on those rows, else a larger copy
-        of the rows before ``start``, with room up to ``limit``.
+        It is this one if there is room and nobody else relies on those, else a larger copy of the
+        positions before ``start``, with room up to ``limit``.
         """
+        if self.allows(reader, start, end):
+            return self
+        arrays = [
+            np.zeros(_resized(array, axis, room(end, limit)), array.dtype)
+            for array, axis in zip(self.arrays, self.axes, strict=True)
+        ]
+        return self.move(reader, start, end, Shared(arrays, self.axes, self._wrap))
+
+    def allows(self, reader: Reader, start: int, end: int) -> bool:
+        """Whether ``reader`` may write positions ``start`` to ``end``; it reaches that far then."""
         with self._lock:
             mine = end <= self.capacity and all(
                 other.reach <= start for other in self._readers if other is not reader
             )
             if mine:
                 reader.reach = end
-                return self
-            copy = self._copy(start, _room(end, limit))
-            self._readers.discard(reader)
-        copy.join(reader)
-        reader.reach = end
-        return copy
+            return mine
 
-    def _copy(self, rows: int, capacity: int) -> Shared:
-        arrays = []
-        for array in self.arrays:
-            batch, heads, _, width = array.shape
-            fresh = np.zeros((batch, heads, capacity, width), array.dtype)
-            fresh[:, :, :rows] = array[:, :, :rows]
-            arrays.append(fresh)
-        return Shared(arrays, self._wrap)
+    def move(self, reader: Reader, start: int, end: int, other: Shared) -> Shared:
+        """Take ``reader`` with the positions before ``start`` to ``other``, an unused buffer."""
+        for mine, fresh, axis in zip(self.arrays, other.arrays, self.axes, strict=True):
+            rows = before_end(start, axis)
+            fresh[rows] = mine[rows]
+        with self._lock:
+            self._readers.discard(reader)
+        other.join(reader)
+        reader.reach = end
+        return other
 
 
 class Reader:
-    """One session's claim on a buffer: rows below ``reach`` are, or may be, its own."""
+    """One session's claim on a buffer: positions below ``reach`` are, or may be, its own."""
 
     def __init__(self, reach: int = 0) -> None:
         self.reach = reach
 
 
-def _room(rows: int, limit: int | None) -> int:
+class Pool:
+    """Buffers side by side in one array each, so that neighbours can go through together.
+
+    ``arrays`` hold one sequence per slot; a slot is free again when nobody holds its buffer.
+    """
+
+    def __init__(
+        self, arrays: Sequence[Array], axes: Sequence[int], wrap: Callable[[Array], Any]
+    ) -> None:
+        self._arrays, self._axes, self._wrap = tuple(arrays), tuple(axes), wrap
+        self._free = set(range(len(arrays[0])))
+        self._slots: dict[int, ref[Shared]] = {}
+        self._spans: dict[tuple[int, int], tuple[Any, ...]] = {}
+
+    @property
+    def capacity(self) -> int:
+        """How many positions there is room for in each slot."""
+        return int(self._arrays[0].shape[self._axes[0]])
+
+    @property
+    def slots(self) -> int:
+        """How many slots there are."""
+        return len(self._arrays[0])
+
+    def take(self) -> Shared | None:
+        """Return the first free slot's buffer; None if all are taken."""
+        if not self._free:
+            return None
+        slot = min(self._free)
+        self._free.discard(slot)
+        found = Shared([array[slot : slot + 1] for array in self._arrays], self._axes, self._wrap)
+        self._slots[slot] = ref(found)
+        finalize(found, self._release, slot)
+        return found
+
+    def _release(self, slot: int) -> None:
+        del self._slots[slot]
+        self._free.add(slot)
+
+    def slot(self, buffer: Shared) -> int | None:
+        """Return which slot a buffer is; None if it is none of this pool."""
+        return next((slot for slot, held in list(self._slots.items()) if held() is buffer), None)
+
+    def reach(self, slot: int) -> int:
+        """How many positions of a slot are of use to somebody; 0 for a free one."""
+        held = self._slots.get(slot)
+        buffer = None if held is None else held()
+        return 0 if buffer is None else buffer.reach
+
+    def span(self, low: int, high: int) -> tuple[Any, ...]:
+        """Return the slots from ``low`` to before ``high`` as the engine sees them."""
+        found = self._spans.get((low, high))
+        if found is None:
+            found = tuple(self._wrap(array[low:high]) for array in self._arrays)
+            self._spans[low, high] = found
+        return found
+
+
+def room(rows: int, limit: int | None) -> int:
     """Half as much again, so that appending copies seldom; not beyond the model's context."""
     wanted = -(-max(rows + _STEP, rows + rows // 2) // _STEP) * _STEP
     return wanted if limit is None else max(rows, min(wanted, limit))
+
+
+def before_end(end: int, axis: int) -> tuple[slice, ...]:
+    """Return the index of the positions before ``end`` along ``axis``."""
+    return (*(slice(None),) * axis, slice(end))
+
+
+def _resized(array: Array, axis: int, length: int) -> tuple[int, ...]:
+    return (*array.shape[:axis], length, *array.shape[axis + 1 :])

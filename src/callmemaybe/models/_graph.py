@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,9 +22,35 @@ _DTYPES: Mapping[str, type[np.generic]] = {
     "tensor(int64)": np.int64,
     "tensor(int32)": np.int32,
 }
-_PAST = re.compile(r"past(?:_key_values)?[._](?:(\d+)[._](key|value)|(key|value)[._](\d+))")
-_PRESENT = re.compile(r"present(?:_key_values)?[._](?:(\d+)[._](key|value)|(key|value)[._](\d+))")
+_PAST = re.compile(r"past(?:_key_values)?[._](.+)")
+_PRESENT = re.compile(r"present(?:_key_values)?[._](.+)")
 _PLAIN_INPUTS = frozenset({"input_ids", "attention_mask", "position_ids", "num_logits_to_keep"})
+
+
+@dataclass(frozen=True)
+class State:
+    """One tensor of the cache: keys, values, or whatever else a layer keeps per position.
+
+    Axis 0 is the batch, ``axis`` the sequence; ``shape`` has 0 for both.
+    """
+
+    past: str
+    present: str
+    dtype: type[np.generic]
+    shape: tuple[int, ...]
+    axis: int
+
+    def empty(self, batch: int, length: int) -> Array:
+        """Return zeros for so many sequences of so many positions."""
+        shape = list(self.shape)
+        shape[0], shape[self.axis] = batch, length
+        return np.zeros(shape, self.dtype)
+
+    @property
+    def width(self) -> int:
+        """Bytes per position."""
+        fixed = math.prod(size for at, size in enumerate(self.shape) if at not in {0, self.axis})
+        return fixed * np.dtype(self.dtype).itemsize
 
 
 @dataclass(frozen=True)
@@ -34,20 +61,22 @@ class Graph:
     mask: type[np.generic] | None
     positions: type[np.generic] | None
     keep: bool  # takes num_logits_to_keep
-    past: tuple[str, ...]
-    present: tuple[str, ...]
+    cache: tuple[State, ...]
+    #: Whether the cache comes out as long as it went in, by its declared dimensions: written to at
+    #: the positions of the ids rather than appended to.
+    placed: bool
+    #: Whether several sequences may go through at once.
+    batched: bool
     logits: str
     logits_type: type[np.generic]
-    cache_type: type[np.generic]
-    cache_shapes: tuple[tuple[int, int], ...]  # (heads, width) of each past
 
     @classmethod
     def read(cls, session: Any, where: Path) -> Graph:
         """Read the graph's own declarations; raise ModelError for one that cannot be driven."""
         inputs = {node.name: node for node in session.get_inputs()}
         outputs = {node.name: node for node in session.get_outputs()}
-        past = _numbered(inputs, _PAST)
-        present = _numbered(outputs, _PRESENT)
+        past = _matching(inputs, _PAST)
+        present = _matching(outputs, _PRESENT)
         strange = sorted(inputs.keys() - _PLAIN_INPUTS - set(past.values()))
         reason = None
         if "input_ids" not in inputs:
@@ -64,10 +93,6 @@ class Graph:
             reason = f"its sequence length is fixed to {inputs['input_ids'].shape[1]}"
         if reason:
             raise ModelError(f"{where} is no decoder that can be driven: {reason}")
-        nodes = [inputs[name] for name in past.values()]
-        types = {_dtype(node, where) for node in nodes}
-        if len(types) != 1:
-            raise ModelError(f"{where}: cache tensors of several element types")
         for name in ("attention_mask", "position_ids"):
             if name in inputs and len(inputs[name].shape) != 2:
                 raise ModelError(f"{where}: {name} of shape {inputs[name].shape} is not supported")
@@ -76,49 +101,62 @@ class Graph:
             mask=_optional(inputs, "attention_mask", where),
             positions=_optional(inputs, "position_ids", where),
             keep="num_logits_to_keep" in inputs,
-            past=tuple(past.values()),
-            present=tuple(present[key] for key in past),
+            cache=tuple(
+                _state(inputs[name], outputs[present[key]].name, where)
+                for key, name in past.items()
+            ),
+            placed="position_ids" in inputs
+            and all(
+                isinstance(length := _length(inputs[name]), str)
+                and length == _length(outputs[present[key]])
+                for key, name in past.items()
+            ),
+            batched=_free(inputs["input_ids"].shape, 0),
             logits="logits",
             logits_type=_dtype(outputs["logits"], where),
-            cache_type=types.pop(),
-            cache_shapes=tuple(_cache_shape(node, where) for node in nodes),
         )
 
-    def feeds(self, ids: Array, past: int, keep: int) -> dict[str, Array]:
-        """All inputs but the cache, for ids ``[batch, n]`` that follow ``past`` others."""
-        batch, count = ids.shape
+    def feeds(
+        self, ids: Array, past: Sequence[int], keep: int, width: int | None = None
+    ) -> dict[str, Array]:
+        """All inputs but the cache, for ids ``[batch, n]`` behind ``past`` others each.
+
+        ``width`` is that of the mask, by default as many as the longest sequence holds then.
+        """
+        count = ids.shape[1]
         feeds: dict[str, Array] = {"input_ids": np.ascontiguousarray(ids, self.ids)}
+        starts = np.asarray(past)[:, None]
         if self.mask is not None:
-            feeds["attention_mask"] = np.ones((batch, past + count), self.mask)
+            columns = np.arange(max(past) + count if width is None else width)
+            feeds["attention_mask"] = (columns < starts + count).astype(self.mask)
         if self.positions is not None:
-            row = np.arange(past, past + count, dtype=self.positions)
-            feeds["position_ids"] = np.ascontiguousarray(np.broadcast_to(row, (batch, count)))
+            feeds["position_ids"] = (starts + np.arange(count)).astype(self.positions)
         if self.keep:
             # Zero would mean "all" to graphs that slice [-n:].
             feeds["num_logits_to_keep"] = np.array(max(keep, 1), np.int64)
         return feeds
 
     def empty(self, batch: int, length: int) -> list[Array]:
-        """Cache arrays of zeros, ``[batch, heads, length, width]`` each."""
-        return [
-            np.zeros((batch, heads, length, width), self.cache_type)
-            for heads, width in self.cache_shapes
-        ]
+        """Cache arrays of zeros for ``batch`` sequences of ``length`` positions."""
+        return [state.empty(batch, length) for state in self.cache]
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The sequence axis of each tensor of the cache."""
+        return tuple(state.axis for state in self.cache)
 
     def cache_bytes(self) -> int:
         """Bytes of cache per position."""
-        each = np.dtype(self.cache_type).itemsize
-        return each * sum(heads * width for heads, width in self.cache_shapes)
+        return sum(state.width for state in self.cache)
 
 
-def _numbered(nodes: Mapping[str, Any], pattern: re.Pattern[str]) -> dict[tuple[int, str], str]:
-    """Cache tensors by (layer, kind), in the order of the graph."""
-    found: dict[tuple[int, str], str] = {}
-    for name in nodes:
+def _matching(nodes: Mapping[str, Any], pattern: re.Pattern[str]) -> dict[tuple[str, ...], str]:
+    """Tensors of the cache by what their names say besides past or present, in their order."""
+    found: dict[tuple[str, ...], str] = {}
+    for name, node in nodes.items():
         match = pattern.fullmatch(name)
-        if match:
-            layer, kind, other_kind, other_layer = match.groups()
-            found[int(layer or other_layer), kind or other_kind] = name
+        if match and len(node.shape) > 1:
+            found[tuple(sorted(re.split("[._]", match[1])))] = name
     return found
 
 
@@ -137,8 +175,17 @@ def _free(shape: Sequence[Any], axis: int) -> bool:
     return len(shape) > axis and not isinstance(shape[axis], int)
 
 
-def _cache_shape(node: Any, where: Path) -> tuple[int, int]:
+def _state(node: Any, present: str, where: Path) -> State:
     shape = node.shape
-    if len(shape) != 4 or not isinstance(shape[1], int) or not isinstance(shape[3], int):
-        raise ModelError(f"{where}: {node.name} of shape {shape} is no key-value cache known here")
-    return shape[1], shape[3]
+    free = [axis for axis in range(1, len(shape)) if _free(shape, axis)]
+    if len(free) != 1:
+        raise ModelError(
+            f"{where}: {node.name} of shape {shape} is no cache by position; one length must be open"
+        )
+    fixed = tuple(size if isinstance(size, int) and at else 0 for at, size in enumerate(shape))
+    return State(node.name, present, _dtype(node, where), fixed, free[0])
+
+
+def _length(node: Any) -> Any:
+    """Return the name of a cache tensor's open length, None if it has none."""
+    return next((size for size in node.shape[1:] if not isinstance(size, int)), None)

@@ -1,9 +1,11 @@
 """ONNX models through onnxruntime: what a graph asks for is read from the graph, not its name.
 
-Two kinds of graph are driven, told apart by trying (see :meth:`_Engine.probe`):
+Three kinds of graph are driven, told apart by trying (see :meth:`Engine.probe`):
 
-* *shared*: attention is one fused operator (GroupQueryAttention) that appends to the buffer it
-  reads from; the cache is bound once, nothing is copied per token, rewinding is free.
+* *fused*: attention is one operator (GroupQueryAttention) that appends to the buffer it reads
+  from; the cache is bound once, nothing is copied per token, rewinding is free.
+* *placed*: the graph writes each id's share of the cache at the id's position (ScatterND,
+  TensorScatter); bound once as well, and sequences of any lengths go through together.
 * *grown*: the cache goes in and comes out longer, whatever the operators; works for any decoder
   with a cache, at the price of one copy of the cache per pass.
 
@@ -14,28 +16,21 @@ and 151,936 floats a position add up.
 from __future__ import annotations
 
 import mmap
-from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
 
 from callmemaybe.errors import ModelError
-from callmemaybe.models._cache import Reader, Shared
+from callmemaybe.models._cache import Pool, Shared
 from callmemaybe.models._graph import Graph
-from callmemaybe.models.base import (
-    Files,
-    Logits,
-    Session,
-    check_feed,
-    check_rewind,
-    common,
-    leaves_of,
-    walk,
-)
+from callmemaybe.models._onnx_sessions import GrownSession, SharedSession
+from callmemaybe.models._together import close
+from callmemaybe.models.base import Files, Session
 
 Array = NDArray[Any]
 
@@ -88,7 +83,7 @@ class OnnxModel:
         self.name = name or str(weights)
         self.files = Files(folder)
         self.context = self.files.context
-        self._engine = _Engine(
+        self._engine = Engine(
             _start(weights, threads, providers), weights, self.files, self.context, share
         )
 
@@ -109,6 +104,11 @@ class OnnxModel:
     def open(self) -> Session:
         """Return an empty session."""
         return SharedSession(self._engine) if self.shares else GrownSession(self._engine)
+
+    @property
+    def batches(self) -> bool:
+        """Whether sessions that are fed together go through in one pass."""
+        return self._engine.may_batch()
 
 
 def _start(
@@ -141,8 +141,8 @@ def _first_line(error: Exception) -> str:
     return str(error).strip().split("\n", 1)[0][:400]
 
 
-class _Engine:
-    """A loaded graph and how to run it; stateless, so that sessions may use it from any thread."""
+class Engine:
+    """A loaded graph and how to run it; without state of its own but the pool of a batch."""
 
     def __init__(
         self,
@@ -154,24 +154,48 @@ class _Engine:
     ) -> None:
         self.session, self.weights, self.context = session, weights, context
         self.graph = Graph.read(session, weights)
-        self.outputs = (self.graph.logits, *self.graph.present)
+        self.outputs = (self.graph.logits, *(state.present for state in self.graph.cache))
         self.every = True  # whether the graph gives logits for each position
         self.batches: bool | None = None  # whether a padded batch is right; None: not tried yet
         self.size = 0
-        self.shares = False
+        self.kind: Literal["fused", "placed", "grown"] = "grown"
         self.probe(files, share)
         by_memory = _LOGITS_BYTES // (self.size * np.dtype(self.graph.logits_type).itemsize)
         self.chunk = _CHUNK if self.graph.keep else max(16, min(_CHUNK, by_memory))
+        self.lock = threading.RLock()  # over what follows
+        self.pool: Pool | None = None
 
     def probe(self, files: Files, share: bool) -> None:
-        """Run two ids: learn the shape of the logits, and whether appending in place is right."""
+        """Run two ids: learn the shape of the logits, and whether writing in place is right."""
+        on_cpu = self.session.get_providers()[0] == "CPUExecutionProvider"
+        if share and on_cpu and self.graph.placed:
+            self.kind = "placed"
+            try:
+                logits = self.append(np.array([[0, 1]]), [0], 2, self.buffer(4), quiet=True)
+                self.learn(logits)
+                if self.agrees(logits):
+                    return
+            except ModelError:
+                pass  # the dimensions' names promised too much
+            self.kind = "grown"
         ids = np.array([[0, 1]])
         logits, _ = self.grow(ids, 0, 2, [wrap(array) for array in self.graph.empty(1, 0)])
+        self.learn(logits)
+        masked = self.graph.mask is not None
+        if share and on_cpu and self.every and masked and self.fused(files):
+            self.kind = "fused"
+            if not self.agrees(logits):
+                self.kind = "grown"
+
+    def learn(self, logits: Array) -> None:
+        """Note what the logits of two ids tell."""
         self.size = int(logits.shape[-1])
         self.every = logits.shape[-2] == 2
-        on_cpu = self.session.get_providers()[0] == "CPUExecutionProvider"
-        if share and on_cpu and self.every and self.graph.mask is not None and self.fused(files):
-            self.shares = self.agrees(logits)
+
+    @property
+    def shares(self) -> bool:
+        """Whether the cache is written in place."""
+        return self.kind != "grown"
 
     def fused(self, files: Files) -> bool:
         """Whether the graph has the operator that can append in place."""
@@ -186,21 +210,59 @@ class _Engine:
 
     def agrees(self, expected: Array) -> bool:
         """Whether feeding ids one by one into a buffer with room to spare gives ``expected``."""
-        cache = Shared(self.graph.empty(1, 4), wrap)
+        cache = self.buffer(4)
         try:
             rows = [
-                self.append(np.array([[token]]), token, 1, cache, quiet=True) for token in (0, 1)
+                self.append(np.array([[token]]), [token], 1, cache, quiet=True) for token in (0, 1)
             ]
         except ModelError:
             return False
-        return _close(np.concatenate(rows, axis=1)[0], expected[0])
+        return close(rows[-1][0, -1:], expected[0, -1:])
+
+    def may_batch(self) -> bool:
+        """Whether sequences of several lengths go through together and come out right; tried once."""
+        if self.batches is None:
+            self.batches = self.shares and self.graph.batched and self.batch_agrees()
+        return self.batches
+
+    def batch_agrees(self) -> bool:
+        """Whether two sequences of unlike lengths give together what they give alone."""
+        prompts, ends = [[0], [1, 0]], np.array([[1], [0]])
+        alone = []
+        cache = self.graph.empty(2, 4)
+        for row, prompt in enumerate(prompts):
+            one = Shared([array[row : row + 1] for array in cache], self.graph.axes, wrap)
+            for at, token in enumerate(prompt):
+                self.append(np.array([[token]]), [at], 1, one)
+            other = self.buffer(4)
+            for at, token in enumerate([*prompt, *ends[row]]):
+                logits = self.append(np.array([[token]]), [at], 1, other)
+            alone.append(logits[0])
+        try:
+            found = self.append(ends, [1, 2], 1, Shared(cache, self.graph.axes, wrap), quiet=True)
+        except ModelError:
+            return False
+        return close(found[:, -1:], np.array(alone)[:, -1:])
+
+    def buffer(self, length: int, sequences: int = 1) -> Shared:
+        """Return an empty cache with room for so many positions."""
+        return Shared(self.graph.empty(sequences, length), self.graph.axes, wrap)
+
+    def empty(self) -> list[ort.OrtValue]:
+        """Return the cache of a grown session that holds nothing."""
+        return [wrap(array) for array in self.graph.empty(1, 0)]
+
+    def view(self, array: Array) -> ort.OrtValue:
+        """View an array's memory as onnxruntime sees it; the array must live as long."""
+        return wrap(array)
 
     def grow(
         self, ids: Array, past: int, keep: int, cache: Sequence[ort.OrtValue], quiet: bool = False
     ) -> tuple[Array, list[ort.OrtValue]]:
         """Run ``ids[batch, n]``; return the logits and the longer cache."""
-        feeds = {name: wrap(value) for name, value in self.graph.feeds(ids, past, keep).items()}
-        feeds |= dict(zip(self.graph.past, cache, strict=True))
+        inputs = self.graph.feeds(ids, [past] * len(ids), keep)
+        feeds = {name: wrap(value) for name, value in inputs.items()}
+        feeds |= {state.past: value for state, value in zip(self.graph.cache, cache, strict=True)}
         try:
             logits, *present = self.session.run_with_ort_values(
                 list(self.outputs), feeds, _options(quiet)
@@ -209,27 +271,39 @@ class _Engine:
             raise ModelError(f"{self.weights} failed to run: {_first_line(error)}") from error
         return logits.numpy(), present
 
-    def append(self, ids: Array, past: int, keep: int, cache: Shared, quiet: bool = False) -> Array:
-        """Run ``ids[1, n]``, writing into ``cache`` behind ``past``; return the logits."""
+    def append(
+        self,
+        ids: Array,
+        past: Sequence[int],
+        keep: int,
+        cache: Shared | Sequence[Any],
+        quiet: bool = False,
+    ) -> Array:
+        """Run ``ids[batch, n]``, writing into ``cache`` behind ``past`` each; return the logits."""
         graph = self.graph
         binding = self.session.io_binding()
         held = []  # the binding does not keep arrays alive
-        for name, array in graph.feeds(ids, past, keep).items():
+        values = cache.values if isinstance(cache, Shared) else cache
+        width = values[0].shape()[graph.cache[0].axis] if self.kind == "placed" else None
+        for name, array in graph.feeds(ids, past, keep, width).items():
             held.append(wrap(array))
             binding.bind_ortvalue_input(name, held[-1])
-        rows = min(ids.shape[1], max(keep, 1)) if graph.keep else ids.shape[1]
-        width = self.size
-        logits = np.empty((1, rows, width), graph.logits_type)
-        held.append(wrap(logits))
-        binding.bind_ortvalue_output(graph.logits, held[-1])
-        for before, after, value in zip(graph.past, graph.present, cache.values, strict=True):
-            binding.bind_ortvalue_input(before, value)
-            binding.bind_ortvalue_output(after, value)
+        if self.size and self.every:
+            rows = min(ids.shape[1], max(keep, 1)) if graph.keep else ids.shape[1]
+            logits = np.empty((len(ids), rows, self.size), graph.logits_type)
+            held.append(wrap(logits))
+            binding.bind_ortvalue_output(graph.logits, held[-1])
+        else:
+            logits = None
+            binding.bind_output(graph.logits)
+        for state, value in zip(graph.cache, values, strict=True):
+            binding.bind_ortvalue_input(state.past, value)
+            binding.bind_ortvalue_output(state.present, value)
         try:
             self.session.run_with_iobinding(binding, _options(quiet))
         except Exception as error:
             raise ModelError(f"{self.weights} failed to run: {_first_line(error)}") from error
-        return logits
+        return binding.get_outputs()[0].numpy() if logits is None else logits
 
     def batch(self, length: int, width: int) -> int:
         """How many paths of ``width`` ids may go through at once behind ``length - width``."""
@@ -260,174 +334,3 @@ def _options(quiet: bool) -> ort.RunOptions | None:
     options = ort.RunOptions()
     options.log_severity_level = _QUIET
     return options
-
-
-class _OnnxSession(Session):
-    """What both kinds of session have in common: checking, chunking, collecting rows."""
-
-    def __init__(self, engine: _Engine, length: int = 0) -> None:
-        self._engine = engine
-        self._length = length
-
-    @property
-    def length(self) -> int:
-        """How many ids the session holds."""
-        return self._length
-
-    @property
-    def size(self) -> int:
-        """Width of the logits; ids are below it."""
-        return self._engine.size
-
-    @property
-    def memory(self) -> int:
-        """Bytes of keys and values that the session's ids take."""
-        return self._length * self._engine.graph.cache_bytes()
-
-    def feed(self, ids: Sequence[int], keep: int = 1) -> Logits:
-        """Append ids; return the logits after each of the last ``keep``."""
-        engine, before = self._engine, self._length
-        room = None if engine.context is None else engine.context - before
-        array = check_feed(ids, keep, engine.size, room)[None, :]
-        kept: list[Array] = []
-        at = 0
-        try:
-            for count, rows in engine.plan(array.shape[1], keep):
-                logits = self._pass(array[:, at : at + count], rows)
-                at += count
-                if rows:
-                    kept.append(logits[0, -rows:].astype(np.float32, copy=logits.shape[1] > rows))
-        except BaseException:
-            self.rewind(self._length - before)
-            raise
-        if len(kept) == 1:
-            return kept[0]
-        return np.concatenate(kept) if kept else np.zeros((0, engine.size), np.float32)
-
-    def _pass(self, ids: Array, keep: int) -> Array:
-        """Run one chunk ``[1, n]`` and advance; return logits, of which the last rows count."""
-        raise NotImplementedError
-
-
-class SharedSession(_OnnxSession):
-    """A session over a graph that appends to its cache in place."""
-
-    def __init__(self, engine: _Engine, length: int = 0, cache: Shared | None = None) -> None:
-        super().__init__(engine, length)
-        self._cache = cache or Shared(engine.graph.empty(1, 0), wrap)
-        self._reader = Reader(length)
-        self._cache.join(self._reader)
-
-    def rewind(self, n: int) -> None:
-        """Forget the last ``n`` ids: nothing is touched."""
-        check_rewind(n, self._length)
-        self._length -= n
-        self._reader.reach = self._length
-
-    def fork(self) -> SharedSession:
-        """Return a session on the same buffer, which is copied when the two disagree."""
-        return SharedSession(self._engine, self._length, self._cache)
-
-    def _pass(self, ids: Array, keep: int) -> Array:
-        end = self._length + ids.shape[1]
-        self._cache = self._cache.claim(self._reader, self._length, end, self._engine.context)
-        logits = self._engine.append(ids, self._length, keep, self._cache)
-        self._length = end
-        return logits
-
-
-class GrownSession(_OnnxSession):
-    """A session over a graph that returns its cache longer than it took it."""
-
-    def __init__(
-        self, engine: _Engine, length: int = 0, cache: Sequence[ort.OrtValue] | None = None
-    ) -> None:
-        super().__init__(engine, length)
-        self._cache = cache or [wrap(array) for array in engine.graph.empty(1, 0)]
-
-    def rewind(self, n: int) -> None:
-        """Forget the last ``n`` ids; the cache is cut when it is next used."""
-        check_rewind(n, self._length)
-        self._length -= n
-
-    def fork(self) -> GrownSession:
-        """Return a session with the same cache, which no pass ever changes."""
-        return GrownSession(self._engine, self._length, self._cache)
-
-    def _pass(self, ids: Array, keep: int) -> Array:
-        logits, self._cache = self._engine.grow(ids, self._length, keep, self._trimmed())
-        self._length += ids.shape[1]
-        return logits
-
-    def _trimmed(self) -> Sequence[ort.OrtValue]:
-        if self._cache[0].shape()[2] > self._length:
-            self._cache = [
-                wrap(np.ascontiguousarray(value.numpy()[:, :, : self._length]))
-                for value in self._cache
-            ]
-        return self._cache
-
-    def branches(self, paths: Sequence[Sequence[int]]) -> list[Logits]:
-        """Score all paths in padded batches, where the graph is right about those."""
-        engine = self._engine
-        leaves = leaves_of(paths)
-        room = None if engine.context is None else engine.context - self._length
-        for leaf in leaves:
-            check_feed(leaf, 0, engine.size, room)
-        rows = self._batched(leaves) if len(leaves) > 2 and engine.every else None
-        if rows is None:
-            return walk(self.fork(), paths)
-        return [_read_off(rows, leaves, tuple(path)) for path in paths]
-
-    def _batched(self, leaves: list[tuple[int, ...]]) -> dict[tuple[int, ...], Logits] | None:
-        """Return the rows of each leaf, or None if the graph cannot, or memory would not do."""
-        engine, session = self._engine, self.fork()
-        stem = leaves[0][: common(leaves[0], leaves[-1])]
-        ends = [leaf[len(stem) :] for leaf in leaves]
-        longest = max(map(len, ends))
-        count = engine.batch(session.length + len(stem) + longest, longest)
-        if engine.batches is False or count < 2:
-            return None
-        first = session.feed(stem, len(stem)) if stem else np.zeros((0, engine.size), np.float32)
-        try:
-            tails = [
-                logits
-                for at in range(0, len(ends), count)
-                for logits in session.batch(ends[at : at + count], longest)
-            ]
-        except ModelError:
-            # GroupQueryAttention continues several sequences only by one id each.
-            engine.batches = False
-            return None
-        if engine.batches is None:
-            engine.batches = _close(tails[0], session.fork().feed(ends[0], keep=len(ends[0])))
-            if not engine.batches:
-                return None
-        return {
-            leaf: np.concatenate([first, tail]) for leaf, tail in zip(leaves, tails, strict=True)
-        }
-
-    def batch(self, paths: Sequence[tuple[int, ...]], width: int) -> list[Logits]:
-        """One pass over ``paths`` padded to ``width``, none of them kept."""
-        ids = np.zeros((len(paths), width), np.int64)
-        for row, path in zip(ids, paths, strict=True):
-            row[: len(path)] = path
-        cache = [wrap(np.repeat(value.numpy(), len(paths), axis=0)) for value in self._trimmed()]
-        logits, _ = self._engine.grow(ids, self._length, width, cache, quiet=True)
-        return [
-            rows[: len(path)].astype(np.float32) for rows, path in zip(logits, paths, strict=True)
-        ]
-
-
-def _read_off(
-    rows: Mapping[tuple[int, ...], Logits], leaves: list[tuple[int, ...]], path: tuple[int, ...]
-) -> Logits:
-    """Return the rows of a path: those of the first leaf that goes through it."""
-    leaf = leaves[bisect_left(leaves, path)] if path else leaves[0]
-    return rows[leaf][: len(path)].copy()
-
-
-def _close(left: Array, right: Array) -> bool:
-    """Whether two ways to the same logits agree, as far as different kernels may."""
-    scale = float(np.abs(right).max()) or 1.0
-    return bool(np.abs(left.astype(np.float64) - right).max() <= 0.02 * scale)

@@ -1,0 +1,204 @@
+"""Passes over several sessions at once, for engines that write their cache in place.
+
+A pass costs something by itself (reading the weights) and something for each row of ids. Graphs that
+place their cache by position take sequences of several ids each, padded to the longest; fused
+attention continues several sequences only by one id each, so those go in step, one id a pass.
+What would pad or step too much goes through alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from callmemaybe.errors import ModelError
+from callmemaybe.models._cache import Pool, Shared, room
+from callmemaybe.models.base import Feed, Logits, check_feed
+
+if TYPE_CHECKING:
+    from callmemaybe.models._onnx_sessions import SharedSession
+    from callmemaybe.models.onnx import Engine
+
+Array = NDArray[Any]
+
+#: What a pass costs by itself, in rows (measured: 3 to 5 with 8-bit weights).
+_OVERHEAD = 4
+_LEAST_SLOTS = 8
+
+
+class _Share(NamedTuple):
+    """One session's ids of a pass, and where its answer belongs."""
+
+    at: int
+    session: SharedSession
+    ids: Array
+    keep: int
+
+
+def together(engine: Engine, feeds: Sequence[Feed]) -> list[Logits | ModelError]:
+    """Feed sessions of ``engine`` in few passes; what fails stands in its place."""
+    found: list[Any] = [None] * len(feeds)
+    shares = []
+    for at, (session, ids, keep) in enumerate(feeds):
+        left = None if engine.context is None else engine.context - session.length
+        try:
+            checked = check_feed(ids, keep, engine.size, left)
+        except ModelError as error:
+            found[at] = error
+        else:
+            shares.append(_Share(at, session, checked, keep))  # type: ignore[arg-type]
+    with engine.lock:
+        for group in _plan(engine, shares):
+            before = [share.session.length for share in group]
+            try:
+                if len(group) == 1:
+                    rows = [group[0].session.feed(group[0].ids.tolist(), group[0].keep)]
+                else:
+                    rows = _in_step(engine, group)
+            except ModelError as error:
+                rows = [error] * len(group)  # type: ignore[list-item]
+                for share, length in zip(group, before, strict=True):
+                    share.session.reach(length)
+            for share, answer in zip(group, rows, strict=True):
+                found[share.at] = answer
+    return found
+
+
+def _plan(engine: Engine, shares: list[_Share]) -> list[list[_Share]]:
+    """Divide what is to be fed into passes that cost the least together."""
+    if len(shares) < 2 or not engine.may_batch():
+        return [[share] for share in shares]
+    shares = sorted(shares, key=lambda share: len(share.ids))
+    alone = []
+    if engine.context is not None:
+        # What pads a row would lie beyond the context.
+        end = engine.context - len(shares[-1].ids)
+        alone = [share for share in shares if share.session.length > end]
+        shares = [share for share in shares if share.session.length <= end]
+    counts = [len(share.ids) for share in shares]
+    divide = in_step if engine.kind == "fused" or not engine.every else padded
+    groups, at = [[share] for share in alone], 0
+    for size in divide(counts, engine.chunk) if counts else ():
+        groups.append(shares[at : at + size])
+        at += size
+    return groups
+
+
+def in_step(counts: Sequence[int], most: int) -> list[int]:
+    """Return how many of ``counts`` (ascending) go in step, one id a pass; the others go alone."""
+    passes, together_ = min(
+        (counts[size - 1] + len(counts) - size, -size)
+        for size in range(1, min(len(counts), most) + 1)
+    )
+    del passes
+    return [-together_] + [1] * (len(counts) + together_)
+
+
+def padded(counts: Sequence[int], most: int) -> list[int]:
+    """Divide ``counts`` (ascending) into runs padded to their longest, cheapest in all.
+
+    A run of several has at most ``most`` rows. Returns the sizes of the runs.
+    """
+    best: list[tuple[int, list[int]]] = [(0, [])]
+    for end in range(1, len(counts) + 1):
+        ways = []
+        for start in range(end):
+            rows = (end - start) * counts[end - 1]
+            if end - start == 1 or rows <= most:
+                cost, sizes = best[start]
+                ways.append((cost + _OVERHEAD + rows, [*sizes, end - start]))
+        best.append(min(ways))
+    return best[-1][1]
+
+
+def _in_step(engine: Engine, group: Sequence[_Share]) -> list[Logits]:
+    """Feed a group in passes over all of it; return the kept rows of each."""
+    width = 1 if engine.kind == "fused" or not engine.every else len(group[-1].ids)
+    kept: list[list[Array]] = [[] for _ in group]
+    for at in range(0, len(group[-1].ids), width):
+        active = [index for index, share in enumerate(group) if len(share.ids) > at]
+        parts = [group[index].ids[at : at + width] for index in active]
+        rows = _pass(engine, [group[index].session for index in active], parts, width)
+        for index, part, logits in zip(active, parts, rows, strict=True):
+            share = group[index]
+            first = max(0, len(share.ids) - share.keep - at)
+            kept[index].append(logits[first : len(part)])
+    return [
+        np.concatenate(rows).astype(np.float32) if rows else np.zeros((0, engine.size), np.float32)
+        for rows in kept
+    ]
+
+
+def _pass(
+    engine: Engine, sessions: Sequence[SharedSession], parts: Sequence[Array], width: int
+) -> list[Array]:
+    """Run one pass over ``sessions``, each with up to ``width`` ids; return their logits."""
+    slots = _seated(engine, sessions, width)
+    pool = engine.pool
+    assert pool is not None
+    found: dict[int, Array] = {}
+    order = sorted(range(len(sessions)), key=slots.__getitem__)
+    for run in _neighbours(pool, [slots[index] for index in order], width):
+        low, high = run[0], run[-1] + 1
+        ids = np.zeros((high - low, width), np.int64)
+        past = [pool.reach(slot) for slot in range(low, high)]
+        for index in order:
+            if low <= slots[index] < high:
+                ids[slots[index] - low, : len(parts[index])] = parts[index]
+                past[slots[index] - low] = sessions[index].length
+        logits = engine.append(ids, past, width, pool.span(low, high))
+        for index in order:
+            if low <= slots[index] < high:
+                found[index] = logits[slots[index] - low]
+    for session, part in zip(sessions, parts, strict=True):
+        session.reach(session.length + len(part))
+    return [found[index] for index in range(len(sessions))]
+
+
+def _seated(engine: Engine, sessions: Sequence[SharedSession], width: int) -> list[int]:
+    """See to it that all sessions have slots of one pool that they may write to; return those."""
+    longest = max(session.length for session in sessions) + width
+    pool = engine.pool
+    if pool is None or pool.capacity < longest:
+        pool = engine.pool = _pool(engine, longest, pool.slots if pool else _LEAST_SLOTS)
+    slots: list[int] = []
+    for session in sessions:
+        slot = pool.slot(session.cache)
+        length = session.length
+        if slot is None or not session.cache.allows(session.reader, length, length + width):
+            fresh = pool.take()
+            if fresh is None:
+                engine.pool = _pool(engine, longest, 2 * pool.slots)
+                return _seated(engine, sessions, width)
+            session.cache = session.cache.move(session.reader, length, length + width, fresh)
+            slot = pool.slot(fresh)
+            assert slot is not None
+        slots.append(slot)
+    return slots
+
+
+def _pool(engine: Engine, length: int, slots: int) -> Pool:
+    limit = None if engine.context is None else max(length, engine.context)
+    buffer: Callable[[int, int], Shared] = engine.buffer
+    return Pool(buffer(room(length, limit), slots).arrays, engine.graph.axes, engine.view)
+
+
+def _neighbours(pool: Pool, slots: Sequence[int], width: int) -> list[list[int]]:
+    """Divide slots (ascending) into runs; a slot between two of a run is fed zeros behind its end."""
+    runs: list[list[int]] = [[slots[0]]]
+    for slot in slots[1:]:
+        between = range(runs[-1][-1] + 1, slot)
+        if len(between) < 2 and all(pool.reach(at) + width <= pool.capacity for at in between):
+            runs[-1].append(slot)
+        else:
+            runs.append([slot])
+    return runs
+
+
+def close(left: Array, right: Array) -> bool:
+    """Whether two ways to the same logits agree, as far as different kernels may."""
+    scale = float(np.abs(right).max()) or 1.0
+    return bool(np.abs(left.astype(np.float64) - right).max() <= 0.02 * scale)
