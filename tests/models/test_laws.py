@@ -40,6 +40,18 @@ def test_onnx(tiny: Maker, law: str, layout: str, precision: str, keep: bool) ->
 
 
 @pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("keep", [False, True], ids=["all-logits", "num_logits_to_keep"])
+def test_placed(tiny: Maker, law: str, keep: bool) -> None:
+    """A graph that writes by position, with states of another rank than keys', obeys the laws."""
+    model = models.load(tiny("placed", keep=keep))
+    assert isinstance(model, OnnxModel)
+    assert model.shares
+    assert model.batches
+    model.limit_chunks(16)
+    LAWS[law](Subject(model, tolerance=TOLERANCE["fp32"]))
+
+
+@pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("precision", ["fp32", "fp16", "int4"])
 def test_fused_graph_without_sharing(tiny: Maker, law: str, precision: str) -> None:
     """A graph that could share its cache obeys the laws when it may not."""

@@ -1,0 +1,150 @@
+"""Passes over several sessions: as few as can be, in place, and not a bit different where promised."""
+
+from __future__ import annotations
+
+import gc
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from callmemaybe import models
+from callmemaybe.errors import ModelError
+from callmemaybe.models._cache import Pool, Reader, Shared
+from callmemaybe.models._together import _OVERHEAD, in_step, padded
+from callmemaybe.models.base import Feed
+from callmemaybe.models.onnx import Engine, OnnxModel
+from tests.models.conftest import Maker
+
+COUNTS = st.lists(st.integers(1, 30), min_size=1, max_size=9).map(sorted)
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """Return a list that every pass adds its (sequences, ids each) to."""
+    shapes: list[tuple[int, int]] = []
+    append = Engine.append
+
+    def noted(self: Engine, ids: np.ndarray, *others: object, **more: object) -> np.ndarray:
+        shapes.append(ids.shape)
+        return append(self, ids, *others, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Engine, "append", noted)
+    return shapes
+
+
+def load(tiny: Maker, layout: str) -> OnnxModel:
+    model = models.load(tiny(layout))
+    assert isinstance(model, OnnxModel)
+    assert model.batches
+    return model
+
+
+@pytest.mark.parametrize("layout", ["genai", "placed"])
+def test_one_pass_for_all(tiny: Maker, monkeypatch: pytest.MonkeyPatch, layout: str) -> None:
+    """Eight sequences of unlike lengths that want an id each take one pass, and copy nothing."""
+    model = load(tiny, layout)
+    sessions = [model.open() for _ in range(8)]
+    for at, session in enumerate(sessions):
+        session.feed([1] * (3 + at))
+    sessions[0].together([Feed(session, [2]) for session in sessions])
+    shapes = counted(monkeypatch)
+    monkeypatch.setattr(Shared, "move", None)
+    for _ in range(5):
+        sessions[0].together([Feed(session, [2]) for session in sessions])
+    assert shapes == [(8, 1)] * 5
+
+
+def test_placed_graphs_pad(tiny: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sequences that want a few ids each are padded; who wants many goes alone."""
+    model = load(tiny, "placed")
+    sessions = [model.open() for _ in range(4)]
+    shapes = counted(monkeypatch)
+    found = sessions[0].together(
+        [Feed(session, [5] * count) for session, count in zip(sessions, (2, 30, 1, 3), strict=True)]
+    )
+    assert sorted(shapes) == [(1, 30), (3, 3)]
+    for count, logits in zip((2, 30, 1, 3), found, strict=True):
+        np.testing.assert_allclose(logits, model.open().feed([5] * count), atol=1e-5)
+
+
+@pytest.mark.parametrize("layout", ["genai", "placed"])
+def test_a_full_context_beside_others(tiny: Maker, layout: str) -> None:
+    """A sequence at the end of its context goes on beside short ones, and fails alone."""
+    model = models.load(tiny(layout, max_position_embeddings=40))
+    sessions = [model.open() for _ in range(3)]
+    for session, length in zip(sessions, (39, 5, 38), strict=True):
+        session.feed([1] * length)
+    feeds = [Feed(session, [2] * count) for session, count in zip(sessions, (1, 3, 2), strict=True)]
+    for feed, logits in zip(feeds, sessions[0].together(feeds), strict=True):
+        ids = [1] * (feed.session.length - len(feed.ids)) + [2] * len(feed.ids)
+        np.testing.assert_allclose(logits, model.open().feed(ids), atol=1e-5)
+    first, second, third = sessions[0].together([Feed(session, [3]) for session in sessions])
+    assert isinstance(first, ModelError)
+    assert isinstance(third, ModelError)
+    np.testing.assert_allclose(second, model.open().feed([1] * 5 + [2] * 3 + [3]), atol=1e-5)
+
+
+@given(counts=COUNTS, most=st.integers(1, 40))
+def test_steps_are_the_fewest(counts: list[int], most: int) -> None:
+    """Going in step takes as few passes as any number of sequences in step would."""
+    sizes = in_step(counts, most)
+    assert sum(sizes) == len(counts)
+    assert set(sizes[1:]) <= {1}
+
+    def passes(size: int) -> int:
+        return counts[size - 1] + len(counts) - size
+
+    assert passes(sizes[0]) == min(passes(size) for size in range(1, min(most, len(counts)) + 1))
+
+
+@settings(max_examples=60)
+@given(counts=st.lists(st.integers(1, 30), min_size=1, max_size=7).map(sorted),
+       most=st.integers(1, 60))  # fmt: skip
+def test_padding_is_the_cheapest(counts: list[int], most: int) -> None:
+    """No division into runs costs less than the one that is found; none is over the limit."""
+
+    def cost(sizes: list[int]) -> float:
+        total, at = 0.0, 0
+        for size in sizes:
+            rows = size * counts[at + size - 1]
+            total += _OVERHEAD + rows if size == 1 or rows <= most else np.inf
+            at += size
+        return total
+
+    every = []
+    for cuts in product((False, True), repeat=len(counts) - 1):
+        sizes = [1]
+        for cut in cuts:
+            if cut:
+                sizes.append(1)
+            else:
+                sizes[-1] += 1
+        every.append(cost(sizes))
+    found = padded(counts, most)
+    assert sum(found) == len(counts)
+    assert cost(found) == min(every)
+
+
+def test_slots_are_free_again_when_nobody_holds_them() -> None:
+    """The first free slot is given out; a buffer that is dropped frees its own."""
+    pool = Pool([np.zeros((3, 2, 5))], [2], lambda array: array)
+    held = [pool.take() for _ in range(3)]
+    assert pool.take() is None
+    first, second, _ = held
+    assert first is not None
+    assert second is not None
+    assert [pool.slot(first), pool.slot(second)] == [0, 1]
+    reader = Reader()
+    second.join(reader)
+    assert second.allows(reader, 0, 4)
+    assert [pool.reach(slot) for slot in range(3)] == [0, 4, 0]
+    held[1] = None
+    del second, reader
+    gc.collect()
+    assert pool.reach(1) == 0
+    again = pool.take()
+    assert again is not None
+    assert pool.slot(again) == 1
+    assert pool.take() is None
