@@ -1,15 +1,38 @@
-"""Spans and metrics of the gateway, for OpenTelemetry; arguments are left out unless asked for."""
+"""Spans and metrics of the gateway and the server, for OpenTelemetry.
+
+What users and models wrote is left out; arguments of calls are told only if asked for.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Protocol
 
 from opentelemetry import metrics, trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from callmemaybe.calls import ToolCall
 from callmemaybe.gateway.codes import Answer
+
+
+class Seen(Protocol):
+    """What the server tells of a request (its ``Facts``)."""
+
+    id: str
+    method: str
+    route: str
+    status: int
+    code: str | None
+    model: str | None
+    finish: tuple[str, ...]
+    prompt_tokens: int
+    tokens: int
+    passes: int
+    waited: float | None
+    trace: str | None
+
 
 #: Calls that are open at once; beyond it the oldest span is ended unfinished.
 _MOST_OPEN = 10_000
@@ -70,4 +93,51 @@ class Telemetry:
         span.set_attribute("callmemaybe.state", answer.state.value)
         if answer.is_error:
             span.set_status(Status(StatusCode.ERROR, answer.code))
+        span.end()
+
+
+class Requests:
+    """An observer for the server: a span per request, a child of the client's where it sent one.
+
+    The names are those of OpenTelemetry's conventions for HTTP and for generative AI.
+    """
+
+    def __init__(self, *, tracer: trace.Tracer | None = None) -> None:
+        self._tracer = tracer or trace.get_tracer("callmemaybe.server")
+        self._propagator = TraceContextTextMapPropagator()
+        self._open: dict[int, Span] = {}
+
+    def started(self, facts: Seen) -> None:
+        """Start the request's span."""
+        carried = {"traceparent": facts.trace} if facts.trace else {}
+        self._open[id(facts)] = self._tracer.start_span(
+            f"{facts.method} {facts.route}",
+            context=self._propagator.extract(carried),
+            kind=SpanKind.SERVER,
+            attributes={
+                "http.request.method": facts.method,
+                "http.route": facts.route,
+                "callmemaybe.request_id": facts.id,
+            },
+        )
+
+    def finished(self, facts: Seen) -> None:
+        """End the request's span."""
+        span = self._open.pop(id(facts), None)
+        if span is None:
+            return
+        span.set_attribute("http.response.status_code", facts.status)
+        if facts.model is not None:
+            span.set_attribute("gen_ai.operation.name", "chat")
+            span.set_attribute("gen_ai.request.model", facts.model)
+            span.set_attribute("gen_ai.usage.input_tokens", facts.prompt_tokens)
+            span.set_attribute("gen_ai.usage.output_tokens", facts.tokens)
+            span.set_attribute("gen_ai.response.finish_reasons", facts.finish)
+            span.set_attribute("callmemaybe.forward_passes", facts.passes)
+        if facts.waited is not None:
+            span.set_attribute("callmemaybe.waited", facts.waited)
+        if facts.code is not None:
+            span.set_attribute("error.type", facts.code)
+        if facts.status >= 500:
+            span.set_status(Status(StatusCode.ERROR, facts.code or ""))
         span.end()

@@ -1,0 +1,172 @@
+"""What both interfaces do alike: ids, tools, limits, usage, and how a step is told."""
+
+from __future__ import annotations
+
+import math
+import secrets
+import string
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from callmemaybe import __version__
+from callmemaybe._speaking import Options, TokenLogprob
+from callmemaybe.calls import ToolSpec
+from callmemaybe.conversation import Conversation
+from callmemaybe.errors import ConversationError
+from callmemaybe.grammar import Grammar, regex
+from callmemaybe.grammar.ebnf import ebnf
+from callmemaybe.server.problems import Problem, invalid
+from callmemaybe.server.settings import Settings
+from callmemaybe.server.shapes import AnyObject, ByGrammar, ByRegex, FreeText, Shape
+from callmemaybe.wire.choice import wanted
+from callmemaybe.wire.format import Format
+from callmemaybe.wire.writer import Wanted
+
+_LETTERS = string.ascii_letters + string.digits
+#: What stands for a probability of nought, which JSON cannot write as a logarithm.
+LEAST_LOGPROB = -9999.0
+
+
+def new_id(prefix: str, length: int = 24) -> str:
+    """Return a fresh id."""
+    return prefix + "".join(secrets.choice(_LETTERS) for _ in range(length))
+
+
+@dataclass(frozen=True)
+class Served:
+    """The model that is served, by the name that requests call it, and since when (in seconds)."""
+
+    name: str
+    format: Format
+    created: int
+    settings: Settings
+
+    @property
+    def fingerprint(self) -> str:
+        """Say what answers depend on besides the request."""
+        text = f"{__version__} {self.name} {self.format.name}"
+        return f"fp_{sha256(text.encode()).hexdigest()[:12]}"
+
+    @property
+    def as_json(self) -> dict[str, Any]:
+        """The model as ``/v1/models`` lists it."""
+        return {
+            "id": self.name, "object": "model", "created": self.created,
+            "owned_by": "callmemaybe",
+        }  # fmt: skip
+
+    def check_name(self, name: str) -> None:
+        """Raise Problem (404) unless this is the model that is served."""
+        if name != self.name:
+            raise Problem(
+                404,
+                f"The model {name!r} does not exist here; this server has {self.name!r}.",
+                param="model",
+                code="model_not_found",
+            )
+
+    def new_call_id(self) -> str:
+        """Return an id for a call; as the family's own, where its calls carry ids."""
+        length = self.format.id_length
+        return new_id("call_") if length is None else new_id("", length)
+
+
+def tools_of(tools: Sequence[Mapping[str, Any]], most: int) -> list[ToolSpec]:
+    """Read the tools of a request, each in a shape that ``ToolSpec`` knows."""
+    if len(tools) > most:
+        raise Problem(
+            400,
+            f"Too many tools: {len(tools)}, of at most {most}.",
+            param="tools",
+            code="array_above_max_length",
+        )
+    return [ToolSpec.from_json(tool, f"tools/{index}") for index, tool in enumerate(tools)]
+
+
+def form_of(form: Shape | None, schema: Any) -> Any:
+    """Return the form of an answer as the engine takes it: a JSON Schema or a Grammar.
+
+    ``schema`` is the JSON Schema of a form that has one.
+    """
+    if form is None or isinstance(form, FreeText):
+        return None
+    if isinstance(form, AnyObject):
+        return {"type": "object"}
+    if isinstance(form, ByRegex):
+        return regex(form.regex)
+    if isinstance(form, ByGrammar):
+        return ebnf(form.grammar)
+    return {} if schema is None else schema
+
+
+def wish_of(
+    choice: str | Shape | None,
+    *,
+    served: Served,
+    has_tools: bool,
+    parallel: bool | None,
+    most: int | None,
+    answer: Any,
+) -> Wanted:
+    """Return what an answer may be; raise Problem for what this model cannot write."""
+    talks = served.format.talks
+    told = choice.model_dump() if isinstance(choice, Shape) else choice
+    if told is not None and not has_tools and told != "none":
+        raise invalid("tool_choice", "'tool_choice' is only allowed when 'tools' are given.")
+    if not talks and (not has_tools or told == "none"):
+        raise invalid(
+            "tools" if not has_tools else "tool_choice",
+            f"The model {served.name!r} only calls functions; it cannot answer in text.",
+        )
+    if not talks and answer is not None:
+        raise invalid(
+            "text.format" if isinstance(answer, Grammar) else "response_format",
+            f"The model {served.name!r} only calls functions; its answers have no other form.",
+        )
+    is_parallel = served.format.is_parallel and parallel is not False
+    return wanted(told, has_tools=has_tools, parallel=is_parallel, most=most, answer=answer)
+
+
+def options_of(
+    settings: Settings,
+    *,
+    most: int | None,
+    param: str,
+    **others: Any,
+) -> Options:
+    """Return the options of a turn whose tokens are limited by the parameter ``param``."""
+    if most is not None and most > settings.most_tokens:
+        raise invalid(param, f"{param!r} is {most}; this server gives at most "
+                             f"{settings.most_tokens} tokens.")  # fmt: skip
+    return Options(max_tokens=most or settings.default_tokens, **others)
+
+
+def check_history(messages: Sequence[Mapping[str, Any]], param: str) -> None:
+    """Raise Problem unless every call has its one result, and no result is without a call."""
+    if messages[-1]["role"] == "assistant":
+        raise invalid(param, "The conversation must not end with what the model said.")
+    try:
+        pending = Conversation.from_messages(messages).pending
+    except ConversationError as error:
+        raise invalid(param, str(error)) from None
+    if pending:
+        raise invalid(param, f"The call {pending[0].id!r} has no result.")
+
+
+def logprob_json(token: TokenLogprob) -> dict[str, Any]:
+    """Return a token with its log-probability, as OpenAI writes it."""
+    return {
+        **_token_json(token.data, token.logprob),
+        "top_logprobs": [
+            _token_json(data, math.log(chance) if chance > 0 else -math.inf)
+            for data, chance in token.top
+        ],
+    }
+
+
+def _token_json(data: bytes, logprob: float) -> dict[str, Any]:
+    known = logprob if math.isfinite(logprob) else LEAST_LOGPROB
+    known = min(known, 0.0)  # a sum of rounded parts may come out above nought
+    return {"token": data.decode(errors="replace"), "logprob": known, "bytes": list(data)}

@@ -1,0 +1,317 @@
+"""The responses interface: ``/v1/responses``. Nothing is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from callmemaybe._speaking import TokenLogprob
+from callmemaybe.server import shapes
+from callmemaybe.server.common import (
+    Served,
+    check_history,
+    form_of,
+    logprob_json,
+    new_id,
+    options_of,
+    tools_of,
+    wish_of,
+)
+from callmemaybe.server.problems import Problem, invalid
+from callmemaybe.server.shapes import (
+    BySchemaFlat,
+    InputCall,
+    InputMessage,
+    InputResult,
+    ResponsesRequest,
+)
+from callmemaybe.server.turn import Ask, Begun, Done, More, Piece, Said
+
+ROUTE = "/v1/responses"
+
+
+def read(data: Any) -> ResponsesRequest:
+    """Return the request that a body holds; raise Problem for what is wrong with it."""
+    request = shapes.read(ResponsesRequest, shapes.RESPONSES_NEUTRAL, data)
+    if request.stream_options is not None and not request.stream:
+        raise invalid("stream_options", "'stream_options' is only allowed when streaming.")
+    if request.stream_options is not None and request.stream_options.include_usage is not None:
+        raise invalid("stream_options.include_usage", "Responses always tell their usage.")
+    return request
+
+
+def asks(request: ResponsesRequest, served: Served) -> list[Ask]:
+    """Return what is asked of the model: always one turn."""
+    settings = served.settings
+    served.check_name(request.model)
+    messages = _messages(request)
+    check_history(messages, "input")
+    tools = tools_of(
+        [tool.model_dump(exclude_none=True) for tool in request.tools or ()], settings.most_tools
+    )
+    form = request.text.format if request.text else None
+    parallel = request.parallel_tool_calls
+    wish = wish_of(
+        request.tool_choice,
+        served=served,
+        has_tools=bool(tools),
+        parallel=parallel,
+        most=request.max_tool_calls if parallel is not False else None,
+        answer=form_of(form, form.schema_ if isinstance(form, BySchemaFlat) else None),
+    )
+    options = options_of(
+        settings,
+        most=request.max_output_tokens,
+        param="max_output_tokens",
+        temperature=request.temperature,
+        top_p=request.top_p,
+        logprobs=_wants_logprobs(request),
+        top_logprobs=request.top_logprobs or 0,
+    )
+    return [Ask(messages, tools, wish, options)]
+
+
+def _wants_logprobs(request: ResponsesRequest) -> bool:
+    return bool(request.include or request.top_logprobs)
+
+
+def _messages(request: ResponsesRequest) -> list[dict[str, Any]]:
+    """Return the input as messages of the chat interface; calls of one turn in one message."""
+    messages: list[dict[str, Any]] = []
+    if request.instructions:
+        messages.append({"role": "system", "content": request.instructions})
+    if isinstance(request.input, str):
+        return [*messages, {"role": "user", "content": request.input}]
+    for item in request.input:
+        match item:
+            case InputMessage():
+                role = "system" if item.role == "developer" else item.role
+                messages.append({"role": role, "content": _text(item.content)})
+            case InputCall():
+                call = {"id": item.call_id, "type": "function",
+                        "function": {"name": item.name, "arguments": item.arguments}}  # fmt: skip
+                if not messages or messages[-1]["role"] != "assistant":
+                    messages.append({"role": "assistant", "content": ""})
+                messages[-1].setdefault("tool_calls", []).append(call)
+            case InputResult():
+                messages.append({"role": "tool", "tool_call_id": item.call_id,
+                                 "content": _text(item.output)})  # fmt: skip
+    return messages
+
+
+def _text(content: Any) -> str:
+    return content if isinstance(content, str) else "".join(part.text for part in content)
+
+
+class Answer:
+    """Tells pieces in the responses interface: event by event, and as a whole."""
+
+    def __init__(self, request: ResponsesRequest, served: Served, now: int) -> None:
+        self._request = request
+        self._number = 0
+        self._output: list[dict[str, Any]] = []
+        #: The message that is being written, if one is; and the number of each call's item.
+        self._message: int | None = None
+        self._calls: dict[int, int] = {}
+        self._done: Done | None = None
+        self._base = _base(request, served, now)
+
+    @property
+    def dones(self) -> Sequence[Done]:
+        """The end of the turn, if it has ended."""
+        return [self._done] if self._done is not None else []
+
+    #: Streams of events end with their last one.
+    closing = b""
+
+    def last(self) -> list[dict[str, Any]]:
+        """Return the events behind all pieces: the end of the turn has told them."""
+        return []
+
+    def begin(self) -> list[dict[str, Any]]:
+        """Return the events in front of all pieces."""
+        response = {**self._base, "status": "in_progress", "output": [], "usage": None}
+        return [
+            self._event("response.created", response=response),
+            self._event("response.in_progress", response=response),
+        ]
+
+    def take(self, _index: int, piece: Piece) -> list[dict[str, Any]]:
+        """Note a piece, and return the events that tell it."""
+        match piece:
+            case Said():
+                return self._said(piece)
+            case Begun():
+                return [*self._end_item(), *self._begun(piece)]
+            case More():
+                at = self._calls[piece.index]
+                item = self._output[at]
+                item["arguments"] += piece.text
+                return [
+                    self._event(
+                        "response.function_call_arguments.delta",
+                        item_id=item["id"], output_index=at, delta=piece.text,
+                    )
+                ]  # fmt: skip
+            case Done():
+                return self._ended(piece)
+        return []
+
+    def failed(self, problem: Problem) -> list[dict[str, Any]]:
+        """Return the events of a turn that failed after it had begun."""
+        error = {"code": problem.code or problem.kind, "message": problem.message}
+        response = {**self._base, "status": "failed", "output": [], "usage": None, "error": error}
+        return [self._event("response.failed", response=response)]
+
+    def whole(self) -> dict[str, Any]:
+        """Return everything as one response."""
+        done = self._done
+        assert done is not None
+        is_cut = done.finish == "length"
+        return {
+            **self._base,
+            "status": "incomplete" if is_cut else "completed",
+            "incomplete_details": {"reason": "max_output_tokens"} if is_cut else None,
+            # What was cut off is no call.
+            "output": [
+                item for item in self._output if not is_cut or item["type"] != "function_call"
+            ],
+            "usage": {
+                "input_tokens": done.prompt_tokens,
+                "input_tokens_details": {"cached_tokens": 0},
+                "output_tokens": done.tokens,
+                "output_tokens_details": {"reasoning_tokens": 0},
+                "total_tokens": done.prompt_tokens + done.tokens,
+            },
+        }
+
+    # -- items ------------------------------------------------------------------------------------
+
+    def _said(self, piece: Said) -> list[dict[str, Any]]:
+        events = []
+        if self._message is None:
+            self._message = len(self._output)
+            item: dict[str, Any] = {"id": new_id("msg_"), "type": "message", "status": "in_progress",
+                    "role": "assistant", "content": []}  # fmt: skip
+            self._output.append(item)
+            events.append(self._added(item))
+            part: dict[str, Any] = {
+                "type": "output_text",
+                "text": "",
+                "annotations": [],
+                "logprobs": [],
+            }
+            events.append(self._in_part("response.content_part.added", part=dict(part)))
+            item["content"] = [part]
+        written = self._output[self._message]["content"][0]
+        written["text"] += piece.text
+        logprobs = self._logprobs(piece.tokens)
+        written["logprobs"] += logprobs
+        events.append(self._in_part("response.output_text.delta", delta=piece.text,
+                                    logprobs=logprobs))  # fmt: skip
+        return events
+
+    def _begun(self, piece: Begun) -> list[dict[str, Any]]:
+        item = {"id": new_id("fc_"), "type": "function_call", "status": "in_progress",
+                "arguments": "", "call_id": piece.id, "name": piece.name}  # fmt: skip
+        self._calls[piece.index] = len(self._output)
+        self._output.append(item)
+        return [self._added(item)]
+
+    def _end_item(self, status: str = "completed") -> list[dict[str, Any]]:
+        """Return the events that end the item that is being written, if one is."""
+        if not self._output or self._output[-1]["status"] != "in_progress":
+            return []
+        item, events = self._output[-1], []
+        at = len(self._output) - 1
+        item["status"] = status
+        if item["type"] == "function_call":
+            if status == "completed":
+                events.append(self._event(
+                    "response.function_call_arguments.done", item_id=item["id"], output_index=at,
+                    name=item["name"], arguments=item["arguments"],
+                ))  # fmt: skip
+        else:
+            part = dict(item["content"][0])
+            events.append(self._in_part(
+                "response.output_text.done", text=part["text"], logprobs=part["logprobs"]
+            ))  # fmt: skip
+            events.append(self._in_part("response.content_part.done", part=part))
+            self._message = None
+        events.append(self._event("response.output_item.done", output_index=at, item=dict(item)))
+        return events
+
+    def _ended(self, done: Done) -> list[dict[str, Any]]:
+        self._done = done
+        is_cut = done.finish == "length"
+        events = self._end_item("incomplete" if is_cut else "completed")
+        kind = "response.incomplete" if is_cut else "response.completed"
+        return [*events, self._event(kind, response=self.whole())]
+
+    # -- events -----------------------------------------------------------------------------------
+
+    def _event(self, kind: str, **told: Any) -> dict[str, Any]:
+        event = {"type": kind, "sequence_number": self._number, **told}
+        self._number += 1
+        return event
+
+    def _added(self, item: Mapping[str, Any]) -> dict[str, Any]:
+        at = len(self._output) - 1
+        return self._event("response.output_item.added", output_index=at, item=dict(item))
+
+    def _in_part(self, kind: str, **told: Any) -> dict[str, Any]:
+        at = self._message
+        assert at is not None
+        return self._event(
+            kind, item_id=self._output[at]["id"], output_index=at, content_index=0, **told
+        )
+
+    def _logprobs(self, tokens: Sequence[TokenLogprob]) -> list[dict[str, Any]]:
+        return [logprob_json(token) for token in tokens] if _wants_logprobs(self._request) else []
+
+
+def _base(request: ResponsesRequest, served: Served, now: int) -> dict[str, Any]:
+    """Return what a response says whatever becomes of it: mostly the request again."""
+    choice = request.tool_choice
+    form = request.text.format if request.text else None
+    return {
+        "id": new_id("resp_", 40),
+        "object": "response",
+        "created_at": now,
+        "status": "completed",
+        "background": False,
+        "error": None,
+        "incomplete_details": None,
+        "instructions": request.instructions,
+        "max_output_tokens": request.max_output_tokens,
+        "max_tool_calls": request.max_tool_calls,
+        "model": served.name,
+        "output": [],
+        "parallel_tool_calls": request.parallel_tool_calls is not False,
+        "previous_response_id": None,
+        "reasoning": {"effort": None, "summary": None},
+        "service_tier": "default",
+        "store": False,
+        "temperature": request.temperature or 0.0,
+        "text": {"format": form.model_dump(by_alias=True, exclude_none=True) if form
+                 else {"type": "text"}},
+        "tool_choice": choice.model_dump() if isinstance(choice, shapes.Shape)
+        else choice or "auto",
+        "tools": [_tool(tool) for tool in request.tools or ()],
+        "top_logprobs": request.top_logprobs or 0,
+        "top_p": 1.0 if request.top_p is None else request.top_p,
+        "truncation": "disabled",
+        "usage": None,
+        "user": request.user,
+        "safety_identifier": request.safety_identifier,
+        "prompt_cache_key": request.prompt_cache_key,
+        "metadata": request.metadata or {},
+    }  # fmt: skip
+
+
+def _tool(tool: shapes.ResponsesTool) -> dict[str, Any]:
+    """Return a tool as responses tell it; its arguments are always by the schema."""
+    return {
+        "type": "function", "name": tool.name, "description": tool.description,
+        "parameters": tool.parameters or {"type": "object", "properties": {}}, "strict": True,
+    }  # fmt: skip

@@ -1,0 +1,88 @@
+"""From a model's name to a running server: bind first, then load, then serve."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from callmemaybe._speaking import Speaker
+from callmemaybe.caller import load_model
+from callmemaybe.decoding.batch import Batch
+from callmemaybe.errors import ModelError
+from callmemaybe.models.base import Model
+from callmemaybe.models.remote import Remote
+from callmemaybe.server.app import App
+from callmemaybe.server.common import Served
+from callmemaybe.server.engine import Engine
+from callmemaybe.server.listen import address_of, bind
+from callmemaybe.server.listen import serve as listen
+from callmemaybe.server.logs import Log
+from callmemaybe.server.observe import Facts, Observer
+from callmemaybe.server.settings import Settings
+
+
+def application(
+    model: Model,
+    settings: Settings,
+    *,
+    name: str | None = None,
+    format: str | None = None,  # noqa: A002 - the word users know
+    observers: Sequence[Observer] = (),
+    **options: object,
+) -> App:
+    """Return the application that serves a loaded model.
+
+    ``name`` is what requests call it; ``options`` are those of ``Speaker``. Raises ModelError for a
+    model that cannot be used here.
+    """
+    batch = Batch(model, most=settings.slots)
+    speaker = Speaker(batch, format=format, **options)  # type: ignore[arg-type]
+    served = Served(name or model.name, speaker.format, int(time.time()), settings)
+
+    def make_engine() -> Engine:
+        return Engine(speaker, batch, settings, new_id=served.new_call_id)
+
+    return App(served, make_engine, observers)
+
+
+def serve(
+    model: str,
+    settings: Settings,
+    *,
+    name: str | None = None,
+    format: str | None = None,  # noqa: A002 - the word users know
+    observers: Sequence[Observer] = (),
+    quiet: bool = False,
+    say: Callable[[str], None] = print,
+) -> None:
+    """Serve a model until a signal says to stop.
+
+    ``say`` is told where the server listens. Raises InputError for an address that cannot be had,
+    ModelError for a model that cannot be served.
+    """
+    opened = bind(settings)
+    try:
+        loaded = load_model(model)
+        if isinstance(loaded, Remote):
+            raise ModelError(f"{model} is served already; serve takes a model on this machine")
+        log: Observer = Failures(Log()) if quiet else Log()
+        app = application(loaded, settings, name=name, format=format, observers=[log, *observers])
+        say(f"{app.served.name} is served at {address_of(opened)} (Ctrl-C stops)")
+        listen(app.asgi(), opened, settings, app.begin_to_stop)
+    finally:
+        opened.close()
+
+
+class Failures:
+    """An observer that tells another one of failures only."""
+
+    def __init__(self, inner: Observer) -> None:
+        self._inner = inner
+
+    def started(self, facts: Facts) -> None:
+        """See a request that was read."""
+
+    def finished(self, facts: Facts) -> None:
+        """Hand on a request that failed through no fault of the client."""
+        if facts.status >= 500:
+            self._inner.finished(facts)

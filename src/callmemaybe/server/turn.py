@@ -1,0 +1,165 @@
+"""One turn of the model, as either interface needs it: what is asked, and the pieces that come.
+
+The pieces are the same whether they are streamed or folded into one answer, so the two cannot
+disagree. Of a call's arguments the last byte is held back until the next call begins or the turn
+has ended well: what was cut off can never be taken for a call.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from callmemaybe._speaking import Options, Speaker, Spoken, TokenLogprob
+from callmemaybe.calls import ToolSpec
+from callmemaybe.decoding.step import Step
+from callmemaybe.errors import BudgetError
+from callmemaybe.wire import AnswerDelta, ArgumentsDelta, CallStarted, Event
+from callmemaybe.wire.writer import Wanted
+
+Finish = Literal["stop", "length", "tool_calls"]
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What one turn is asked for."""
+
+    messages: Sequence[Mapping[str, Any]]
+    tools: Sequence[ToolSpec]
+    wanted: Wanted
+    options: Options
+
+
+@dataclass(frozen=True)
+class Said:
+    """More of the text, and the tokens that became certain with it, where they were asked for."""
+
+    text: str
+    tokens: tuple[TokenLogprob, ...] = ()
+
+
+@dataclass(frozen=True)
+class Begun:
+    """Call number ``index`` begins."""
+
+    index: int
+    id: str
+    name: str
+
+
+@dataclass(frozen=True)
+class More:
+    """More of the arguments of call number ``index``."""
+
+    index: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Walked:
+    """Steps of the decoder, for those who asked."""
+
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Done:
+    """The end of a turn. ``distribution`` is the probability of each function, and of none."""
+
+    finish: Finish
+    prompt_tokens: int = 0
+    tokens: int = 0
+    passes: int = 0
+    seconds: float = 0.0
+    distribution: Mapping[str | None, float] = field(default_factory=dict)
+
+
+Piece = Said | Begun | More | Walked | Done
+#: A step that told nothing; whoever drives the turn may stop here.
+Pieces = Generator[Piece | None, None, None]
+
+
+def pieces(speaker: Speaker, ask: Ask, new_id: Callable[[], str]) -> Pieces:
+    """Yield the pieces of a turn, None after a step that told nothing; the last one is Done.
+
+    Each ``next`` takes a step of the decoder at most. Where not even the shortest answer fits into
+    the tokens that were asked for, the turn is over before it begins. Raises what
+    :meth:`Speaker.open` does.
+    """
+    try:
+        speech = speaker.open(ask.messages, ask.tools, ask.wanted, ask.options)
+    except BudgetError:
+        yield Done("length")
+        return
+    teller = _Teller(new_id)
+    walked = told = 0
+    try:
+        for events in speech:
+            if ask.options.watch and len(speech.steps) > walked:
+                yield Walked(tuple(speech.steps[walked:]))
+                walked = len(speech.steps)
+            tokens = tuple(speech.logprobs[told:]) if ask.options.logprobs else ()
+            told += len(tokens)
+            yield from teller.tell(events, tokens)
+            yield None
+        yield from teller.end(speech.spoken)
+    finally:
+        speech.close()
+
+
+class _Teller:
+    """Turns events into pieces."""
+
+    def __init__(self, new_id: Callable[[], str]) -> None:
+        self._new_id = new_id
+        self._text = codecs.getincrementaldecoder("utf-8")("replace")
+        self._arguments = codecs.getincrementaldecoder("utf-8")("replace")
+        self._index: int | None = None
+        self._held = b""
+
+    def tell(
+        self, events: Sequence[Event], tokens: tuple[TokenLogprob, ...] = ()
+    ) -> Generator[Piece, None, None]:
+        """Yield what the events tell."""
+        for event in events:
+            match event:
+                case AnswerDelta():
+                    text = self._text.decode(event.data)
+                    if text or tokens:
+                        yield Said(text, tokens)
+                    tokens = ()
+                case CallStarted():
+                    yield from self._release()
+                    self._index = event.index
+                    yield Begun(event.index, self._new_id(), event.name)
+                case ArgumentsDelta():
+                    data = self._held + event.data
+                    self._held = data[-1:]
+                    if more := self._arguments.decode(data[:-1]):
+                        yield More(event.index, more)
+        if tokens:
+            yield Said("", tokens)
+
+    def end(self, spoken: Spoken) -> Generator[Piece, None, None]:
+        """Yield what was held back, if the turn ended well, and its end."""
+        if text := self._text.decode(b"", True):
+            yield Said(text)
+        if spoken.calls:
+            yield from self._release()
+        finish: Finish = "tool_calls" if spoken.calls else "stop"
+        yield Done(
+            "length" if spoken.ended == "length" else finish,
+            spoken.prompt_tokens,
+            spoken.tokens,
+            spoken.passes,
+            spoken.seconds,
+            spoken.distribution,
+        )
+
+    def _release(self) -> Generator[More, None, None]:
+        if self._index is not None and self._held:
+            yield More(self._index, self._arguments.decode(self._held, True))
+            self._arguments.reset()
+        self._index, self._held = None, b""
