@@ -60,8 +60,17 @@ def embedded_model() -> str:
     return str(page(json.loads(results.read_text(encoding="utf-8"))))
 
 
+def retrieval() -> str:
+    """Return how well retrieval finds a tool, from the results of its benchmark."""
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    from retrieval import page
+
+    results = ROOT / "benchmarks" / "results" / "retrieval.json"
+    return str(page(json.loads(results.read_text(encoding="utf-8"))))
+
+
 #: Every page that is written here, and by what.
-PAGES = {"command-line.md": command_line, "nano.md": embedded_model}
+PAGES = {"command-line.md": command_line, "nano.md": embedded_model, "retrieval.md": retrieval}
 
 
 if __name__ == "__main__":

@@ -75,11 +75,11 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert (page.parent / target).exists(), f"{page}: {target}"
 
 
-@pytest.mark.parametrize("name", ["command-line.md", "nano.md"])
+@pytest.mark.parametrize("name", ["command-line.md", "nano.md", "retrieval.md"])
 def test_the_reference_is_generated(name: str) -> None:
     """Each page that is generated is what the program, or the measurement, says."""
     generate = runpy.run_path(str(ROOT / "docs" / "generate.py"))
-    assert set(generate["PAGES"]) == {"command-line.md", "nano.md"}
+    assert set(generate["PAGES"]) == {"command-line.md", "nano.md", "retrieval.md"}
     page = ROOT / "docs" / "reference" / name
     assert page.read_text(encoding="utf-8") == generate["PAGES"][name](), "run docs/generate.py"
 

@@ -11,12 +11,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from callmemaybe._retrieval import Catalogue as Catalogue
+    from callmemaybe._running import Ran as Ran
+    from callmemaybe._running import functions as functions
     from callmemaybe.caller import Caller as Caller
     from callmemaybe.caller import Outcome as Outcome
     from callmemaybe.caller import load_model as load_model
     from callmemaybe.calls import ToolCall as ToolCall
     from callmemaybe.calls import ToolResult as ToolResult
     from callmemaybe.calls import ToolSpec as ToolSpec
+    from callmemaybe.conversation import Conversation as Conversation
     from callmemaybe.decoding import Decoder as Decoder
     from callmemaybe.decoding import Step as Step
     from callmemaybe.errors import BudgetError as BudgetError
@@ -43,6 +47,8 @@ _ROOMS = {
     "BudgetError": "errors",
     "CallMeMaybeError": "errors",
     "Caller": "caller",
+    "Catalogue": "_retrieval",
+    "Conversation": "conversation",
     "ConversationError": "errors",
     "Decoder": "decoding",
     "DecodingError": "errors",
@@ -53,6 +59,7 @@ _ROOMS = {
     "Model": "models",
     "ModelError": "errors",
     "Outcome": "caller",
+    "Ran": "_running",
     "Session": "models",
     "Step": "decoding",
     "ToolCall": "calls",
@@ -61,6 +68,7 @@ _ROOMS = {
     "UnsupportedSchema": "errors",
     "Vocabulary": "vocabulary",
     "VocabularyError": "errors",
+    "functions": "_running",
     "load_model": "caller",
 }
 
