@@ -13,9 +13,8 @@ the masks have learnt) is made once per list of tools and kept.
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
@@ -45,10 +44,12 @@ from callmemaybe._setting import (
     vocabulary_of,
 )
 from callmemaybe._speaking import Speaker
+from callmemaybe._submitting import OnStep, Submit, in_batch, in_order, on_server
 from callmemaybe.calls import ToolCall, ToolSpec
 from callmemaybe.conversation import Conversation, Said
 from callmemaybe.decoding import scoring
 from callmemaybe.decoding.answer import Found, Request, Strategy, answer
+from callmemaybe.decoding.batch import Batch
 from callmemaybe.decoding.branches import Choices, spell
 from callmemaybe.decoding.decoder import check_budget
 from callmemaybe.decoding.prefixes import Prefixes
@@ -196,7 +197,7 @@ class Caller:
         self._shortest = self._shortest_call()
         check_budget(self._shortest, self.max_tokens)
 
-    def call(self, prompt: str, *, on_step: Callable[[Step], None] | None = None) -> Outcome:
+    def call(self, prompt: str, *, on_step: OnStep = None) -> Outcome:
         """Return the call that ``prompt`` asks for; ``on_step`` sees each step as it is taken.
 
         Raises ModelError if the model fails, if the tools alone fill its context, or if the prompt
@@ -204,13 +205,20 @@ class Caller:
         """
         if self._asking is not None:
             return self._ask(self._asking, prompt)
+        return self._call(prompt, on_step)
+
+    def _call(self, prompt: str, on_step: OnStep, batch: Batch | None = None) -> Outcome:
+        """Return the call that ``prompt`` asks for; within a task of ``batch``, if there is one."""
         started = self._clock()
         messages = [{"role": "user", "content": prompt}]
         request = self._encode(self.format.request(messages, self.tools, self._controls))
         request, omitted, room = self._fit(request)
         encoded = self._clock()
+        session = self._prefixes.fork(self._shared)
+        if batch is not None and batch is not self._local:
+            session = batch.seat(session)
         found = answer(
-            self._prefixes.fork(self._shared), self._matcher, self._choices, self._strategy, self._sampler_for(prompt),
+            session, self._matcher, self._choices, self._strategy, self._sampler_for(prompt),
             Request(request, prompt, min(self.max_tokens, room)), on_step,
         )  # fmt: skip
         decoded = self._clock()
@@ -285,26 +293,25 @@ class Caller:
             clock=self._clock,
         )
 
-    def call_many(self, prompts: Iterable[str], *, at_once: int = 8) -> Iterator[Outcome]:
-        """Yield the call of each prompt, in order; a server gets ``at_once`` of them at a time.
+    def submitting(self, at_once: int = 8) -> AbstractContextManager[Submit[Outcome]]:
+        """Return a function that takes a prompt and returns the future of its outcome.
 
-        A model in this process takes one after the other. Raises what :meth:`call` raises, in place
-        of the outcome it is raised for; nothing more is asked then.
+        Of a model in this process, ``at_once`` prompts share forward passes, the next one entering
+        when one is done; each gets what :meth:`call` would give it. A server gets so many requests at
+        a time. ``submit(prompt, on_step)`` works from any thread; ``on_step`` is called in another.
+        At the end of the context what has not begun is dropped, and what runs is stopped.
         """
-        if self._asking is None:
-            yield from map(self.call, prompts)
-            return
-        with ThreadPoolExecutor(max_workers=at_once) as pool:
-            waiting: deque[Future[Outcome]] = deque()
-            try:
-                for prompt in prompts:
-                    waiting.append(pool.submit(self.call, prompt))
-                    if len(waiting) >= at_once:
-                        yield waiting.popleft().result()
-                while waiting:
-                    yield waiting.popleft().result()
-            finally:
-                pool.shutdown(wait=False, cancel_futures=True)
+        if self._asking is not None:
+            return on_server(lambda prompt, on_step: self.call(prompt, on_step=on_step), at_once)
+        return in_batch(self._call, self._local, at_once)
+
+    def call_many(self, prompts: Iterable[str], *, at_once: int = 8) -> Iterator[Outcome]:
+        """Yield the call of each prompt, in order, ``at_once`` of them being worked on at a time.
+
+        See :meth:`submitting`. Raises what :meth:`call` raises, in place of the outcome it is raised
+        for; nothing more is asked then.
+        """
+        return in_order(self.submitting(at_once), prompts, at_once)
 
     def _ask(self, asking: Asking, prompt: str) -> Outcome:
         """Return the call that a server makes of ``prompt``."""

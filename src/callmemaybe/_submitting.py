@@ -1,0 +1,77 @@
+"""Many prompts at a time: handed in, worked on together, given back in order."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol, TypeVar
+from weakref import WeakSet
+
+from callmemaybe.decoding.batch import Batch, Task
+from callmemaybe.decoding.step import Step
+from callmemaybe.models.base import Model
+
+T = TypeVar("T")
+OnStep = Callable[[Step], None] | None
+#: How many prompts are handed in for each one that is worked on.
+AHEAD = 4
+
+
+class Submit(Protocol[T]):
+    """Hands in a prompt."""
+
+    def __call__(self, prompt: str, on_step: OnStep = None) -> Future[T]:
+        """Return the future of its outcome; from any thread. ``on_step`` is called in another."""
+        ...
+
+
+@contextmanager
+def on_server(call: Callable[[str, OnStep], T], at_once: int) -> Iterator[Submit[T]]:
+    """Let ``call`` work on ``at_once`` prompts, each in a thread that waits for an answer."""
+    with ThreadPoolExecutor(max_workers=at_once) as pool:
+        try:
+            yield lambda prompt, on_step=None: pool.submit(call, prompt, on_step)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+@contextmanager
+def in_batch(
+    call: Callable[[str, OnStep, Batch], T], model: Model, at_once: int
+) -> Iterator[Submit[T]]:
+    """Let ``call`` work on ``at_once`` prompts whose forward passes are shared.
+
+    A model that is a batch is used as it is. At the end what has not begun is dropped, and what runs
+    is stopped.
+    """
+    batch = model if isinstance(model, Batch) else Batch(model, at_once)
+    tasks: WeakSet[Task[T]] = WeakSet()
+
+    def submit(prompt: str, on_step: OnStep = None) -> Future[T]:
+        task = batch.submit(lambda: call(prompt, on_step, batch))
+        tasks.add(task)
+        return task
+
+    try:
+        yield submit
+    finally:
+        for task in list(tasks):
+            task.cancel()
+        if batch is not model:
+            batch.close()
+
+
+def in_order(
+    submitting: AbstractContextManager[Submit[T]], prompts: Iterable[str], at_once: int
+) -> Iterator[T]:
+    """Yield the outcome of each prompt, in order; what one raises ends it."""
+    with submitting as submit:
+        waiting: deque[Future[T]] = deque()
+        for prompt in prompts:
+            waiting.append(submit(prompt))
+            if len(waiting) >= AHEAD * at_once:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
