@@ -58,7 +58,7 @@ def address_of(opened: socket.socket) -> str:
     return f"http://{f'[{name}]' if ':' in name and name[0] != '[' else name}:{port}"
 
 
-class _Server(uvicorn.Server):
+class Server(uvicorn.Server):
     """Tells when it is told to stop, and ends without raising the signal again."""
 
     def __init__(self, config: uvicorn.Config, stopping: Callable[[], None]) -> None:
@@ -128,12 +128,11 @@ def protocol(seconds: float) -> type[H11Protocol]:
     return Protocol
 
 
-def serve(
-    app: ASGIApp, opened: socket.socket, settings: Settings, stopping: Callable[[], None]
-) -> None:
-    """Serve until a signal says to stop, then let what runs finish within the grace.
+def server_of(app: ASGIApp, settings: Settings, stopping: Callable[[], None]) -> Server:
+    """Return what serves until a signal (or ``should_exit``) says to stop.
 
-    ``stopping`` is called at the signal, on the event loop's thread.
+    What runs then may finish within the grace. ``stopping`` is called at the signal, on the event
+    loop's thread.
     """
     config = uvicorn.Config(
         app,
@@ -148,4 +147,4 @@ def serve(
         h11_max_incomplete_event_size=_HEAD_BYTES,
         timeout_graceful_shutdown=int(settings.grace_seconds) + 5,
     )
-    _Server(config, stopping).run(sockets=[opened])
+    return Server(config, stopping)

@@ -14,8 +14,7 @@ from callmemaybe.models.remote import Remote
 from callmemaybe.server.app import App
 from callmemaybe.server.common import Served
 from callmemaybe.server.engine import Engine
-from callmemaybe.server.listen import address_of, bind
-from callmemaybe.server.listen import serve as listen
+from callmemaybe.server.listen import address_of, bind, server_of
 from callmemaybe.server.logs import Log
 from callmemaybe.server.observe import Facts, Observer
 from callmemaybe.server.settings import Settings
@@ -68,7 +67,7 @@ def serve(
         log: Observer = Failures(Log()) if quiet else Log()
         app = application(loaded, settings, name=name, format=format, observers=[log, *observers])
         say(f"{app.served.name} is served at {address_of(opened)} (Ctrl-C stops)")
-        listen(app.asgi(), opened, settings, app.begin_to_stop)
+        server_of(app.asgi(), settings, app.begin_to_stop).run(sockets=[opened])
     finally:
         opened.close()
 

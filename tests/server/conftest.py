@@ -1,0 +1,178 @@
+"""A real server in this process, over a model that says what a test wants it to say."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx2
+import pytest
+
+from callmemaybe.calls import ToolCall
+from callmemaybe.models.scripted import ScriptedModel
+from callmemaybe.wire import Part, formats
+from tests.decoding.helpers import CHATML, vocabulary
+from tests.talking import speaks
+
+pytest.importorskip("starlette", reason="the extra server is not installed")
+pytest.importorskip("uvicorn", reason="the extra server is not installed")
+pytest.importorskip("prometheus_client", reason="the extra server is not installed")
+
+from callmemaybe.server.listen import address_of, bind, server_of
+from callmemaybe.server.observe import Facts
+from callmemaybe.server.serving import application
+from callmemaybe.server.settings import Settings
+
+VOCABULARY = vocabulary(CHATML, ("<|im_end|>",))
+HERMES = formats.get("hermes")
+ASK = b"<|im_start|>assistant\n<think>\n\n</think>\n\n"
+WEATHER = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "description": "Weather of a city",
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
+            "required": ["city"],
+            "additionalProperties": False,
+        },
+    },
+}
+PING = {"type": "function", "function": {"name": "ping", "parameters": {"type": "object", "properties": {}, "additionalProperties": False}}}  # fmt: skip
+FLAT_WEATHER = {"type": "function", **WEATHER["function"]}  # type: ignore[dict-item]
+PARIS = ToolCall("get_weather", '{"city": "Paris"}')
+BERN = ToolCall("get_weather", '{"city": "Bern"}')
+USER = [{"role": "user", "content": "Weather in Paris?"}]
+
+
+def calling(*calls: ToolCall) -> tuple[Part, ...]:
+    return HERMES.render(calls)
+
+
+def results_so_far(text: bytes) -> int:
+    return text.count(b"<|im_start|>user\n<tool_response>")
+
+
+class Seen:
+    """An observer that remembers."""
+
+    def __init__(self) -> None:
+        self.over: list[Facts] = []
+
+    def started(self, facts: Facts) -> None:
+        pass
+
+    def finished(self, facts: Facts) -> None:
+        self.over.append(facts)
+
+
+@dataclass
+class Running:
+    """A server that runs: where it is, what it has seen, and a client for it."""
+
+    url: str
+    model: ScriptedModel
+    seen: Seen
+    engine: Callable[[], Any]
+    stop: Callable[[], None]
+    client: httpx2.Client = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.client = httpx2.Client(base_url=self.url, timeout=30, trust_env=False)
+
+    def post(self, path: str, body: Any, **options: Any) -> httpx2.Response:
+        return self.client.post(path, json=body, **options)
+
+    def chat(self, **body: Any) -> httpx2.Response:
+        return self.post("/v1/chat/completions", {"model": "talker", "messages": USER, **body})
+
+    def respond(self, **body: Any) -> httpx2.Response:
+        return self.post("/v1/responses", {"model": "talker", "input": "Weather in Paris?", **body})
+
+    def chunks(self, **body: Any) -> list[dict[str, Any]]:
+        """Return the chunks of a streamed chat."""
+        lines = self.chat(stream=True, **body).text.split("\n\n")
+        assert lines[-2:] == ["data: [DONE]", ""], lines[-2:]
+        return [json.loads(line.removeprefix("data: ")) for line in lines[:-2]]
+
+    def events(self, **body: Any) -> list[dict[str, Any]]:
+        """Return the events of a streamed response, whose names are their types."""
+        found = []
+        for block in self.respond(stream=True, **body).text.split("\n\n")[:-1]:
+            name, data = block.split("\n")
+            found.append(json.loads(data.removeprefix("data: ")))
+            assert name == f"event: {found[-1]['type']}"
+        return found
+
+    def wait_until(self, is_so: Callable[[], bool], seconds: float = 5.0) -> float:
+        """Return after how many seconds something is so; fail if it takes longer."""
+        began = time.monotonic()
+        while not is_so():
+            assert time.monotonic() - began < seconds, "it never came to be"
+            time.sleep(0.01)
+        return time.monotonic() - began
+
+
+Start = Callable[..., Running]
+
+
+def _slow(model: ScriptedModel, seconds: float) -> ScriptedModel:
+    script = model.script
+    assert callable(script)
+
+    def slow(ids: tuple[int, ...]) -> Any:
+        time.sleep(seconds)
+        return script(ids)
+
+    return ScriptedModel(model.size, slow, context=model.context, name=model.name)
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Start a server over a model that wants to say one thing a turn; ``slow`` is seconds a token."""
+    running: list[Running] = []
+
+    def begin(
+        *wishes: Sequence[Part],
+        turn: Callable[[bytes], int] = results_so_far,
+        slow: float = 0.0,
+        context: int | None = None,
+        **options: Any,
+    ) -> Running:
+        said = [tuple(wish) for wish in wishes] or [calling(PARIS)]
+        talker = speaks(VOCABULARY, said, turn, ASK)
+        model = ScriptedModel(talker.size, talker.script, context=context, name="talker")
+        if slow:
+            model = _slow(model, slow)
+        settings = Settings(port=0, **options)
+        seen = Seen()
+        app = application(
+            model, settings, format="hermes", vocabulary=VOCABULARY, observers=[seen]
+        )
+        opened = bind(settings)
+        url = address_of(opened)
+        server = server_of(app.asgi(), settings, app.begin_to_stop)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]}, daemon=True)
+        thread.start()
+
+        def stop() -> None:
+            server.should_exit = True
+            thread.join(20)
+            opened.close()
+            assert not thread.is_alive()
+
+        found = Running(url, model, seen, lambda: app.engine, stop)
+        running.append(found)
+        while not server.started:
+            time.sleep(0.005)
+        return found
+
+    yield begin
+    for one in running:
+        one.client.close()
+        one.stop()
