@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from callmemaybe.errors import ModelError
 from callmemaybe.models._cache import Reader, Shared, before_end
-from callmemaybe.models._together import close, together
+from callmemaybe.models._engine import Engine, close
+from callmemaybe.models._together import together
 from callmemaybe.models.base import (
     Feed,
     Logits,
@@ -22,9 +23,6 @@ from callmemaybe.models.base import (
     leaves_of,
     walk,
 )
-
-if TYPE_CHECKING:
-    from callmemaybe.models.onnx import Engine
 
 Array = NDArray[Any]
 

@@ -9,18 +9,15 @@ What would pad or step too much goes through alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from callmemaybe.errors import ModelError
 from callmemaybe.models._cache import Pool, Shared, room
+from callmemaybe.models._engine import Engine, InPlace
 from callmemaybe.models.base import Feed, Logits, check_feed
-
-if TYPE_CHECKING:
-    from callmemaybe.models._onnx_sessions import SharedSession
-    from callmemaybe.models.onnx import Engine
 
 Array = NDArray[Any]
 
@@ -33,7 +30,7 @@ class _Share(NamedTuple):
     """One session's ids of a pass, and where its answer belongs."""
 
     at: int
-    session: SharedSession
+    session: InPlace
     ids: Array
     keep: int
 
@@ -133,7 +130,7 @@ def _in_step(engine: Engine, group: Sequence[_Share]) -> list[Logits]:
 
 
 def _pass(
-    engine: Engine, sessions: Sequence[SharedSession], parts: Sequence[Array], width: int
+    engine: Engine, sessions: Sequence[InPlace], parts: Sequence[Array], width: int
 ) -> list[Array]:
     """Run one pass over ``sessions``, each with up to ``width`` ids; return their logits."""
     slots = _seated(engine, sessions, width)
@@ -158,7 +155,7 @@ def _pass(
     return [found[index] for index in range(len(sessions))]
 
 
-def _seated(engine: Engine, sessions: Sequence[SharedSession], width: int) -> list[int]:
+def _seated(engine: Engine, sessions: Sequence[InPlace], width: int) -> list[int]:
     """See to it that all sessions have slots of one pool that they may write to; return those."""
     longest = max(session.length for session in sessions) + width
     pool = engine.pool
@@ -196,9 +193,3 @@ def _neighbours(pool: Pool, slots: Sequence[int], width: int) -> list[list[int]]
         else:
             runs.append([slot])
     return runs
-
-
-def close(left: Array, right: Array) -> bool:
-    """Whether two ways to the same logits agree, as far as different kernels may."""
-    scale = float(np.abs(right).max()) or 1.0
-    return bool(np.abs(left.astype(np.float64) - right).max() <= 0.02 * scale)

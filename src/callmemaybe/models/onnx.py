@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 
 from callmemaybe.errors import ModelError
 from callmemaybe.models._cache import Pool, Shared
+from callmemaybe.models._engine import close
 from callmemaybe.models._graph import Graph
 from callmemaybe.models._onnx_sessions import GrownSession, SharedSession
-from callmemaybe.models._together import close
 from callmemaybe.models.base import Files, Session
 
 Array = NDArray[Any]
