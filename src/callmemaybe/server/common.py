@@ -13,8 +13,6 @@ from typing import Any
 from callmemaybe import __version__
 from callmemaybe._speaking import Options, TokenLogprob
 from callmemaybe.calls import ToolSpec
-from callmemaybe.conversation import Conversation
-from callmemaybe.errors import ConversationError
 from callmemaybe.grammar import Grammar, regex
 from callmemaybe.grammar.ebnf import ebnf
 from callmemaybe.server.problems import Problem, invalid
@@ -144,15 +142,28 @@ def options_of(
 
 
 def check_history(messages: Sequence[Mapping[str, Any]], param: str) -> None:
-    """Raise Problem unless every call has its one result, and no result is without a call."""
+    """Raise Problem unless every call has its one result, directly behind it, and none is foreign."""
+    seen: set[str] = set()
+    waiting: list[str] = []
+    for message in messages:
+        if message["role"] == "tool":
+            call = message["tool_call_id"]
+            if call not in waiting:
+                why = "has its result already" if call in seen else "was never made"
+                raise invalid(param, f"There is a result of the call {call!r}, which {why}.")
+            waiting.remove(call)
+            continue
+        if waiting:
+            break
+        for made in message.get("tool_calls") or ():
+            if made["id"] in seen:
+                raise invalid(param, f"The id {made['id']!r} stands for two calls.")
+            seen.add(made["id"])
+            waiting.append(made["id"])
+    if waiting:
+        raise invalid(param, f"The call {waiting[0]!r} has no result behind it.")
     if messages[-1]["role"] == "assistant":
         raise invalid(param, "The conversation must not end with what the model said.")
-    try:
-        pending = Conversation.from_messages(messages).pending
-    except ConversationError as error:
-        raise invalid(param, str(error)) from None
-    if pending:
-        raise invalid(param, f"The call {pending[0].id!r} has no result.")
 
 
 def logprob_json(token: TokenLogprob) -> dict[str, Any]:
