@@ -132,47 +132,58 @@ def _slow(model: ScriptedModel, seconds: float) -> ScriptedModel:
     return ScriptedModel(model.size, slow, context=model.context, name=model.name)
 
 
+def begin(
+    *wishes: Sequence[Part],
+    turn: Callable[[bytes], int] = results_so_far,
+    slow: float = 0.0,
+    context: int | None = None,
+    **options: Any,
+) -> Running:
+    """Start a server over a model that wants to say one thing a turn; ``slow`` is seconds a token."""
+    said = [tuple(wish) for wish in wishes] or [calling(PARIS)]
+    talker = speaks(VOCABULARY, said, turn, ASK)
+    model = ScriptedModel(talker.size, talker.script, context=context, name="talker")
+    if slow:
+        model = _slow(model, slow)
+    settings = Settings(port=0, **options)
+    seen = Seen()
+    app = application(model, settings, format="hermes", vocabulary=VOCABULARY, observers=[seen])
+    opened = bind(settings)
+    url = address_of(opened)
+    server = server_of(app.asgi(), settings, app.begin_to_stop)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]}, daemon=True)
+    thread.start()
+
+    def stop() -> None:
+        server.should_exit = True
+        thread.join(20)
+        opened.close()
+        assert not thread.is_alive()
+
+    while not server.started:
+        time.sleep(0.005)
+    return Running(url, model, seen, lambda: app.engine, stop)
+
+
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Start a server over a model that wants to say one thing a turn; ``slow`` is seconds a token."""
+    """Start servers that are stopped at the end of the test; see :func:`begin`."""
     running: list[Running] = []
 
-    def begin(
-        *wishes: Sequence[Part],
-        turn: Callable[[bytes], int] = results_so_far,
-        slow: float = 0.0,
-        context: int | None = None,
-        **options: Any,
-    ) -> Running:
-        said = [tuple(wish) for wish in wishes] or [calling(PARIS)]
-        talker = speaks(VOCABULARY, said, turn, ASK)
-        model = ScriptedModel(talker.size, talker.script, context=context, name="talker")
-        if slow:
-            model = _slow(model, slow)
-        settings = Settings(port=0, **options)
-        seen = Seen()
-        app = application(
-            model, settings, format="hermes", vocabulary=VOCABULARY, observers=[seen]
-        )
-        opened = bind(settings)
-        url = address_of(opened)
-        server = server_of(app.asgi(), settings, app.begin_to_stop)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]}, daemon=True)
-        thread.start()
+    def started(*wishes: Sequence[Part], **options: Any) -> Running:
+        running.append(begin(*wishes, **options))
+        return running[-1]
 
-        def stop() -> None:
-            server.should_exit = True
-            thread.join(20)
-            opened.close()
-            assert not thread.is_alive()
-
-        found = Running(url, model, seen, lambda: app.engine, stop)
-        running.append(found)
-        while not server.started:
-            time.sleep(0.005)
-        return found
-
-    yield begin
+    yield started
     for one in running:
         one.client.close()
         one.stop()
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Running]:
+    """Return a server for all tests of a file that leave it as it was."""
+    running = begin()
+    yield running
+    running.client.close()
+    running.stop()

@@ -85,9 +85,7 @@ def test_usage_comes_only_where_it_is_asked_for(start: Start) -> None:
     assert not any("usage" in chunk for chunk in start().chunks(tools=[WEATHER]))
 
 
-@pytest.mark.parametrize(
-    "wish", [calling(PARIS), calling(PARIS, BERN), ("Grüße 🌍\n",), ("",)]
-)
+@pytest.mark.parametrize("wish", [calling(PARIS), calling(PARIS, BERN), ("Grüße 🌍\n",), ("",)])
 def test_a_stream_and_a_whole_say_the_same(start: Start, wish: Any) -> None:
     """The deltas joined are the message."""
     server = start(wish)
@@ -103,7 +101,10 @@ def test_parallel_calls_have_indices_and_ids_of_their_own(start: Start) -> None:
     """Several calls of one turn are told apart; with parallel_tool_calls false there is one."""
     server = start(calling(PARIS, BERN))
     calls = server.chat(tools=[WEATHER]).json()["choices"][0]["message"]["tool_calls"]
-    assert [json.loads(call["function"]["arguments"])["city"] for call in calls] == ["Paris", "Bern"]
+    assert [json.loads(call["function"]["arguments"])["city"] for call in calls] == [
+        "Paris",
+        "Bern",
+    ]
     assert len({call["id"] for call in calls}) == 2
     one = server.chat(tools=[WEATHER], parallel_tool_calls=False).json()
     assert len(one["choices"][0]["message"]["tool_calls"]) == 1

@@ -74,7 +74,7 @@ def asks(request: ChatRequest, served: Served) -> list[Ask]:
             temperature=request.temperature,
             top_p=request.top_p,
             seed=None if request.seed is None else (request.seed + index) % SEEDS,
-            stop=tuple(one for one in ([stop] if isinstance(stop, str) else stop or ()) if one),
+            stop=(stop,) if isinstance(stop, str) else tuple(stop or ()),
             logprobs=bool(request.logprobs),
             top_logprobs=request.top_logprobs or 0,
             watch=bool(request.callmemaybe and request.callmemaybe.steps),

@@ -434,10 +434,13 @@ def _problem(error: ValidationError, data: Any) -> Problem:
     paths = [_path(one["loc"], data) for one in mistakes]
     depth = max(map(len, paths))
     at = next(index for index, path in enumerate(paths) if len(path) == depth)
-    # Where a member is unknown, that is the mistake, whatever else is.
+    # An unknown member is the mistake, whatever else is; a wrong value rather than a wrong type,
+    # which only says that it is not the other member of a union.
     for index, one in enumerate(mistakes):
-        if one["type"] == "extra_forbidden" and len(paths[index]) == depth:
+        if len(paths[index]) == depth and not one["type"].endswith("_type"):
             at = index
+            if one["type"] == "extra_forbidden":
+                break
     kind, path = mistakes[at]["type"], paths[at]
     param = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in path).lstrip(".")
     if kind == "extra_forbidden":

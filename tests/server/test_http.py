@@ -1,0 +1,355 @@
+"""What goes wrong between a client and the server: told in one shape, and nobody else's trouble."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.server.conftest import USER, WEATHER, Running, Start
+
+CHAT = "/v1/chat/completions"
+LONG = ("It rains all day. " * 40,)
+GOOD = {"model": "talker", "messages": USER, "tools": [WEATHER]}
+
+
+def error_of(response: httpx2.Response) -> dict[str, Any]:
+    body = response.json()
+    assert set(body) == {"error"}
+    assert set(body["error"]) == {"message", "type", "param", "code"}
+    assert response.headers["content-type"] == "application/json"
+    assert response.headers["x-request-id"]
+    found: dict[str, Any] = body["error"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("change", "param", "code"),
+    [
+        ({"temprature": 1}, "temprature", "unknown_parameter"),
+        ({"messages": None}, "messages", "invalid_type"),
+        ({"messages": []}, "messages", "invalid_value"),
+        ({"messages": [{"role": "user"}]}, "messages[0].content", "missing_required_parameter"),
+        ({"messages": [{"role": "robot", "content": "x"}]}, "messages[0]", "invalid_value"),
+        ({"messages": [{"role": "user", "content": "x", "colour": 1}]}, "messages[0].colour",
+         "unknown_parameter"),
+        ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]},
+         "messages[0].content[0].image_url", "unknown_parameter"),
+        ({"messages": [{"role": "tool", "tool_call_id": "x", "content": "y"}]}, "messages",
+         "invalid_value"),
+        ({"temperature": "hot"}, "temperature", "invalid_type"),
+        ({"temperature": 2.5}, "temperature", "invalid_value"),
+        ({"top_p": 0}, "top_p", "invalid_value"),
+        ({"n": 0}, "n", "invalid_value"),
+        ({"n": 1000}, "n", "unsupported_parameter"),
+        ({"n": True}, "n", "invalid_type"),
+        ({"max_tokens": 1.5}, "max_tokens", "invalid_type"),
+        ({"max_tokens": 10**6}, "max_tokens", "invalid_value"),
+        ({"max_tokens": 9, "max_completion_tokens": 9}, "max_tokens", "invalid_value"),
+        ({"stop": ["a"] * 5}, "stop", "invalid_value"),
+        ({"stop": ""}, "stop", "invalid_value"),
+        ({"top_logprobs": 2}, "top_logprobs", "invalid_value"),
+        ({"stream_options": {}}, "stream_options", "invalid_value"),
+        ({"logit_bias": {"5": 1}}, "logit_bias", "unsupported_parameter"),
+        ({"frequency_penalty": 0.5}, "frequency_penalty", "unsupported_parameter"),
+        ({"store": True}, "store", "unsupported_parameter"),
+        ({"reasoning_effort": "high"}, "reasoning_effort", "unsupported_parameter"),
+        ({"functions": []}, "functions", "unsupported_parameter"),
+        ({"model": "gpt-4o"}, "model", "model_not_found"),
+        ({"tools": [], "tool_choice": "required"}, "tool_choice", "invalid_value"),
+        ({"tool_choice": {"type": "function", "function": {"name": "nope"}}}, "tool_choice",
+         "invalid_value"),
+        ({"tools": [WEATHER, WEATHER]}, "tools/1/name", "invalid_value"),
+        ({"tools": [{"type": "custom", "custom": {}}]}, "tools[0].custom", "unknown_parameter"),
+        ({"tools": [{"type": "function", "function": {"name": "f", "parameters": {
+            "type": "object", "properties": {"a": {"not": {"type": "array"}, "pattern": "("}}}}}]},
+         None, "invalid_value"),
+        ({"response_format": {"type": "regex", "regex": "("}}, None, "invalid_value"),
+        ({"response_format": {"type": "grammar", "grammar": "start: undefined_rule"}}, None,
+         "invalid_value"),
+        ({"response_format": {"type": "xml"}}, "response_format", "invalid_value"),
+        ({"callmemaybe": {"steps": True}}, "callmemaybe.steps", "invalid_value"),
+    ],
+)  # fmt: skip
+def test_a_wrong_parameter_is_named(
+    shared: Running, change: dict[str, Any], param: str | None, code: str
+) -> None:
+    """What is not understood or not done is refused; the error says which parameter it is."""
+    response = shared.post(CHAT, {**GOOD, **change})
+    assert response.status_code in {400, 404}, response.text
+    error = error_of(response)
+    assert error["code"] == code
+    if param is not None:
+        assert error["param"] == param
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"frequency_penalty": 0}, {"presence_penalty": 0.0}, {"store": False}, {"logit_bias": {}},
+     {"n": None}, {"user": "me"}, {"metadata": {"a": "b"}}, {"modalities": ["text"]},
+     {"service_tier": "auto"}, {"seed": None}, {"tool_choice": None}, {"temperature": 1}],
+)  # fmt: skip
+def test_what_asks_for_nothing_is_let_in(shared: Running, change: dict[str, Any]) -> None:
+    """Values that mean "as usual" do no harm."""
+    assert shared.post(CHAT, {**GOOD, **change}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"", 400),
+        (b"{", 400),
+        (b"[]", 400),
+        (b"null", 400),
+        (b'{"model": NaN}', 400),
+        (b"\xff\xfe{", 400),
+        (b"\x00" * 100, 400),
+        (b"[" * 100_000 + b"]" * 100_000, 400),
+        (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, 400),
+        (b'{"model": "talker", "messages": 1e999999999}', 400),
+        (b'{"model": "talker", "seed": ' + b"9" * 100_000 + b', "messages": []}', 400),
+        (b" " * (5 << 20), 413),
+    ],
+    ids=lambda value: repr(value[:12]) if isinstance(value, bytes) else None,
+)
+def test_a_hostile_body_is_refused(shared: Running, body: bytes, status: int) -> None:
+    """Whatever is sent, the answer is an error of the API, never a traceback."""
+    response = shared.client.post(CHAT, content=body, headers={"content-type": "application/json"})
+    assert response.status_code == status
+    error_of(response)
+
+
+@pytest.mark.parametrize("text", ["\x00", "🌍" * 500, "<|im_end|>", '"}}]', "\u202e‮"])
+def test_hostile_text_is_only_text(shared: Running, text: str) -> None:
+    """In the request, in descriptions and in results of calls."""
+    tool = json.loads(json.dumps(WEATHER))
+    tool["function"]["description"] = text
+    call = {"id": text, "type": "function",
+            "function": {"name": "get_weather", "arguments": '{"city": "x"}'}}  # fmt: skip
+    messages = [
+        {"role": "user", "content": text},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": text, "content": text},
+        {"role": "user", "content": text},
+    ]
+    body = json.dumps({**GOOD, "messages": messages, "tools": [tool]})
+    response = shared.client.post(
+        CHAT, content=body.encode(), headers={"content-type": "application/json"}
+    )
+    assert response.status_code == 200, response.text
+    call = response.json()["choices"][0]["message"]["tool_calls"][0]
+    assert set(json.loads(call["function"]["arguments"])) <= {"city", "days"}
+
+
+def test_half_a_character_is_refused(shared: Running) -> None:
+    """Half of a surrogate pair is no text; the answer names where it stands."""
+    body = json.dumps({**GOOD, "messages": [{"role": "user", "content": "\ud800"}]}).encode()
+    response = shared.client.post(CHAT, content=body, headers={"content-type": "application/json"})
+    assert response.status_code == 400
+    assert error_of(response)["param"] == "messages[0].content"
+
+
+def test_ten_thousand_tools_are_refused_at_once(shared: Running) -> None:
+    """By their number, before anything is made of them."""
+    tools = [{"type": "function", "function": {"name": f"f{n}"}} for n in range(10_000)]
+    began = time.monotonic()
+    response = shared.post(CHAT, {**GOOD, "tools": tools})
+    assert error_of(response)["code"] == "array_above_max_length"
+    assert time.monotonic() - began < 5
+
+
+def test_a_conversation_beyond_the_context_is_refused(start: Start) -> None:
+    """With the code that clients know."""
+    response = start(context=300).chat(messages=[{"role": "user", "content": "a" * 1000}])
+    assert response.status_code == 400
+    assert error_of(response)["code"] == "context_length_exceeded"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [("GET", "/nowhere", 404), ("PUT", CHAT, 405), ("GET", CHAT, 405), ("POST", "/v1/models", 405),
+     ("GET", "/v1/models/other", 404), ("GET", "/v1/models/a/b", 404), ("GET", "/%00", 404)],
+)  # fmt: skip
+def test_wrong_addresses_are_told_in_the_same_shape(
+    shared: Running, method: str, path: str, status: int
+) -> None:
+    """An address that does not exist, and a method that it does not take."""
+    response = shared.client.request(method, path)
+    assert response.status_code == status
+    error_of(response)
+
+
+def test_only_json_is_taken(shared: Running) -> None:
+    """A form of a page of elsewhere could be sent without asking; JSON cannot."""
+    for kind in ("text/plain", "application/x-www-form-urlencoded", ""):
+        response = shared.client.post(
+            CHAT, content=json.dumps(GOOD).encode(), headers={"content-type": kind}
+        )
+        assert response.status_code == 415
+
+
+def test_models_health_and_metrics(shared: Running) -> None:
+    """The model is listed; health says ok; metrics count what was asked."""
+    (listed,) = shared.client.get("/v1/models").json()["data"]
+    assert shared.client.get(f"/v1/models/{listed['id']}").json() == listed
+    assert listed["id"] == "talker"
+    assert shared.client.get("/healthz").json() == {"status": "ok"}
+    assert shared.post(CHAT, GOOD).status_code == 200
+    text = shared.client.get("/metrics").text
+    assert f'callmemaybe_requests_total{{route="{CHAT}",status="200"}}' in text
+    assert 'callmemaybe_choices_total{finish_reason="tool_calls"}' in text
+    assert "callmemaybe_turns_running 0.0" in text
+    assert "process_resident_memory_bytes" in text
+
+
+def test_a_request_has_an_id(shared: Running) -> None:
+    """Its own where it brings one that a log can bear, a fresh one otherwise."""
+    assert shared.post(CHAT, GOOD, headers={"x-request-id": "mine-1"}).headers[
+        "x-request-id"
+    ] == "mine-1"  # fmt: skip
+    for given in ("a b", "x" * 200, ""):
+        found = shared.post(CHAT, GOOD, headers={"x-request-id": given}).headers["x-request-id"]
+        assert found.startswith("req_")
+
+
+# -- who may come in ------------------------------------------------------------------------------
+
+
+def test_a_key_is_asked_for(start: Start) -> None:
+    """Where there are keys, everything but the page, its document and health needs one of them."""
+    server = start(keys=("sesame", "other"))
+    for headers, code in (({}, "missing_api_key"), ({"authorization": "Bearer x"}, "invalid_api_key"),
+                          ({"authorization": "Basic sesame"}, "missing_api_key")):  # fmt: skip
+        for path in ("/v1/models", "/metrics"):
+            response = server.client.get(path, headers=headers)
+            assert response.status_code == 401
+            assert error_of(response)["code"] == code
+    for key in ("sesame", "other"):
+        allowed = {"authorization": f"Bearer {key}"}
+        assert server.post(CHAT, GOOD, headers=allowed).status_code == 200
+    for path in ("/", "/openapi.json", "/healthz"):
+        assert server.client.get(path).status_code == 200
+    assert all("sesame" not in str(facts) for facts in server.seen.over)
+
+
+def test_pages_of_elsewhere_are_kept_out(shared: Running) -> None:
+    """By their origin, and by the name they call this machine; the page of the server may."""
+    for headers in ({"origin": "https://evil.example"}, {"origin": "null"},
+                    {"host": "evil.example"}):  # fmt: skip
+        response = shared.post(CHAT, GOOD, headers=headers)
+        assert response.status_code == 403
+        assert "access-control-allow-origin" not in response.headers
+    assert shared.post(CHAT, GOOD, headers={"origin": shared.url}).status_code == 200
+    refused = shared.client.options(CHAT, headers={"origin": "https://evil.example"})
+    assert refused.status_code == 403
+
+
+def test_origins_may_be_let_in(start: Start) -> None:
+    """Those that are named, with what a browser needs to hear; no others."""
+    server = start(origins=("https://good.example",))
+    ask = {"origin": "https://good.example", "access-control-request-method": "POST"}
+    preflight = server.client.options(CHAT, headers=ask)
+    assert preflight.status_code == 204
+    assert preflight.headers["access-control-allow-origin"] == "https://good.example"
+    assert "authorization" in preflight.headers["access-control-allow-headers"]
+    answer = server.post(CHAT, GOOD, headers={"origin": "https://good.example"})
+    assert answer.headers["access-control-allow-origin"] == "https://good.example"
+    assert server.post(CHAT, GOOD, headers={"origin": "https://bad.example"}).status_code == 403
+
+
+# -- time and room --------------------------------------------------------------------------------
+
+
+def test_a_full_queue_says_when_to_come_again(start: Start) -> None:
+    """Those that fit in are served; the others get 429 and Retry-After, and lose nothing."""
+    server = start(slow=0.02, slots=1, queue=2)
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: server.chat(tools=[WEATHER]), range(8)))
+    refused = [answer for answer in answers if answer.status_code == 429]
+    assert refused
+    assert {answer.status_code for answer in answers} == {200, 429}
+    for answer in refused:
+        assert error_of(answer)["type"] == "rate_limit_error"
+        assert int(answer.headers["retry-after"]) >= 1
+    assert server.chat(tools=[WEATHER]).status_code == 200
+
+
+def test_who_waits_too_long_is_told(start: Start) -> None:
+    """Waiting for a slot ends with 429, being answered with 504; the slot is free again."""
+    server = start(LONG, slow=0.02, slots=1, queue_seconds=0.3, run_seconds=1.0)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(server.chat)
+        server.wait_until(lambda: server.engine().running == 1)
+        second = pool.submit(server.chat)
+        assert error_of(second.result())["code"] == "queue_timeout"
+        assert second.result().status_code == 429
+        assert first.result().status_code == 504
+        assert error_of(first.result())["code"] == "timeout"
+    server.wait_until(lambda: server.engine().running == 0)
+
+
+def test_a_stream_that_fails_says_so(start: Start) -> None:
+    """After it has begun, the error is its last event, and there is no end that looks good."""
+    server = start(LONG, slow=0.02, run_seconds=0.8)
+    lines = server.chat(stream=True).text.strip().split("\n\n")
+    assert json.loads(lines[-1].removeprefix("data: "))["error"]["code"] == "timeout"
+    last = server.respond(stream=True).text
+    assert json.loads(last.strip().split("data: ")[-1])["type"] == "response.failed"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_who_goes_away_frees_the_slot_within_a_second(start: Start, stream: bool) -> None:
+    """Streaming or not, running or waiting."""
+    server = start(LONG, slow=0.02, slots=1)
+    host, port = server.url.removeprefix("http://").split(":")
+    body = json.dumps({"model": "talker", "messages": USER, "stream": stream}).encode()
+    head = (
+        f"POST {CHAT} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    )
+    connections = [socket.create_connection((host, int(port)), timeout=10) for _ in range(3)]
+    for connection in connections:
+        connection.sendall(head.encode() + body)
+    server.wait_until(lambda: (server.engine().running, server.engine().waiting) == (1, 2))
+    if stream:
+        assert b"200 OK" in connections[0].recv(4096)
+    for connection in connections:
+        connection.close()
+    assert server.wait_until(lambda: server.engine().running + server.engine().waiting == 0) < 1.0
+    server.wait_until(lambda: len(server.seen.over) == 3)
+    assert all(facts.is_dropped and facts.status == 499 for facts in server.seen.over)
+
+
+def test_a_slow_head_and_a_slow_body_are_cut_off(start: Start) -> None:
+    """A byte now and then holds no connection: 408, and it is closed."""
+    server = start(read_seconds=0.5)
+    host, port = server.url.removeprefix("http://").split(":")
+    head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    body = b"Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n"
+    for beginning in (b"", head, head + body, b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"):
+        with socket.create_connection((host, int(port)), timeout=10) as connection:
+            connection.sendall(beginning)
+            if beginning.endswith(b"\r\n\r\n") and b"healthz" in beginning:
+                assert b"200 OK" in connection.recv(4096)
+                connection.sendall(b"GET ")
+            began, answer = time.monotonic(), b""
+            while time.monotonic() - began < 5:
+                try:
+                    connection.sendall(b"x")
+                    connection.settimeout(0.1)
+                    more = connection.recv(4096)
+                except TimeoutError:
+                    continue
+                except OSError:
+                    break
+                if not more:
+                    break
+                answer += more
+            assert time.monotonic() - began < 2.5
+            assert b"408" in answer or not beginning
+    assert server.chat(tools=[WEATHER]).status_code == 200
