@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from callmemaybe._retrieval import Catalogue as Catalogue
     from callmemaybe._running import Ran as Ran
     from callmemaybe._running import functions as functions
+    from callmemaybe._running import through as through
+    from callmemaybe._speaking import Options as Options
     from callmemaybe.caller import Caller as Caller
     from callmemaybe.caller import Outcome as Outcome
     from callmemaybe.caller import load_model as load_model
@@ -58,6 +60,7 @@ _ROOMS = {
     "Matcher": "matching",
     "Model": "models",
     "ModelError": "errors",
+    "Options": "_speaking",
     "Outcome": "caller",
     "Ran": "_running",
     "Session": "models",
@@ -70,6 +73,7 @@ _ROOMS = {
     "VocabularyError": "errors",
     "functions": "_running",
     "load_model": "caller",
+    "through": "_running",
 }
 
 __all__ = ["__version__", *_ROOMS]  # noqa: PLE0604 - built from the one table

@@ -1,21 +1,22 @@
 """Drives the loop of an agent: a local model speaks, tools run, until the model has answered.
 
 The loop itself is :func:`callmemaybe.conversation.loop.dialogue`; here it meets a model and whoever
-runs the calls. Waiting for tools is the only difference between the two faces.
+runs the calls. One driver serves both faces: it hands out what has to be waited for, and the faces
+differ in how they wait.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol, TypedDict
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict
 
 from callmemaybe._json import dumps
-from callmemaybe._speaking import Speaker
+from callmemaybe._speaking import Options, Speaker
 from callmemaybe._speech import Spoken
-from callmemaybe.calls import ToolCall, ToolResult, ToolSpec
-from callmemaybe.conversation import Conversation, Ended, Said
+from callmemaybe.calls import Tool, ToolCall, ToolResult, ToolSpec, pointed
+from callmemaybe.conversation import Conversation, Ended, Said, Turn
 from callmemaybe.conversation.loop import (
     Ask,
     Execute,
@@ -28,9 +29,12 @@ from callmemaybe.conversation.loop import (
     dialogue,
 )
 from callmemaybe.errors import InputError
-from callmemaybe.gateway.provenance import Origin, label
 from callmemaybe.wire.choice import wanted
+from callmemaybe.wire.reader import Event
 from callmemaybe.wire.writer import Wanted
+
+if TYPE_CHECKING:
+    from callmemaybe.gateway import Gateway, Run
 
 #: Runs the calls of a turn and returns one result for each.
 Execute_ = Callable[[Sequence[ToolCall]], Sequence[ToolResult]]
@@ -49,7 +53,7 @@ class Ran:
     """What a run came to: the conversation, the last text, why it ended, and each turn.
 
     ``reason`` is "answered", "asked" (a question back), "steps" (the limit), "repeated" (only calls
-    that were made before were left), "length" or "stopped".
+    that were made before were left), "length" (the token budget ended a turn) or "stopped".
     """
 
     conversation: Conversation
@@ -71,6 +75,8 @@ class RunSettings(TypedDict, total=False):
     thinking: int
     text: int
     answer: Any
+    options: Options | None
+    on_event: Callable[[Event], None] | None
 
 
 @dataclass(frozen=True)
@@ -87,6 +93,51 @@ class Settings:
     thinking: int = 0
     text: int = 0
     answer: Any = None
+    options: Options | None = None
+    on_event: Callable[[Event], None] | None = None
+
+    def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise InputError("it must be at least 1", where="steps")
+        if self.repeats < 1:
+            raise InputError("it must be at least 1", where="repeats")
+        if self.clarify not in ("off", "ask", "model"):
+            raise InputError(f"there is no policy {self.clarify!r}", where="clarify",
+                             hint="use off, ask or model")  # fmt: skip
+        if self.plan and (self.thinking or self.text):
+            raise InputError("a plan has no place for thinking or text in front", where="plan")
+
+
+@dataclass
+class Through:
+    """Runs the calls of a conversation through a gateway: at most once, in the order they need.
+
+    ``run`` names the gateway's run; with the same name, a conversation that was saved before its calls
+    were answered goes on without running one of them twice. The gateway gets the calls of a turn at
+    once, with their references to each other, and hears what the person said. For ``Caller.arun``.
+    """
+
+    gateway: Gateway
+    run: Run | str | None = None
+    tenant: str = ""
+    _begun: Run | None = None
+    _heard: int = 0
+
+    async def turn(
+        self, conversation: Conversation, calls: Sequence[ToolCall]
+    ) -> Sequence[ToolResult]:
+        """Return the gateway's answers; its keys count the turns that called something."""
+        if self._begun is None:
+            is_name = self.run is None or isinstance(self.run, str)
+            self._begun = self.gateway.begin(self.run, tenant=self.tenant) if is_name else self.run  # type: ignore[assignment,arg-type]
+        begun = self._begun
+        assert begun is not None
+        said = [entry.text for entry in conversation.entries if isinstance(entry, Said)]
+        for text in said[self._heard :]:
+            begun.say(text)
+        self._heard = len(said)
+        number = sum(isinstance(one, Turn) and bool(one.calls) for one in conversation.entries) - 1
+        return await self.gateway.run([*map(pointed, calls)], run=begun, turn=number)
 
 
 @dataclass
@@ -102,34 +153,64 @@ class Runner:
 
     def run(self, execute: Execute_) -> Ran:
         """Run to the end."""
-        loop = self._loop()
+        if isinstance(execute, Through):
+            raise InputError("a gateway has to be awaited; use arun", where="execute")
+        driver = self._driver()
+        reply: Any = None
+        while True:
+            try:
+                need = driver.send(reply)
+            except StopIteration as stopped:
+                ran: Ran = stopped.value
+                return ran
+            reply = execute(need.calls) if need is not None else None
+
+    async def arun(self, execute: AsyncExecute | Through) -> Ran:
+        """Run to the end; the model takes each step in a thread, tools are awaited."""
+        import asyncio
+
+        driver = self._driver(is_whole=isinstance(execute, Through))
+        reply: Any = None
+        over = object()
+
+        def step() -> Any:
+            try:
+                return driver.send(reply)
+            except StopIteration as stopped:
+                return over, stopped.value
+
+        try:
+            while True:
+                need = await asyncio.to_thread(step)
+                if isinstance(need, tuple) and need[0] is over:
+                    ran: Ran = need[1]
+                    return ran
+                if need is None:
+                    reply = None
+                elif isinstance(execute, Through):
+                    reply = await execute.turn(self.conversation, need.calls)
+                else:
+                    reply = await execute(need.calls)
+        finally:
+            driver.close()
+
+    def _driver(self, *, is_whole: bool = False) -> Generator[Execute | None, Any, Ran]:
+        """Yield the calls to run, and None after each step of the model; return what came of it."""
+        loop = self._loop(is_whole)
         reply: Reply | None = None
         while True:
             try:
                 need = loop.send(reply)
             except StopIteration as stopped:
                 return self._ran(stopped.value)
-            reply = execute(need.calls) if isinstance(need, Execute) else self._heard(need)
+            reply = (yield need) if isinstance(need, Execute) else (yield from self._heard(need))
 
-    async def arun(self, execute: AsyncExecute) -> Ran:
-        """Run to the end; the model computes in a thread, tools are awaited."""
-        loop = self._loop()
-        reply: Reply | None = None
-        while True:
-            try:
-                need = loop.send(reply)
-            except StopIteration as stopped:
-                return self._ran(stopped.value)
-            if isinstance(need, Execute):
-                reply = await execute(need.calls)
-            else:
-                reply = await asyncio.to_thread(self._heard, need)
-
-    def _loop(self) -> Generator[Need, Reply | None, Reason]:
+    def _loop(self, is_whole: bool) -> Generator[Need, Reply | None, Reason]:
         own = self.speaker.format.has_ids or self.settings.plan
         rules = Rules(
-            self.settings.steps, self.settings.repeats, self.settings.clarify, self._missing
-        )
+            self.settings.steps, self.settings.repeats, self.settings.clarify, self._missing,
+            is_whole=is_whole,
+        )  # fmt: skip
         return dialogue(self.conversation, rules, own_ids=own)
 
     def _ran(self, reason: Reason) -> Ran:
@@ -138,17 +219,31 @@ class Runner:
 
     # -- the model's turns ------------------------------------------------------------------------
 
-    def _heard(self, ask: Ask) -> Heard:
+    def _heard(self, ask: Ask) -> Generator[None, None, Heard]:
         messages = self.conversation.messages()
         if ask.hint:
             messages.append({"role": "user", "content": ask.hint})
         shelf = self.shelf
         self._offered = shelf if isinstance(shelf, Sequence) else shelf.choose(self.conversation)
         wish = self._wish(ask)
+        options = self.settings.options
         if self.settings.plan and wish.calls:
-            spoken = self.speaker.plan(messages, self._offered, no_call=wish.no_call)
+            turn = self.speaker.planning(
+                messages, self._offered, most=self.settings.most_calls or 4, wanted=wish,
+                options=options, taken=self.conversation.ids,
+            )  # fmt: skip
         else:
-            spoken = self.speaker.speak(messages, self._offered, wish)
+            turn = self.speaker.speaking(messages, self._offered, wish, options)
+        try:
+            while True:
+                for event in next(turn):
+                    if self.settings.on_event is not None:
+                        self.settings.on_event(event)
+                yield
+        except StopIteration as stopped:
+            spoken: Spoken = stopped.value
+        finally:
+            turn.close()
         self.turns.append(spoken)
         ended = Ended.LENGTH if spoken.ended == "length" else Ended.STOP
         return Heard(spoken.text, spoken.calls, ended)
@@ -158,7 +253,7 @@ class Runner:
         wish = wanted(
             settings.tool_choice,
             has_tools=bool(self._offered),
-            parallel=settings.parallel,
+            parallel=settings.parallel or settings.plan,
             most=settings.most_calls,
             answer=settings.answer,
             thinking=settings.thinking,
@@ -171,10 +266,12 @@ class Runner:
 
     def _missing(self, call: ToolCall, conversation: Conversation) -> Sequence[str]:
         """Return the required arguments whose values are nowhere in what was said or returned."""
+        from callmemaybe.gateway.provenance import Origin, label
+
         tool = next(one for one in self._offered if one.name == call.name)
         said = [entry.text for entry in conversation.entries if isinstance(entry, Said)]
         results = [one.content for one in conversation.entries if isinstance(one, ToolResult)]
-        arguments = {name: value for name, value in call.parsed.items() if _can_be_said(value)}
+        arguments = {n: _as_said(value) for n, value in call.parsed.items() if _can_be_said(value)}
         labels = label(arguments, tool.parameters, user=said, untrusted=results)
         invented = {one.pointer for one in labels if one.origin is Origin.UNGROUNDED}
         required = tool.parameters.get("required") or ()
@@ -191,25 +288,44 @@ def _can_be_said(value: Any) -> bool:
     return not isinstance(value, bool) and not (isinstance(value, dict) and "$ref" in value)
 
 
-def functions(**named: Callable[..., Any]) -> Execute_:
+def _as_said(value: Any) -> Any:
+    """Spell 3.0 as people do, 3, at any depth."""
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else value
+    if isinstance(value, list):
+        return [_as_said(one) for one in value]
+    if isinstance(value, dict):
+        return {name: _as_said(one) for name, one in value.items()}
+    return value
+
+
+def functions(*tools: Tool, **named: Callable[..., Any]) -> Execute_:
     """Return what runs calls by plain Python functions, one after the other.
 
-    A result that is no text is written as JSON. What a function raises becomes an error that the
-    model can correct from. For effects that must not happen twice, use a ``Gateway`` instead.
+    ``tools`` are functions declared with ``@tool``; others are given by name. A result that is no text
+    is written as JSON. What a function raises becomes an error that the model can correct from. For
+    effects that must not happen twice, use a ``Gateway`` instead (see ``through``).
     """
+    known: dict[str, Callable[..., Any]] = {one.name: one for one in tools} | named
 
     def execute(calls: Sequence[ToolCall]) -> list[ToolResult]:
-        return [_executed(named, call) for call in calls]
+        return [_executed(known, call) for call in calls]
 
     return execute
 
 
-def _executed(named: Mapping[str, Callable[..., Any]], call: ToolCall) -> ToolResult:
-    function = named.get(call.name)
+def through(gateway: Gateway, run: Run | str | None = None, *, tenant: str = "") -> Through:
+    """Return what runs calls through a gateway, for ``Caller.arun``; see :class:`Through`."""
+    return Through(gateway, run, tenant)
+
+
+def _executed(known: Mapping[str, Callable[..., Any]], call: ToolCall) -> ToolResult:
+    function = known.get(call.name)
     if function is None:
         raise InputError(f"there is no function to run {call.name!r}")
     try:
-        value = function(**call.parsed)
+        arguments = function.bind(call.parsed) if isinstance(function, Tool) else call.parsed
+        value = function(**arguments)
         content = value if isinstance(value, str) else dumps(value)
     except Exception as error:
         return ToolResult(call.id, correction(error), is_error=True)

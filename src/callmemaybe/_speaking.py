@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, Literal
@@ -197,31 +197,71 @@ class Speaker:
             yield from events
         return speech.spoken
 
+    def speaking(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[ToolSpec] = (),
+        wanted: Wanted | None = None,
+        options: Options | None = None,
+    ) -> Generator[tuple[Event, ...], None, Spoken]:
+        """Yield the events of each step, and return the whole; see :meth:`open`."""
+        speech = self.open(messages, tools, wanted, options)
+        yield from speech
+        return speech.spoken
+
     def plan(
         self,
         messages: Sequence[Message],
         tools: Sequence[ToolSpec],
         *,
         most: int = 4,
-        no_call: bool = True,
+        wanted: Wanted | None = None,
         options: Options | None = None,
+        taken: Collection[str] = (),
     ) -> Spoken:
         """Return several calls at once, of which later ones may refer to results of earlier ones.
 
         A reference stands in place of an argument: ``{"$ref": "call_1.temperature"}``; the grammar
         allows those to earlier calls only and, where the earlier tool declares what it returns, to
         fields of a fitting type only. Each call is decoded on its own, behind those before it, since
-        what it may refer to depends on them.
+        what it may refer to depends on them. Ids that are ``taken`` are not given again.
         """
+        planning = self.planning(
+            messages, tools, most=most, wanted=wanted, options=options, taken=taken
+        )
+        while True:
+            try:
+                next(planning)
+            except StopIteration as stopped:
+                spoken: Spoken = stopped.value
+                return spoken
+
+    def planning(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[ToolSpec],
+        *,
+        most: int,
+        wanted: Wanted | None = None,
+        options: Options | None = None,
+        taken: Collection[str] = (),
+    ) -> Generator[tuple[Event, ...], None, Spoken]:
+        """Plan as :meth:`plan` does, step by step: yield the events of each."""
         if not self.format.is_parallel:
             raise InputError("this format calls one function a turn, so it can write no plans")
+        wanted = wanted or Wanted(no_call=True)
         given: list[ToolCall] = []
         returns: dict[str, Mapping[str, Any] | None] = {}
         spoken = Spoken()
         while len(given) < most:
             offered = [replace(one, parameters=referring(one, returns)) for one in tools]
-            wish = Wanted(no_call=no_call and not given, most=len(given) + 1, given=tuple(given))
-            told = self.speak(messages, offered, wish, options)
+            wish = replace(
+                wanted,
+                no_call=wanted.no_call and not given,
+                most=len(given) + 1,
+                given=tuple(given),
+            )
+            told = yield from self.speaking(messages, offered, wish, options)
             new = told.calls[len(given) :]
             spoken = replace(
                 told,
@@ -231,11 +271,11 @@ class Speaker:
             )
             if not new or any(same(new[0], one) for one in given):
                 break
-            call = replace(new[0], id=f"call_{len(given) + 1}")
+            call = replace(new[0], id=_fresh(taken, len(taken) + len(given) + 1))
             given.append(call)
             tool = next(one for one in tools if one.name == call.name)
             returns[call.id] = tool.returns
-        return replace(spoken, calls=tuple(given))
+        return replace(spoken, calls=tuple(given) if spoken.ended != "length" else ())
 
     # -- what turns share -------------------------------------------------------------------------
 
@@ -317,6 +357,12 @@ class Speaker:
         if not ids:
             raise InputError("there is nothing to answer", where="messages")
         return ids
+
+
+def _fresh(taken: Collection[str], number: int) -> str:
+    while f"call_{number}" in taken:
+        number += 1
+    return f"call_{number}"
 
 
 def _plain(messages: Sequence[Message]) -> list[Message]:

@@ -7,7 +7,6 @@ ended by itself: never from a fragment, nor where the budget changed what the mo
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -109,6 +108,8 @@ class Speech:
 
     async def aiter(self) -> AsyncIterator[tuple[Event, ...]]:
         """Yield what iterating yields; each step is taken in a thread."""
+        import asyncio
+
         over = object()
         while (events := await asyncio.to_thread(next, self, over)) is not over:
             assert isinstance(events, tuple)
@@ -237,6 +238,8 @@ class Turn:
         for event in events:
             if self.is_over:
                 return
+            # Calls that stood there before are not told again.
+            is_new = getattr(event, "index", self._given) >= self._given
             match event:
                 case AnswerDelta():
                     yield from self._answered(event.data)
@@ -248,7 +251,7 @@ class Turn:
                     self._ended(ToolCall(self._name, event.arguments, event.id))
                 case ThoughtDelta():
                     self.thought += event.data
-            if not self.is_repeated:
+            if is_new and not self.is_repeated:
                 yield event
 
     def _answered(self, data: bytes) -> Iterator[Event]:

@@ -15,24 +15,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 from hashlib import sha256
-from typing import Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 
 from callmemaybe import models
 from callmemaybe._asking import Asking
-from callmemaybe._running import (
-    AsyncExecute,
-    Execute_,
-    Ran,
-    Runner,
-    RunSettings,
-    Settings,
-    Shelf,
-)
+from callmemaybe._outcome import Outcome
+from callmemaybe._retrieval import Catalogue
 from callmemaybe._setting import (
     CHECKED_DEPTH,
     depth_of,
@@ -46,7 +39,6 @@ from callmemaybe._setting import (
 from callmemaybe._speaking import Speaker
 from callmemaybe._submitting import OnStep, Submit, in_batch, in_order, on_server
 from callmemaybe.calls import ToolCall, ToolSpec
-from callmemaybe.conversation import Conversation, Said
 from callmemaybe.decoding import scoring
 from callmemaybe.decoding.answer import Found, Request, Strategy, answer
 from callmemaybe.decoding.batch import Batch
@@ -65,53 +57,33 @@ from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.wire import Format
 from callmemaybe.wire.pieces import Parts
 
+if TYPE_CHECKING:
+    from callmemaybe._running import (
+        AsyncExecute,
+        Execute_,
+        Ran,
+        Runner,
+        RunSettings,
+        Shelf,
+        Through,
+    )
+    from callmemaybe.conversation import Conversation
+
 #: What stands where the middle of a request was left out, and how short a request may get by that.
 GAP = " … ".encode()
 LEAST_REQUEST = 64
 
+#: Callers of some tools of a catalogue that are kept.
+KEPT_CALLERS = 16
+
 __all__ = ["Caller", "Outcome", "Step", "load_model"]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What one request came to.
-
-    ``call`` is None when the model decided that no function fits.
-    """
-
-    call: ToolCall | None
-    #: Probability of what was chosen (the name, or no call) among all names and no call; None where
-    #: names were chosen token by token. It is the model's own, not a calibrated chance to be right.
-    name_probability: float | None = None
-    #: By how much that is likelier than the next likeliest; in [-1, 1], negative only by chance.
-    margin: float | None = None
-    #: Probability of each name, likeliest first; None stands for no call.
-    distribution: Mapping[str | None, float] = field(default_factory=dict)
-    #: Tokens that needed no decision, tokens that the model chose, and its forward passes.
-    forced: int = 0
-    chosen: int = 0
-    passes: int = 0
-    #: Log-probability (nats) under the model of what was written, and of each argument's value, where
-    #: they were asked for: exact, forced tokens included, under no mask.
-    logprob: float | None = None
-    argument_logprobs: Mapping[str, float] = field(default_factory=dict)
-    #: What a server that was asked did not hold to, though the call is valid.
-    remarks: tuple[str, ...] = ()
-    #: Tokens left out of the middle of a request that did not fit into the model's context.
-    omitted: int = 0
-    #: Seconds by phase: "prompt" (text to ids), "model" (forward passes), "engine" (all else of
-    #: the decoding), "check" (reading and validating the call), and their "total".
-    seconds: Mapping[str, float] = field(default_factory=dict)
-    #: What the model wrote, control tokens by their text.
-    text: bytes = b""
-    #: Every step, if they were asked for.
-    steps: tuple[Step, ...] = ()
 
 
 class Caller:
     """Turns requests into calls of some tools, with one model.
 
-    ``model`` is a loaded model, ``tools`` the functions. ``format`` is the wire format (a name,
+    ``model`` is a loaded model, ``tools`` the functions; of a ``Catalogue``, each request gets those
+    that fit it. ``format`` is the wire format (a name,
     or the path of a file with one; None: told from the model's files). ``choose`` is how a name is chosen: "exact" by the
     probabilities of all names, "greedy" token by token. ``no_call`` lets the model decide that
     no function fits. ``max_tokens`` bounds an answer, which always ends within it. With a
@@ -133,7 +105,7 @@ class Caller:
     def __init__(
         self,
         model: Model | Remote,
-        tools: Iterable[ToolSpec | Mapping[str, Any]],
+        tools: Iterable[ToolSpec | Mapping[str, Any]] | Catalogue,
         *,
         format: str | Format | None = None,  # noqa: A002 - the word users know
         choose: Literal["exact", "greedy"] = "exact",
@@ -155,11 +127,16 @@ class Caller:
         prefixes: Prefixes | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
+        # What a caller of some tools of a catalogue is made with.
+        self._given = {k: v for k, v in locals().items() if k not in ("self", "model", "tools")}
         self.model = model
-        self.tools = tuple(map(tool_of, tools))
+        self.catalogue = tools if isinstance(tools, Catalogue) else None
+        self._callers: dict[tuple[str, ...], Caller] = {}
+        self.tools = tools.tools if isinstance(tools, Catalogue) else tuple(map(tool_of, tools))
         self.max_tokens = max_tokens
         self._clock = clock
-        self._validators = [validator_of(tool) for tool in self.tools]
+        some = self.tools if self.catalogue is None else self.tools[:1]
+        self._validators = [validator_of(tool) for tool in some]
         self._asking: Asking | None = None
         if isinstance(model, Remote):
             if (top_p, top_k, min_p) != (1.0, 0, 0.0):
@@ -167,7 +144,7 @@ class Caller:
                     "a server is asked with a temperature only", where="top_p, top_k, min_p"
                 )
             self._asking = Asking(
-                model, self.tools, format=format, no_call=no_call, max_tokens=max_tokens,
+                model, some, format=format, no_call=no_call, max_tokens=max_tokens,
                 temperature=temperature, seed=seed,
             )  # fmt: skip
             self.format = self._asking.format
@@ -185,7 +162,8 @@ class Caller:
         self._sampler = Sampler(temperature, top_p, top_k, min_p, np.random.default_rng())
         self._overflow = overflow
         self._prefixes = prefixes or Prefixes(model)
-        self._prepare(no_call)
+        if self.catalogue is None:
+            self._prepare(no_call)
 
     def _prepare(self, no_call: bool) -> None:
         """Make what all requests share: the language, its matcher, and the prefix of the prompt."""
@@ -203,12 +181,36 @@ class Caller:
         Raises ModelError if the model fails, if the tools alone fill its context, or if the prompt
         does not fit and is not to be cut.
         """
-        if self._asking is not None:
-            return self._ask(self._asking, prompt)
-        return self._call(prompt, on_step)
+        if self._asking is None:
+            return self._call(prompt, on_step)
+        if self.catalogue is not None:
+            return self._among(self.catalogue, prompt).call(prompt, on_step=on_step)
+        return self._ask(self._asking, prompt)
+
+    def _among(self, catalogue: Catalogue, prompt: str) -> Caller:
+        """Return a caller of the tools that fit ``prompt``; where none does, of the first ones."""
+        tools = catalogue.search(prompt) or catalogue.tools[: catalogue.k]
+        names = tuple(tool.name for tool in tools)
+        found = self._callers.get(names)
+        if found is None:
+            shared: dict[str, Any] = {}
+            if self._asking is None:
+                shared = {
+                    "format": self.format,
+                    "vocabulary": self.vocabulary,
+                    "prefixes": self._prefixes,
+                }
+            found = Caller(self.model, tools, **self._given | shared)
+            self._callers[names] = found
+            if len(self._callers) > KEPT_CALLERS:
+                self._callers.pop(next(iter(self._callers)), None)
+        return found
 
     def _call(self, prompt: str, on_step: OnStep, batch: Batch | None = None) -> Outcome:
         """Return the call that ``prompt`` asks for; within a task of ``batch``, if there is one."""
+        if self.catalogue is not None:
+            caller = self._among(self.catalogue, prompt)
+            return caller._call(prompt, on_step, batch)  # noqa: SLF001 - one of our own
         started = self._clock()
         messages = [{"role": "user", "content": prompt}]
         request = self._encode(self.format.request(messages, self.tools, self._controls))
@@ -246,35 +248,48 @@ class Caller:
         ``said`` is a request, or a conversation that has something to answer (it is gone on with).
         ``execute`` gets the calls of a turn and returns a ``ToolResult`` for each, in any order
         (:func:`functions` makes one of Python functions). ``tools`` chooses which tools to offer in
-        each turn (see ``Catalogue``); None: all. The settings are those of ``Settings``: ``steps``
-        bounds the model's turns, ``repeats`` how often one call may be made, ``clarify`` says what
-        happens to required arguments that nobody mentioned ("off", "ask", "model"); ``tool_choice``,
-        ``parallel`` and ``most_calls`` are what the grammar allows; ``plan`` lets calls refer to
-        results of earlier ones; ``thinking`` and ``text`` bound what stands in front of calls;
-        ``answer`` is the JSON Schema of an answer.
+        each turn (a ``Catalogue`` does); None: the caller's own.
 
-        Raises ConversationError for results that do not belong to the calls.
+        ``steps`` (8) bounds the model's turns, ``repeats`` (1) how often one call may be made with the
+        same arguments. ``clarify`` says what happens where a required argument is nowhere in what was
+        said or returned: "off" nothing, "ask" a question in place of the call, "model" the model words
+        that question. ``tool_choice`` (as OpenAI writes it), ``parallel`` and ``most_calls`` are what
+        the grammar allows; ``plan`` lets calls of a turn refer to results of earlier ones. ``thinking``
+        and ``text`` are most characters of thought, and of text in front of calls. ``answer`` is the
+        JSON Schema, or the grammar, of an answer. ``options`` are those of each turn (see ``Options``);
+        ``on_event`` sees what is written as it becomes certain.
+
+        Raises InputError for settings that cannot be met, ConversationError for results that do not
+        belong to the calls, and what ``execute`` raises: the conversation then waits for the results
+        and can be run on.
         """
         return self._runner(said, tools, settings).run(execute)
 
     async def arun(
         self,
         said: str | Conversation,
-        execute: AsyncExecute,
+        execute: AsyncExecute | Through,
         *,
         tools: Shelf | None = None,
         **settings: Unpack[RunSettings],
     ) -> Ran:
-        """Run as :meth:`run` does; ``execute`` is awaited (a gateway's ``run`` will do)."""
+        """Run as :meth:`run` does; ``execute`` is awaited, or a gateway (:func:`through`).
+
+        Cancelling it ends the model's turn with the step it is in; nothing of that turn counts.
+        """
         return await self._runner(said, tools, settings).arun(execute)
 
     def _runner(
         self, said: str | Conversation, tools: Shelf | None, settings: RunSettings
     ) -> Runner:
+        from callmemaybe._running import Runner, Settings
+        from callmemaybe.conversation import Conversation, Said
+
         conversation = said if isinstance(said, Conversation) else Conversation()
         if isinstance(said, str):
             conversation.take(Said("user", said))
-        return Runner(self.speaker, tools or self.tools, conversation, Settings(**settings))
+        shelf = tools or self.catalogue or self.tools
+        return Runner(self.speaker, shelf, conversation, Settings(**settings))
 
     @cached_property
     def speaker(self) -> Speaker:

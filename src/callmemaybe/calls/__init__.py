@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from callmemaybe.calls.effects import Effect
-from callmemaybe.calls.references import references, referring, resolved
+from callmemaybe.calls.references import pointed, references, referring, resolved
 from callmemaybe.calls.spec import (
     ToolCall,
     ToolResult,
@@ -48,6 +48,7 @@ __all__ = [
     "check_distinct",
     "check_name",
     "make_tool",
+    "pointed",
     "pointer_token",
     "references",
     "referring",

@@ -106,6 +106,21 @@ def resolved(call: ToolCall, results: Mapping[str, str]) -> ToolCall:
     return ToolCall(call.name, dumps(found), call.id)
 
 
+def pointed(call: ToolCall) -> ToolCall:
+    """Return the call with its references as a gateway reads them: ``call_1#/temperature``."""
+    if not references(call):
+        return call
+    found = {}
+    for name, value in call.parsed.items():
+        target = _target(value)
+        if target is not None:
+            call_id, *path = target.split(".")
+            steps = (step.replace("~", "~0").replace("/", "~1") for step in path)
+            value = {KEY: call_id + ("#" + "".join(f"/{step}" for step in steps) if path else "")}
+        found[name] = value
+    return ToolCall(call.name, dumps(found), call.id)
+
+
 def _looked_up(target: str, results: Mapping[str, str], where: str) -> Any:
     call_id, *path = target.split(".")
     if call_id not in results:

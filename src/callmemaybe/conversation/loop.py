@@ -7,7 +7,7 @@ it ended. Who drives it may wait in any way it likes, so there is one loop for a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -66,7 +66,8 @@ class Rules:
 
     ``steps``: turns of the model at most. ``repeats``: how often the same call may be made with the
     same arguments. ``missing`` returns the required arguments of a call that are nowhere in the
-    conversation; ``clarify`` says what follows: "model" (the model asks for them), "ask" (a question is
+    conversation; ``is_whole``: whoever runs the calls of a turn wants them all at once, references and
+    all. ``clarify`` says what follows: "model" (the model asks for them), "ask" (a question is
     asked in its place), "off" (nothing).
     """
 
@@ -74,6 +75,7 @@ class Rules:
     repeats: int = 1
     clarify: Literal["off", "ask", "model"] = "off"
     missing: Callable[[ToolCall, Conversation], Sequence[str]] = lambda _call, _said: ()
+    is_whole: bool = False
 
 
 def dialogue(
@@ -87,7 +89,7 @@ def dialogue(
     counts: dict[str, int] = {}
     is_stuck = False
     if conversation.pending:
-        yield from _executed(conversation, conversation.pending, {})
+        yield from _executed(conversation, conversation.pending, {}, rules)
     for _ in range(rules.steps):
         if conversation.state is not State.ASKED:
             raise ConversationError("there is nothing to answer; say something first")
@@ -115,7 +117,7 @@ def dialogue(
                 refused[call.id] = _REPEATED.format(name=call.name)
         # Once every call of a turn is a repetition, only an answer in text is left.
         is_stuck = len(refused) == len(calls)
-        yield from _executed(conversation, calls, refused)
+        yield from _executed(conversation, calls, refused, rules)
     return "steps"
 
 
@@ -126,7 +128,7 @@ _REPEATED = (
 
 
 def _executed(
-    conversation: Conversation, calls: Sequence[ToolCall], refused: dict[str, str]
+    conversation: Conversation, calls: Sequence[ToolCall], refused: dict[str, str], rules: Rules
 ) -> Generator[Need, Any, None]:
     """Have calls run, those that refer to others behind those, and give their results."""
     results: dict[str, str] = {}
@@ -134,18 +136,14 @@ def _executed(
     for call_id, message in refused.items():
         conversation.take(ResultGiven(ToolResult(call_id, message, is_error=True)))
     while left:
-        ready: list[ToolCall] = []
-        waiting: list[ToolCall] = []
         waited = {call.id for call in left}
-        for call in left:
-            is_waiting = any(one.split(".")[0] in waited for one in references(call))
-            (waiting if is_waiting else ready).append(call)
-        if not ready:
-            ready, waiting = waiting, []
+        waiting = [call for call in left if not rules.is_whole and _refers(call, waited)]
+        ready = [call for call in left if call not in waiting] or left
+        left = waiting if len(ready) < len(left) else []
         runnable: list[ToolCall] = []
         for call in ready:
             try:
-                runnable.append(resolved(call, results))
+                runnable.append(call if rules.is_whole else resolved(call, results))
             except InputError as error:
                 failed = ToolResult(call.id, correction(error), is_error=True)
                 conversation.take(ResultGiven(failed))
@@ -154,7 +152,13 @@ def _executed(
                 conversation.take(ResultGiven(result))
                 if not result.is_error:
                     results[result.call_id] = result.content
-        left = waiting
+            lost = {call.id for call in runnable} & {call.id for call in conversation.pending}
+            if lost:
+                raise ConversationError(f"call {min(lost)!r} was run but has no result")
+
+
+def _refers(call: ToolCall, ids: Collection[str]) -> bool:
+    return any(one.split(".")[0] in ids for one in references(call))
 
 
 def _named(heard: Heard, conversation: Conversation, own_ids: bool) -> Heard:

@@ -1,0 +1,45 @@
+"""What one request came to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from callmemaybe.calls import ToolCall
+from callmemaybe.decoding.step import Step
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one request came to.
+
+    ``call`` is None when the model decided that no function fits.
+    """
+
+    call: ToolCall | None
+    #: Probability of what was chosen (the name, or no call) among all names and no call; None where
+    #: names were chosen token by token. It is the model's own, not a calibrated chance to be right.
+    name_probability: float | None = None
+    #: By how much that is likelier than the next likeliest; in [-1, 1], negative only by chance.
+    margin: float | None = None
+    #: Probability of each name, likeliest first; None stands for no call.
+    distribution: Mapping[str | None, float] = field(default_factory=dict)
+    #: Tokens that needed no decision, tokens that the model chose, and its forward passes.
+    forced: int = 0
+    chosen: int = 0
+    passes: int = 0
+    #: Log-probability (nats) under the model of what was written, and of each argument's value, where
+    #: they were asked for: exact, forced tokens included, under no mask.
+    logprob: float | None = None
+    argument_logprobs: Mapping[str, float] = field(default_factory=dict)
+    #: What a server that was asked did not hold to, though the call is valid.
+    remarks: tuple[str, ...] = ()
+    #: Tokens left out of the middle of a request that did not fit into the model's context.
+    omitted: int = 0
+    #: Seconds by phase: "prompt" (text to ids), "model" (forward passes), "engine" (all else of
+    #: the decoding), "check" (reading and validating the call), and their "total".
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    #: What the model wrote, control tokens by their text.
+    text: bytes = b""
+    #: Every step, if they were asked for.
+    steps: tuple[Step, ...] = ()
