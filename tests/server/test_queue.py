@@ -51,7 +51,7 @@ def test_it_does_what_lists_do(moves, most: int, most_each: int) -> None:
             if wanted in line:
                 line.remove(wanted)
         assert len(queue) == sum(map(len, lines.values()))
-        assert sorted(queue) == sorted(sum(lines.values(), []))
+        assert sorted(queue) == sorted(thing for line in lines.values() for thing in line)
 
 
 @settings(max_examples=60, deadline=None)

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import hmac
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -21,6 +22,8 @@ from callmemaybe.server.settings import Settings
 
 #: How deep arrays and objects of a request may nest: deeper ones are no schemas, but attacks.
 MOST_DEPTH = 64
+#: An escape of half of a surrogate pair; most of these have their other half behind them.
+_HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
 _NAMES_OF_THIS_MACHINE = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -65,7 +68,26 @@ async def read_json(request: Request, settings: Settings) -> Any:
         raise Problem(400, f"The body is {error.message}.", code="invalid_json") from None
     if depth_of(value) > MOST_DEPTH:
         raise Problem(400, f"The body nests deeper than {MOST_DEPTH} levels.", code="too_deep")
+    if _HALF_PAIR.search(body) and not _is_text(value):
+        raise Problem(
+            400, "A string holds half of a surrogate pair, which is no character.",
+            code="invalid_json",
+        )  # fmt: skip
     return value
+
+
+def _is_text(value: Any) -> bool:
+    """Whether all strings of a value can be written as UTF-8."""
+    stack = [value]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, dict):
+            stack += [*value, *value.values()]
+        elif isinstance(value, list):
+            stack += value
+        elif isinstance(value, str) and any("\ud800" <= char <= "\udfff" for char in value):
+            return False
+    return True
 
 
 async def _read(request: Request, settings: Settings) -> bytes:
