@@ -136,10 +136,12 @@ class Grammar:
 def _reachable(root: Node, rules: Mapping[str, Node]) -> dict[str, Node]:
     reached: dict[str, Node] = {}
     seen: set[Node] = set()
+    least_of(root, {})
     stack = [root]
     while stack:
         node = stack.pop()
-        if node in seen:
+        # A node that knows its length depends on no rule.
+        if node.least is not None or node in seen:
             continue
         seen.add(node)
         if isinstance(node, Ref) and node.name not in reached:

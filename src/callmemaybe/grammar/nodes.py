@@ -37,9 +37,9 @@ class Node:
         found = Node._interned.get(key)
         if found is None:
             node = super().__new__(cls)
-            object.__setattr__(node, "_fields", fields)
-            object.__setattr__(node, "machine", None)
-            object.__setattr__(node, "least", None)
+            _set_fields(node, fields)
+            _set_machine(node, None)
+            _set_least(node, len(fields[0]) if cls is Literal else None)
             found = Node._interned.setdefault(key, node)
         return found  # type: ignore[return-value]
 
@@ -56,6 +56,12 @@ class Node:
     def children(self) -> tuple[Node, ...]:
         """The nodes directly below this one, in order."""
         return ()
+
+
+# What writes the slots of a node that nothing else may write to.
+_set_fields = Node.__dict__["_fields"].__set__
+_set_machine = Node.__dict__["machine"].__set__
+_set_least = Node.__dict__["least"].__set__
 
 
 def _short(field: object) -> str:
@@ -363,16 +369,34 @@ def bytes_of(mask: int) -> Iterator[int]:
 def seq(*parts: Node) -> Node:
     """Concatenation; flattens, joins neighbouring literals, and is NOTHING if a part is."""
     flat: list[Node] = []
+    last: Node | None = None
     for part in parts:
-        for piece in part.parts if isinstance(part, Sequence) else (part,):
-            if piece is NOTHING:
-                return NOTHING
-            last = flat[-1] if flat else None
-            if isinstance(piece, Literal) and isinstance(last, Literal):
-                flat[-1] = Literal(last.data + piece.data)
+        if type(part) is Sequence:
+            pieces: tuple[Node, ...] = part._fields[0]
+            if not pieces:
+                continue
+            # Only where two parts meet can there be neighbouring literals.
+            if type(last) is Literal and type(pieces[0]) is Literal:
+                flat[-1] = Literal(last._fields[0] + pieces[0]._fields[0])
+                flat += pieces[1:]
             else:
-                flat.append(piece)
-    return flat[0] if len(flat) == 1 else Sequence(tuple(flat))
+                flat += pieces
+            last = flat[-1]
+        elif type(part) is Literal and type(last) is Literal:
+            last = flat[-1] = Literal(last._fields[0] + part._fields[0])
+        elif part is NOTHING:
+            return NOTHING
+        else:
+            last = part
+            flat.append(part)
+    if len(flat) == 1:
+        return flat[0]
+    node = Sequence(tuple(flat))
+    if node.least is None:
+        lengths = [part.least for part in flat]
+        if None not in lengths:
+            _set_least(node, sum(lengths))  # type: ignore[arg-type]
+    return node
 
 
 def alt(*options: Node) -> Node:

@@ -13,7 +13,7 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from callmemaybe.errors import GrammarError
+from callmemaybe.errors import GrammarError, UnsupportedSchema
 from callmemaybe.grammar.nodes import (
     INFINITE,
     NOTHING,
@@ -27,6 +27,7 @@ from callmemaybe.grammar.nodes import (
     words,
 )
 from callmemaybe.grammar.schema.arrays import Limits, array_body, counted_body, unique_body
+from callmemaybe.grammar.schema.common import Common
 from callmemaybe.grammar.schema.ground import GROUNDED, NEVER_GROUNDED, OR_FREE, UNSAID
 from callmemaybe.grammar.schema.normalise import Normaliser
 from callmemaybe.grammar.schema.numeric import number_node
@@ -63,7 +64,7 @@ from callmemaybe.grammar.schema.strings import (
     matches,
     string_node,
 )
-from callmemaybe.grammar.schema.style import Style
+from callmemaybe.grammar.schema.style import STYLES, Style
 from callmemaybe.grammar.schema.values import (
     can_be_written,
     identity,
@@ -100,7 +101,9 @@ class Emitter:
         additional: bool,
         *,
         unordered: bool = False,
+        short: bool = True,
     ) -> None:
+        """Write for a document; ``short`` False goes the general way even where a short one is."""
         self._document = document
         self._unordered = unordered
         self._normaliser = Normaliser(document)
@@ -111,12 +114,17 @@ class Emitter:
         self._names: dict[Need, str] = {}
         self._open: set[Need] = set()
         self.rules: dict[str, Node] = {}
+        self._common: Common | None = None
+        if short and not unordered and document.ground is None and STYLES.get(style.name) is style:
+            self._common = Common(style, additional, self._plain_node, self._anything)
 
     def node(self, need: Need) -> Node:
         """Return the JSON texts of the values that meet a need."""
+        answer = self._common_node(need)
+        if answer is not None:
+            return answer
         stack: list[tuple[Need, Build]] = [(need, self._values(need))]
         self._open.add(need)
-        answer: Node | None = None
         while True:
             current, build = stack[-1]
             try:
@@ -145,7 +153,26 @@ class Emitter:
             return Ref(self._names[need])
         if need == ANYTHING:
             return self._anything()
-        return self._nodes.get(need)
+        found = self._nodes.get(need)
+        return self._common_node(need) if found is None else found
+
+    def _common_node(self, need: Need) -> Node | None:
+        """Take the short way, where there is one: one schema, and nothing asked of everything."""
+        if self._common is None or len(need) != 1 or not need[0][1]:
+            return None
+        found = self._common.node(need[0][0].value)
+        if found is not None:
+            self._nodes[need] = found
+        return found
+
+    def _plain_node(self, schema: Any) -> Node | None:
+        """Write a schema that stands by itself in the general way; None if it is refused."""
+        emitter = Emitter(Document(schema), self._style, "", self._additional, short=False)
+        try:
+            node = emitter.node(((Spot(schema, ""), True),))
+        except UnsupportedSchema:
+            return None
+        return None if emitter.rules else node
 
     def _close(self, need: Need, node: Node) -> Node:
         self._open.discard(need)

@@ -105,6 +105,11 @@ def _keys(within: list[Pattern], without: list[Pattern], declared: list[str]) ->
     return without_words(node, names)
 
 
+def other_keys(declared: list[str]) -> Node:
+    """Return the keys that are not declared, where no pattern says more."""
+    return _keys([], [], declared)
+
+
 def object_body(
     style: Style,
     parts: list[Part],
@@ -123,12 +128,12 @@ def object_body(
     extra = _members(style, extras)
     if last is not None:
         return _ending(style, parts, extra, _members(style, last))
-    members = [seq(lit(part.key), style.colon, part.value) for part in parts]
     needed = [part.required for part in parts]
     fewest = sum(needed)
     if (most is None or (extra is NOTHING and most >= len(parts))) and least <= fewest:
-        inside, may_be_empty = _free(style, members, needed, extra), fewest == 0
+        inside, may_be_empty = _free(style, parts, needed, extra), fewest == 0
     else:
+        members = [_member(style, part) for part in parts]
         inside, may_be_empty = _counted(style, members, needed, extra, least, most), least == 0
         may_be_empty = may_be_empty and fewest == 0
     full = NOTHING
@@ -170,6 +175,10 @@ def unordered_body(
     return alt(full, seq(lit("{"), style.padding, lit("}"))) if may_be_empty else full
 
 
+def _member(style: Style, part: Part) -> Node:
+    return seq(lit(part.key), style.colon, part.value)
+
+
 def _members(style: Style, classes: list[KeyClass]) -> Node:
     return alt(
         *(seq(one.keys, style.colon, one.value) for one in classes if one.value is not NOTHING)
@@ -177,7 +186,7 @@ def _members(style: Style, classes: list[KeyClass]) -> Node:
 
 
 def _ending(style: Style, parts: list[Part], extra: Node, last: Node) -> Node:
-    members = [seq(lit(part.key), style.colon, part.value) for part in parts]
+    members = [_member(style, part) for part in parts]
     node = seq(many(seq(extra, style.comma)), last)
     for part, member in zip(reversed(parts), reversed(members), strict=True):
         follow = seq(member, style.comma)
@@ -185,19 +194,20 @@ def _ending(style: Style, parts: list[Part], extra: Node, last: Node) -> Node:
     return seq(lit("{"), style.padding, node, style.padding, lit("}"))
 
 
-def _free(style: Style, members: list[Node], needed: list[bool], extra: Node) -> Node:
+def _free(style: Style, parts: list[Part], needed: list[bool], extra: Node) -> Node:
     """Return the members without limits on their number; at least one is there."""
+    comma, colon = style.comma, style.colon
+    follows = [seq(comma, lit(part.key), colon, part.value) for part in parts]
     follows = [
-        seq(style.comma, member) if must else opt(seq(style.comma, member))
-        for member, must in zip(members, needed, strict=True)
+        follow if must else opt(follow) for follow, must in zip(follows, needed, strict=True)
     ]
     # Any member up to the first that must be there can be the first one written.
-    starts = needed.index(True) + 1 if True in needed else len(members)
+    starts = needed.index(True) + 1 if True in needed else len(parts)
     tail = seq(*follows[starts:], many(seq(style.comma, extra)))
     heads = [] if True in needed else [seq(extra, tail)]
     join = _shared if starts > _SHARED else seq
     for index in range(starts - 1, -1, -1):
-        heads.append(join(members[index], tail))
+        heads.append(join(_member(style, parts[index]), tail))
         tail = join(follows[index], tail)
     return alt(*reversed(heads))
 

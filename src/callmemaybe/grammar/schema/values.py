@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from decimal import Decimal
 from fractions import Fraction
+from json.encoder import encode_basestring
 from typing import Any
 
 from callmemaybe.grammar.schema.shapes import (
@@ -71,7 +72,7 @@ def identity(value: Any) -> Any:
 
 def quoted(text: str) -> str:
     """Write a string as json.dumps(ensure_ascii=False) does."""
-    return json.dumps(text, ensure_ascii=False)
+    return encode_basestring(text)
 
 
 def can_be_written(text: str) -> bool:

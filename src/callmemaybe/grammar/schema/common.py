@@ -1,0 +1,156 @@
+"""The short way for schemas as most tools have them: the same nodes, without taking anything apart.
+
+An object of typed members, arrays of them, plain values and what limits one plain value: such a
+schema says everything at its own place, so it needs no formulas. Whatever is not certainly of that
+kind is left to the general way (`emit.py`), which the nodes of plain values come from as well. Nodes
+of equal content are one object, so a test can ask for the very same node from both ways.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+from callmemaybe.grammar.nodes import Node, words
+from callmemaybe.grammar.schema.arrays import array_body
+from callmemaybe.grammar.schema.objects import KeyClass, Part, object_body, other_keys
+from callmemaybe.grammar.schema.style import Style
+from callmemaybe.grammar.schema.values import can_be_written, quoted
+
+#: Keywords that say nothing about values (where there is no reference).
+NOTES = frozenset(
+    ["description", "title", "default", "examples", "example", "deprecated", "readOnly",
+     "writeOnly", "$comment", "$schema", "$defs", "definitions"]
+)  # fmt: skip
+_PLAIN = frozenset(["string", "integer", "number", "float", "boolean", "null"])
+#: What limits one plain value, in ways that depend on nothing else.
+_LIMITS = frozenset(
+    ["type", "enum", "const", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
+     "multipleOf", "minLength", "maxLength", "pattern", "format", "nullable"]
+)  # fmt: skip
+_OBJECT = frozenset(["type", "properties", "required", "additionalProperties"])
+_ARRAY = frozenset(["type", "items", "minItems", "maxItems"])
+_SCALARS = str | int | float | None
+#: Most different plain values that are remembered; most characters of one that is.
+KEPT, LONGEST = 4096, 2000
+DEPTH = 40
+
+_leaves: dict[str, Node] = {}
+
+
+class Common:
+    """Writes common schemas in one style.
+
+    ``general`` writes plain values (None: it refuses), ``free`` any JSON value.
+    """
+
+    def __init__(
+        self,
+        style: Style,
+        additional: bool,
+        general: Callable[[Any], Node | None],
+        free: Callable[[], Node],
+    ) -> None:
+        self._style = style
+        self._additional = additional
+        self._general = general
+        self._free = free
+        self._uncommon: set[int] = set()
+
+    def node(self, schema: Any, depth: int = 0) -> Node | None:
+        """Return the node of a schema, or None where that is not certain to be all it takes."""
+        if type(schema) is not dict or depth > DEPTH or id(schema) in self._uncommon:
+            return None
+        kind = schema.get("type")
+        if kind in ("object", "dict"):
+            found = self._object(schema, depth)
+        elif kind in ("array", "tuple"):
+            found = self._array(schema, depth)
+        else:
+            found = self._leaf(schema, kind)
+        if found is None:
+            self._uncommon.add(id(schema))
+        return found
+
+    def _leaf(self, schema: dict[str, Any], kind: Any) -> Node | None:
+        said = schema.keys() - NOTES
+        if type(kind) is str:
+            if kind not in _PLAIN:
+                return None
+            if len(said) == 1:
+                return self._remembered(kind, schema, said)
+            values = schema.get("enum")
+            if kind == "string" and len(said) == 2 and type(values) is list and _are_texts(values):
+                return words(map(quoted, values))
+        elif kind is None:
+            if "enum" not in said and "const" not in said:
+                return None
+        elif type(kind) is not list or not all(type(k) is str and k in _PLAIN for k in kind):
+            return None
+        if not said <= _LIMITS or not _is_flat(schema):
+            return None
+        limits = {key: value for key, value in schema.items() if key in said}
+        text = repr(limits)
+        return self._remembered(text, limits, said) if len(text) <= LONGEST else None
+
+    def _remembered(self, text: str, schema: dict[str, Any], said: AbstractSet[str]) -> Node | None:
+        found = _leaves.get(text)
+        if found is None:
+            found = self._general({key: value for key, value in schema.items() if key in said})
+            if found is not None:
+                if len(_leaves) >= KEPT:
+                    _leaves.clear()
+                _leaves[text] = found
+        return found
+
+    def _array(self, schema: dict[str, Any], depth: int) -> Node | None:
+        if not schema.keys() - NOTES <= _ARRAY:
+            return None
+        least, most = schema.get("minItems", 0), schema.get("maxItems")
+        if type(least) is not int or least < 0:
+            return None
+        if "maxItems" in schema and (type(most) is not int or most < 0):
+            return None
+        item = self.node(schema["items"], depth + 1) if "items" in schema else self._free()
+        return None if item is None else array_body(self._style, [], item, least, most)
+
+    def _object(self, schema: dict[str, Any], depth: int) -> Node | None:
+        if not schema.keys() - NOTES <= _OBJECT:
+            return None
+        properties, required = schema.get("properties", {}), schema.get("required", [])
+        if type(properties) is not dict or type(required) is not list:
+            return None
+        if not all(type(name) is str and name in properties for name in required):
+            return None
+        parts: list[Part] = []
+        for name, inner in properties.items():
+            value = self.node(inner, depth + 1)
+            if value is None or type(name) is not str or not can_be_written(name):
+                return None
+            parts.append(Part(quoted(name), value, name in required))
+        extras: list[KeyClass] = []
+        others = schema.get("additionalProperties", self)
+        if others is self:
+            if self._additional or "properties" not in schema:
+                extras = [KeyClass(other_keys(list(properties)), self._free())]
+        elif others is not False:
+            node = self.node(others, depth + 1)
+            if node is None:
+                return None
+            extras = [KeyClass(other_keys(list(properties)), node)]
+        return object_body(self._style, parts, extras, 0, None)
+
+
+def _are_texts(values: list[Any]) -> bool:
+    return bool(values) and all(type(value) is str and can_be_written(value) for value in values)
+
+
+def _is_flat(schema: dict[str, Any]) -> bool:
+    """Whether what is listed are plain values, which are written the same in every style."""
+    values = schema.get("enum", ())
+    return (
+        type(values) in (list, tuple)
+        and all(isinstance(value, _SCALARS) for value in values)
+        and isinstance(schema.get("const"), _SCALARS)
+    )
