@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import Field, TypeAdapter
 
 from callmemaybe._running import functions
 from callmemaybe._speaking import Options, Speaker
 from callmemaybe.caller import Caller
-from callmemaybe.calls import ToolCall, ToolResult, ToolSpec
+from callmemaybe.calls import ToolCall, ToolResult, ToolSpec, tool
 from callmemaybe.conversation import Conversation, Said, Turn
 from callmemaybe.errors import ConversationError, InputError
 from callmemaybe.models.scripted import ScriptedModel
@@ -60,21 +61,20 @@ def said(text: str) -> tuple[Part, ...]:
     return (text,)
 
 
-def results_so_far(text: bytes) -> int:
-    """The turn is told by how many turns of results there were."""
-    return text.count(b"<|im_start|>user\n<tool_response>")
+def turns_so_far(text: bytes) -> int:
+    return text.count(b"<|im_start|>assistant\n")
 
 
 ASK = b"<|im_start|>assistant\n<think>\n\n</think>\n\n"
 
 
 def caller(*wishes: tuple[Part, ...], **options: Any) -> Caller:
-    model = speaks(VOCABULARY, wishes, results_so_far, ASK)
+    model = speaks(VOCABULARY, wishes, turns_so_far, ASK)
     return Caller(model, TOOLS, format="hermes", vocabulary=VOCABULARY, **options)
 
 
 def speaker(*wishes: tuple[Part, ...], ask: bytes = ASK) -> Speaker:
-    model = speaks(VOCABULARY, wishes, results_so_far, ask)
+    model = speaks(VOCABULARY, wishes, turns_so_far, ask)
     return Speaker(model, format="hermes", vocabulary=VOCABULARY)
 
 
@@ -313,12 +313,8 @@ def test_a_conversation_goes_on() -> None:
     ran.conversation.take(Said("user", "And Bern?"))
     ran = made.run(ran.conversation, WEATHER)
     turns = [entry for entry in ran.conversation.entries if isinstance(entry, Turn)]
-    assert [[call.id for call in turn.calls] for turn in turns] == [
-        ["call_1"],
-        [],
-        ["call_2"],
-        [],
-    ] or [[call.id for call in turn.calls] for turn in turns] == [["call_1"], [], []]
+    assert [[call.id for call in turn.calls] for turn in turns] == [["call_1"], [], ["call_2"], []]
+    assert [turn.text for turn in turns] == ["", "Six.", "", "Five."]
 
 
 def test_steps_are_limited() -> None:
@@ -347,18 +343,31 @@ def test_the_same_call_again_is_refused_and_ends_the_loop() -> None:
 
 def test_what_a_tool_raises_comes_back_in_correctable_form() -> None:
     """The model reads where the mistake is and what was expected; then it corrects it."""
-    from pydantic import TypeAdapter
 
-    def get_weather(city: str) -> str:
+    @tool(effect="read")
+    def get_weather(city: str, days: Annotated[int, Field(le=14)] = 1) -> str:
+        """Tell the weather."""
         if city == "Paris":
             TypeAdapter(dict[str, int]).validate_python({"date": "tomorrow"})
-        return "fine"
+        return "fine" if days else ""
 
-    made = caller(calls(PARIS), calls(BERN), said("Bern then."))
-    ran = made.run("Weather?", functions(get_weather=get_weather))
-    first, second = [e for e in ran.conversation.entries if isinstance(e, ToolResult)]
-    assert first.content.startswith('invalid value at /arguments/date: "tomorrow", expected: ')
-    assert (second.content, second.is_error, ran.reason) == ("fine", False, "answered")
+    far = ToolCall("get_weather", '{"city": "Bern", "days": 15}')
+    made = caller(calls(PARIS), calls(far), calls(PING), calls(BERN), said("Bern then."))
+
+    def ping() -> None:
+        raise TimeoutError
+
+    ran = made.run("Weather?", functions(get_weather, ping=ping))
+    results = [e for e in ran.conversation.entries if isinstance(e, ToolResult)]
+    assert [result.is_error for result in results] == [True, True, True, False]
+    assert results[0].content.startswith(
+        'invalid value at /arguments/date: "tomorrow", expected a valid integer'
+    )
+    assert results[1].content == (
+        "invalid value at /arguments/days: 15, expected less than or equal to 14"
+    )
+    assert results[2].content == "TimeoutError"
+    assert (results[3].content, ran.reason) == ("fine", "answered")
 
 
 @pytest.mark.parametrize("clarify", ["off", "ask", "model"])

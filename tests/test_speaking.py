@@ -162,6 +162,28 @@ def test_a_turn_can_be_awaited() -> None:
     assert asyncio.run(events()) == list(speaker("Hello").stream(USER))
 
 
+def test_a_turn_that_is_awaited_can_be_left() -> None:
+    """Cancelling waits for the step that runs, and then the turn can be closed."""
+
+    async def leave() -> None:
+        speech = speaker("a long story " * 30).open(USER)
+
+        async def listen() -> None:
+            async for _ in speech.aiter():
+                heard.set()
+
+        heard = asyncio.Event()
+        task = asyncio.create_task(listen())
+        await heard.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        speech.close()
+        assert next(speech, None) is None
+
+    asyncio.run(leave())
+
+
 def test_steps_can_be_watched() -> None:
     """While the turn goes on, its steps are there to be shown; unwatched, none are kept."""
     speech = speaker("Hello").open(USER, options=Options(watch=True))

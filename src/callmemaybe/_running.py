@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict
 
 from callmemaybe._json import dumps
 from callmemaybe._speaking import Options, Speaker
-from callmemaybe._speech import Spoken
+from callmemaybe._speech import Spoken, in_thread
 from callmemaybe.calls import Tool, ToolCall, ToolResult, ToolSpec, pointed
 from callmemaybe.conversation import Conversation, Ended, Said, Turn
 from callmemaybe.conversation.loop import (
@@ -167,8 +167,6 @@ class Runner:
 
     async def arun(self, execute: AsyncExecute | Through) -> Ran:
         """Run to the end; the model takes each step in a thread, tools are awaited."""
-        import asyncio
-
         driver = self._driver(is_whole=isinstance(execute, Through))
         reply: Any = None
         over = object()
@@ -181,7 +179,7 @@ class Runner:
 
         try:
             while True:
-                need = await asyncio.to_thread(step)
+                need = await in_thread(step)
                 if isinstance(need, tuple) and need[0] is over:
                     ran: Ran = need[1]
                     return ran
@@ -323,10 +321,12 @@ def _executed(known: Mapping[str, Callable[..., Any]], call: ToolCall) -> ToolRe
     function = known.get(call.name)
     if function is None:
         raise InputError(f"there is no function to run {call.name!r}")
+    arguments = call.parsed
     try:
-        arguments = function.bind(call.parsed) if isinstance(function, Tool) else call.parsed
+        if isinstance(function, Tool):
+            arguments = function.bind(arguments)
         value = function(**arguments)
         content = value if isinstance(value, str) else dumps(value)
     except Exception as error:
-        return ToolResult(call.id, correction(error), is_error=True)
+        return ToolResult(call.id, correction(error, call.parsed), is_error=True)
     return ToolResult(call.id, content)

@@ -69,6 +69,20 @@ class Spoken:
     steps: tuple[Step, ...] = ()
 
 
+async def in_thread(work: Callable[[], Any]) -> Any:
+    """Return what ``work`` returns, run in a thread; cancelled, wait until it is out of it."""
+    import asyncio
+
+    task = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()  # nobody waits for it any more
+        raise
+
+
 class Speech:
     """A turn on its way: iterate over it once; each ``next`` is one step of the decoder.
 
@@ -108,10 +122,8 @@ class Speech:
 
     async def aiter(self) -> AsyncIterator[tuple[Event, ...]]:
         """Yield what iterating yields; each step is taken in a thread."""
-        import asyncio
-
         over = object()
-        while (events := await asyncio.to_thread(next, self, over)) is not over:
+        while (events := await in_thread(lambda: next(self, over))) is not over:
             assert isinstance(events, tuple)
             yield events
 

@@ -214,25 +214,41 @@ def _question(calls: Sequence[ToolCall], said: Conversation, rules: Rules) -> st
     return f"To call {tools}, I need to know: {names}."
 
 
-def correction(error: Exception) -> str:
-    """Say what was wrong with a call so that a model can correct it.
+def correction(error: Exception, arguments: Mapping[str, Any] | None = None) -> str:
+    """Say what was wrong with a call so that a model can correct it, one line for each mistake.
 
-    ``invalid value at /arguments/date: "tomorrow", expected a date``, one line for each mistake.
+    ``invalid value at /arguments/date: "tomorrow", expected a valid date``. Mistakes are those of a
+    validation (pydantic's, or an InputError whose place is a JSON pointer into ``arguments``); of
+    any other exception, its name and text.
     """
     problems = getattr(error, "errors", None)
     if callable(problems):
-        lines = []
-        for one in problems():
-            place = "".join(f"/{step}" for step in one.get("loc", ()))
-            given = dumps(one["input"]) if _is_json(one.get("input")) else "what was given"
-            lines.append(f"invalid value at /arguments{place}: {given}, expected: {one.get('msg')}")
-        return "\n".join(lines)
-    if isinstance(error, InputError):
-        where = error.where or "/arguments"
-        return f"invalid value at {where}: {error.message}" + (
-            f", expected: {error.hint}" if error.hint else ""
+        return "\n".join(
+            _mistake([str(step) for step in one.get("loc", ())], one.get("input"), one.get("msg"))
+            for one in problems()
         )
+    if isinstance(error, InputError) and (error.where or "/").startswith("/"):
+        steps = [step for step in (error.where or "").split("/")[1:] if step]
+        if steps[:1] == ["arguments"]:
+            del steps[0]
+        told = error.message + (f", expected {error.hint}" if error.hint else "")
+        value: Any = arguments
+        for step in steps:
+            value = value.get(step) if isinstance(value, Mapping) else None
+        return _mistake(steps, value if steps else None, told)
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+#: How pydantic begins to say what was expected.
+_SHOULD = "Input should be "
+
+
+def _mistake(steps: Sequence[str], given: Any, problem: Any) -> str:
+    place = "".join(f"/{step}" for step in ("arguments", *steps))
+    text = str(problem)
+    told = f"expected {text.removeprefix(_SHOULD)}" if text.startswith(_SHOULD) else text
+    shown = "" if given is None or not _is_json(given) else f"{dumps(given)}, "
+    return f"invalid value at {place}: {shown}{told}"
 
 
 def _is_json(value: Any) -> bool:
