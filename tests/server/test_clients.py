@@ -1,0 +1,231 @@
+"""The libraries that people use, driving the server as they drive OpenAI's."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from typing import Any
+
+import pytest
+
+from tests.server.conftest import BERN, FLAT_WEATHER, PARIS, USER, WEATHER, Running, Start, calling
+
+openai = pytest.importorskip("openai", reason="the extra clients is not installed")
+pydantic = pytest.importorskip("pydantic")
+
+
+def client_of(server: Running, **options: Any) -> Any:
+    return openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0, **options)
+
+
+class TestOpenAI:
+    """The official client of Python."""
+
+    def test_chat(self, start: Start) -> None:
+        """A conversation with a call, its result, and an answer."""
+        server = start(calling(PARIS), ("It rains.",))
+        client = client_of(server)
+        messages: list[Any] = [*USER]
+        answer = client.chat.completions.create(model="talker", messages=messages, tools=[WEATHER])
+        (call,) = answer.choices[0].message.tool_calls
+        assert (call.function.name, json.loads(call.function.arguments)) == (
+            "get_weather", {"city": "Paris"},
+        )  # fmt: skip
+        messages += [
+            answer.choices[0].message,
+            {"role": "tool", "tool_call_id": call.id, "content": "rain"},
+        ]
+        answer = client.chat.completions.create(model="talker", messages=messages, tools=[WEATHER])
+        assert answer.choices[0].message.content == "It rains."
+        assert answer.usage.total_tokens > 0
+
+    def test_the_stream_helper(self, start: Start) -> None:
+        """It accumulates deltas into the same message, and notices each call that is done."""
+        server = start(calling(PARIS, BERN))
+        with client_of(server).chat.completions.stream(
+            model="talker", messages=USER, tools=[WEATHER], stream_options={"include_usage": True}
+        ) as stream:
+            done = [
+                json.loads(event.arguments)["city"]
+                for event in stream
+                if event.type == "tool_calls.function.arguments.done"
+            ]
+            final = stream.get_final_completion()
+        assert done == ["Paris", "Bern"]
+        assert final.choices[0].finish_reason == "tool_calls"
+        assert final.usage.completion_tokens > 0
+
+    def test_parsing_into_types(self, start: Start) -> None:
+        """A class as the form of an answer comes back as one of its instances."""
+
+        class Weather(pydantic.BaseModel):  # type: ignore[misc,name-defined]
+            city: str
+            days: int
+
+        Weather.model_rebuild()
+        server = start(('{"city": "Paris", "days": 3}',))
+        answer = client_of(server).chat.completions.parse(
+            model="talker", messages=USER, response_format=Weather
+        )
+        assert answer.choices[0].message.parsed == Weather(city="Paris", days=3)
+
+    def test_responses(self, start: Start) -> None:
+        """A response, streamed and whole, typed by the client."""
+        server = start(calling(PARIS), ("It rains.",))
+        client = client_of(server)
+        first = client.responses.create(model="talker", input="Weather?", tools=[FLAT_WEATHER])
+        (call,) = first.output
+        assert call.type == "function_call"
+        result = {"type": "function_call_output", "call_id": call.call_id, "output": "rain"}
+        second = client.responses.create(
+            model="talker", tools=[FLAT_WEATHER],
+            input=[{"role": "user", "content": "Weather?"}, call, result],
+        )  # fmt: skip
+        assert second.output_text == "It rains."
+        with client.responses.stream(
+            model="talker", input="Weather?", tools=[FLAT_WEATHER]
+        ) as stream:
+            kinds = [event.type for event in stream]
+            final = stream.get_final_response()
+        assert kinds[0] == "response.created"
+        assert kinds[-1] == "response.completed"
+        assert json.loads(final.output[0].arguments) == {"city": "Paris"}
+
+    def test_errors_are_of_the_right_kind(self, start: Start) -> None:
+        """The client raises what it raises for OpenAI, with the parameter and the request's id."""
+        server = start(keys=("sesame",))
+        with pytest.raises(openai.AuthenticationError):
+            client_of(server).models.list()
+        client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="sesame", max_retries=0)
+        assert [model.id for model in client.models.list()] == ["talker"]
+        with pytest.raises(openai.NotFoundError) as missing:
+            client.chat.completions.create(model="gpt", messages=USER)
+        assert missing.value.code == "model_not_found"
+        with pytest.raises(openai.BadRequestError) as wrong:
+            client.chat.completions.create(model="talker", messages=USER, logit_bias={"1": 1})
+        assert wrong.value.param == "logit_bias"
+        assert wrong.value.request_id
+
+    def test_it_tries_again_where_it_may(self, start: Start) -> None:
+        """Where the queue was full, the client waits as told, and is answered."""
+        server = start(("It rains. " * 8,), slow=0.02, slots=1, queue=1)
+        client = openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=5)
+
+        async def ask() -> Any:
+            return await client.chat.completions.create(model="talker", messages=USER)
+
+        async def all_of_them() -> list[Any]:
+            return await asyncio.gather(*(ask() for _ in range(4)))
+
+        answers = asyncio.run(all_of_them())
+        assert all(answer.choices[0].message.content for answer in answers)
+        assert any(facts.status == 429 for facts in server.seen.over)
+
+    def test_a_closed_stream_frees_the_slot(self, start: Start) -> None:
+        """Leaving the loop is enough."""
+        server = start(("It rains. " * 60,), slow=0.02)
+        with client_of(server).chat.completions.create(
+            model="talker", messages=USER, stream=True
+        ) as stream:
+            for chunk in stream:
+                if chunk.choices[0].delta.content:
+                    break
+        began = time.monotonic()
+        server.wait_until(lambda: server.engine().running == 0)
+        assert time.monotonic() - began < 1.0
+
+
+class TestAgents:
+    """Frameworks whose agents call tools until they can answer."""
+
+    @pytest.mark.parametrize("interface", ["chat", "responses"])
+    @pytest.mark.parametrize("streamed", [False, True])
+    def test_openai_agents(self, start: Start, interface: str, streamed: bool) -> None:
+        """OpenAI's own framework, over either interface."""
+        agents = pytest.importorskip("agents", reason="the extra clients is not installed")
+        agents.set_tracing_disabled(True)
+        server = start(calling(PARIS, BERN), ("Rain in both.",))
+        asked: list[str] = []
+
+        @agents.function_tool
+        def get_weather(city: str) -> str:
+            """Weather of a city.
+
+            Args:
+                city: The city.
+            """
+            asked.append(city)
+            return "rain"
+
+        client = openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="none")
+        kind = (
+            agents.OpenAIChatCompletionsModel
+            if interface == "chat"
+            else agents.OpenAIResponsesModel
+        )
+        agent = agents.Agent(
+            name="Weather", instructions="Answer shortly.", tools=[get_weather],
+            model=kind(model="talker", openai_client=client),
+        )  # fmt: skip
+
+        async def go() -> str:
+            if not streamed:
+                return str((await agents.Runner.run(agent, "Weather in Paris?")).final_output)
+            run = agents.Runner.run_streamed(agent, "Weather in Paris?")
+            async for _ in run.stream_events():
+                pass
+            return str(run.final_output)
+
+        assert asyncio.run(go()) == "Rain in both."
+        assert sorted(asked) == ["Bern", "Paris"]
+
+    @pytest.mark.parametrize("interface", ["chat", "responses"])
+    @pytest.mark.parametrize("streamed", [False, True])
+    def test_pydantic_ai(self, start: Start, interface: str, streamed: bool) -> None:
+        """Pydantic's framework, over either interface."""
+        ai = pytest.importorskip("pydantic_ai", reason="the extra clients is not installed")
+        from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
+        from pydantic_ai.providers.openai import OpenAIProvider
+
+        server = start(calling(PARIS, BERN), ("Rain in both.",))
+        asked: list[str] = []
+        provider = OpenAIProvider(base_url=f"{server.url}/v1", api_key="none")
+        kind = OpenAIChatModel if interface == "chat" else OpenAIResponsesModel
+        agent = ai.Agent(kind("talker", provider=provider), instructions="Answer shortly.")
+
+        @agent.tool_plain
+        def get_weather(city: str) -> str:
+            """Weather of a city."""
+            asked.append(city)
+            return "rain"
+
+        async def go() -> str:
+            if not streamed:
+                return str((await agent.run("Weather in Paris?")).output)
+            async with agent.run_stream("Weather in Paris?") as run:
+                return str(await run.get_output())
+
+        assert asyncio.run(go()) == "Rain in both."
+        assert sorted(asked) == ["Bern", "Paris"]
+
+
+def test_a_stream_may_be_cut_anywhere(start: Start) -> None:
+    """Split at every byte, the client's decoder still reads the same events."""
+    from openai._streaming import SSEDecoder
+
+    server = start(calling(PARIS), ("Grüße 🌍",), turn=lambda text: text.count(b"Hi"))
+    for body in (
+        server.chat(tools=[WEATHER], stream=True),
+        server.respond(input="Hi", stream=True),
+    ):
+        data = body.content
+
+        def read(pieces: list[bytes]) -> list[tuple[Any, str]]:
+            return [(event.event, event.data) for event in SSEDecoder().iter_bytes(iter(pieces))]
+
+        whole = read([data])
+        assert len(whole) > 3
+        for at in range(1, len(data)):
+            assert read([data[:at], data[at:]]) == whole
+        assert read([data[at : at + 1] for at in range(len(data))]) == whole
