@@ -100,7 +100,9 @@ async def insist(gateway: Gateway, one: ToolCall, run: str, turn: int) -> Any:
         await asyncio.sleep(0.02)
 
 
-def four_processes(store: str, folder: Path, each: int, resource: Callable[[int], str]) -> int:
+def four_processes(
+    store: str, folder: Path, each: int, resource: Callable[[int], str], hold: float = 0.002
+) -> int:
     """Let four processes write and read; return how many writes the counter remembers."""
     (folder / "counter").write_text("0")
     open_backend(store).close()
@@ -108,7 +110,7 @@ def four_processes(store: str, folder: Path, each: int, resource: Callable[[int]
     def worker(number: int) -> Callable[[], Coroutine[Any, Any, None]]:
         async def work() -> None:
             ledger = open_ledger(store)
-            async with Gateway(tools(folder, 0.002), store=ledger) as gateway:
+            async with Gateway(tools(folder, hold), store=ledger) as gateway:
 
                 async def one(turn: int) -> None:
                     name = "look" if turn % 4 == 3 else "add"
@@ -153,7 +155,7 @@ def test_without_the_shared_locks_updates_are_lost(
 ) -> None:
     """The test above can fail: with the arbiter switched off, four processes lose updates."""
     monkeypatch.setattr(Arbiter, "is_busy", lambda *_: False)
-    assert four_processes(str(tmp_path / "s.db"), tmp_path, 8, lambda _: "counter") < 24
+    assert four_processes(str(tmp_path / "s.db"), tmp_path, 8, lambda _: "counter", 0.05) < 24
 
 
 def test_tokens_grow_with_each_holder(store: str, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, Literal, Protocol, overload
 
 from callmemaybe.calls.effects import Effect
@@ -110,6 +111,22 @@ class Tool:
         """The name a model calls it by."""
         return self.spec.name
 
+    @cached_property
+    def _resources(self) -> tuple[tuple[tuple[str, ...], bool], ...]:
+        """Each declared resource, split at its parameters, and whether the lock is exclusive."""
+        named = [(_FIELD.split(text), self.effect.writes) for text in self.writes or ()]
+        named += [(_FIELD.split(text), False) for text in self.reads or ()]
+        return tuple((tuple(parts), exclusive) for parts, exclusive in named)
+
+    @cached_property
+    def _defaults(self) -> dict[str, Any]:
+        properties = self.spec.parameters.get("properties", {})
+        return {
+            name: part["default"]
+            for name, part in properties.items()
+            if isinstance(part, Mapping) and "default" in part
+        }
+
     @property
     def injected(self) -> Mapping[str, type]:
         """Parameters that the gateway fills: name -> Context or Transaction."""
@@ -141,17 +158,11 @@ class Tool:
         undeclared = self.locks is None and self.writes is None and self.reads is None
         if undeclared or arguments is None:
             return (("*", self.effect.writes),)
-        properties = self.spec.parameters.get("properties", {})
-        defaults = {
-            name: part["default"]
-            for name, part in properties.items()
-            if name not in arguments and isinstance(part, Mapping) and "default" in part
-        }
-        arguments = {**defaults, **arguments}
+        if self._defaults:
+            arguments = {**self._defaults, **arguments}
         if self.locks is not None:
             return tuple((str(name), bool(exclusive)) for name, exclusive in self.locks(arguments))
-        named = [(_fill(text, arguments), self.effect.writes) for text in self.writes or ()]
-        return tuple(named + [(_fill(text, arguments), False) for text in self.reads or ()])
+        return tuple([(_fill(parts, arguments), exclusive) for parts, exclusive in self._resources])
 
     @property
     def location(self) -> tuple[str, str, str] | None:
@@ -345,14 +356,11 @@ def _check_numbers(made: Tool, where: str) -> None:
         raise InputError(f"there is no parameter {parameter!r}", where=f"{where}, sensitive")
 
 
-def _fill(text: str, arguments: Mapping[str, Any]) -> str:
-    """Put arguments into the braces of a resource's name; an absent one stands for everything."""
-    whole = True
-
-    def value(match: re.Match[str]) -> str:
-        nonlocal whole
-        whole = whole and match[1] in arguments
-        return str(arguments.get(match[1]))
-
-    filled = _FIELD.sub(value, text)
-    return filled if whole else "*"
+def _fill(parts: tuple[str, ...], arguments: Mapping[str, Any]) -> str:
+    """Put arguments in at the odd places of a resource's name; an absent one stands for everything."""
+    filled = parts[0]
+    for place in range(1, len(parts), 2):
+        if parts[place] not in arguments:
+            return "*"
+        filled += f"{arguments[parts[place]]!s}{parts[place + 1]}"
+    return filled

@@ -46,7 +46,7 @@ class Signature:
     def bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return keyword arguments as Python values; raise InputError pointing at what is wrong."""
         try:
-            made = self.model.model_validate(dict(arguments))
+            made = self.model.__pydantic_validator__.validate_python(dict(arguments))
         except pydantic.ValidationError as error:
             first = error.errors(include_url=False)[0]
             pointer = "".join(f"/{_token(part)}" for part in first["loc"])

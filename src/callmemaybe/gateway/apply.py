@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 from callmemaybe.calls import Effect
-from callmemaybe.gateway.arbiter import Arbiter, locks_of
+from callmemaybe.gateway.arbiter import Arbiter
 from callmemaybe.gateway.lifecycle import TERMINAL, Event, State, advance, lost
-from callmemaybe.gateway.plan import conflict
+from callmemaybe.gateway.plan import conflict, locks_of
 from callmemaybe.gateway.store import (
     Admit,
     Admitted,
@@ -73,8 +73,15 @@ class Applier:
             if proposal.row.state == State.RUNNING.value
         ]
         starting += [move.locks for _, move in moves if move.starts and move.locks]
-        if starting:
-            self._arbiter.open(starting)
+        once = [
+            proposal.row
+            for _, admit in admits
+            if admit.guard_repeats
+            for proposal in admit.proposals
+            if proposal.row.effect == Effect.ONCE.value
+        ]
+        if starting or once:
+            self._arbiter.open(starting, once)
         if moves:
             self._move(moves)
         if admits:

@@ -9,12 +9,10 @@ are kept apart by its own lock table before they get here.
 
 from __future__ import annotations
 
-import functools
-import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 
-from callmemaybe.gateway.plan import Lock, conflict
-from callmemaybe.gateway.store import Backend, Holder
+from callmemaybe.gateway.plan import conflict, locks_of
+from callmemaybe.gateway.store import Backend, Holder, Row
 
 #: Behind everyone who has asked.
 _LAST = (float("inf"), "")
@@ -30,11 +28,9 @@ class Arbiter:
         self._lost: dict[str, bool] = {}
         self._token = 0
 
-    def open(self, texts: Iterable[str]) -> None:
-        """Wait for other transactions about these locks (JSON), then look at what is held."""
-        needed = [(lock.resource, lock.exclusive) for text in texts for lock in locks_of(text)]
-        if needed:
-            self._backend.serialise(needed)
+    def open(self, texts: Collection[str], rows: Collection[Row] = ()) -> None:
+        """Wait for other transactions about these locks (JSON) and rows; look at what is held."""
+        self._backend.serialise(texts, rows)
         self._others = self._backend.others()
 
     @property
@@ -66,12 +62,6 @@ class Arbiter:
         if owner not in self._lost:
             self._lost[owner] = bool(self._backend.lost([owner]))
         return self._lost[owner]
-
-
-@functools.lru_cache(maxsize=4096)
-def locks_of(text: str) -> tuple[Lock, ...]:
-    """Read the ``locks`` column."""
-    return tuple(Lock(name, exclusive) for name, exclusive in json.loads(text))
 
 
 def _place(holder: Holder) -> tuple[float, str]:

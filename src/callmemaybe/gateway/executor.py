@@ -43,12 +43,18 @@ class Executor:
         context: Context,
         secrets: Mapping[str, str],
         timeout: float | None,
+        values: dict[str, Any] | None = None,
     ) -> Outcome:
-        """Run ``tool`` once with JSON ``arguments``; give up on it after ``timeout`` seconds."""
+        """Run ``tool`` once with JSON ``arguments``; give up on it after ``timeout`` seconds.
+
+        ``values`` are the arguments as the function's own values, where they are at hand.
+        """
         if tool.mode in {Mode.PROCESS, Mode.FRESH}:
             return await self._in_process(tool, arguments, context, secrets, timeout)
         try:
-            values = keyword_arguments(tool, arguments, context, secrets)
+            if values is None:
+                values = tool.bind(arguments)
+            values = passed(tool, values, context, secrets)
         except Exception as error:
             return Outcome("not_executed", describe(error).text)
         if tool.mode is Mode.ASYNC:
@@ -233,11 +239,10 @@ async def _over(task: asyncio.Future[Any], timeout: float | None) -> bool:
     return task.done()
 
 
-def keyword_arguments(
-    tool: Tool, arguments: Mapping[str, Any], context: Any, secrets: Mapping[str, str]
+def passed(
+    tool: Tool, values: dict[str, Any], context: Any, secrets: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return what the function is called with: Python values, secrets, and what the gateway passes."""
-    values = tool.bind(arguments)
+    """Add to the function's values the secrets, and what the gateway passes."""
     values.update(secrets)
     for name in tool.injected:
         values[name] = context

@@ -14,9 +14,9 @@ import secrets as tokens
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from callmemaybe.calls import Effect, ToolCall, ToolSpec
 from callmemaybe.calls.declare import Tool
@@ -42,8 +42,7 @@ Approver = Callable[[Approval, ToolCall], Awaitable[str | None]]
 _MOST_REMEMBERED = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class _Finished:
+class _Finished(NamedTuple):
     """A finished call: its arguments as text and as HMAC, until when its answer stands."""
 
     text: str
@@ -198,18 +197,22 @@ class Gateway:
         current = run if isinstance(run, Run) else self._run_named(run, tenant)
         number = current.turn if turn is None else turn
         current.turn = max(current.turn, number + 1)
-        told = self._at_hand(current, number, calls) if stopped else None
+        keys = [
+            call_key(current.tenant, current.id, number, ordinal, call.name)
+            for ordinal, call in enumerate(calls)
+        ]
+        told = self._at_hand(keys, calls) if stopped and self._finished else None
         if told is not None:
             return told
-        made = Turn(self, current, number, calls, stopped=stopped)
+        made = Turn(self, current, number, calls, stopped=stopped, keys=keys)
         made.validate()
-        self._replay(made)
+        if self._finished or current.resumed:
+            self._replay(made)
         if all(item.answer is not None for item in made.items):
             return [item.answer for item in made.items if item.answer is not None]
         task = asyncio.get_running_loop().create_task(self._run_turn(made))
         self._turns.add(task)
-        task.add_done_callback(self._turn_over)
-        return await _shielded(task, made)
+        return await self._shielded(task, made)
 
     def _run_named(self, name: str | None, tenant: str) -> Run:
         if name is None:
@@ -220,6 +223,23 @@ class Gateway:
             if len(self._runs) > _MOST_REMEMBERED:
                 del self._runs[next(iter(self._runs))]
         return known
+
+    async def _shielded(self, task: asyncio.Task[list[Answer]], turn: Turn) -> list[Answer]:
+        """Wait for a turn; whoever stops waiting cancels only what does not run yet."""
+        waiter = asyncio.get_running_loop().create_future()
+
+        def over(_: asyncio.Task[Any]) -> None:
+            self._turn_over(task)
+            if not waiter.done():
+                waiter.set_result(None)
+
+        task.add_done_callback(over)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            turn.cancelled.set()
+            raise
+        return task.result()
 
     def _turn_over(self, task: asyncio.Task[Any]) -> None:
         self._turns.discard(task)
@@ -245,15 +265,15 @@ class Gateway:
 
     # --- replays ------------------------------------------------------------------------------
 
-    def _at_hand(self, run: Run, turn: int, calls: Sequence[ToolCall]) -> list[Answer] | None:
+    def _at_hand(self, keys: Sequence[str], calls: Sequence[ToolCall]) -> list[Answer] | None:
         """Return the answers if every call was finished here with the very same text."""
-        if not self._finished:
-            return None
-        now, told = self.ledger.backend.now(), []
-        for ordinal, call in enumerate(calls):
-            key = call_key(run.tenant, run.id, turn, ordinal, call.name)
+        now, told = 0.0, []
+        for key, call in zip(keys, calls, strict=True):
             known = self._finished.get(key)
-            if known is None or known.text != call.arguments or known.until <= now:
+            if known is None or known.text != call.arguments:
+                return None
+            now = now or self.ledger.backend.now()
+            if known.until <= now:
                 return None
             told.append(_again(known.answer, call.id))
         return told
@@ -344,14 +364,6 @@ class Gateway:
     async def expire(self) -> int:
         """Drop the results that are older than the retention; return how many."""
         return await Recovery(self).expire()
-
-
-async def _shielded(task: asyncio.Task[list[Answer]], turn: Turn) -> list[Answer]:
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        turn.cancelled.set()
-        raise
 
 
 def _again(answer: Answer, call_id: str) -> Answer:

@@ -6,6 +6,7 @@ bytes. Pure.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from typing import Any
@@ -15,6 +16,7 @@ import rfc8785
 #: RFC 8785 writes numbers as IEEE doubles; larger integers would lose digits.
 _SAFE = 2**53 - 1
 _PLAIN = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode
+_quoted = functools.lru_cache(maxsize=1024)(json.encoder.encode_basestring)
 
 
 def canonical(value: Any) -> bytes:
@@ -34,7 +36,7 @@ def canonical(value: Any) -> bytes:
 
 def call_key(tenant: str, run: str, turn: int, ordinal: int, tool: str) -> str:
     """Return the key of a call: 64 hexadecimal digits. Its arguments are deliberately outside."""
-    text = _PLAIN([tenant, run, turn, ordinal, tool])
+    text = f"[{_quoted(tenant)},{_quoted(run)},{turn},{ordinal},{_quoted(tool)}]"
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from callmemaybe.calls import Effect
 
@@ -30,6 +31,8 @@ class State(StrEnum):
     RECONCILED = "reconciled"
     CANCELLED = "cancelled"
 
+    __hash__ = str.__hash__  # an enum's own is written in Python, and tables are looked up by it
+
 
 class Event(StrEnum):
     """What moves a call from one state to the next."""
@@ -49,6 +52,8 @@ class Event(StrEnum):
     LOSE = "lose"
     CANCEL = "cancel"
     RECONCILE = "reconcile"
+
+    __hash__ = str.__hash__
 
 
 class Durable(StrEnum):
@@ -156,8 +161,7 @@ def lost(effect: Effect) -> Event:
     return Event.LOSE if effect is Effect.ONCE else Event.RESTART
 
 
-@dataclass(frozen=True, slots=True)
-class CallRecord:
+class CallRecord(NamedTuple):
     """The cursor of one call: its state and fence. Every method returns a new record."""
 
     state: State = State.PROPOSED
@@ -166,8 +170,7 @@ class CallRecord:
     def on(self, event: Event) -> CallRecord:
         """Return the record after ``event``; the fence counts starts and restarts."""
         row = transition(self.state, event)
-        moved = row.durable is Durable.T2
-        return CallRecord(row.target, self.fence + moved)
+        return CallRecord(row.target, self.fence + (row.durable is Durable.T2))
 
     @property
     def is_terminal(self) -> bool:

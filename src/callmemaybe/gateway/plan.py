@@ -6,12 +6,14 @@ waiting with none: no cycle, no hold-and-wait, hence no deadlock. Pure.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from callmemaybe.errors import InputError
+from callmemaybe.gateway.strict import dumps
 
 #: The resource that overlaps with every other.
 EVERYTHING = "*"
@@ -59,7 +61,13 @@ class Step:
 
 def locks_as_json(locks: Sequence[Lock]) -> str:
     """Write locks as the ledger holds them: ``[[resource, exclusive], ...]``."""
-    return json.dumps([[lock.resource, lock.exclusive] for lock in locks], ensure_ascii=False)
+    return dumps([[lock.resource, lock.exclusive] for lock in locks])
+
+
+@functools.lru_cache(maxsize=4096)
+def locks_of(text: str) -> tuple[Lock, ...]:
+    """Read what locks_as_json() wrote."""
+    return tuple(Lock(name, exclusive) for name, exclusive in json.loads(text))
 
 
 def conflict(left: Sequence[Lock], right: Sequence[Lock]) -> bool:

@@ -6,7 +6,7 @@ origins of values. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
@@ -56,6 +56,9 @@ OPEN: Mapping[Effect, Verdict] = dict.fromkeys(Effect, Verdict.ALLOW)
 _GUARDED = frozenset({Effect.ONCE, Effect.KEYED})
 
 
+_ALLOWED = Decision(Verdict.ALLOW)
+
+
 @dataclass(frozen=True)
 class Policy:
     """The tools of one run, each with its verdict, and whether origins and repeats matter."""
@@ -70,7 +73,7 @@ class Policy:
         return fingerprint(self.as_json())
 
     def decide(
-        self, tool: str, definition: str, effect: Effect, *, tainted: Iterable[str] = ()
+        self, tool: str, definition: str, effect: Effect, *, tainted: Collection[str] = ()
     ) -> Decision:
         """Decide on a call of ``tool``; ``tainted`` are pointers of values from untrusted results."""
         grant = self.grants.get(tool)
@@ -82,10 +85,10 @@ class Policy:
             return Decision(Verdict.DENY, "the policy of this run denies it")
         if grant.verdict is Verdict.ASK:
             return Decision(Verdict.ASK, f"a tool of class {effect.value} needs a person here")
-        places = sorted(tainted)
-        if self.guard_origins and effect in _GUARDED and places:
-            return Decision(Verdict.ASK, f"values from an untrusted result at {', '.join(places)}")
-        return Decision(Verdict.ALLOW)
+        if tainted and self.guard_origins and effect in _GUARDED:
+            places = ", ".join(sorted(tainted))
+            return Decision(Verdict.ASK, f"values from an untrusted result at {places}")
+        return _ALLOWED
 
     def meet(self, other: Policy) -> Policy:
         """Return the policy that allows only what both allow: the only way a run's policy changes."""

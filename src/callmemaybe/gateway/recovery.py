@@ -43,9 +43,9 @@ class Recovery:
         assert row is not None
         run = gateway.begin(row.run, tenant=row.tenant)
         call = ToolCall(row.tool, row.arguments, row.call_id)
-        turn = Turn(gateway, run, row.turn, [call], stopped=True)
+        turn = Turn(gateway, run, row.turn, [call], stopped=True, keys=[row.key])
         item = turn.items[0]
-        item.ordinal, item.key, item.row, item.token = row.ordinal, row.key, row, taken.token
+        item.ordinal, item.row, item.token = row.ordinal, row, taken.token
         item.entry = gateway.tools[row.tool]
         item.arguments, item.mac = json.loads(row.arguments), row.mac
         item.locks = item.entry.locks(item.arguments)

@@ -33,17 +33,20 @@ class Registered:
         """What a model is shown."""
         return self.tool.spec
 
-    def check(self, arguments: Mapping[str, Any]) -> None:
-        """Raise InputError with a JSON pointer if ``arguments`` do not fit."""
-        for error in self.validator.iter_errors(arguments):
-            pointer = "".join(f"/{_token(part)}" for part in error.instance_path)
-            raise InputError(error.message[:500], where=pointer or "/", hint=_expected(error))
-        if self.tool.signature is not None:
-            self.tool.bind(arguments)
+    def check(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the function's own values; raise InputError with a JSON pointer if they do not fit."""
+        if not self.validator.is_valid(arguments):
+            for error in self.validator.iter_errors(arguments):
+                pointer = "".join(f"/{_token(part)}" for part in error.instance_path)
+                raise InputError(error.message[:500], where=pointer or "/", hint=_expected(error))
+        return self.tool.bind(arguments)
 
     def locks(self, arguments: Mapping[str, Any] | None) -> tuple[Lock, ...]:
         """Return the locks of a call; ``arguments`` is None while they are not known."""
-        return merged([Lock(name, exclusive) for name, exclusive in self.tool.locks_for(arguments)])
+        found = self.tool.locks_for(arguments)
+        if len(found) == 1:
+            return (Lock(*found[0]),)
+        return merged([Lock(name, exclusive) for name, exclusive in found])
 
 
 def register(tools: Iterable[Tool], secrets: Secrets) -> dict[str, Registered]:

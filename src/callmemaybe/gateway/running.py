@@ -14,7 +14,7 @@ from callmemaybe.calls.declare import UNSET, Context, Mode
 from callmemaybe.errors import InputError
 from callmemaybe.gateway import redact
 from callmemaybe.gateway.codes import Answer, done_without_result, failure, success
-from callmemaybe.gateway.executor import call_with, keyword_arguments
+from callmemaybe.gateway.executor import call_with, passed
 from callmemaybe.gateway.host import Host
 from callmemaybe.gateway.lifecycle import Event, State
 from callmemaybe.gateway.limits import backoff
@@ -146,7 +146,7 @@ class Runner:
         values = {place: answer.value for place, answer in sources.items() if answer is not None}
         try:
             item.arguments = resolve(item.arguments, item.references, values)
-            item.tool.check(item.arguments)
+            item.values = item.tool.check(item.arguments)
         except InputError as error:
             await self._cancel(item, "dependency_failed", path=error.where, detail=error.message)
             return False
@@ -264,8 +264,9 @@ class Runner:
                 secrets = self._secrets(item)
             except InputError as error:
                 return Outcome("not_executed", str(error)), attempt
+            values, item.values = item.values, None
             outcome = await gateway.executor.run(
-                tool, item.arguments, context, secrets, self._timeout(item)
+                tool, item.arguments, context, secrets, self._timeout(item), values
             )
             gateway.ledger.probe("effect done")
             safe = tool.effect is not Effect.ONCE or outcome.kind == "not_executed"
@@ -375,7 +376,7 @@ class Runner:
             "t": now,
             "run": self._turn.run.id,
             "tool": item.call.name,
-            "state": answer.state.value,
+            "state": answer.state,
             "fence": fence,
             "code": answer.code,
             "effect": answer.effect,
@@ -437,7 +438,7 @@ class Runner:
             return self._move(item, before, fence, answer, {"event": event.value}, result)
 
         def effect(connection: Any) -> Move:
-            values = keyword_arguments(tool, item.arguments, connection, self._secrets(item))
+            values = passed(tool, tool.bind(item.arguments), connection, self._secrets(item))
             for name, marker in tool.injected.items():
                 values[name] = context if marker is Context else connection
             self._gateway.ledger.probe("effect next")

@@ -6,7 +6,7 @@ says what became of each. The SQL lives in ``audit/<store>.py``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -305,8 +305,11 @@ class Backend(Protocol):
         ``owner`` is who has it then: this process, or "" for nobody yet.
         """
 
-    def serialise(self, locks: Sequence[tuple[str, bool]]) -> None:
-        """Wait for the other transactions that decide about these (resource, exclusive)."""
+    def serialise(self, locks: Collection[str], rows: Collection[Row]) -> None:
+        """Wait for the other transactions that decide about these locks (JSON, of each call).
+
+        And for those that might admit the same calls as ``rows`` (tenant, run, tool, arguments).
+        """
 
     def others(self) -> list[Holder]:
         """Return the calls of other owners that run or have asked for their locks."""

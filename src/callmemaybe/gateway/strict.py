@@ -27,12 +27,7 @@ def read(text: str, *, most_bytes: int, most_depth: int) -> Any:
         raise InputError(f"more than {most_bytes} bytes of JSON")
     check_depth(text, most_depth)
     try:
-        value = json.loads(
-            text,
-            object_pairs_hook=_distinct,
-            parse_constant=_refuse,
-            parse_float=_finite,
-        )
+        value = _DECODE(text)
     except ValueError as error:
         raise InputError(f"not valid JSON: {error}") from None
     if not text.isascii() or "\\u" in text:
@@ -51,14 +46,15 @@ def check_depth(text: str, most: int) -> None:
             raise InputError(f"JSON nested deeper than {most}")
 
 
-#: Write a JSON value on one line, letters as they are.
-dumps = json.JSONEncoder(ensure_ascii=False).encode
+def dumps(value: Any) -> str:
+    """Write a JSON value of ours on one line, letters as they are."""
+    return "".join(_ENCODE(value, 0))
 
 
 def represent(value: Any, *, most_depth: int) -> str:
     """Write a tool's result as JSON text; raise InputError if JSON cannot carry it exactly."""
     try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False, default=_plain)
+        text = "".join(_REPRESENT(value, 0))
         text.encode()
     except UnicodeEncodeError:
         raise InputError("a string holds half of a surrogate pair") from None
@@ -76,6 +72,20 @@ def _plain(value: Any) -> Any:
         return to_jsonable_python(value, inf_nan_mode="constants")
     except PydanticSerializationError as error:
         raise TypeError(str(error).splitlines()[0]) from None
+
+
+def _writer(encoder: json.JSONEncoder) -> Any:
+    """Return json's own writer, made once: ``encode`` makes one per text.
+
+    A value that holds itself is no reason to keep track of every object: it ends in RecursionError.
+    """
+    make = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:  # pragma: no cover - an interpreter without the C accelerator
+        return lambda value, _: encoder.encode(value)
+    return make(
+        None, encoder.default, json.encoder.encode_basestring, None, ": ", ", ", False, False,
+        encoder.allow_nan,
+    )  # fmt: skip
 
 
 def _size(text: str) -> int:
@@ -111,3 +121,10 @@ def _check_surrogates(text: str, value: Any) -> None:
             json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         raise InputError("a string holds half of a surrogate pair") from None
+
+
+_DECODE = json.JSONDecoder(
+    object_pairs_hook=_distinct, parse_constant=_refuse, parse_float=_finite
+).decode
+_ENCODE = _writer(json.JSONEncoder())
+_REPRESENT = _writer(json.JSONEncoder(allow_nan=False, default=_plain))

@@ -16,7 +16,6 @@ from callmemaybe.errors import InputError
 from callmemaybe.gateway import redact, strict
 from callmemaybe.gateway.codes import Answer, failure
 from callmemaybe.gateway.host import Host
-from callmemaybe.gateway.keys import call_key
 from callmemaybe.gateway.lifecycle import CallRecord, Event, State
 from callmemaybe.gateway.plan import (
     Lock,
@@ -43,9 +42,10 @@ from callmemaybe.gateway.store import (
 from callmemaybe.gateway.strict import dumps
 
 _FREE = Step((), (), ())
+_PROPOSED = CallRecord()
 
 
-@dataclass
+@dataclass(slots=True)
 class Item:
     """One call on its way through a turn."""
 
@@ -54,8 +54,10 @@ class Item:
     key: str
     entry: Registered | None = None
     arguments: dict[str, Any] = field(default_factory=dict)
+    values: dict[str, Any] | None = None
+    """The arguments as the function's own values, for the first attempt."""
     mac: str = ""
-    cursor: CallRecord = field(default_factory=CallRecord)
+    cursor: CallRecord = _PROPOSED
     locks: tuple[Lock, ...] = ()
     references: tuple[Reference, ...] = ()
     step: Step = _FREE
@@ -89,14 +91,21 @@ class Turn:
     """The calls of one turn up to T1. Everything that needs the store goes through the gateway."""
 
     def __init__(
-        self, gateway: Host, run: Run, number: int, calls: Sequence[ToolCall], *, stopped: bool
+        self,
+        gateway: Host,
+        run: Run,
+        number: int,
+        calls: Sequence[ToolCall],
+        *,
+        stopped: bool,
+        keys: Sequence[str],
     ) -> None:
         self._gateway = gateway
         self.run = run
         self.number = number
         self.items = [
-            Item(ordinal, call, call_key(run.tenant, run.id, number, ordinal, call.name))
-            for ordinal, call in enumerate(calls)
+            Item(ordinal, call, key)
+            for ordinal, (call, key) in enumerate(zip(calls, keys, strict=True))
         ]
         self._ids = {call.id: ordinal for ordinal, call in enumerate(calls) if call.id}
         self._stopped = stopped
@@ -147,7 +156,7 @@ class Turn:
                 else ()
             )
             if not item.references:
-                item.entry.check(value)
+                item.values = item.entry.check(value)
         except InputError as error:
             self._reject(
                 item,
@@ -310,13 +319,13 @@ class Turn:
             ordinal=item.ordinal,
             call_id=_printable(item.call.id),
             tool=entry.tool.name,
-            effect=effect.value,
+            effect=effect,
             mac=item.mac,
             policy=self.run.policy.hash,
             definition=entry.definition,
             arguments=kept,
             locks=locks_as_json(item.locks),
-            state=item.cursor.state.value,
+            state=item.cursor.state,
             fence=item.cursor.fence,
             owner=self._gateway.ledger.owner,
             created=now,
@@ -387,7 +396,7 @@ class Turn:
             "ordinal": item.ordinal,
             "call": _printable(item.call.id),
             "tool": item.call.name,
-            "state": item.cursor.state.value,
+            "state": item.cursor.state,
             "fence": item.cursor.fence,
             "mac": item.mac,
             "policy": self.run.policy.hash,
@@ -398,4 +407,6 @@ class Turn:
 
 def _printable(text: str) -> str:
     """Return a model's id as every store can hold it."""
+    if len(text) <= 200 and text.isascii() and text.isprintable():
+        return text
     return text[:200].encode(errors="replace").decode().replace("\0", "?")

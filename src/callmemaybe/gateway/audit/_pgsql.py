@@ -49,20 +49,22 @@ on conflict do nothing returning key
 START = """
 update calls as c set state = m.target, fence = c.fence + 1, owner = %s,
   arguments = coalesce(m.arguments, c.arguments), locks = coalesce(m.locks, c.locks)
-from json_to_recordset(%s::json)
-  as m(key text, fence bigint, expected text, target text, arguments text, locks text)
+from (select v ->> 0 as key, (v ->> 1)::bigint as fence, v ->> 2 as expected, v ->> 3 as target,
+    v ->> 4 as arguments, v ->> 5 as locks from json_array_elements(%s::json) as v) as m
 where c.key = m.key and c.fence = m.fence and c.state = m.expected returning c.key
 """
 FINISH = """
 update calls as c set state = m.target, ended = m.ended, code = m.code, content = m.content,
   result = m.result
-from json_to_recordset(%s::json) as m(key text, fence bigint, expected text, target text,
-  ended double precision, code text, content text, result text)
+from (select v ->> 0 as key, (v ->> 1)::bigint as fence, v ->> 2 as expected, v ->> 3 as target,
+    (v ->> 4)::float8 as ended, v ->> 5 as code, v ->> 6 as content, v ->> 7 as result
+  from json_array_elements(%s::json) as v) as m
 where c.key = m.key and c.fence = m.fence and c.state = m.expected returning c.key
 """
 REPEATS = """
-select m.key, c.key from unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[])
-  as m(key, run, tool, mac, tenant)
+select m.key, c.key
+from (select v ->> 0 as key, v ->> 1 as run, v ->> 2 as tool, v ->> 3 as mac, v ->> 4 as tenant
+  from json_array_elements(%s::json) as v) as m
 cross join lateral (
   select key from calls where run = m.run and tool = m.tool and mac = m.mac and tenant = m.tenant
     and effect = 'once' and key <> m.key and state <> 'cancelled'
@@ -82,7 +84,9 @@ where state in ('committed', 'running') and owner < %(me)s and owner > ''
 """
 SERIALISE = """
 select case when alone then pg_advisory_xact_lock(n) else pg_advisory_xact_lock_shared(n) end
-from (select n, bool_or(alone) as alone from unnest(%s::bigint[], %s::bool[]) as m(n, alone)
+from (select n, bool_or(alone) as alone from
+        (select (v ->> 0)::bigint as n, (v ->> 1)::bool as alone
+         from json_array_elements(%s::json) as v) as m
       group by n order by n) as ordered
 """
 ASK_FOR = """
@@ -92,10 +96,13 @@ where c.key = m.key and c.state = 'committed'
 """
 BLOCKED = f"""
 select {ROW} from calls where state = 'unknown'
-  and (run, tenant) in (select * from unnest(%s::text[], %s::text[]))
+  and (run, tenant) in (select v ->> 0, v ->> 1 from json_array_elements(%s::json) as v)
   and key not in (select key from reconciliations)
 """
-AUDIT = "insert into audit select * from json_populate_recordset(null::audit, %s::json)"
+AUDIT = """
+insert into audit select %s, %s + n, v ->> 0, v ->> 1, decode(v ->> 2, 'hex')
+from json_array_elements(%s::json) with ordinality as j(v, n)
+"""
 #: The writer looks up keys and nothing else. Plans made while the tables are empty would scan them
 #: for as long as the plans are cached.
 PLANS = (

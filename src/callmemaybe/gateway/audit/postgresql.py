@@ -11,11 +11,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import itertools
 import operator
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -24,7 +25,7 @@ from psycopg import errors
 
 from callmemaybe.gateway.audit import _pgsql as statements
 from callmemaybe.gateway.lifecycle import TERMINAL, State
-from callmemaybe.gateway.plan import EVERYTHING
+from callmemaybe.gateway.plan import EVERYTHING, locks_of
 from callmemaybe.gateway.store import (
     COLUMNS,
     VERSION,
@@ -49,8 +50,13 @@ _TRANSIENT = (
     errors.DeadlockDetected,
     errors.SerializationFailure,
 )
-_START_FIELDS = ("key", "fence", "expected", "target", "arguments", "locks")
-_FINISH_FIELDS = ("key", "fence", "expected", "target", "ended", "code", "content", "result")
+#: A new row has values up to here; then come those of its end.
+_WRITTEN = COLUMNS.index("ended")
+_values = operator.attrgetter(*COLUMNS)
+_start = operator.attrgetter("key", "fence", "expected", "target", "arguments", "locks")
+_end = operator.attrgetter(
+    "key", "fence", "expected", "target", "ended", "code", "content", "result"
+)
 
 
 @contextlib.contextmanager
@@ -153,9 +159,10 @@ class Postgresql:
     def insert(self, rows: Sequence[Row]) -> set[str]:
         """Insert the rows whose key is free, in the order of keys, so that two writers cannot lock."""
         ordered = sorted(rows, key=operator.attrgetter("key"))
-        return {
-            key for (key,) in self._write.execute(statements.INSERT, (_json(ordered, COLUMNS),))
-        }
+        # What a new row leaves empty is left out.
+        width = len(COLUMNS) if any(row.asked for row in rows) else _WRITTEN
+        text = dumps([dict(zip(COLUMNS[:width], _values(row), strict=False)) for row in ordered])
+        return {key for (key,) in self._write.execute(statements.INSERT, (text,))}
 
     def fetch(self, keys: Iterable[str]) -> dict[str, Row]:
         """Return the rows of these keys as this transaction sees them."""
@@ -167,13 +174,14 @@ class Postgresql:
     def move(self, moves: Sequence[Move]) -> set[str]:
         """Compare and set."""
         won: set[str] = set()
-        starts = sorted((m for m in moves if m.starts), key=operator.attrgetter("key"))
-        ends = sorted((m for m in moves if not m.starts), key=operator.attrgetter("key"))
+        ordered = sorted(moves, key=operator.attrgetter("key"))
+        starts = [_start(move) for move in ordered if move.starts]
+        ends = [_end(move) for move in ordered if not move.starts]
         if starts:
-            rows = self._write.execute(statements.START, (self.owner, _json(starts, _START_FIELDS)))
+            rows = self._write.execute(statements.START, (self.owner, dumps(starts)))
             won |= {key for (key,) in rows}
         if ends:
-            rows = self._write.execute(statements.FINISH, (_json(ends, _FINISH_FIELDS),))
+            rows = self._write.execute(statements.FINISH, (dumps(ends),))
             won |= {key for (key,) in rows}
         return won
 
@@ -186,17 +194,20 @@ class Postgresql:
         )
         return bool(done.rowcount)
 
-    def serialise(self, locks: Sequence[tuple[str, bool]]) -> None:
+    def serialise(self, locks: Collection[str], rows: Collection[Row]) -> None:
         """Take advisory locks until the commit, all in one order.
 
-        Under "read committed" two transactions that start conflicting calls would not see each
-        other. What touches everything waits for all, and all for it.
+        Under "read committed" two transactions that start conflicting calls, or the same call of
+        a run, would not see each other. What touches everything waits for all, and all for it.
         """
-        wanted = {_number(name): exclusive or name == EVERYTHING for name, exclusive in locks}
-        for name, exclusive in locks:
-            wanted[_number(name)] |= exclusive
-        wanted.setdefault(_number(EVERYTHING), False)
-        self._write.execute(statements.SERIALISE, (list(wanted), list(wanted.values())))
+        wanted = {_number(EVERYTHING): False}
+        for lock in itertools.chain.from_iterable(map(locks_of, locks)):
+            number, alone = _number(lock.resource), lock.exclusive or lock.resource == EVERYTHING
+            wanted[number] = wanted.get(number, False) or alone
+        wanted.update({_lock_number(row): True for row in rows})
+        if not locks:
+            del wanted[_number(EVERYTHING)]
+        self._write.execute(statements.SERIALISE, (dumps(list(wanted.items())),))
 
     def others(self) -> list[Holder]:
         """Return the open calls of other processes that hold locks, or asked for them."""
@@ -215,26 +226,14 @@ class Postgresql:
         return int(found[0])
 
     def repeats(self, rows: Sequence[Row]) -> dict[str, str]:
-        """Find calls of the same run with the same `once` tool and arguments.
-
-        Two processes asking for the same one at once wait for each other here, so that one of
-        them sees the other's row.
-        """
-        locks = {_lock_number(row) for row in rows}
-        self._write.execute(
-            "select pg_advisory_xact_lock(n) from"
-            " (select n from unnest(%s::bigint[]) as n order by n) as ordered",
-            (sorted(locks),),
-        )
+        """Find calls of the same run with the same `once` tool and arguments."""
         asked = [(row.key, row.run, row.tool, row.mac, row.tenant) for row in rows]
-        found = self._write.execute(statements.REPEATS, list(map(list, zip(*asked, strict=True))))
-        return dict(found.fetchall())
+        return dict(self._write.execute(statements.REPEATS, (dumps(asked),)).fetchall())
 
     def blocked(self, runs: Iterable[tuple[str, str]]) -> list[Row]:
         """Return unknown calls of these runs that nobody reconciled."""
-        pairs = list(runs)
-        columns = ([run for _, run in pairs], [tenant for tenant, _ in pairs])
-        return [Row(*values) for values in self._write.execute(statements.BLOCKED, columns)]
+        pairs = dumps([(run, tenant) for tenant, run in runs])
+        return [Row(*values) for values in self._write.execute(statements.BLOCKED, (pairs,))]
 
     def open_owners(self) -> set[str]:
         """Return the other owners of open calls."""
@@ -272,12 +271,9 @@ class Postgresql:
 
     def append(self, records: Sequence[tuple[str, int, str, str, bytes]]) -> None:
         """Append audit rows."""
-        names = ("chain", "number", "key", "record", "hash")
-        rows = [
-            dict(zip(names, (*record[:4], "\\x" + record[4].hex()), strict=True))
-            for record in records
-        ]
-        self._write.execute(statements.AUDIT, (dumps(rows),))
+        chain, first = records[0][:2]
+        rows = dumps([(key, record, digest.hex()) for _, _, key, record, digest in records])
+        self._write.execute(statements.AUDIT, (chain, first - 1, rows))
 
     # --- approvals, reconciliation, retention -------------------------------------------------
 
@@ -402,11 +398,6 @@ class Postgresql:
         self._write.close()
         if self._reader is not None:
             self._reader.close()
-
-
-def _json(rows: Sequence[Any], names: Sequence[str]) -> str:
-    """Return rows as a JSON array of objects; a state is text already."""
-    return dumps([{name: getattr(row, name) for name in names} for row in rows])
 
 
 def _lock_number(row: Row) -> int:

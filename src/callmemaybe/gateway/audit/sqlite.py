@@ -14,15 +14,16 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import apsw
 
+from callmemaybe.gateway.audit import _statements as statements
 from callmemaybe.gateway.audit._host import OwnerFiles, Reserve, boot_id, make_private
-from callmemaybe.gateway.lifecycle import TERMINAL, State
+from callmemaybe.gateway.lifecycle import State
 from callmemaybe.gateway.store import (
     COLUMNS,
     VERSION,
@@ -39,94 +40,7 @@ from callmemaybe.gateway.store import (
 )
 from callmemaybe.gateway.strict import dumps
 
-_TABLES = """
-create table if not exists meta(name text primary key, value blob not null) without rowid;
-create table if not exists owners(
-  owner text primary key, boot text not null, pid integer not null, beat real not null,
-  lease real not null
-) without rowid;
-create table if not exists runs(
-  tenant text not null, run text not null, policy text not null, policy_hash text not null,
-  primary key (tenant, run)
-) without rowid;
--- In the order of arrival: keys are hashes, and rows in their order would touch a page each.
-create table if not exists calls(
-  id integer primary key, key text not null unique, tenant text not null, run text not null, turn integer not null,
-  ordinal integer not null, call_id text not null, tool text not null, effect text not null,
-  mac text not null, policy text not null, definition text not null, arguments text not null,
-  locks text not null, state text not null, fence integer not null, owner text not null,
-  created real not null, ended real, code text, content text, result text, asked real
-);
-create index if not exists calls_once on calls(run, tool, mac, tenant) where effect = 'once';
-create index if not exists calls_open on calls(owner) where state in ('committed', 'running');
-create index if not exists calls_unknown on calls(run, tenant) where state = 'unknown';
-create table if not exists approvals(
-  id text primary key, key text not null, tenant text not null, run text not null,
-  tool text not null, mac text not null, policy text not null, arguments text not null,
-  reason text not null, created real not null, expires real not null,
-  decision text, by text, decided real
-) without rowid;
-create table if not exists reconciliations(
-  key text primary key, outcome text not null, by text not null, at real not null,
-  content text not null
-) without rowid;
-create table if not exists audit(
-  chain text not null, number integer not null, key text not null, record text not null,
-  hash blob not null, primary key (chain, number)
-) without rowid;
-"""
-_COLUMNS = ", ".join(COLUMNS)
-#: Batches travel as one JSON text: one statement, so the interpreter lock changes hands once.
-_INSERT = (
-    f"insert into calls({_COLUMNS}) select "
-    + ", ".join(f"value ->> {place}" for place in range(len(COLUMNS)))
-    + " from json_each(?) where true on conflict do nothing"
-)
-_STAND = "select key from calls where key in (select value from json_each(?))"
-# A move's place in its array: key, fence, expected, target, then the new values.
-_BEATEN = """
-select j.value ->> 0 from json_each(?) as j left join calls as c on c.key = j.value ->> 0
-where c.key is null or c.fence <> j.value ->> 1 or c.state <> j.value ->> 2
-"""
-_START = """
-update calls set state = j.value ->> 3, fence = calls.fence + 1, owner = ?2,
-  arguments = coalesce(j.value ->> 4, calls.arguments), locks = coalesce(j.value ->> 5, calls.locks)
-from json_each(?1) as j where calls.key = j.value ->> 0
-"""
-_FINISH = """
-update calls set state = j.value ->> 3, ended = j.value ->> 4, code = j.value ->> 5,
-  content = j.value ->> 6, result = j.value ->> 7
-from json_each(?1) as j where calls.key = j.value ->> 0
-"""
-_REPEATS = """
-select j.value ->> 0, min(c.key) from json_each(?) as j join calls as c
-  on c.run = j.value ->> 1 and c.tool = j.value ->> 2 and c.mac = j.value ->> 3
-  and c.tenant = j.value ->> 4 and c.effect = 'once'
-where c.key <> j.value ->> 0 and c.state <> 'cancelled' and coalesce(c.code, '') <> 'refused'
-group by 1
-"""
-# Its own rows are left out by two ranges of the index, not by looking at each.
-_OTHERS = """
-select key, locks, owner, state = 'running', asked from calls
-where state in ('committed', 'running') and (owner > ?1 or (owner < ?1 and owner > ''))
-  and (state = 'running' or asked is not null)
-"""
-_ASK_FOR = """
-update calls set locks = j.value ->> 1, asked = coalesce(calls.asked, j.value ->> 2)
-from json_each(?1) as j where calls.key = j.value ->> 0 and calls.state = 'committed'
-"""
-_COUNT_UP = "update meta set value = value + 1 where name = 'token' returning value"
-_BLOCKED = f"""
-select {_COLUMNS} from calls where state = 'unknown'
-  and (run, tenant) in (select value ->> 0, value ->> 1 from json_each(?))
-  and key not in (select key from reconciliations)
-"""
-_AUDIT = """
-insert into audit select value ->> 0, value ->> 1, value ->> 2, value ->> 3, unhex(value ->> 4)
-from json_each(?)
-"""
 _APPROVAL = ", ".join(item.name for item in fields(Approval))
-_DONE = ", ".join(f"'{state.value}'" for state in sorted(TERMINAL))
 _RESERVE = 4 * 1024 * 1024
 
 
@@ -161,9 +75,12 @@ class Sqlite:
             self._write.set_busy_timeout(int(busy * 1000))
             if not self._memory:
                 self._write.execute("pragma journal_mode = wal")
-            self._write.execute("pragma synchronous = full; pragma wal_autocheckpoint = 4000")
+            self._write.execute(
+                "pragma synchronous = full; pragma wal_autocheckpoint = 4000;"
+                " pragma cache_size = -32768"
+            )
             self._write.execute("begin immediate")
-            self._write.execute(_TABLES)
+            self._write.execute(statements.TABLES)
             self._write.execute(
                 "insert into meta values ('mac', ?), ('version', ?), ('token', 0)"
                 " on conflict do nothing",
@@ -247,37 +164,37 @@ class Sqlite:
         if self._reserve is not None and not self._reserve.keep():
             raise StoreFull("the disk under the ledger is full; only results are written")
         keys = [row.key for row in rows]
-        taken = {key for (key,) in self._write.execute(_STAND, (dumps(keys),))}
+        taken = {key for (key,) in self._all(statements.STAND, keys)}
         free = [row for row in rows if row.key not in taken]
-        if free:
-            self._write.execute(_INSERT, (dumps([_values(row) for row in free]),))
+        self._each(statements.INSERT, [_values(row) for row in free])
         return {row.key for row in free}
 
     def fetch(self, keys: Iterable[str]) -> dict[str, Row]:
         """Return the rows of these keys as this transaction sees them."""
-        found = {}
-        for key in keys:
-            for values in self._write.execute(
-                f"select {_COLUMNS} from calls where key = ?", (key,)
-            ):
-                found[key] = Row(*values)
-        return found
+        return {values[0]: Row(*values) for values in self._all(statements.FETCH, list(keys))}
 
     def move(self, moves: Sequence[Move]) -> set[str]:
         """Compare and set."""
-        rows = [
-            (move.key, move.fence, move.expected.value, move.target.value, *_news(move))
-            for move in moves
-        ]
-        beaten = {key for (key,) in self._write.execute(_BEATEN, (dumps(rows),))}
-        won = [(row, move) for row, move in zip(rows, moves, strict=True) if move.key not in beaten]
-        starts = [row for row, move in won if move.starts]
-        ends = [row for row, move in won if not move.starts]
-        if starts:
-            self._write.execute(_START, (dumps(starts), self.owner))
-        if ends:
-            self._write.execute(_FINISH, (dumps(ends),))
-        return {move.key for _, move in won}
+        expected = [(move.key, move.fence, move.expected.value) for move in moves]
+        beaten = {key for (key,) in self._all(statements.BEATEN, expected)}
+        won = [move for move in moves if move.key not in beaten] if beaten else moves
+        self._each(
+            statements.START,
+            [
+                (move.key, move.target.value, self.owner, move.arguments, move.locks)
+                for move in won
+                if move.starts
+            ],
+        )
+        self._each(
+            statements.FINISH,
+            [
+                (move.key, move.target.value, move.ended, move.code, move.content, move.result)
+                for move in won
+                if not move.starts
+            ],
+        )
+        return {move.key for move in won}
 
     def claim(self, key: str, fence: int, state: State, *, owner: str | None = None) -> bool:
         """Take a row over."""
@@ -288,33 +205,35 @@ class Sqlite:
         )
         return bool(self._write.changes())
 
-    def serialise(self, locks: Sequence[tuple[str, bool]]) -> None:
+    def serialise(self, locks: Collection[str], rows: Collection[Row]) -> None:
         """SQLite has one writer at a time: nothing is left to do."""
 
     def others(self) -> list[Holder]:
         """Return the open calls of other processes that hold locks, or asked for them."""
         return [
             Holder(key, locks, owner, bool(running), asked)
-            for key, locks, owner, running, asked in self._write.execute(_OTHERS, (self.owner,))
+            for key, locks, owner, running, asked in self._write.execute(
+                statements.OTHERS, (self.owner,)
+            )
         ]
 
     def ask_for(self, keys: Sequence[tuple[str, str, float]]) -> None:
         """Note since when committed calls wait for their locks."""
-        self._write.execute(_ASK_FOR, (dumps(keys),))
+        self._each(statements.ASK_FOR, keys)
 
     def token(self) -> int:
         """Count up."""
-        return int(_one(self._write.execute(_COUNT_UP)))
+        return int(_one(self._write.execute(statements.COUNT_UP)))
 
     def repeats(self, rows: Sequence[Row]) -> dict[str, str]:
         """Find calls of the same run with the same `once` tool and arguments."""
         asked = [(row.key, row.run, row.tool, row.mac, row.tenant) for row in rows]
-        return dict(self._write.execute(_REPEATS, (dumps(asked),)).fetchall())
+        return dict(self._all(statements.REPEATS, asked))
 
     def blocked(self, runs: Iterable[tuple[str, str]]) -> list[Row]:
         """Return unknown calls of these runs that nobody reconciled."""
-        pairs = dumps([(run, tenant) for tenant, run in runs])
-        return [Row(*values) for values in self._write.execute(_BLOCKED, (pairs,))]
+        pairs = [(run, tenant) for tenant, run in runs]
+        return [Row(*values) for values in self._all(statements.BLOCKED, pairs)]
 
     def open_owners(self) -> set[str]:
         """Return the other owners of open calls."""
@@ -330,7 +249,7 @@ class Sqlite:
         return [
             Row(*values)
             for values in self._write.execute(
-                f"select {_COLUMNS} from calls where state in ('committed', 'running')"
+                f"select {statements.ROW} from calls where state in ('committed', 'running')"
                 " and owner in (select value from json_each(?)) order by id limit ?",
                 (dumps(list(owners)), limit),
             )
@@ -338,23 +257,30 @@ class Sqlite:
 
     def open_runs(self, runs: Sequence[RunRow]) -> dict[tuple[str, str], str]:
         """Insert the runs that are not there."""
-        rows = dumps([(run.tenant, run.run, run.policy, run.policy_hash) for run in runs])
-        self._write.execute(
-            "insert into runs select value ->> 0, value ->> 1, value ->> 2, value ->> 3"
-            " from json_each(?) where true on conflict do nothing",
-            (rows,),
-        )
-        found = self._write.execute(
-            "select tenant, run, policy_hash from runs where (tenant, run) in"
-            " (select value ->> 0, value ->> 1 from json_each(?))",
-            (rows,),
-        )
+        rows = [(run.tenant, run.run, run.policy, run.policy_hash) for run in runs]
+        self._each(statements.BEGIN_RUNS, rows)
+        found = self._all(statements.RUNS, [row[:2] for row in rows])
         return {(tenant, run): stands for tenant, run, stands in found}
 
     def append(self, records: Sequence[tuple[str, int, str, str, bytes]]) -> None:
         """Append audit rows."""
-        rows = [(*record[:4], record[4].hex()) for record in records]
-        self._write.execute(_AUDIT, (dumps(rows),))
+        self._each(statements.APPEND, records)
+
+    def _each(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Run a statement that returns nothing over all rows."""
+        for part in statements.batches(rows):
+            self._write.execute(
+                statements.filled(statement, len(part), len(part[0])), statements.flat(part)
+            )
+
+    def _all(self, statement: str, rows: Sequence[Any]) -> list[Any]:
+        """Return what a statement finds over all rows: tuples, or single values for a list."""
+        found: list[Any] = []
+        for part in statements.batches(rows):
+            single = isinstance(part[0], str)
+            sql = statements.filled(statement, len(part), 0 if single else len(part[0]))
+            found += self._write.execute(sql, part if single else statements.flat(part)).fetchall()
+        return found
 
     # --- approvals, reconciliation, retention -------------------------------------------------
 
@@ -393,7 +319,7 @@ class Sqlite:
         """Forget old results; the keys stay."""
         self._write.execute(
             "update calls set content = null, result = null, arguments = '{}'"
-            f" where ended < ? and content is not null and state in ({_DONE})",
+            f" where ended < ? and content is not null and state in ({statements.DONE})",
             (before,),
         )
         return int(self._write.changes())
@@ -402,7 +328,7 @@ class Sqlite:
 
     def look(self, key: str) -> Row | None:
         """Return the committed row of ``key``."""
-        rows = self._read(f"select {_COLUMNS} from calls where key = ?", (key,))
+        rows = self._read(f"select {statements.ROW} from calls where key = ?", (key,))
         return Row(*rows[0]) if rows else None
 
     def look_run(self, tenant: str, run: str) -> RunRow | None:
@@ -430,7 +356,7 @@ class Sqlite:
         """Return rows, newest first."""
         where = "where run = ?1" if run is not None else "where ?1 is null"
         rows = self._read(
-            f"select {_COLUMNS} from calls {where} order by created desc, ordinal desc limit ?2",
+            f"select {statements.ROW} from calls {where} order by created desc, ordinal desc limit ?2",
             (run, limit),
         )
         return [Row(*values) for values in rows]
@@ -469,12 +395,6 @@ class Sqlite:
 
 
 _values = operator.attrgetter(*COLUMNS)
-
-
-def _news(move: Move) -> tuple[Any, ...]:
-    if move.starts:
-        return (move.arguments, move.locks)
-    return (move.ended, move.code, move.content, move.result)
 
 
 def _one(cursor: Any) -> Any:

@@ -1,0 +1,130 @@
+"""The statements of the SQLite ledger. Each takes a whole batch as ``values (?, ?), (?, ?), ...``.
+
+One statement is one hand-over of the interpreter lock, however many rows; rows as JSON would cost five
+times as much to read back. Batches are cut to powers of two, so that few texts are ever prepared.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
+
+from callmemaybe.gateway.lifecycle import TERMINAL
+from callmemaybe.gateway.store import COLUMNS
+
+TABLES = """
+create table if not exists meta(name text primary key, value blob not null) without rowid;
+create table if not exists owners(
+  owner text primary key, boot text not null, pid integer not null, beat real not null,
+  lease real not null
+) without rowid;
+create table if not exists runs(
+  tenant text not null, run text not null, policy text not null, policy_hash text not null,
+  primary key (tenant, run)
+) without rowid;
+-- In the order of arrival: keys are hashes, and rows in their order would touch a page each.
+create table if not exists calls(
+  id integer primary key, key text not null unique, tenant text not null, run text not null, turn integer not null,
+  ordinal integer not null, call_id text not null, tool text not null, effect text not null,
+  mac text not null, policy text not null, definition text not null, arguments text not null,
+  locks text not null, state text not null, fence integer not null, owner text not null,
+  created real not null, ended real, code text, content text, result text, asked real
+);
+create index if not exists calls_once on calls(run, tool, mac, tenant) where effect = 'once';
+create index if not exists calls_open on calls(owner) where state in ('committed', 'running');
+create index if not exists calls_unknown on calls(run, tenant) where state = 'unknown';
+create table if not exists approvals(
+  id text primary key, key text not null, tenant text not null, run text not null,
+  tool text not null, mac text not null, policy text not null, arguments text not null,
+  reason text not null, created real not null, expires real not null,
+  decision text, by text, decided real
+) without rowid;
+create table if not exists reconciliations(
+  key text primary key, outcome text not null, by text not null, at real not null,
+  content text not null
+) without rowid;
+create table if not exists audit(
+  chain text not null, number integer not null, key text not null, record text not null,
+  hash blob not null, primary key (chain, number)
+) without rowid;
+"""
+ROW = ", ".join(COLUMNS)
+#: {} stands for the values.
+INSERT = f"insert into calls({ROW}) {{}} on conflict do nothing"
+STAND = "select key from calls where key in ({})"
+FETCH = f"select {ROW} from calls where key in ({{}})"
+BEATEN = """
+with j(key, fence, expected) as ({})
+select j.key from j left join calls as c on c.key = j.key
+where c.key is null or c.fence <> j.fence or c.state <> j.expected
+"""
+START = """
+with j(key, target, owner, arguments, locks) as ({})
+update calls set state = j.target, fence = calls.fence + 1, owner = j.owner,
+  arguments = coalesce(j.arguments, calls.arguments), locks = coalesce(j.locks, calls.locks)
+from j where calls.key = j.key
+"""
+FINISH = """
+with j(key, target, ended, code, content, result) as ({})
+update calls set state = j.target, ended = j.ended, code = j.code, content = j.content,
+  result = j.result
+from j where calls.key = j.key
+"""
+REPEATS = """
+with j(key, run, tool, mac, tenant) as ({})
+select j.key, min(c.key) from j join calls as c
+  on c.run = j.run and c.tool = j.tool and c.mac = j.mac and c.tenant = j.tenant
+  and c.effect = 'once'
+where c.key <> j.key and c.state <> 'cancelled' and coalesce(c.code, '') <> 'refused'
+group by 1
+"""
+# Its own rows are left out by two ranges of the index, not by looking at each.
+OTHERS = """
+select key, locks, owner, state = 'running', asked from calls
+where state in ('committed', 'running') and (owner > ?1 or (owner < ?1 and owner > ''))
+  and (state = 'running' or asked is not null)
+"""
+ASK_FOR = """
+with j(key, locks, asked) as ({})
+update calls set locks = j.locks, asked = coalesce(calls.asked, j.asked)
+from j where calls.key = j.key and calls.state = 'committed'
+"""
+COUNT_UP = "update meta set value = value + 1 where name = 'token' returning value"
+BLOCKED = f"""
+with j(run, tenant) as ({{}})
+select {ROW} from calls where state = 'unknown' and (run, tenant) in (select run, tenant from j)
+  and key not in (select key from reconciliations)
+"""
+BEGIN_RUNS = "insert into runs {} on conflict do nothing"
+RUNS = """
+with j(tenant, run) as ({})
+select tenant, run, policy_hash from runs where (tenant, run) in (select tenant, run from j)
+"""
+APPEND = "insert into audit {}"
+DONE = ", ".join(f"'{state.value}'" for state in sorted(TERMINAL))
+_MOST = 64
+_T = TypeVar("_T")
+
+
+def batches(rows: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    """Cut rows into parts of 64, and the rest into powers of two."""
+    place, left = 0, len(rows)
+    while left:
+        size = min(_MOST, 1 << (left.bit_length() - 1))
+        yield rows[place : place + size]
+        place, left = place + size, left - size
+
+
+@functools.cache
+def filled(statement: str, count: int, width: int) -> str:
+    """Return a statement for ``count`` rows of ``width`` values; width 0 is a plain list."""
+    if not width:
+        return statement.format(", ".join("?" * count))
+    row = f"({', '.join('?' * width)})"
+    return statement.format("values " + ", ".join([row] * count))
+
+
+def flat(rows: Sequence[Sequence[Any]]) -> list[Any]:
+    """Return the values of rows, one after the other."""
+    return [value for row in rows for value in row]
