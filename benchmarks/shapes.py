@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from training import export_gguf, export_onnx
+from training import export_gguf, export_onnx, export_rows
 from training.pieces.qwen3 import Shape
 
 #: Published configurations (Qwen/Qwen3-0.6B's config.json), and a small one to try things out.
@@ -49,7 +49,7 @@ COMMON: dict[str, Any] = {
     "eos_token_id": 151_645,
     "torch_dtype": "bfloat16",
 }
-FORMS = ("onnx-int4", "gguf-q4_0", "gguf-q8_0", "safetensors-bf16")
+FORMS = ("onnx-int4", "onnx-rows8", "gguf-q4_0", "gguf-q8_0", "safetensors-bf16")
 
 
 def make(
@@ -106,6 +106,9 @@ def _write(form: str, config: dict[str, Any], tensors: Any, path: Path, tokenize
         return
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(tokenizer / name, path / name)
+    if form == "onnx-rows8":
+        export_rows.export(config, tensors, path)
+        return
     if kind == "onnx":
         export_onnx.export(config, tensors, path, layout="genai", precision=precision)  # type: ignore[arg-type]
         return

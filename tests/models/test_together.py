@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from callmemaybe import models
 from callmemaybe.errors import ModelError
 from callmemaybe.models._cache import Pool, Reader, Shared
-from callmemaybe.models._together import _OVERHEAD, in_step, padded
+from callmemaybe.models._together import _OVERHEAD, _STEPPED, in_step, padded
 from callmemaybe.models.base import Feed
 from callmemaybe.models.onnx import Engine, OnnxModel
 from tests.models.conftest import Maker
@@ -87,16 +87,21 @@ def test_a_full_context_beside_others(tiny: Maker, layout: str) -> None:
 
 
 @given(counts=COUNTS, most=st.integers(1, 40))
-def test_steps_are_the_fewest(counts: list[int], most: int) -> None:
-    """Going in step takes as few passes as any number of sequences in step would."""
-    sizes = in_step(counts, most)
-    assert sum(sizes) == len(counts)
-    assert set(sizes[1:]) <= {1}
+def test_steps_are_the_cheapest(counts: list[int], most: int) -> None:
+    """No number of sequences in step costs less than the one that is found."""
 
-    def passes(size: int) -> int:
-        return counts[size - 1] + len(counts) - size
+    def cost(sizes: list[int]) -> float:
+        stepped = sizes[0] if sizes[0] > 1 else 0
+        together = counts[:stepped]
+        passes = max(together, default=0)
+        alone = sum(_OVERHEAD + count for count in counts[stepped:])
+        return passes * _OVERHEAD + _STEPPED * sum(together) + alone
 
-    assert passes(sizes[0]) == min(passes(size) for size in range(1, min(most, len(counts)) + 1))
+    found = in_step(counts, most)
+    assert sum(found) == len(counts)
+    assert found[0] <= max(most, 1)
+    sizes = range(1, min(most, len(counts)) + 1)
+    assert cost(found) == min(cost([size] + [1] * (len(counts) - size)) for size in sizes)
 
 
 @settings(max_examples=60)

@@ -53,16 +53,18 @@ class Shared:
         with self._lock:
             self._readers.add(reader)
 
-    def claim(self, reader: Reader, start: int, end: int, limit: int | None) -> Shared:
+    def claim(
+        self, reader: Reader, start: int, end: int, limit: int | None, tight: bool = False
+    ) -> Shared:
         """Return the buffer in which ``reader`` may write positions ``start`` to ``end``.
 
         It is this one if there is room and nobody else relies on those, else a larger copy of the
-        positions before ``start``, with room up to ``limit``.
+        positions before ``start``; see :func:`room` for ``limit`` and ``tight``.
         """
         if self.allows(reader, start, end):
             return self
         arrays = [
-            np.zeros(_resized(array, axis, room(end, limit)), array.dtype)
+            np.zeros(_resized(array, axis, room(end, limit, tight)), array.dtype)
             for array, axis in zip(self.arrays, self.axes, strict=True)
         ]
         return self.move(reader, start, end, Shared(arrays, self.axes, self._wrap))
@@ -154,9 +156,13 @@ class Pool:
         return found
 
 
-def room(rows: int, limit: int | None) -> int:
-    """Half as much again, so that appending copies seldom; not beyond the model's context."""
-    wanted = -(-max(rows + _STEP, rows + rows // 2) // _STEP) * _STEP
+def room(rows: int, limit: int | None, tight: bool = False) -> int:
+    """Half as much again, so that appending copies seldom; not beyond the model's context.
+
+    ``tight`` is for graphs that compute with all there is room for: an eighth more.
+    """
+    step, share = (64, 8) if tight else (_STEP, 2)
+    wanted = -(-max(rows + step, rows + rows // share) // step) * step
     return wanted if limit is None else max(rows, min(wanted, limit))
 
 

@@ -102,7 +102,8 @@ class SharedSession(OnnxSession):
 
     def _pass(self, ids: Array, keep: int) -> Array:
         start, end = self._length, self._length + ids.shape[1]
-        self.cache = self.cache.claim(self.reader, start, end, self._engine.context)
+        tight = self._engine.kind == "placed"
+        self.cache = self.cache.claim(self.reader, start, end, self._engine.context, tight)
         logits = self._engine.append(ids, [start], keep, self.cache)
         self._length = end
         return logits

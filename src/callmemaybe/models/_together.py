@@ -21,8 +21,10 @@ from callmemaybe.models.base import Feed, Logits, check_feed
 
 Array = NDArray[Any]
 
-#: What a pass costs by itself, in rows (measured: 3 to 5 with 8-bit weights).
-_OVERHEAD = 4
+#: What a pass costs by itself, in rows of one sequence, and a row in step (measured: 2 to 5, and
+#: 1.5 to 2, for fused attention looks at each sequence for itself).
+_OVERHEAD = 3.0
+_STEPPED = 1.5
 _LEAST_SLOTS = 8
 
 
@@ -86,12 +88,14 @@ def _plan(engine: Engine, shares: list[_Share]) -> list[list[_Share]]:
 
 def in_step(counts: Sequence[int], most: int) -> list[int]:
     """Return how many of ``counts`` (ascending) go in step, one id a pass; the others go alone."""
-    passes, together_ = min(
-        (counts[size - 1] + len(counts) - size, -size)
-        for size in range(1, min(len(counts), most) + 1)
-    )
-    del passes
-    return [-together_] + [1] * (len(counts) + together_)
+
+    def cost(size: int) -> float:
+        passes = counts[size - 1] if size else 0
+        stepped = passes * _OVERHEAD + _STEPPED * sum(counts[:size])
+        return stepped + sum(_OVERHEAD + count for count in counts[size:])
+
+    size = min((0, *range(2, min(len(counts), most) + 1)), key=cost)
+    return [size] * (size > 0) + [1] * (len(counts) - size)
 
 
 def padded(counts: Sequence[int], most: int) -> list[int]:
@@ -99,7 +103,7 @@ def padded(counts: Sequence[int], most: int) -> list[int]:
 
     A run of several has at most ``most`` rows. Returns the sizes of the runs.
     """
-    best: list[tuple[int, list[int]]] = [(0, [])]
+    best: list[tuple[float, list[int]]] = [(0.0, [])]
     for end in range(1, len(counts) + 1):
         ways = []
         for start in range(end):
@@ -180,7 +184,8 @@ def _seated(engine: Engine, sessions: Sequence[InPlace], width: int) -> list[int
 def _pool(engine: Engine, length: int, slots: int) -> Pool:
     limit = None if engine.context is None else max(length, engine.context)
     buffer: Callable[[int, int], Shared] = engine.buffer
-    return Pool(buffer(room(length, limit), slots).arrays, engine.graph.axes, engine.view)
+    capacity = room(length, limit, tight=engine.kind == "placed")
+    return Pool(buffer(capacity, slots).arrays, engine.graph.axes, engine.view)
 
 
 def _neighbours(pool: Pool, slots: Sequence[int], width: int) -> list[list[int]]:
