@@ -418,6 +418,21 @@ def test_a_plan_refers_to_earlier_results() -> None:
     assert turn.calls[1].parsed == {"n": {"$ref": "call_1.temperature"}}
 
 
+def test_a_result_that_does_not_fit_is_told() -> None:
+    """The type fits, the value does not: the tool does not run, and the model reads why."""
+    small = {"type": "object", "properties": {"n": {"type": "number", "maximum": 5}}}
+    tools = [TOOLS[0], ToolSpec("say", parameters={**small, "required": ["n"]})]
+    say = ToolCall("say", '{"n": {"$ref": "call_1.temperature"}}')
+    model = speaks(VOCABULARY, [calls(PARIS, say), said("Oh.")], turns_so_far, ASK)
+    made = Caller(model, tools, format="hermes", vocabulary=VOCABULARY)
+    ran = made.run("Say it", WEATHER, plan=True)
+    results = [e for e in ran.conversation.entries if isinstance(e, ToolResult)]
+    assert [one.is_error for one in results] == [False, True]
+    assert results[1].content == (
+        "invalid value at /arguments/n: 6 is greater than the maximum of 5"
+    )
+
+
 @pytest.mark.parametrize(
     "target", ["call_1.sky", "call_2.temperature", "call_1.humidity", "call_1"]
 )

@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict
 
 from callmemaybe._json import dumps
+from callmemaybe._setting import validator_of
 from callmemaybe._speaking import Options, Speaker
 from callmemaybe._speech import Spoken, in_thread
 from callmemaybe.calls import Tool, ToolCall, ToolResult, ToolSpec, pointed
@@ -207,7 +208,7 @@ class Runner:
         own = self.speaker.format.has_ids or self.settings.plan
         rules = Rules(
             self.settings.steps, self.settings.repeats, self.settings.clarify, self._missing,
-            is_whole=is_whole,
+            check=self._check, is_whole=is_whole,
         )  # fmt: skip
         return dialogue(self.conversation, rules, own_ids=own)
 
@@ -261,6 +262,15 @@ class Runner:
             return replace(wish, calls=False, no_call=True, only=None, text=0)
         # A call that was required has been made once there is any: then an answer may come.
         return replace(wish, no_call=wish.no_call or bool(self.conversation.ids))
+
+    def _check(self, call: ToolCall) -> None:
+        """Check the arguments of a call against the tool's schema, by an independent validator."""
+        tool = next((one for one in self._offered if one.name == call.name), None)
+        validator = None if tool is None else validator_of(tool)
+        wrong = None if validator is None else next(validator.iter_errors(call.parsed), None)
+        if wrong is not None:
+            place = "".join(f"/{step}" for step in wrong.instance_path)
+            raise InputError(wrong.message, where=f"/arguments{place}")
 
     def _missing(self, call: ToolCall, conversation: Conversation) -> Sequence[str]:
         """Return the required arguments whose values are nowhere in what was said or returned."""

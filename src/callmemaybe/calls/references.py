@@ -71,12 +71,28 @@ def _types(schema: Any) -> frozenset[str] | None:
     """Return the types that a schema says, an integer being a number too; None where it does not."""
     if not isinstance(schema, Mapping):
         return None
-    kind = schema.get("type")
-    if isinstance(kind, str):
-        kind = [kind]
-    if not isinstance(kind, list):
-        return None
-    return frozenset(kind) | ({"integer"} if "number" in kind else frozenset())
+    kinds = schema.get("type")
+    if isinstance(kinds, str | list):
+        listed = [kinds] if isinstance(kinds, str) else kinds
+        return frozenset(listed) | ({"integer"} if "number" in listed else frozenset())
+    for keyword in ("anyOf", "oneOf"):
+        if isinstance(schema.get(keyword), list):
+            every = [_types(one) for one in schema[keyword]]
+            known = [one for one in every if one is not None]
+            return frozenset().union(*known) if len(known) == len(every) else None
+    values = schema.get("enum", [schema["const"]] if "const" in schema else None)
+    if isinstance(values, list):
+        return frozenset(map(_type_of, values))
+    return None
+
+
+def _type_of(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else "boolean"
+    for kind, name in ((str, "string"), (int, "integer"), (list, "array"), (Mapping, "object")):
+        if isinstance(value, kind):
+            return name
+    return "number"
 
 
 def references(call: ToolCall) -> list[str]:

@@ -66,7 +66,8 @@ class Rules:
 
     ``steps``: turns of the model at most. ``repeats``: how often the same call may be made with the
     same arguments. ``missing`` returns the required arguments of a call that are nowhere in the
-    conversation; ``is_whole``: whoever runs the calls of a turn wants them all at once, references and
+    conversation; ``check`` raises InputError for a call whose references were replaced by results that
+    do not fit. ``is_whole``: whoever runs the calls of a turn wants them all at once, references and
     all. ``clarify`` says what follows: "model" (the model asks for them), "ask" (a question is
     asked in its place), "off" (nothing).
     """
@@ -75,6 +76,7 @@ class Rules:
     repeats: int = 1
     clarify: Literal["off", "ask", "model"] = "off"
     missing: Callable[[ToolCall, Conversation], Sequence[str]] = lambda _call, _said: ()
+    check: Callable[[ToolCall], None] = lambda _call: None
     is_whole: bool = False
 
 
@@ -143,7 +145,7 @@ def _executed(
         runnable: list[ToolCall] = []
         for call in ready:
             try:
-                runnable.append(call if rules.is_whole else resolved(call, results))
+                runnable.append(call if rules.is_whole else _filled(call, results, rules))
             except InputError as error:
                 failed = ToolResult(call.id, correction(error), is_error=True)
                 conversation.take(ResultGiven(failed))
@@ -155,6 +157,14 @@ def _executed(
             lost = {call.id for call in runnable} & {call.id for call in conversation.pending}
             if lost:
                 raise ConversationError(f"call {min(lost)!r} was run but has no result")
+
+
+def _filled(call: ToolCall, results: Mapping[str, str], rules: Rules) -> ToolCall:
+    """Return the call with results in place of its references, checked again if it has any."""
+    found = resolved(call, results)
+    if found is not call:
+        rules.check(found)
+    return found
 
 
 def _refers(call: ToolCall, ids: Collection[str]) -> bool:
