@@ -1,0 +1,103 @@
+"""The OpenAPI document says what the server does: asked by schemathesis, and by a checker of schemas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from tests.server.conftest import FLAT_WEATHER, USER, WEATHER, Running
+
+schemathesis = pytest.importorskip("schemathesis", reason="the extra clients is not installed")
+from schemathesis import GenerationMode  # noqa: E402 - it may be missing
+from schemathesis.checks import not_a_server_error  # noqa: E402
+from schemathesis.specs.openapi.checks import (  # noqa: E402
+    content_type_conformance,
+    negative_data_rejection,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+]
+OPERATIONS = [
+    ("POST", "/v1/chat/completions"),
+    ("POST", "/v1/responses"),
+    ("GET", "/v1/models"),
+    ("GET", "/v1/models/{model}"),
+    ("GET", "/healthz"),
+    ("GET", "/metrics"),
+]
+
+
+@pytest.fixture(scope="module")
+def document(shared: Running) -> Any:
+    return schemathesis.openapi.from_url(f"{shared.url}/openapi.json")
+
+
+@pytest.mark.parametrize(("method", "path"), OPERATIONS)
+def test_what_fits_is_answered_as_told(document: Any, method: str, path: str) -> None:
+    """Whatever fits the document gets an answer that fits it, too."""
+    ask(document[path][method], is_good=True, examples=25)
+
+
+@pytest.mark.parametrize("path", [path for method, path in OPERATIONS if method == "POST"])
+def test_what_does_not_fit_is_refused(document: Any, path: str) -> None:
+    """A body that the document rules out is refused, in the shape of an error."""
+    ask(document[path]["POST"], is_good=False, examples=25)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", [path for method, path in OPERATIONS if method == "POST"])
+@pytest.mark.parametrize("is_good", [True, False])
+def test_the_document_holds_for_many(document: Any, path: str, is_good: bool) -> None:
+    """The same, for more requests."""
+    ask(document[path]["POST"], is_good=is_good, examples=1000)
+
+
+def ask(operation: Any, *, is_good: bool, examples: int) -> None:
+    """Ask the server as schemathesis thinks up, and check each answer."""
+    mode = GenerationMode.POSITIVE if is_good else GenerationMode.NEGATIVE
+    checks = CHECKS if is_good else [*CHECKS, negative_data_rejection]
+
+    @settings(
+        max_examples=examples, deadline=None, database=None, derandomize=True,
+        suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
+    @given(operation.as_strategy(generation_mode=mode))
+    def one(case: Any) -> None:
+        if is_good and isinstance(case.body, dict):
+            # Any name fits the document, but only one model is served.
+            case.body = {**case.body, "model": "talker"}
+        case.validate_response(case.call(), checks=checks)
+
+    one()
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "name"),
+    [
+        ("/v1/chat/completions", {"messages": USER, "tools": [WEATHER]}, "ChatCompletion"),
+        ("/v1/chat/completions", {"messages": USER, "max_tokens": 4, "logprobs": True,
+                                  "top_logprobs": 1}, "ChatCompletion"),
+        ("/v1/responses", {"input": "x", "tools": [FLAT_WEATHER]}, "Response"),
+        ("/v1/responses", {"input": "x", "max_output_tokens": 4}, "Response"),
+    ],
+)  # fmt: skip
+def test_good_answers_fit_the_document(
+    shared: Running, path: str, body: dict[str, Any], name: str
+) -> None:
+    """Those that random requests seldom get."""
+    told = shared.client.get("/openapi.json").json()
+    answer = shared.post(path, {"model": "talker", **body})
+    assert answer.status_code == 200
+    schema = {"$ref": f"#/components/schemas/{name}", "components": told["components"]}
+    jsonschema.Draft202012Validator(schema).validate(answer.json())
