@@ -17,7 +17,7 @@ from callmemaybe.cli import formats, gateway, models, serve
 from callmemaybe.cli.eval import register as register_eval
 from callmemaybe.cli.exits import Exit
 from callmemaybe.cli.files import NotWritten
-from callmemaybe.cli.run import Choose, NoCall, RunOptions
+from callmemaybe.cli.run import Choose, Drawing, NoCall, RunOptions
 from callmemaybe.cli.run import run as run_batch
 from callmemaybe.cli.stopping import Stopped
 from callmemaybe.errors import (
@@ -86,9 +86,34 @@ def run(
     temperature: Annotated[
         float, typer.Option(min=0.0, help="0 always takes the likeliest token.")
     ] = 0.0,
+    top_p: Annotated[
+        float,
+        typer.Option(min=0.0, max=1.0, help="Draw from the likeliest tokens of this probability."),
+    ] = 1.0,
+    top_k: Annotated[
+        int, typer.Option(min=0, help="Draw from so many of the likeliest tokens; 0: from all.")
+    ] = 0,
+    min_p: Annotated[
+        float,
+        typer.Option(
+            min=0.0, max=1.0, help="Draw from tokens at least so likely as the likeliest."
+        ),
+    ] = 0.0,
     seed: Annotated[
         int | None, typer.Option(min=0, help="Makes a temperature above 0 repeatable.")
     ] = None,
+    best_of: Annotated[
+        int, typer.Option(min=1, help="Draw so many answers and keep the most probable one.")
+    ] = 1,
+    beam: Annotated[
+        int, typer.Option(min=1, help="Search for the most probable answer, so many at a time.")
+    ] = 1,
+    logprobs: Annotated[
+        bool, typer.Option("--logprobs", help="Tell how probable each call and argument is.")
+    ] = False,
+    batch: Annotated[
+        int, typer.Option(min=1, help="Prompts worked on at a time, sharing forward passes.")
+    ] = 1,
     no_call: Annotated[
         NoCall, typer.Option(help="Whether a prompt that no function fits may go without a call.")
     ] = NoCall.FORBID,
@@ -111,8 +136,9 @@ def run(
 ) -> None:
     """Turn a file of prompts into a file of calls, one for each, in order."""
     options = RunOptions(
-        functions_definition, input_, output, model, max_tokens, temperature, seed, no_call,
-        choose, verbose, quiet, trace, resume,
+        functions_definition, input_, output, model, max_tokens,
+        Drawing(temperature, top_p, top_k, min_p, seed, best_of, beam), no_call, choose, logprobs,
+        batch, verbose, quiet, trace, resume,
     )  # fmt: skip
     raise typer.Exit(run_batch(options))
 

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from itertools import combinations
 from pathlib import Path
@@ -42,6 +42,43 @@ class Choose(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Drawing:
+    """How an answer is drawn or searched for; the defaults take the likeliest token."""
+
+    temperature: float = 0.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    seed: int | None = None
+    best_of: int = 1
+    beam: int = 1
+
+    def check(self) -> None:
+        """Raise InputError for options that contradict each other."""
+        if not math.isfinite(self.temperature):
+            raise InputError("must be a finite number", where="--temperature", hint="0 is greedy")
+        draws = (self.top_p, self.top_k, self.min_p) != (1.0, 0, 0.0) or self.best_of > 1
+        if draws and self.temperature == 0:
+            names = {
+                "--top-p": self.top_p < 1,
+                "--top-k": self.top_k > 0,
+                "--min-p": self.min_p > 0,
+            }
+            name = next((one for one, given in names.items() if given), "--best-of")
+            raise InputError(
+                "chooses among tokens drawn at random, but nothing is drawn at temperature 0",
+                where=name,
+                hint="give a --temperature above 0, too",
+            )
+        if self.beam > 1 and (self.temperature > 0 or self.best_of > 1):
+            raise InputError(
+                "a search draws nothing",
+                where="--beam",
+                hint="leave out --temperature and --best-of",
+            )
+
+
+@dataclass(frozen=True, slots=True)
 class RunOptions:
     """The options of ``callmemaybe run``, already of the right types."""
 
@@ -50,10 +87,11 @@ class RunOptions:
     output: Path
     model: str
     max_tokens: int
-    temperature: float
-    seed: int | None
+    drawing: Drawing
     no_call: NoCall
     choose: Choose
+    logprobs: bool
+    batch: int
     verbose: bool
     quiet: bool
     trace: Path | None
@@ -61,13 +99,14 @@ class RunOptions:
 
     def settings(self, tools: tuple[ToolSpec, ...]) -> Settings:
         """Return what decides the results. A larger budget does not spoil finished ones."""
+        usual = asdict(Drawing())
+        drawn = {
+            name: value
+            for name, value in asdict(self.drawing).items()
+            if name in {"temperature", "seed"} or value != usual[name]
+        }
         return Settings.of(
-            tools,
-            self.model,
-            no_call=self.no_call.value,
-            choose=self.choose.value,
-            temperature=self.temperature,
-            seed=self.seed,
+            tools, self.model, no_call=self.no_call.value, choose=self.choose.value, **drawn
         )
 
 
@@ -92,8 +131,7 @@ def run(options: RunOptions) -> Exit:
 
 
 def _inputs(options: RunOptions) -> tuple[tuple[ToolSpec, ...], list[str]]:
-    if not math.isfinite(options.temperature):
-        raise InputError("must be a finite number", where="--temperature", hint="0 is greedy")
+    options.drawing.check()
     tools = read_functions(options.functions)
     prompts = read_prompts(options.prompts)
     paths = {
@@ -122,7 +160,9 @@ def _batch(
     from callmemaybe.cli.batch import Batch
 
     may_decline = options.no_call is NoCall.ALLOW
-    return Batch(_caller(options, tools), tools, prompts, file, may_decline, kept.records)
+    return Batch(
+        _caller(options, tools), tools, prompts, file, may_decline, kept.records, options.batch
+    )
 
 
 def _caller(options: RunOptions, tools: tuple[ToolSpec, ...]) -> Caller:
@@ -134,8 +174,8 @@ def _caller(options: RunOptions, tools: tuple[ToolSpec, ...]) -> Caller:
         choose="exact" if options.choose is Choose.EXACT else "greedy",
         no_call=options.no_call is NoCall.ALLOW,
         max_tokens=options.max_tokens,
-        temperature=options.temperature,
-        seed=options.seed,
+        logprobs=options.logprobs,
+        **asdict(options.drawing),
         watch=options.verbose or options.trace is not None,
     )
 

@@ -141,11 +141,16 @@ class Show:
         table.add_column("p(name)", min_width=7, **narrow)
         table.add_column("ms", min_width=5, **narrow)
         table.add_column("forced/chosen", min_width=13, **narrow)
+        scored = any(row.outcome and row.outcome.logprob is not None for row in rows)
+        if scored:
+            table.add_column("log p, and of each argument", ratio=2, overflow="fold")
         for row in _cut(rows):
             if row is None:
                 table.add_row("…", f"{len(rows) - _MOST_ROWS} more in the file")
             else:
-                table.add_row(*_cells(row))
+                outcome = row.outcome
+                told = outcome is not None and outcome.logprob is not None
+                table.add_row(*_cells(row), *([_logprobs(outcome)] if outcome and told else []))
         self._out.print(table)
 
     def end(self, rows: Sequence[Row], seconds: float, path: str) -> None:
@@ -223,7 +228,17 @@ def _figures_in_words(row: Row) -> str:
     outcome = row.outcome
     if outcome is None:
         return "  kept" if row.is_kept else ""
-    return f"  {_percent(outcome.name_probability)}, {_milliseconds(outcome):.0f} ms"
+    told = f"  {_percent(outcome.name_probability)}, {_milliseconds(outcome):.0f} ms"
+    return told if outcome.logprob is None else f"{told}; {_logprobs(outcome)}"
+
+
+def _logprobs(outcome: Outcome) -> str:
+    """Tell how probable the call and each argument is: in nats, and as a share."""
+    parts = [f"log p {outcome.logprob:.2f}"]
+    parts += [
+        f"{printable(name)} {logprob:.2f}" for name, logprob in outcome.argument_logprobs.items()
+    ]
+    return ", ".join(parts)
 
 
 def _sums(rows: Sequence[Row], seconds: float) -> str:

@@ -1,12 +1,14 @@
 """Every step of a run as JSON lines: what ``--verbose`` shows, for programs to read.
 
-A prompt gives one ``step`` line per step and then one ``result`` line. Bytes are
+A prompt gives one ``step`` line per step and then one ``result`` line; in a batch, those of several
+prompts take turns. Bytes are
 written as text and, since a token may end inside a character, as hexadecimal digits too.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -24,16 +26,13 @@ class Trace:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file: IO[str] = path.open("w", encoding="utf-8", newline="\n")
-        self._prompt = -1
-        self._step = 0
+        self._steps: Counter[int] = Counter()
 
     def step(self, index: int, step: Step) -> None:
         """Write one step of prompt ``index``."""
-        if index != self._prompt:
-            self._prompt, self._step = index, 0
-        line = {"event": "step", "prompt": index, "step": self._step, **step.as_json()}
+        line = {"event": "step", "prompt": index, "step": self._steps[index], **step.as_json()}
         self._write(line)
-        self._step += 1
+        self._steps[index] += 1
 
     def row(self, row: Row) -> None:
         """Write what became of a prompt, and let it reach the disk."""
@@ -51,6 +50,8 @@ class Trace:
                 "chosen": outcome.chosen,
                 "passes": outcome.passes,
                 "omitted": outcome.omitted,
+                "logprob": outcome.logprob,
+                "argument_logprobs": dict(outcome.argument_logprobs),
                 "seconds": dict(outcome.seconds),
             }
         # The parameters are JSON already; reading them would round their numbers.
