@@ -2,22 +2,19 @@
 
 What a user or a tool's author writes is always plain text, even where it spells a control token.
 What a format or a model's own template writes may hold control tokens. A model's template is
-Jinja and runs in a sandbox; before it runs, text from outside is armoured, so that a control token
+Jinja and runs in a sandbox, in a process with limits; before it runs, text from outside is armoured, so that a control token
 found in what it wrote can only come from the template itself.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-import jinja2
-from jinja2.sandbox import ImmutableSandboxedEnvironment
-
 from callmemaybe._json import dumps, loads
+from callmemaybe._rendering import RenderingError, shared
 from callmemaybe.calls import ToolSpec
 from callmemaybe.errors import ModelError
 from callmemaybe.grammar.nodes import Control
@@ -57,19 +54,13 @@ class ChatTemplate:
 
         Raises ModelError if it is not valid Jinja.
         """
-        environment = ImmutableSandboxedEnvironment(
-            trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
-        )
-        environment.filters["tojson"] = _tojson
-        environment.globals.update({"bos_token": "", "eos_token": "", **names})
-        environment.globals["strftime_now"] = _no_date
-        environment.globals["raise_exception"] = _raise
         self.source = source
+        self._names = names
         # Rendering the tools twice per prompt would cost more than finding them again.
         self._prefixes = lru_cache(maxsize=8)(self._prefix)
         try:
-            self._template = environment.from_string(source)
-        except jinja2.TemplateError as error:
+            shared().check(source, names)
+        except RenderingError as error:
             raise ModelError(f"the model's chat template is not valid: {error}") from error
 
     def prefix(self, tools: Sequence[ToolSpec], controls: Controls) -> Parts:
@@ -109,13 +100,17 @@ class ChatTemplate:
         definitions = [tool.as_openai() for tool in tools]
         armour = _Armour(pattern, dumps([list(messages), definitions]))
         try:
-            text = self._template.render(
-                messages=armour.put_on(list(messages)),
-                tools=armour.put_on(definitions),
-                add_generation_prompt=True,
-                enable_thinking=thinking,
+            text = shared().render(
+                self.source,
+                self._names,
+                {
+                    "messages": armour.put_on(list(messages)),
+                    "tools": armour.put_on(definitions),
+                    "add_generation_prompt": True,
+                    "enable_thinking": thinking,
+                },
             )
-        except Exception as error:
+        except RenderingError as error:
             raise ModelError(f"the model's chat template failed: {error}") from error
         parts = with_controls(text, controls)
         return join([armour.take_off(part) if isinstance(part, str) else part for part in parts])
@@ -187,20 +182,3 @@ def _with_parsed_arguments(message: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _user(text: str) -> dict[str, str]:
     return {"role": "user", "content": text}
-
-
-def _tojson(value: Any, ensure_ascii: bool = False, **layout: Any) -> str:
-    """Write JSON as templates expect it: not escaped for HTML, unlike Jinja's own filter."""
-    text = dumps(value)
-    if not ensure_ascii and not any(layout.values()):
-        return text
-    return json.dumps(json.loads(text), ensure_ascii=ensure_ascii, **layout)
-
-
-def _no_date(_layout: str) -> str:
-    """Stand in for today: a template that asks gets a fixed day, so that prompts can be kept."""
-    return "26 Jul 2024"
-
-
-def _raise(message: str) -> Any:
-    raise jinja2.TemplateError(message)
