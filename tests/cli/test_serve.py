@@ -1,0 +1,242 @@
+"""The commands serve and show: what they refuse, how they start and how they end."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import httpx2
+import pytest
+
+from callmemaybe.cli.main import main
+
+pytest.importorskip("starlette", reason="the extra server is not installed")
+
+ROOT = Path(__file__).parents[2]
+TOOL = {"type": "function", "function": {"name": "say", "parameters": {
+    "type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"],
+    "additionalProperties": False}}}  # fmt: skip
+BODY = {"model": "nano", "tools": [TOOL], "messages": [{"role": "user", "content": "Say hello"}]}
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    with pytest.raises(SystemExit) as ended:
+        main(list(arguments))
+    return int(ended.value.code or 0), capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (["--host", "0.0.0.0"], "no key is asked for"),
+        (["--host", "::"], "no key is asked for"),
+        (["--host", "192.0.2.7"], "no key is asked for"),
+        (["--port", "70000"], "65535"),
+        (["--api-key", ""], "printable"),
+        (["--api-key", "schlüssel"], "printable"),
+        (["--cors-origin", "*"], "no origin"),
+        (["--host", "no.such.host.invalid", "--api-key", "k"], "no address"),
+        (["--slots", "0"], "slots"),
+    ],
+)
+def test_what_cannot_be_served_is_refused(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], what: str
+) -> None:
+    """In one line, with the exit code of bad input, before a model is loaded."""
+    code, told = run(capsys, "serve", "--model", "no-such-model", *arguments)
+    assert code == 2
+    assert what in told
+    assert told.count("\n") == 1
+    assert told.startswith("callmemaybe: ")
+
+
+def test_a_port_in_use_is_told_before_the_model_is_loaded(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """One clear sentence."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = str(other.getsockname()[1])
+        code, told = run(capsys, "serve", "--model", "no-such-model", "--port", port)
+    assert code == 2
+    assert (
+        told
+        == f"callmemaybe: --port: 127.0.0.1:{port} is in use by another program; choose another\n"
+    )
+
+
+def test_a_model_that_is_not_there_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """With its own exit code; the port is free again."""
+    code, told = run(capsys, "serve", "--model", "no-such-model", "--port", "0")
+    assert code == 3
+    assert "no-such-model" in told
+
+
+class Program:
+    """``callmemaybe serve`` as a process."""
+
+    def __init__(self, *arguments: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "callmemaybe", "serve", "--port", "0", *arguments],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env={**os.environ, "CALLMEMAYBE_API_KEY": ""},
+        )  # fmt: skip
+        self.lines: list[str] = []
+        errors: IO[str] | None = self.process.stderr
+        assert errors is not None
+        line = errors.readline()
+        found = re.search(r"http://\S+", line)
+        assert found, line
+        self.url = found[0]
+        self._reading = threading.Thread(target=lambda: self.lines.extend(errors), daemon=True)
+        self._reading.start()
+
+    def end(self, number: signal.Signals) -> int:
+        self.process.send_signal(number)
+        code = self.process.wait(30)
+        self._reading.join(5)
+        return code
+
+
+@pytest.fixture
+def program() -> Iterator[Any]:
+    """Start programs, and leave none behind."""
+    running: list[Program] = []
+
+    def begin(*arguments: str) -> Program:
+        running.append(Program(*arguments))
+        return running[-1]
+
+    yield begin
+    for one in running:
+        if one.process.poll() is None:
+            one.process.kill()
+        one.process.wait()
+        for stream in (one.process.stdout, one.process.stderr):
+            if stream:
+                stream.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_what_runs_is_finished_when_the_server_is_stopped(
+    program: Any, number: signal.Signals
+) -> None:
+    """The answers under way arrive whole; the program ends well, with a line in the log for each."""
+    server = program()
+    answers: list[httpx2.Response] = []
+
+    def ask() -> None:
+        body = {**BODY, "n": 16, "temperature": 2, "seed": 1}
+        answers.append(httpx2.post(f"{server.url}/v1/chat/completions", json=body, timeout=30,
+                                   trust_env=False))  # fmt: skip
+
+    threads = [threading.Thread(target=ask) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    client = httpx2.Client(base_url=server.url, trust_env=False)
+    for _ in range(200):
+        metrics = client.get("/metrics").text
+        if not re.search(r"^callmemaybe_turns_running 0", metrics, re.MULTILINE):
+            break
+        time.sleep(0.01)
+    client.close()
+    assert server.end(number) == 0
+    for thread in threads:
+        thread.join()
+    assert [answer.status_code for answer in answers] == [200, 200]
+    for answer in answers:
+        for choice in answer.json()["choices"]:
+            json.loads(choice["message"]["tool_calls"][0]["function"]["arguments"])
+    logged = [json.loads(line) for line in server.lines]
+    assert sum(line["route"] == "/v1/chat/completions" for line in logged) == 2
+    assert "Traceback" not in "".join(server.lines)
+
+
+def test_the_log_tells_no_secrets(program: Any) -> None:
+    """Neither a key nor what was asked or answered stands in it."""
+    server = program("--api-key", "sesame-open", "--name", "small")
+    headers = {"authorization": "Bearer sesame-open"}
+    body = {**BODY, "model": "small"}
+    answer = httpx2.post(f"{server.url}/v1/chat/completions", json=body, headers=headers,
+                         timeout=30, trust_env=False)  # fmt: skip
+    assert answer.status_code == 200
+    assert answer.json()["model"] == "small"
+    assert server.end(signal.SIGTERM) == 0
+    text = "".join(server.lines)
+    (line,) = map(json.loads, server.lines)
+    assert line["finish"] == ["tool_calls"]
+    assert line["id"] == answer.headers["x-request-id"]
+    assert "sesame" not in text
+    assert "hello" not in text.lower()
+
+
+# -- show -----------------------------------------------------------------------------------------
+
+
+def test_a_trace_becomes_a_page(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """What run --trace wrote stands in one file, every prompt with its steps and its call."""
+    trace, page = tmp_path / "t.jsonl", tmp_path / "t.html"
+    prompts = tmp_path / "p.json"
+    prompts.write_text('["What is the sum of 2 and 3?", "Greet </script>"]', encoding="utf-8")
+    code, told = run(
+        capsys, "run", "-f", str(ROOT / "data/input/functions_definition.json"), "-i", str(prompts),
+        "-o", str(tmp_path / "o.json"), "--trace", str(trace), "--quiet",
+    )  # fmt: skip
+    assert (code, told) == (0, "")
+    assert run(capsys, "show", str(trace))[0] == 0
+    text = page.read_text(encoding="utf-8")
+    found = re.search(r'id="data">(.*?)</script>', text)
+    assert found is not None
+    runs = json.loads(found[1])["runs"]
+    assert [one["request"] for one in runs] == ["What is the sum of 2 and 3?", "Greet </script>"]
+    results = json.loads((tmp_path / "o.json").read_text(encoding="utf-8"))
+    for one, result in zip(runs, results, strict=True):
+        assert one["call"]["name"] == result["name"]
+        assert json.loads(one["call"]["arguments"]) == result["parameters"]
+        assert "".join(part for step in one["steps"] for part in step["parts"])
+        assert one["end"]["distribution"]
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("", "empty"),
+        ("{}\n", ":1: this is no event"),
+        ('{"event": "step", "step": 0, "kind": "forced", "text": "x"}\n', "no finished prompt"),
+        ('{"event": "result", "request": "x"}\nnonsense\n', ":2: not valid JSON"),
+        ('{"event": "result", "request": NaN}\n', ":1: not valid JSON"),
+        ("[" * 5000 + "]" * 5000, ":1: "),
+    ],
+)
+def test_what_is_no_trace_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str, what: str
+) -> None:
+    """By the line that is wrong; no page is written."""
+    trace = tmp_path / "t.jsonl"
+    trace.write_text(text, encoding="utf-8")
+    code, told = run(capsys, "show", str(trace))
+    assert code == 2
+    assert what in told
+    assert not (tmp_path / "t.html").exists()
+
+
+def test_the_trace_is_not_replaced_by_its_page(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The page may not be the trace itself."""
+    trace = tmp_path / "t.jsonl"
+    trace.write_text('{"event": "result", "request": "x"}\n', encoding="utf-8")
+    code, told = run(capsys, "show", str(trace), "--output", str(trace))
+    assert code == 2
+    assert "the trace itself" in told

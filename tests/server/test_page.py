@@ -1,0 +1,299 @@
+"""The playground and the viewer in a real browser: Chromium without a window."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from callmemaybe.server.page import playground, viewer
+from tests.server.conftest import BERN, PARIS, Start, calling
+
+selenium = pytest.importorskip("selenium", reason="the extra clients is not installed")
+from selenium import webdriver  # noqa: E402 - it may be missing
+from selenium.webdriver.common.by import By  # noqa: E402
+from selenium.webdriver.common.keys import Keys  # noqa: E402
+from selenium.webdriver.support.ui import Select, WebDriverWait  # noqa: E402
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+DRIVER = shutil.which("chromedriver")
+needs_browser = pytest.mark.skipif(
+    not (CHROMIUM and DRIVER), reason="chromium and chromedriver are not installed (apt install "
+    "chromium chromium-driver)",
+)  # fmt: skip
+#: Where pictures of the pages go, if anywhere.
+PICTURES = os.environ.get("CALLMEMAYBE_PICTURES")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A browser for all tests of this file, with nothing but this machine to talk to."""
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for argument in (
+        "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+        "--window-size=1280,1000", "--force-color-profile=srgb",
+        "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+    ):  # fmt: skip
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    yield driver
+    driver.quit()
+
+
+def until(browser: Any, is_so: Callable[[], Any]) -> Any:
+    return WebDriverWait(browser, 20, 0.05).until(lambda _: is_so())
+
+
+def all_of(browser: Any, selector: str) -> list[Any]:
+    found: list[Any] = browser.find_elements(By.CSS_SELECTOR, selector)
+    return found
+
+
+def status(browser: Any) -> str:
+    return str(browser.find_element(By.CSS_SELECTOR, "[role=status]").text)
+
+
+def picture(browser: Any, name: str) -> None:
+    if PICTURES:
+        height = browser.execute_script("return document.documentElement.scrollHeight")
+        browser.set_window_size(1280, min(height + 90, 1600))
+        time.sleep(0.2)
+        browser.save_screenshot(str(Path(PICTURES) / name))
+        browser.set_window_size(1280, 1000)
+
+
+def check_no_complaints(browser: Any) -> None:
+    told = [one for one in browser.get_log("browser") if one["source"] != "network"]
+    assert [one for one in told if one["level"] == "SEVERE"] == []
+
+
+@needs_browser
+def test_a_call_appears_token_by_token(browser: Any, start: Start) -> None:
+    """Each token has its kind; the calls, the distribution and the passes are shown."""
+    server = start(calling(PARIS, BERN))
+    browser.get(server.url)
+    until(browser, lambda: all_of(browser, "#choice option"))
+    browser.find_element(By.ID, "run").click()
+    until(browser, lambda: status(browser) == "2 calls.")
+    tokens = all_of(browser, ".token[role=option]")
+    assert {token.get_attribute("class") for token in tokens} >= {"token forced", "token chosen"}
+    assert [one.text for one in all_of(browser, ".calls .name")] == ["get_weather", "get_weather"]
+    assert '"Bern"' in all_of(browser, ".calls pre")[1].text
+    rows = all_of(browser, "table.functions tr")
+    assert rows[0].text.startswith("get_weather")
+    assert any("no function" in row.text for row in rows)
+    assert all_of(browser, "svg rect.pass")
+    check_no_complaints(browser)
+
+
+@needs_browser
+def test_the_keyboard_is_enough(browser: Any, start: Start) -> None:
+    """Ctrl and Enter run; arrow keys go from token to token and show what was likely there."""
+    server = start(calling(PARIS))
+    browser.get(server.url)
+    box = browser.find_element(By.ID, "request")
+    until(browser, lambda: box.get_attribute("value"))
+    box.send_keys(Keys.CONTROL, Keys.ENTER)
+    until(browser, lambda: status(browser) == "One call.")
+    tokens = browser.find_element(By.CSS_SELECTOR, "[role=listbox]")
+    tokens.send_keys(Keys.HOME)
+    seen = set()
+    for _ in all_of(browser, ".token[role=option]"):
+        chosen = browser.find_element(By.CSS_SELECTOR, ".token[aria-selected=true]")
+        assert tokens.get_attribute("aria-activedescendant") == chosen.get_attribute("id")
+        if "chosen" in chosen.get_attribute("class") and all_of(browser, ".detail table.before"):
+            assert len(all_of(browser, ".detail table.before tr")) == 5
+            seen |= {"removed"} if all_of(browser, ".detail .removed") else {"kept"}
+        tokens.send_keys(Keys.ARROW_RIGHT)
+    assert "removed" in seen, "somewhere the mask removed one of the likeliest"
+    check_no_complaints(browser)
+
+
+@needs_browser
+def test_a_link_brings_it_back(browser: Any, start: Start) -> None:
+    """The address holds everything: opened anew it runs, and shows the same."""
+    server = start(calling(PARIS))
+    browser.get(server.url)
+    until(browser, lambda: all_of(browser, "#choice option"))
+    box = browser.find_element(By.ID, "request")
+    box.clear()
+    box.send_keys("Wetter in Zürich, bitte")
+    Select(browser.find_element(By.ID, "choice")).select_by_value(":get_weather")
+    browser.find_element(By.ID, "run").click()
+    until(browser, lambda: status(browser) == "One call.")
+    address = browser.current_url
+    tokens = [one.text for one in all_of(browser, ".token[role=option]")]
+    browser.get("about:blank")
+    browser.get(address)
+    until(browser, lambda: status(browser) == "One call.")
+    assert (
+        browser.find_element(By.ID, "request").get_attribute("value") == "Wetter in Zürich, bitte"
+    )
+    assert browser.find_element(By.ID, "choice").get_attribute("value") == ":get_weather"
+    assert [one.text for one in all_of(browser, ".token[role=option]")] == tokens
+    browser.get("about:blank")
+    browser.get(f"{server.url}/#%%%")
+    until(browser, lambda: "damaged" in status(browser))
+
+
+@needs_browser
+def test_mistakes_and_stops_are_told(browser: Any, start: Start) -> None:
+    """What the server refuses is said in its words; Escape ends a run."""
+    server = start(("It rains. " * 60,), slow=0.02)
+    browser.get(server.url)
+    until(browser, lambda: all_of(browser, "#choice option"))
+    tools = browser.find_element(By.ID, "tools")
+    tools.clear()
+    tools.send_keys('[{"name": "f", "parameters": {"type": "array"}}]')
+    browser.find_element(By.ID, "run").click()
+    until(browser, lambda: "the parameters are of type" in status(browser))
+    assert "bad" in browser.find_element(By.CSS_SELECTOR, "[role=status]").get_attribute("class")
+    tools.clear()
+    browser.find_element(By.ID, "run").click()
+    until(browser, lambda: len(all_of(browser, ".token[role=option]")) > 3)
+    browser.find_element(By.TAG_NAME, "body").send_keys(Keys.ESCAPE)
+    until(browser, lambda: status(browser) == "Stopped.")
+    server.wait_until(lambda: server.engine().running == 0)
+
+
+@needs_browser
+def test_the_page_can_be_used_by_everyone(browser: Any, start: Start) -> None:
+    """Every control has a name; text stands out from its ground, in the light and in the dark."""
+    server = start(calling(PARIS))
+    browser.get(server.url)
+    browser.find_element(By.ID, "run").click()
+    until(browser, lambda: status(browser) == "One call.")
+    unnamed = browser.execute_script(
+        "return [...document.querySelectorAll('button,input,select,textarea,[role=listbox]')]"
+        ".filter(one => !(one.labels && one.labels.length) && !one.textContent.trim() "
+        "&& !one.getAttribute('aria-label')).map(one => one.id)"
+    )
+    assert unnamed == []
+    assert browser.execute_script("return document.documentElement.lang") == "en"
+    for theme in ("light", "dark"):
+        button = browser.find_element(By.ID, "theme")
+        while theme not in button.text:
+            button.click()
+        assert browser.execute_script(CONTRAST) == []
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= 1280
+
+
+#: Elements whose text has less contrast than WCAG 2.2 asks for (4.5 to 1), with their ratio.
+CONTRAST = """
+const light = (text) => {
+  const [r, g, b] = text.match(/[\\d.]+/g).slice(0, 3).map((v) => v / 255)
+    .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+};
+const ground = (one) => {
+  for (; one; one = one.parentElement) {
+    const colour = getComputedStyle(one).backgroundColor;
+    if (!/, 0\\)$/.test(colour) && colour !== "transparent") return colour;
+  }
+  return "rgb(255, 255, 255)";
+};
+const found = [];
+for (const one of document.querySelectorAll("body *")) {
+  if (one.disabled || one.closest("svg") || !one.getClientRects().length) continue;
+  if (![...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim())) continue;
+  const [a, b] = [light(getComputedStyle(one).color), light(ground(one))].sort((x, y) => y - x);
+  const ratio = (a + 0.05) / (b + 0.05);
+  if (ratio < 4.5) found.push([one.tagName, one.className, one.textContent.slice(0, 30), ratio]);
+}
+return found;
+"""
+
+
+@needs_browser
+def test_a_trace_is_shown_without_a_server(browser: Any, tmp_path: Path) -> None:
+    """One file: its requests can be found and gone through, whatever strings they hold."""
+    step = {"kind": "chosen", "ids": [1, 2], "text": "</script><b>", "parts": ["</script>", "<b>"],
+            "allowed": 2, "logprob": -0.5, "passes": 1, "seconds": 0.01,
+            "before": [["</script>", 0.6], ["no", 0.3]], "after": [["</script>", 1.0]]}  # fmt: skip
+    runs = [
+        {"request": "<!-- <script>alert(1)</script>", "steps": [step], "failure": None,
+         "end": {"distribution": [["f", 0.9], [None, 0.1]]},
+         "call": {"name": "f", "arguments": '{"a": "</script>"}'}},
+        {"request": "nothing", "steps": [], "failure": "it failed", "end": {}, "call": None},
+    ]  # fmt: skip
+    page = tmp_path / "trace.html"
+    page.write_text(viewer(runs, title='a <b> & "c"'), encoding="utf-8")
+    browser.get(page.as_uri())
+    until(browser, lambda: len(all_of(browser, "#prompts button")) == 2)
+    assert [one.text for one in all_of(browser, ".token[role=option]")] == ["</script>", "<b>"]
+    browser.find_element(By.CSS_SELECTOR, "[role=listbox]").send_keys(Keys.HOME)
+    assert "no" in browser.find_element(By.CSS_SELECTOR, ".removed").text
+    all_of(browser, "#prompts button")[1].click()
+    assert status(browser) == "it failed"
+    browser.find_element(By.ID, "filter").send_keys("noth")
+    assert len(all_of(browser, "#prompts button")) == 1
+    check_no_complaints(browser)
+
+
+@needs_browser
+@pytest.mark.skipif(not PICTURES, reason="only where pictures are asked for")
+def test_pictures_for_the_docs(browser: Any) -> None:
+    """The embedded model in the playground, as the docs show it."""
+    import threading
+
+    from callmemaybe.models import load
+    from callmemaybe.server.listen import address_of, bind, server_of
+    from callmemaybe.server.serving import application
+    from callmemaybe.server.settings import Settings
+
+    limits = Settings(port=0)
+    app = application(load("nano"), limits)
+    opened = bind(limits)
+    server = server_of(app.asgi(), limits, app.begin_to_stop)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]}, daemon=True)
+    thread.start()
+    try:
+        browser.get(address_of(opened))
+        Select(browser.find_element(By.ID, "example")).select_by_visible_text("Lights and music")
+        browser.find_element(By.ID, "run").click()
+        until(browser, lambda: all_of(browser, "table.functions"))
+        button = browser.find_element(By.ID, "theme")
+        for theme in ("light", "dark"):
+            while theme not in button.text:
+                button.click()
+            place = browser.execute_script(
+                "const all = view.tokens; const at = all.findIndex((t) => t.place === 0 && "
+                "t.step.before && t.step.after.length && t.step.before.some(([x]) => "
+                "!t.step.after.some(([y]) => y === x))); view.select(Math.max(0, at)); return at;"
+            )
+            assert place >= 0
+            picture(browser, f"playground-{theme}.png")
+    finally:
+        server.should_exit = True
+        thread.join(10)
+        opened.close()
+
+
+def test_pages_ask_for_nothing_from_elsewhere() -> None:
+    """No address of another host stands in them, and their policy lets in only what is in them."""
+    page = playground("m", needs_key=True)
+    for text in (page.text, viewer([], title="t")):
+        addresses = set(re.findall(r"https?://[^\s\"'<)]+", text))
+        assert addresses <= {"http://www.w3.org/2000/svg"}
+        assert "@@" not in text
+    policy = page.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    told = re.search(r'id="data">(.*?)</script>', page.text)
+    assert told is not None
+    assert json.loads(told[1]) == {"model": "m", "needsKey": True}
+
+
+def test_no_name_breaks_out_of_the_page() -> None:
+    """The model's name is data, whatever it is."""
+    page = playground("</script><script>alert(1)</script>@@STYLE@@", needs_key=False)
+    assert page.text.count("<script") == playground("m", needs_key=False).text.count("<script")
