@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from typing import Any
 
 import numpy as np
@@ -103,6 +104,17 @@ def test_an_answer_may_have_a_grammar() -> None:
     joint = wanted("auto", answer=pattern)
     assert speaker(*HERMES.render([ToolCall("ping")])).speak(USER, TOOLS, joint).calls
     assert speaker("123-ab").speak(USER, TOOLS, joint).text == "123-ab"
+
+
+def test_an_answer_by_a_schema_is_not_searched_for_names() -> None:
+    """However large the answers' language, what is weighed is whether to call, and which."""
+    for choice, tools in (("none", ()), ("auto", TOOLS)):
+        started = time.process_time()
+        wish = wanted(choice, answer={"type": "object"}, has_tools=bool(tools))
+        spoken = speaker('{"a": [{"b": 1}, {}]}').speak(USER, tools, wish)
+        assert spoken.text == '{"a": [{"b": 1}, {}]}'
+        assert time.process_time() - started < 3
+        assert set(spoken.distribution) == ({None} if tools else set())
 
 
 def test_the_budget_makes_no_call() -> None:

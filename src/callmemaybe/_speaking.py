@@ -159,7 +159,7 @@ class Speaker:
             only=wish.only, given=len(wish.given), stops=options.stop,
         )  # fmt: skip
         return Speech(
-            self._decoder(language, ids, _said(messages), options, sampler),
+            self._decoder(language, ids, _said(messages), options, sampler, weighs=wish.calls),
             turn,
             prompt_tokens=len(ids),
             started=started,
@@ -302,7 +302,14 @@ class Speaker:
         return found
 
     def _decoder(
-        self, language: _Language, ids: list[int], said: str, options: Options, sampler: Sampler
+        self,
+        language: _Language,
+        ids: list[int],
+        said: str,
+        options: Options,
+        sampler: Sampler,
+        *,
+        weighs: bool,
     ) -> Decoder:
         most = options.max_tokens or self.max_tokens
         context = self.model.context
@@ -323,7 +330,8 @@ class Speaker:
             sampler=sampler,
             prompt=ids[-1:],
             max_tokens=most,
-            choose=self._choose,
+            # Without calls there is no name to weigh.
+            choose=self._choose if weighs else "greedy",
             choices=language.choices,
             forcing=not options.logprobs,
             draft=Copier(said),

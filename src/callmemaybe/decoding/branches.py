@@ -21,6 +21,8 @@ from callmemaybe.vocabulary.vocabulary import Vocabulary
 NAME, NO_CALL = "name", "no_call"
 #: More ways than this are no list of names; the choice is then made token by token.
 MOST_BRANCHES = 100_000
+#: Steps of ways that name nothing, in all.
+MOST_WORDLESS = 64
 #: States searched for the way from free text to a name.
 MOST_STATES = 2_000
 #: Choices that stay known per automaton (a format has two or three).
@@ -96,10 +98,11 @@ class Choices:
         trace = self.automaton.trace()
         for symbol in symbols:
             trace = trace.then(symbol)
-        opened = [capture.name for capture in trace.captures() if capture.end is None]
-        if any(name not in (NAME, NO_CALL) for name in opened[-1:]):
-            return None
         done = len(symbols)
+        for capture in [one for one in trace.captures() if one.end is None][-1:]:
+            # Behind its beginning, what calls nothing has no way back to a name.
+            if capture.name != NAME and (capture.name != NO_CALL or capture.start < done):
+                return None
         start = _Way(state, (), trace, _last(trace, done))
         gate = self._gate(start, done)
         if gate is not None:
@@ -154,8 +157,12 @@ class Choices:
         """
         found: list[_Way] = []
         stack = [start]
+        wordless = 0
         while stack:
             way = stack.pop()
+            wordless += way.capture is not None and way.capture.name == NO_CALL
+            if wordless > MOST_WORDLESS:
+                return None  # an answer with a language of its own, not one of a few words
             if self._is_named(way, done):
                 found.append(way)
                 continue
