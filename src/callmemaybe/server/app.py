@@ -110,7 +110,7 @@ class App:
             yield
         finally:
             await self._engine.stop(self._settings.grace_seconds)
-            self._engine.close()
+            await self._engine.close()
             watching.cancel()
 
     # -- what every request goes through ----------------------------------------------------------

@@ -9,6 +9,7 @@ its next piece or pass, whichever comes first.
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -24,6 +25,8 @@ from callmemaybe.server.turn import Ask, Done, Piece, pieces
 
 #: How many of the latest turns the estimate of a wait is made from.
 _RECENT = 32
+#: Seconds that turns have to notice that the server is at its end.
+_CLOSING = 2.0
 
 
 class Tasks(Protocol):
@@ -193,9 +196,13 @@ class Engine:
             for ticket in {job.ticket for job in [*self._queue, *self._running]}:
                 self.drop(ticket, problem)
 
-    def close(self) -> None:
-        """Let go of the model."""
-        self._tasks.close()
+    async def close(self) -> None:
+        """Let go of the model; a turn that will not end is not waited for longer than that."""
+        closing = threading.Thread(target=self._tasks.close, daemon=True)
+        closing.start()
+        end = self.clock() + _CLOSING
+        while closing.is_alive() and self.clock() < end:
+            await asyncio.sleep(0.01)
 
     # -- from the queue into the model, and out ---------------------------------------------------
 
