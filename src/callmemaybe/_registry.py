@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
 from callmemaybe.errors import InputError
@@ -39,6 +40,14 @@ def load(package: str, name: str, constant: str) -> object:
     return getattr(entry, constant, entry)
 
 
+def forget() -> None:
+    """Look again at the next question; for programs that install entries while they run."""
+    _own.cache_clear()
+    _foreign.cache_clear()
+
+
+# What is installed does not change while a process lasts, and looking takes milliseconds.
+@cache
 def _own(package: str) -> frozenset[str]:
     folder = importlib.import_module(package)
     return frozenset(
@@ -46,5 +55,6 @@ def _own(package: str) -> frozenset[str]:
     )
 
 
+@cache
 def _foreign(package: str) -> dict[str, EntryPoint]:
     return {entry.name: entry for entry in entry_points(group=package)}
