@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import signal
+import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -58,6 +61,8 @@ def chat(
     from callmemaybe.gateway import Gateway
 
     made, allowed, found = load_tools(tools), verdicts(yes), read_secrets(secrets)
+    with contextlib.suppress(ImportError):
+        import readline  # noqa: F401 - input() edits lines and remembers them once it is there
     loaded = load_model(model)
     session = Session(model=loaded)
     ledger = open_named(db, anchors, create=True)
@@ -191,9 +196,9 @@ class Session:
 
     def _edit(self, call: ToolCall) -> str:
         while True:
-            text = (
-                self._read(f"  arguments (now {plain(call.arguments)}): ").strip() or call.arguments
-            )
+            with _prefilled(call.arguments):
+                text = self._read(f"  arguments (now {plain(call.arguments)}): ").strip()
+            text = text or call.arguments
             try:
                 value = json.loads(text)
                 if isinstance(value, dict):
@@ -201,6 +206,20 @@ class Session:
                 typer.echo("  an object is expected")
             except ValueError as error:
                 typer.echo(f"  not valid JSON: {error}")
+
+
+@contextlib.contextmanager
+def _prefilled(text: str) -> Iterator[None]:
+    """Have the next line begin as ``text``, to be edited, where the terminal can do that."""
+    editor = sys.modules.get("readline")
+    if editor is None or plain(text) != text:
+        yield
+        return
+    editor.set_startup_hook(lambda: editor.insert_text(text))
+    try:
+        yield
+    finally:
+        editor.set_startup_hook(None)
 
 
 def show(call: ToolCall, probability: float | None = None) -> str:
