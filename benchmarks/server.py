@@ -251,6 +251,34 @@ def run(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
         server.stdout.close()
 
 
+def page(results: dict[str, Any]) -> str:
+    """Return the section of the docs that tells of the results."""
+    machine, cases = results["machine"], results["cases"]
+    rows = [
+        (name, case["answers_per_second"], case["latency_ms"]["p50"], case["latency_ms"]["p95"],
+         case["latency_ms"]["p99"], case["first_piece_ms_p50"], case["refused_429"],
+         sum(case["errors"].values()),
+         "{fewest} / {median:g} / {most}".format(**case["answers_of_a_client"]),
+         "{second_quarter:g} → {last_quarter:g}".format(**case["memory_mib"]),
+         case["server_cpu_seconds"])
+        for name, case in cases.items()
+    ]  # fmt: skip
+    head = ("model", "answers/s", "p50 ms", "p95 ms", "p99 ms", "first piece p50 ms", "429",
+            "errors", "answers of a client: fewest / median / most",
+            "memory MiB: second → last quarter", "server's CPU s")  # fmt: skip
+    lines = [head, tuple("---" for _ in head), *rows]
+    table = "".join(f"| {' | '.join(map(str, cells))} |\n" for cells in lines)
+    one = next(iter(cases.values()))
+    return (
+        f"{one['clients']} clients for {one['seconds']:.0f} s a row, each asking again as soon as it "
+        f"is answered, half of them streaming; {results['slots']} slots. A client that is told 429 "
+        "comes again after Retry-After.\n\n"
+        f"{table}\n"
+        f"{machine['cpu']}, one core for the server and one for all clients, Python "
+        f"{machine['python']}, commit {machine['commit']}; `python benchmarks/server.py`.\n"
+    )
+
+
 def main() -> None:
     """Measure all cases and write the results."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0] if __doc__ else "")

@@ -69,8 +69,51 @@ def retrieval() -> str:
     return str(page(json.loads(results.read_text(encoding="utf-8"))))
 
 
+SERVER = """# The server's interfaces
+
+This page is written by `docs/generate.py` from the program itself; do not edit it by hand. How to run
+the server is told in [Serve a model](../how-to/serve.md). The whole document in OpenAPI's form is at
+`/openapi.json` of a running server.
+"""
+
+
+def server() -> str:
+    """Return the reference of the server: addresses, parameters, statuses, and what it carries."""
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    from server import page
+
+    from callmemaybe.server import shapes
+    from callmemaybe.server.problems import STATUSES
+
+    parts = [SERVER]
+    for title, path, shape, neutral in (
+        ("Chat", "/v1/chat/completions", shapes.ChatRequest, shapes.CHAT_NEUTRAL),
+        ("Responses", "/v1/responses", shapes.ResponsesRequest, shapes.RESPONSES_NEUTRAL),
+    ):
+        kept = ", ".join(f"`{name}`" for name in shape.model_fields)
+        rows = [
+            (f"`{name}`", ", ".join(f"`{json.dumps(value)}`" for value in values))
+            for name, values in neutral.items()
+        ]
+        parts.append(f"## {title}: `POST {path}`\n\nKept: {kept}.\n")
+        parts.append(
+            "Refused by name, unless the value asks for nothing; so is every name that stands in "
+            "neither list:\n\n" + _table(("parameter", "may be"), rows)
+        )
+    statuses = [(str(status), meaning) for status, meaning in STATUSES.items()]
+    parts.append("## Errors\n\n" + _table(("status", "meaning"), statuses))
+    results = ROOT / "benchmarks" / "results" / "server.json"
+    parts.append("## Under load\n\n" + page(json.loads(results.read_text(encoding="utf-8"))))
+    return "\n".join(parts)
+
+
 #: Every page that is written here, and by what.
-PAGES = {"command-line.md": command_line, "nano.md": embedded_model, "retrieval.md": retrieval}
+PAGES = {
+    "command-line.md": command_line,
+    "nano.md": embedded_model,
+    "retrieval.md": retrieval,
+    "server.md": server,
+}
 
 
 if __name__ == "__main__":

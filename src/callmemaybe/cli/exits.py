@@ -18,7 +18,7 @@ class Exit(IntEnum):
         member.meaning = meaning
         return member
 
-    DONE = 0, "every prompt has its result"
+    DONE = 0, "done; of a run, every prompt has its result"
     SOME_FAILED = 1, "the results are complete, but some prompts got no call; each says why"
     BAD_INPUT = 2, "a file, a function definition or an option is wrong; no model was loaded"
     NO_MODEL = 3, "the model cannot be found, fetched or loaded"
