@@ -63,6 +63,7 @@ async def main() -> None:
         )
         for answer in answers:
             print(answer.content)
+        assert [answer.code for answer in answers] == ["ok", "ok", "approval_pending"]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The gateway as an MCP server, run as a process of its own: `python gateway_server.py LEDGER LOG`."""
+"""The gateway as an MCP server in a process of its own: `python gateway_server.py LEDGER LOG [PORT]`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from callmemaybe.calls import tool
 from callmemaybe.gateway import Gateway
-from callmemaybe.integrations.mcp import serve_stdio
+from callmemaybe.integrations.mcp import http_app, serve_stdio
 
 
 @tool(effect="once", writes="log")
@@ -21,7 +21,13 @@ async def act(n: int) -> int:
 
 async def main() -> None:
     async with Gateway([act], store=sys.argv[1]) as gateway:
-        await serve_stdio(gateway)
+        if len(sys.argv) > 3:
+            import uvicorn
+
+            config = uvicorn.Config(http_app(gateway), port=int(sys.argv[3]), log_level="error")
+            await uvicorn.Server(config).serve()
+        else:
+            await serve_stdio(gateway)
 
 
 asyncio.run(main())

@@ -217,6 +217,17 @@ async def serve_stdio(gateway: Gateway, name: str = "callmemaybe") -> None:
         await server.run(read, write, server.create_initialization_options())
 
 
+def http_app(
+    gateway: Gateway, name: str = "callmemaybe", *, tenant: str = "", host: str = "127.0.0.1"
+) -> Any:
+    """Return an ASGI application that serves the gateway's tools over streamable HTTP, at ``/mcp``.
+
+    Any ASGI server runs it, in the event loop in which the gateway is open. For a loopback ``host``
+    requests under other names are refused (DNS rebinding); for others put authentication in front.
+    """
+    return serve(gateway, name, tenant=tenant).streamable_http_app(host=host)
+
+
 def _annotations(effect: Effect) -> types.ToolAnnotations:
     return types.ToolAnnotations(
         read_only_hint=not effect.writes,

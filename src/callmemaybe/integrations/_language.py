@@ -1,0 +1,123 @@
+"""The language of some tools for a host that runs the model itself: prompt in, mask out, calls read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from callmemaybe._setting import format_of, parts_of, tool_of, validate, validator_of
+from callmemaybe.calls import ToolCall, ToolSpec
+from callmemaybe.errors import InputError, VocabularyError
+from callmemaybe.grammar import compile as compile_grammar
+from callmemaybe.matching import Matcher
+from callmemaybe.models.base import Files, Model
+from callmemaybe.vocabulary import Vocabulary
+from callmemaybe.wire import Format
+
+
+class Language:
+    """What a model may write that calls one of ``tools``.
+
+    ``folder`` holds the model's ``tokenizer.json`` and configuration; ``size`` is the width of its
+    logits, if that is more than its tokens. ``format`` is a wire format (None: told from the files),
+    ``no_call`` allows an answer without a call.
+
+    Raises what ``Caller`` raises for tools and files that cannot be used.
+    """
+
+    def __init__(
+        self,
+        tools: Iterable[ToolSpec | Mapping[str, Any]],
+        folder: str | Path,
+        *,
+        size: int | None = None,
+        format: str | Format | None = None,  # noqa: A002 - the word users know
+        no_call: bool = False,
+    ) -> None:
+        self.tools = tuple(map(tool_of, tools))
+        files = Files(Path(folder))
+        if files.vocabulary is None:
+            raise VocabularyError(f"{folder} holds no tokenizer.json")
+        self.vocabulary = Vocabulary.from_file(files.vocabulary, size=size, ends=files.ends or None)
+        stub = cast("Model", SimpleNamespace(name=str(folder), files=files))
+        self.format = format_of(stub, self.vocabulary, format)
+        self._controls = frozenset(self.vocabulary.controls)
+        self._validators = {tool.name: validator_of(tool) for tool in self.tools}
+        grammar = self.format.grammar(self.tools, no_call=no_call, controls=self._controls)
+        self.matcher = Matcher(compile_grammar(grammar), self.vocabulary)
+
+    def prompt(self, request: str | Sequence[Mapping[str, Any]]) -> list[int]:
+        """Return the ids of a request, or of a conversation, with the tools."""
+        messages: Any = request
+        if isinstance(request, str):
+            messages = [{"role": "user", "content": request}]
+        ids: list[int] = []
+        for part in self.format.prompt(messages, self.tools, self._controls):
+            if isinstance(part, str):
+                ids += self.vocabulary.encode(part.encode(errors="replace"))
+            else:
+                ids.append(self.vocabulary.controls[part.text])
+        return ids
+
+    def read(self, ids: Sequence[int]) -> list[ToolCall]:
+        """Return the calls that ``ids`` (what was written behind the prompt) make, checked.
+
+        Raises InputError if they are not a whole answer in the language.
+        """
+        matcher = self.matcher.fork()
+        taken = matcher.try_accept(ids)
+        if taken < len(ids) and not matcher.is_terminated:
+            raise InputError(f"the answer leaves the language at token {taken}", where="ids")
+        if not matcher.is_accepting:
+            raise InputError("the answer was cut off", where="ids")
+        calls = self.format.read(parts_of(matcher.symbols), controls=self._controls)
+        for call in calls:
+            validate(call, self._validators[call.name])
+        return calls
+
+
+class Followers:
+    """Finds the matcher of each sequence by what it has written, whatever order they come in.
+
+    A host may shuffle its rows (beams), drop some and start others; what has grown by a token since
+    the last step costs one step of the automaton.
+    """
+
+    def __init__(self, matcher: Matcher) -> None:
+        self._start = matcher
+        self._known: dict[tuple[int, ...], Matcher] = {(): matcher}
+        self._next: dict[tuple[int, ...], Matcher] = {}
+
+    def matcher(self, ids: Sequence[int]) -> Matcher | None:
+        """Return the matcher behind ``ids``; None where they have left the language."""
+        key = tuple(ids)
+        found = self._next.get(key) or self._known.get(key)
+        if found is None:
+            before = self._known.get(key[:-1])
+            found = (before or self._start).fork()
+            rest = key[-1:] if before is not None else key
+            if found.try_accept(rest) < len(rest) and not found.is_terminated:
+                return None
+        self._next[key] = found
+        return found
+
+    def turn(self) -> None:
+        """End a step: only what was asked for in it is remembered."""
+        self._known, self._next = self._next, {}
+
+
+def allowed(matcher: Matcher, width: int) -> NDArray[np.bool_]:
+    """Return ``bool[width]``: which ids may come next; an answer that is over may only end."""
+    found = np.zeros(width, np.bool_)
+    if matcher.is_terminated:
+        found[[index for index in matcher.vocabulary.ends if index < width]] = True
+        return found
+    words = matcher.mask().view(np.uint8)
+    bits = np.unpackbits(words, bitorder="little")[: min(width, matcher.vocabulary.size)]
+    found[: len(bits)] = bits.astype(np.bool_)
+    return found

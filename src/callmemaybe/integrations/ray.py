@@ -1,0 +1,79 @@
+"""Calls for a whole dataset: prompts in a column, on as many workers as Ray has.
+
+::
+
+    import ray
+    from callmemaybe.integrations.ray import with_calls
+    prompts = ray.data.read_json("prompts.jsonl")
+    with_calls(prompts, tools, model="nano", workers=4).write_json("calls")
+
+Each worker loads the model once. A row whose prompt no call could be made for says why in ``error``;
+the others of its batch are not held up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from callmemaybe.caller import Caller, load_model
+from callmemaybe.errors import CallMeMaybeError
+
+
+class Calls:
+    """Adds the columns ``name``, ``arguments`` (JSON) and ``error`` to batches of rows.
+
+    The options are those of ``Caller``. ``at_once`` prompts share forward passes.
+    """
+
+    def __init__(
+        self,
+        tools: Sequence[Mapping[str, Any]],
+        model: str = "nano",
+        column: str = "prompt",
+        at_once: int = 8,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._caller = Caller(load_model(model), tools, **(options or {}))
+        self._column, self._at_once = column, at_once
+
+    def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the batch (columns by name) with the calls."""
+        found: list[tuple[str | None, str | None, str | None]] = []
+        with self._caller.submitting(self._at_once) as submit:
+            for waiting in [submit(str(prompt)) for prompt in batch[self._column]]:
+                try:
+                    call = waiting.result().call
+                except CallMeMaybeError as error:
+                    found.append((None, None, str(error)))
+                else:
+                    found.append((call.name, call.arguments, None) if call else (None,) * 3)
+        names, arguments, errors = zip(*found, strict=True) if found else ((), (), ())
+        return {
+            **batch, "name": list(names), "arguments": list(arguments), "error": list(errors)
+        }  # fmt: skip
+
+
+def with_calls(
+    dataset: Any,
+    tools: Iterable[Mapping[str, Any]],
+    *,
+    model: str = "nano",
+    column: str = "prompt",
+    workers: int = 1,
+    at_once: int = 8,
+    batch_size: int = 64,
+    options: Mapping[str, Any] | None = None,
+) -> Any:
+    """Return a Ray dataset with the columns of :class:`Calls` added, computed by ``workers`` actors.
+
+    ``tools`` must be plain JSON, since they travel to other processes.
+    """
+    from ray.data import ActorPoolStrategy
+
+    return dataset.map_batches(
+        Calls,
+        fn_constructor_args=(list(tools), model, column, at_once, options),
+        compute=ActorPoolStrategy(size=workers),
+        batch_size=batch_size,
+    )

@@ -1,0 +1,85 @@
+"""The language of some tools for hosts that run the model themselves, followed however rows come."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from callmemaybe.errors import InputError
+from callmemaybe.integrations._language import Followers, Language, allowed
+from callmemaybe.integrations.ray import Calls
+
+NANO = Path(str(files("callmemaybe"))) / "data" / "nano"
+TOOLS: list[dict[str, Any]] = [
+    {"name": "add", "parameters": {"a": {"type": "integer"}, "b": {"type": "integer"}}},
+    {"name": "say", "parameters": {"text": {"type": "string", "maxLength": 12}}},
+    {"name": "ping"},
+]
+LANGUAGE = Language(TOOLS, NANO)
+
+
+def written(seed: int, language: Language = LANGUAGE) -> list[int]:
+    """Return an answer drawn at random from what is allowed."""
+    random = np.random.default_rng(seed)
+    matcher = language.matcher.fork()
+    while not matcher.is_terminated:
+        mask = allowed(matcher, language.vocabulary.size)
+        matcher.accept(int(random.choice(np.flatnonzero(mask))))
+    return list(matcher.ids)
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_whatever_the_mask_allows_is_read_as_a_call(seed: int) -> None:
+    """An answer written under the masks makes one checked call; less of it, or other than it, none."""
+    ids = written(seed)
+    (call,) = LANGUAGE.read(ids)
+    assert call.name in {"add", "say", "ping"}
+    with pytest.raises(InputError, match="cut off"):
+        LANGUAGE.read(ids[:-1] if LANGUAGE.matcher.fork().try_accept(ids[:-1]) else [])
+    with pytest.raises(InputError, match="leaves the language at token 0"):
+        LANGUAGE.read([LANGUAGE.vocabulary.size - 1, *ids])
+
+
+@settings(max_examples=15, deadline=None)
+@given(seeds=st.lists(st.integers(0, 99), min_size=1, max_size=4), data=st.data())
+def test_rows_are_followed_in_any_order(seeds: list[int], data: st.DataObject) -> None:
+    """Shuffled, repeated, dropped or new rows each get the matcher of what they have written."""
+    answers = [written(seed) for seed in seeds]
+    followers = Followers(LANGUAGE.matcher)
+    for step in range(max(map(len, answers)) + 1):
+        rows = data.draw(st.lists(st.sampled_from(answers), min_size=1, max_size=5))
+        for row in rows:
+            found = followers.matcher(row[:step])
+            assert found is not None
+            assert list(found.ids) == row[:step]
+        followers.turn()
+    assert followers.matcher([LANGUAGE.vocabulary.size - 1]) is None
+
+
+def test_an_answer_that_is_over_may_only_end() -> None:
+    """Behind the end the mask holds the end tokens; a wider row of logits has nothing more."""
+    matcher = LANGUAGE.matcher.fork()
+    matcher.try_accept(written(1))
+    width = LANGUAGE.vocabulary.size + 40
+    assert set(np.flatnonzero(allowed(matcher, width))) == set(LANGUAGE.vocabulary.ends)
+    assert not allowed(LANGUAGE.matcher, width)[LANGUAGE.vocabulary.size :].any()
+
+
+def test_a_batch_of_rows_gets_its_calls() -> None:
+    """What Ray maps: columns in, columns out, a row that fails beside those that do not."""
+    calls = Calls(TOOLS, options={"overflow": "refuse"})
+    prompts = np.array(["add 2 and 3", "x " * 9000, "ping"], dtype=object)
+    found = calls({"prompt": prompts, "id": np.arange(3)})
+    assert list(found["id"]) == [0, 1, 2]
+    assert [name is None for name in found["name"]] == [False, True, False]
+    assert [error is None for error in found["error"]] == [True, False, True]
+    assert "context" in found["error"][1]
+    assert found["arguments"][0].startswith("{")
+    assert calls({"prompt": np.array([])})["name"] == []
