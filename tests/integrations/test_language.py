@@ -16,8 +16,9 @@ from callmemaybe.integrations._language import Followers, Language, allowed
 from callmemaybe.integrations.ray import Calls
 
 NANO = Path(str(files("callmemaybe"))) / "data" / "nano"
+NUMBER = {"type": "integer", "minimum": -99, "maximum": 999}
 TOOLS: list[dict[str, Any]] = [
-    {"name": "add", "parameters": {"a": {"type": "integer"}, "b": {"type": "integer"}}},
+    {"name": "add", "parameters": {"a": NUMBER, "b": NUMBER}},
     {"name": "say", "parameters": {"text": {"type": "string", "maxLength": 12}}},
     {"name": "ping"},
 ]
