@@ -156,7 +156,7 @@ class Speaker:
         )
         turn = Turn(
             self.format, language.tools, language.validators, self._controls,
-            only=wish.only, given=len(wish.given), stops=options.stop,
+            wish=wish, stops=options.stop,
         )  # fmt: skip
         return Speech(
             self._decoder(language, ids, _said(messages), options, sampler, weighs=wish.calls),

@@ -18,6 +18,7 @@ from callmemaybe.decoding.posterior import Posterior
 from callmemaybe.decoding.step import Likeliest, Step
 from callmemaybe.wire import Format
 from callmemaybe.wire.reader import AnswerDelta, CallEnded, CallStarted, Event, ThoughtDelta
+from callmemaybe.wire.writer import Wanted
 
 NOBODY: Mapping[str | None, float] = {}
 How = Literal["stop", "length", "repeated"]
@@ -199,7 +200,7 @@ class Speech:
 class Turn:
     """Reads one turn as it is written, and keeps what counts.
 
-    The first ``given`` calls stood there before; ``only`` are names it is limited to. ``stops`` are texts that end it, within its text.
+    ``wish`` is what it may be. ``stops`` are texts that end it, within its text.
     """
 
     def __init__(
@@ -209,19 +210,18 @@ class Turn:
         validators: Mapping[str, Any],
         controls: frozenset[str],
         *,
-        only: Sequence[str] | None = None,
-        given: int = 0,
+        wish: Wanted,
         stops: Sequence[str] = (),
     ) -> None:
-        self._reader = form.reader(tools, controls=controls)
+        self._reader = form.reader(tools, controls=controls, calls=wish.calls)
         self._validators = validators
-        self._given = given
+        self._given = len(wish.given)
         self._stops = [stop.encode() for stop in stops]
         self._seen = 0
         self._name = ""
         self.held = b""
         self.spellings = form.spellings(tools)
-        self.names = [tool.name for tool in tools if only is None or tool.name in only]
+        self.names = [tool.name for tool in tools if tool.name in (wish.only or [tool.name])]
         self.text = bytearray()
         self.thought = bytearray()
         self.calls: list[ToolCall] = []

@@ -184,9 +184,15 @@ class Format:
             self.tree, calls, answer=answer, thought=thought, tools=tools, controls=controls
         )
 
-    def reader(self, tools: Sequence[ToolSpec] = (), *, controls: Controls = None) -> Reader:
-        """Return a fresh incremental reader of what a model writes; ``tools`` as in render."""
-        return Reader(self.tree, {tool.name: tool.parameters for tool in tools}, controls)
+    def reader(
+        self, tools: Sequence[ToolSpec] = (), *, controls: Controls = None, calls: bool = True
+    ) -> Reader:
+        """Return a fresh incremental reader of what a model writes; ``tools`` as in render.
+
+        ``calls`` False: it could call nothing, so whatever looks like a call is text.
+        """
+        tree = self.tree if calls else _speechless(self.tree)
+        return Reader(tree, {tool.name: tool.parameters for tool in tools}, controls)
 
     def read(
         self,
@@ -221,6 +227,18 @@ class Format:
             elif isinstance(event, AnswerDelta):
                 text += event.data
         return text.decode(errors="replace"), tuple(calls)
+
+
+def _speechless(piece: Piece) -> Piece:
+    """Return the tree without the way that calls; its text may then be any."""
+    match piece:
+        case Chain():
+            return Chain(tuple(map(_speechless, piece.pieces)))
+        case Either():
+            return _speechless(piece.no_call)
+        case Answer():
+            return Answer()
+    return piece
 
 
 def _leaves(piece: Piece) -> Iterator[Piece]:

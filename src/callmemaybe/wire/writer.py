@@ -140,7 +140,8 @@ class Writer:
 
     def _either(self, piece: Either) -> Node:
         wanted = self._wanted
-        free = _answer_of(piece.no_call)
+        # Text that has a frame of its own (a channel) cannot stand in front of a call.
+        free = piece.no_call if isinstance(piece.no_call, Answer) else None
         if not wanted.calls:
             return capture("no_call", self._no_call(piece))
         calls = self._node(piece.calls, None)
@@ -177,7 +178,11 @@ class Writer:
                     "wrap it, or do not offer functions", where="answer",
                 )  # fmt: skip
         self._rules.update(rules)
-        return node
+        if not isinstance(piece.no_call, Chain):
+            return node
+        return seq(
+            *(node if one is free else self._node(one, None) for one in piece.no_call.pieces)
+        )
 
     def _text(self, piece: Answer, most: int | None) -> Node:
         """Write free text of at most so many characters, without what would begin a call."""
