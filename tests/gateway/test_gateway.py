@@ -627,7 +627,7 @@ def test_secrets_never_reach_the_model_or_the_disk(tmp_path, capfd) -> None:
             return await gateway.run([call("charge", card="4111-1111"), call("charge", card="bad")])
 
     answers = asyncio.run(go())
-    assert answers[0].value == "charged 4111-1111 with [secret API]"
+    assert answers[0].value == "charged [redacted] with [secret API]"
     assert "[secret API]" in answers[1].detail
     written = b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
     for spelling in (b"canary-7f3e",):

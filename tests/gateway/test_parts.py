@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import rfc8785
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from callmemaybe.errors import InputError
@@ -264,10 +264,28 @@ def test_provenance_labels() -> None:
 
 
 def test_redaction_knows_the_json_spelling() -> None:
-    """A secret with a quote in it is found in plain and in JSON text."""
-    secrets = {"A": 'p"q', "EMPTY": ""}
-    assert redact.text('x p"q y "p\\"q"', secrets) == 'x [secret A] y "[secret A]"'
+    """A secret with a quote in it is found in plain and in JSON text; a result stays JSON."""
+    found = redact.hidden(
+        {"A": 'p"q', "EMPTY": "", "N": "1234"}, {"card": 5678, "n": 7}, {"card", "n"}
+    )
+    assert redact.text('x p"q y "p\\"q"', found) == 'x [secret A] y "[secret A]"'
     assert redact.arguments({"card": 1, "n": 2}, {"card"}) == {"card": "[redacted]", "n": 2}
+    result = redact.result('{"a": 1234, "b": [5678, 7, "5678!"], "1234": true}', found)
+    assert json.loads(result) == {
+        "a": "[secret N]", "b": ["[redacted]", 7, "[redacted]!"], "[secret N]": True
+    }  # fmt: skip
+    assert redact.result('"cut off 1234', found) == '"cut off [secret N]'
+
+
+@given(st.text(min_size=4, max_size=12), st.recursive(st.text(), st.lists, max_leaves=5))
+def test_no_spelling_of_a_secret_survives(secret: str, around: Any) -> None:
+    """Wherever a secret stands in a result, its letters are gone afterwards, and JSON is left."""
+    found = redact.hidden({"S": secret}, {}, ())
+    written = json.dumps([around, f"<{secret}>", {secret: secret}])
+    cleaned = json.loads(redact.result(written, found))
+    assume(secret not in "[secret S]")
+    assert secret not in cleaned[1]
+    assert list(cleaned[2].items()) == [("[secret S]", "[secret S]")]
 
 
 def test_the_docs_show_the_tables() -> None:

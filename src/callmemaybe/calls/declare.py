@@ -204,7 +204,7 @@ def tool(function: Callable[..., Any] | None = None, /, **declared: Any) -> Any:
     looks at, such as ``"account:{source}"`` with parameters in braces; ``locks`` computes them instead.
     ``timeout``: seconds per attempt, None for none. ``attempts``: at most, for failures that may pass.
     ``secrets``: parameter -> name of a secret; such a parameter is never shown to a model.
-    ``sensitive``: parameters that the audit blanks. ``approval="always"``: a person says yes each
+    ``sensitive``: parameters that are written down nowhere, neither as such nor in results and errors. ``approval="always"``: a person says yes each
     time. ``trusted``: its results may flow into arguments of `once` and `keyed` tools unasked.
     ``reconcile(key)``: finds out whether a call that was lost happened: True, False, or None.
     Raises InputError with the parameter's name for what JSON Schema cannot express.
@@ -351,6 +351,11 @@ def _check_numbers(made: Tool, where: str) -> None:
             if parameter not in properties:
                 raise InputError(
                     f"the resource {text!r} names no parameter {parameter!r}", where=where
+                )
+            if parameter in made.sensitive:
+                raise InputError(
+                    f"the resource {text!r} would be written down with the sensitive {parameter!r}",
+                    where=where,
                 )
     for parameter in made.sensitive - properties.keys():
         raise InputError(f"there is no parameter {parameter!r}", where=f"{where}, sensitive")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import functools
+import json
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 REDACTED = "[redacted]"
+#: Shorter values are everywhere: blanking each "5" would leave nothing to read.
+_SHORTEST = 4
 
 
 def arguments(values: Mapping[str, Any], sensitive: Collection[str]) -> dict[str, Any]:
@@ -13,21 +17,78 @@ def arguments(values: Mapping[str, Any], sensitive: Collection[str]) -> dict[str
     return {name: REDACTED if name in sensitive else value for name, value in values.items()}
 
 
-def text(written: str, secrets: Mapping[str, str]) -> str:
-    """Return ``written`` with every occurrence of a secret's value replaced by its name.
+def hidden(
+    secrets: Mapping[str, str], values: Mapping[str, Any] = {}, sensitive: Collection[str] = ()
+) -> dict[str, str]:
+    """Return what to look for, with what stands for it: secrets, and the values of arguments.
 
-    A secret also counts in the spelling that JSON gives it inside a string.
+    Of sensitive arguments all texts and numbers inside count, unless they are shorter than four
+    characters. Longer values come first, so that none is found only in part.
     """
-    for name, value in secrets.items():
-        if not value:
-            continue
-        for spelling in {value, _in_json(value)}:
+    found = {value: f"[secret {name}]" for name, value in secrets.items() if value}
+    for name in sensitive:
+        for spelt in _leaves(values.get(name)):
+            if len(spelt) >= _SHORTEST:
+                found.setdefault(spelt, REDACTED)
+    return dict(sorted(found.items(), key=lambda item: -len(item[0])))
+
+
+def text(written: str, found: Mapping[str, str]) -> str:
+    """Return ``written`` with every occurrence of a hidden value replaced.
+
+    A value also counts in the spellings that JSON and Python give it inside a string.
+    """
+    for value, stands in found.items():
+        for spelling in _spellings(value):
             if spelling in written:
-                written = written.replace(spelling, f"[secret {name}]")
+                written = written.replace(spelling, stands)
     return written
 
 
-def _in_json(value: str) -> str:
-    import json
+@functools.lru_cache(maxsize=256)
+def _spellings(value: str) -> tuple[str, ...]:
+    """Return how a value is written inside strings, the longest first."""
+    doubled = value.replace("\\", "\\\\")
+    forms = {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
+    for raw in (doubled, doubled.replace("'", "\\'"), repr(value)[1:-1]):
+        # As an exception's text has it (KeyError), and that inside JSON.
+        forms |= {raw, json.dumps(raw)[1:-1], json.dumps(raw, ensure_ascii=False)[1:-1]}
+    return tuple(sorted(forms, key=len, reverse=True))
 
-    return json.dumps(value, ensure_ascii=False)[1:-1]
+
+def result(written: str, found: Mapping[str, str]) -> str:
+    """As :func:`text` for a JSON text, which stays one; what is no JSON is treated as text."""
+    cleaned = text(written, found)
+    if cleaned == written:
+        return written
+    try:
+        return json.dumps(_value(json.loads(written), found), ensure_ascii=False)
+    except ValueError:  # it was cut at the limit
+        return cleaned
+
+
+def _value(value: Any, found: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        return text(value, found)
+    if isinstance(value, dict):
+        return {text(key, found): _value(inner, found) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_value(inner, found) for inner in value]
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        spelt = json.dumps(value)
+        cleaned = text(spelt, found)
+        return value if cleaned == spelt else cleaned
+    return value
+
+
+def _leaves(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _leaves(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _leaves(inner)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield json.dumps(value)

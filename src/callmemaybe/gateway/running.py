@@ -59,8 +59,11 @@ class Runner:
         try:
             if self._gateway.observer is not None:
                 effect = item.tool.tool.effect.value
+                call = item.call
+                if item.tool.tool.sensitive:
+                    call = replace(call, arguments=self._turn.redacted(item, item.arguments))
                 self._gateway.observer.started(
-                    item.call, key=item.key, run=self._turn.run.id, effect=effect
+                    call, key=item.key, run=self._turn.run.id, effect=effect
                 )
             if await self._ready(item):
                 if item.tool.tool.mode is Mode.TRANSACTION:
@@ -278,7 +281,7 @@ class Runner:
                 item,
                 attempt=attempt,
                 outcome=outcome.kind,
-                detail=self._clean(outcome.text)[:500],
+                detail=redact.text(outcome.text, self._hidden(item))[:500],
             )
             await gateway.ledger.send(Note(item.key, record))
             await asyncio.sleep(backoff(attempt, gateway.dice()))
@@ -301,20 +304,25 @@ class Runner:
                 raise InputError(f"the secret {name!r} cannot be had") from error
         return found
 
-    def _clean(self, text: str) -> str:
-        source = self._gateway.secrets
-        if isinstance(source, Mapping):
-            return redact.text(text, source) if source else text
-        # A function cannot list its secrets: those that this gateway's tools use are looked up.
-        names = {
-            name for entry in self._gateway.tools.values() for name in entry.tool.secrets.values()
-        }
-        return redact.text(text, {name: source(name) for name in names}) if names else text
+    def _hidden(self, item: Item) -> Mapping[str, str]:
+        """Return what must not be told or written of this call: secrets and sensitive arguments."""
+        source, sensitive = self._gateway.secrets, item.tool.tool.sensitive
+        if not source and not sensitive:
+            return {}
+        if not isinstance(source, Mapping):
+            # A function cannot list its secrets: those that this gateway's tools use are looked up.
+            entries = self._gateway.tools.values()
+            names = {name for entry in entries for name in entry.tool.secrets.values()}
+            source = {name: source(name) for name in names}
+        return redact.hidden(source, item.arguments, sensitive)
 
     def _answer(self, item: Item, outcome: Outcome) -> tuple[Event, Answer, str | None]:
         """Return the event, the answer, and the full result where the answer holds only a part."""
         limits, call_id, effect = self._gateway.limits, item.call.id, item.tool.tool.effect
-        text = self._clean(outcome.text)
+        text, hidden = outcome.text, self._hidden(item)
+        if hidden:
+            clean = redact.result if outcome.kind == "returned" else redact.text
+            text = clean(text, hidden)
         if outcome.kind == "returned":
             whole = len(text) <= limits.result and (
                 len(text) * 4 <= limits.result or len(text.encode()) <= limits.result

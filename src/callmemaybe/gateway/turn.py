@@ -163,7 +163,7 @@ class Turn:
                 "invalid_arguments",
                 path=error.where,
                 expected=error.hint,
-                detail=error.message,
+                detail=_complaint(error, item),
             )
             return
         item.mac = self._gateway.mac.of(value)
@@ -403,6 +403,16 @@ class Turn:
             **more,
         }
         return dumps(facts)
+
+
+def _complaint(error: InputError, item: Item) -> str:
+    """Return what is wrong with arguments, without the sensitive ones that it may quote."""
+    sensitive = item.tool.tool.sensitive
+    if not sensitive:
+        return error.message
+    if not item.arguments:
+        return "the arguments cannot be read as a JSON object"
+    return redact.text(error.message, redact.hidden({}, item.arguments, sensitive))
 
 
 def _printable(text: str) -> str:
