@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 
 from callmemaybe.calls import Effect
 from callmemaybe.gateway.check import Rules, Violation, explore
+from callmemaybe.gateway.check_locks import LockRules, explore_locks
 from callmemaybe.gateway.lifecycle import (
     TABLE,
     TERMINAL,
@@ -117,3 +118,18 @@ def test_without_t1_nothing_runs() -> None:
     worlds = explore(Effect.ONCE, table=table)
     assert isinstance(worlds, int)
     assert worlds < 100
+
+
+def test_the_locks_hold() -> None:
+    """Two calls, two processes, kills and lapsed leases: never both inside, nobody waits for ever."""
+    scenes = explore_locks()
+    assert isinstance(scenes, int), scenes
+    assert scenes > 200
+
+
+@pytest.mark.parametrize("rule", [one.name for one in fields(LockRules)])
+def test_each_bug_in_the_locks_is_found(rule: str) -> None:
+    """Turning one rule of the arbiter off breaks a law, with a trace that leads there."""
+    found = explore_locks(replace(LockRules(), **{rule: False}))
+    assert isinstance(found, Violation), rule
+    assert found.steps
