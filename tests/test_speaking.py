@@ -51,16 +51,16 @@ def dreamer(seed: int, **settings: Any) -> Speaker:
     stop=st.lists(st.text(alphabet="abé. ", min_size=1, max_size=4), max_size=3),
 )
 def test_a_text_ends_in_front_of_the_first_stop(text: str, stop: list[str]) -> None:
-    """Nothing of a stop is ever told, nor anything behind it, however the text is cut into tokens."""
+    """Nothing of the stop that is whole first is told, nor what is behind it, however it is cut."""
     speech = speaker(text).open(USER, TOOLS, NONE, Options(stop=tuple(stop)))
     told = b""
     for events in speech:
         told += b"".join(event.data for event in events if isinstance(event, AnswerDelta))
         assert not any(one.encode() in told for one in stop)
-    places = [text.find(one) for one in stop if one in text]
-    assert told.decode() == speech.spoken.text == text[: min(places, default=len(text))]
-    assert speech.spoken.ended == "stop"
-    assert (speech.spoken.stop in stop) if places else speech.spoken.stop is None
+    ends = [(text.find(one) + len(one), text.find(one), one) for one in stop if one in text]
+    _, place, first = min(ends, default=(0, len(text), None))
+    assert told.decode() == speech.spoken.text == text[:place]
+    assert (speech.spoken.ended, speech.spoken.stop) == ("stop", first)
 
 
 def test_stops_are_for_text_only() -> None:

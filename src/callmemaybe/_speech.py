@@ -267,11 +267,12 @@ class Turn:
                 yield event
 
     def _answered(self, data: bytes) -> Iterator[Event]:
-        """Tell text, up to where one of the stops begins; keep back what may become one."""
+        """Tell text, up to the first stop; keep back what may become one."""
         held = self.held + data
-        found = [(at, stop) for stop in self._stops if (at := held.find(stop)) >= 0]
+        found = [(at + len(stop), at, stop) for stop in self._stops if (at := held.find(stop)) >= 0]
         if found:
-            at, stop = min(found)
+            # The one that is whole first: then it does not matter how the text was cut.
+            _, at, stop = min(found)
             self.stopped = stop.decode()
             yield from self._told(held[:at])
             return
