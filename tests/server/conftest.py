@@ -80,6 +80,7 @@ class Running:
     seen: Seen
     engine: Callable[[], Any]
     stop: Callable[[], None]
+    begin_to_stop: Callable[[], None]
     client: httpx2.Client = field(init=False)
 
     def __post_init__(self) -> None:
@@ -137,6 +138,7 @@ def begin(
     turn: Callable[[bytes], int] = results_so_far,
     slow: float = 0.0,
     context: int | None = None,
+    observers: Sequence[Any] = (),
     **options: Any,
 ) -> Running:
     """Start a server over a model that wants to say one thing a turn; ``slow`` is seconds a token."""
@@ -147,7 +149,9 @@ def begin(
         model = _slow(model, slow)
     settings = Settings(port=0, **options)
     seen = Seen()
-    app = application(model, settings, format="hermes", vocabulary=VOCABULARY, observers=[seen])
+    app = application(
+        model, settings, format="hermes", vocabulary=VOCABULARY, observers=[seen, *observers]
+    )
     opened = bind(settings)
     url = address_of(opened)
     server = server_of(app.asgi(), settings, app.begin_to_stop)
@@ -162,7 +166,12 @@ def begin(
 
     while not server.started:
         time.sleep(0.005)
-    return Running(url, model, seen, lambda: app.engine, stop)
+    loop = app.engine.loop
+
+    def begin_to_stop() -> None:
+        loop.call_soon_threadsafe(app.begin_to_stop)
+
+    return Running(url, model, seen, lambda: app.engine, stop, begin_to_stop)
 
 
 @pytest.fixture

@@ -60,7 +60,7 @@ def serve(
         list[str], typer.Option(help="Let pages of this origin use the server from a browser.")
     ] = [],  # noqa: B006 - typer copies it
     otel: Annotated[
-        bool, typer.Option("--otel", help="Send a span per request; set up by OTEL_* variables.")
+        bool, typer.Option("--otel", help="Make a span per request; opentelemetry-instrument sends them.")
     ] = False,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Log no requests, only failures.")

@@ -240,8 +240,7 @@ class App:
         return Response(self._document, media_type="application/json")
 
     async def _show_health(self, _request: Request) -> Response:
-        if self.engine.is_stopping:
-            raise Problem(503, "The server is stopping.", code="stopping")
+        self.engine.check()
         return Json({"status": "ok"})
 
     async def _show_metrics(self, _request: Request) -> Response:

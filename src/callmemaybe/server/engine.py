@@ -50,6 +50,8 @@ class Job:
     ask: Ask
     task: Future[None] | None = None
     started: float = 0.0
+    #: When it was told to end before its time.
+    cancelled: float | None = None
 
 
 @dataclass(eq=False)
@@ -87,7 +89,7 @@ class Ticket:
 
 
 class Engine:
-    """Runs turns of one model, as many at once as there are slots; lives on one event loop.
+    """Runs turns of one model, as many at once as there are slots; is made on its event loop.
 
     ``new_id`` returns the id of a call; ``clock`` seconds.
     """
@@ -101,6 +103,7 @@ class Engine:
         new_id: Callable[[], str],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self.loop = asyncio.get_running_loop()
         self.speaker = speaker
         self.clock = clock
         self._tasks = tasks
@@ -128,8 +131,7 @@ class Engine:
 
         Raises Problem (429) if there is no room to wait, and (503) if the server is stopping.
         """
-        if self.is_stopping:
-            raise Problem(503, "The server is stopping.", code="stopping", retry_after=1)
+        self.check()
         ticket = Ticket(self, client, created=self.clock())
         ticket.jobs = [Job(ticket, index, ask) for index, ask in enumerate(asks)]
         try:
@@ -145,6 +147,20 @@ class Engine:
         self._admit()
         return ticket
 
+    def check(self) -> None:
+        """Raise Problem (503) where nothing new should be asked: at the end, and behind a stuck turn.
+
+        A turn ends at its next forward pass. One that was told to end, and computes on (a schema may
+        be made to take for ever), keeps all others from theirs; that is for whoever runs the server
+        to notice, by ``/healthz``, and to start it anew.
+        """
+        if self.is_stopping:
+            raise Problem(503, "The server is stopping.", code="stopping", retry_after=1)
+        late = self.clock() - self._settings.stuck_seconds
+        if any(job.cancelled is not None and job.cancelled < late for job in self._running):
+            raise Problem(503, "A request keeps the model from all others.", code="stuck",
+                          retry_after=self._settings.stuck_seconds)  # fmt: skip
+
     def expected_wait(self) -> float:
         """Return about how many seconds what is in the queue will take to be begun."""
         each = sum(self._recent) / len(self._recent) if self._recent else 1.0
@@ -157,6 +173,7 @@ class Engine:
         ticket.is_over = True
         for job in ticket.jobs:
             if job.task is not None:
+                job.cancelled = self.clock()
                 job.task.cancel()
             else:
                 self._queue.remove(ticket.client, job)
@@ -214,8 +231,7 @@ class Engine:
             self._start(job)
 
     def _start(self, job: Job) -> None:
-        loop = asyncio.get_running_loop()
-        ticket = job.ticket
+        loop, ticket = self.loop, job.ticket
         job.started = self.clock()
 
         def tell(piece: Piece | BaseException) -> None:

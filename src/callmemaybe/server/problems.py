@@ -27,7 +27,7 @@ STATUSES = {
     415: "The request is not JSON.",
     429: "Too many requests wait already; try again after Retry-After seconds.",
     500: "A bug in this server.",
-    503: "The server is stopping.",
+    503: "The server is stopping, or stuck.",
     504: "The answer took too long.",
 }
 

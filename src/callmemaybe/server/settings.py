@@ -37,6 +37,8 @@ class Settings:
     queue_seconds: float = 60.0
     run_seconds: float = 300.0
     grace_seconds: float = 10.0
+    #: Seconds after which a turn that should have ended, and has not, makes the server unwell.
+    stuck_seconds: float = 5.0
 
     def __post_init__(self) -> None:
         if not self.keys and not self.is_local:
@@ -51,7 +53,7 @@ class Settings:
             )
         for name in ("slots", "queue", "queue_per_client", "default_tokens", "most_tokens",
                      "most_tools", "most_choices", "body_bytes", "read_seconds",
-                     "queue_seconds", "run_seconds", "grace_seconds"):  # fmt: skip
+                     "queue_seconds", "run_seconds", "grace_seconds", "stuck_seconds"):  # fmt: skip
             if getattr(self, name) <= 0:
                 raise InputError("must be more than 0", where=name)
 

@@ -1,0 +1,147 @@
+"""Turns that wait, run and end: fairly, and seen by those who watch."""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from callmemaybe.server.logs import Log
+from callmemaybe.server.observe import Facts
+from callmemaybe.server.settings import Settings
+from tests.server.conftest import PARIS, WEATHER, Start, calling
+
+CHAT = "/v1/chat/completions"
+
+
+def test_many_requests_of_one_client_do_not_delay_another(start: Start) -> None:
+    """With one slot, a client's only request comes right behind what runs, not behind the queue."""
+    server = start(("It rains.",), slow=0.01, slots=1, keys=("many", "one"))
+    order: list[str] = []
+    lock = threading.Lock()
+
+    body = {"model": "talker", "messages": [{"role": "user", "content": "x"}]}
+
+    def ask(key: str) -> None:
+        answer = server.post(CHAT, body, headers={"authorization": f"Bearer {key}"})
+        assert answer.status_code == 200
+        with lock:
+            order.append(key)
+
+    with ThreadPoolExecutor(13) as pool:
+        many = [pool.submit(ask, "many") for _ in range(12)]
+        server.wait_until(lambda: server.engine().waiting >= 10)
+        one = pool.submit(ask, "one")
+        one.result()
+        at = len(order)
+        for each in many:
+            each.result()
+    assert at <= 5, order
+
+
+def test_turns_share_forward_passes(start: Start) -> None:
+    """Eight at once take about as many passes as one alone, not eight times as many."""
+    server = start(("It rains all day long.",), slow=0.005, slots=8)
+    server.chat(messages=[{"role": "user", "content": "x"}])
+    alone = server.model.counter.feeds
+    server.model.counter.feeds = 0
+    server.chat(messages=[{"role": "user", "content": "x"}], n=8)
+    assert server.model.counter.feeds < 3 * alone
+
+
+def test_a_stuck_turn_makes_the_server_unwell(start: Start) -> None:
+    """It is told by /healthz and to who asks; once the turn has ended, all is well again."""
+    server = start(calling(PARIS), slow=1.2, run_seconds=0.2, stuck_seconds=0.3)
+    assert server.client.get("/healthz").status_code == 200
+    assert server.chat(tools=[WEATHER]).status_code == 504
+    server.wait_until(lambda: server.client.get("/healthz").status_code == 503)
+    refused = server.chat(tools=[WEATHER])
+    assert refused.status_code == 503
+    assert refused.json()["error"]["code"] == "stuck"
+    server.wait_until(lambda: server.client.get("/healthz").status_code == 200)
+
+
+def test_what_runs_at_the_end_of_the_grace_is_told(start: Start) -> None:
+    """A server that is stopped ends what takes too long with an error, and answers nothing new."""
+    server = start(("It rains. " * 60,), slow=0.02, grace_seconds=0.5)
+    with ThreadPoolExecutor(2) as pool:
+        whole = pool.submit(server.chat)
+        stream = pool.submit(lambda: server.chat(stream=True).text)
+        server.wait_until(lambda: server.engine().running == 2)
+        server.seen.over.clear()
+        server.begin_to_stop()
+        server.wait_until(lambda: server.engine().is_stopping)
+        assert server.chat().status_code == 503
+        assert whole.result().status_code == 503
+        assert whole.result().json()["error"]["code"] == "stopping"
+        assert '"code":"stopping"' in stream.result()
+        assert "[DONE]" not in stream.result()
+
+
+# -- those who watch ------------------------------------------------------------------------------
+
+
+def test_the_log_is_one_json_object_a_line() -> None:
+    """A bug is told with its traceback, in one line, too."""
+    file = io.StringIO()
+    log = Log(file, now=lambda: 0.0)
+    facts = Facts("req_1", "POST", CHAT, "127.0.0.1", status=500, code="internal_error")
+    try:
+        raise ValueError("two\nlines")
+    except ValueError as error:
+        facts.error = error
+    log.finished(facts)
+    (line,) = file.getvalue().splitlines()
+    told = json.loads(line)
+    assert told["time"] == "1970-01-01T00:00:00.000+00:00"
+    assert (told["level"], told["id"], told["status"]) == ("error", "req_1", 500)
+    assert "ValueError: two\nlines" in told["error"]
+
+
+def test_a_log_that_cannot_be_written_stops_nothing() -> None:
+    """A closed file is not the requests' trouble."""
+    file = io.StringIO()
+    file.close()
+    Log(file).finished(Facts("req_1", "GET", "/", "127.0.0.1"))
+
+
+def test_a_span_tells_of_a_request(start: Start) -> None:
+    """It is a child of the client's span, and has the names of the conventions."""
+    pytest.importorskip("opentelemetry.sdk", reason="the extra otel is not installed")
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    from callmemaybe.integrations.opentelemetry import Requests
+
+    spans = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(spans))
+    server = start(observers=[Requests(tracer=provider.get_tracer("test"))])
+    parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    body = {"model": "talker", "messages": [{"role": "user", "content": "secret"}],
+            "tools": [WEATHER]}  # fmt: skip
+    assert server.post(CHAT, body, headers={"traceparent": parent}).status_code == 200
+    assert server.post(CHAT, {**body, "model": "x"}).status_code == 404
+    server.wait_until(lambda: len(spans.get_finished_spans()) == 2)
+    good, bad = spans.get_finished_spans()
+    assert format(good.context.trace_id, "032x") == parent.split("-")[1]
+    assert good.attributes["gen_ai.request.model"] == "talker"
+    assert good.attributes["gen_ai.response.finish_reasons"] == ("tool_calls",)
+    assert good.attributes["gen_ai.usage.output_tokens"] > 0
+    assert good.attributes["http.response.status_code"] == 200
+    assert bad.attributes["error.type"] == "model_not_found"
+    assert "secret" not in good.to_json()
+
+
+@pytest.mark.parametrize(
+    ("host", "local"),
+    [("127.0.0.1", True), ("127.8.8.8", True), ("::1", True), ("localhost", True),
+     ("0.0.0.0", False), ("::", False), ("10.0.0.1", False), ("example.org", False)],
+)  # fmt: skip
+def test_what_is_local(host: str, local: bool) -> None:
+    """Only the loopback is; everything else takes a key."""
+    assert Settings(host=host, keys=("k",)).is_local is local
