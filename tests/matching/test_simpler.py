@@ -10,6 +10,9 @@ from callmemaybe.grammar import Automaton
 from callmemaybe.grammar.compile import automaton_of
 from callmemaybe.grammar.grammar import Grammar, lexeme, lit, repeat, seq, words
 from callmemaybe.grammar.tree import machine_of
+from callmemaybe.matching import budget
+from callmemaybe.matching.cache import Entry, VocabularyTables
+from callmemaybe.matching.strides import stride
 from tests.matching.grammars import CHARACTER, OTHER_KEY, automata, random_walk
 from tests.vocabulary.samples import vocabulary
 
@@ -106,3 +109,60 @@ def test_strings_of_all_keys_share_masks() -> None:
         matcher.try_accept(words_.encode(b'{"xyz'))
         found.append(matcher.mask())
     assert found[0] is found[1]
+
+
+@given(automata(), st.integers(0, 1000))
+@settings(max_examples=60, deadline=None)
+def test_branches(machine: Automaton, seed: int) -> None:
+    """The texts and lexemes that may come begin with the bytes which a state allows, and no others."""
+    for _, state in random_walk(machine, vocabulary("bytes"), seed, 6):
+        branches = machine.branches(state, 100) if state >= 0 else None
+        if branches is None:
+            continue
+        allowed = 0
+        for text, onward in branches:
+            if text:
+                end = machine.after(onward)
+                assert machine.walk(state, text) >= 0
+                assert machine.distance(end) + len(text) >= machine.distance(state)
+                allowed |= 1 << text[0]
+            else:
+                allowed |= machine.first_bytes(machine.after(onward))
+        assert allowed == sum(mask for mask, _ in machine.edges(state))
+
+
+@given(automata(), st.integers(0, 1000))
+@settings(max_examples=60, deadline=None)
+def test_what_a_state_says_without_being_expanded(machine: Automaton, seed: int) -> None:
+    """First bytes, steps and forced runs are what the edges say, whichever is asked for first."""
+    for _, state in random_walk(machine, vocabulary("bytes"), seed, 6):
+        if state < 0:
+            continue
+        first, forced = machine.first_bytes(state), machine.forced(state)
+        steps = [machine.step(state, byte) for byte in range(256)]
+        controls = machine.controls(state)
+        assert first == sum(mask for mask, _ in machine.edges(state))
+        assert forced == Automaton.forced(machine, state)
+        assert steps == [Automaton.step(machine, state, byte) for byte in range(256)]
+        assert controls == machine.controls(state)
+        if forced[0]:
+            assert machine.walk(state, forced[0]) == forced[1]
+
+
+@given(automata(), st.integers(0, 1000), st.sampled_from(["bytes", "crossing"]))
+@settings(max_examples=100, deadline=None)
+def test_strides(machine: Automaton, seed: int, name: str) -> None:
+    """What is found in strides is what a walk finds, and bounds the way to an end as it does."""
+    words = vocabulary(name)
+    tables = VocabularyTables(words)
+    for _, state in random_walk(machine, words, seed, 6):
+        found = stride(tables, machine, state) if state >= 0 else None
+        if found is None:
+            continue
+        walked = tables.walked(machine, state)
+        assert found[0].to_ids().tolist() == walked.allowed.to_ids().tolist()
+        entry = Entry(*found)
+        after = [matched for index in found[0].to_ids().tolist() if words.tokens[index]
+                 and (matched := machine.walk(state, words.tokens[index])) >= 0]  # fmt: skip
+        for target in after:
+            assert machine.distance(target) + 1 <= budget._bound(words, machine, entry)

@@ -8,10 +8,14 @@ is lazy, and nothing is ever a dead end: what cannot reach an accepting end is d
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from itertools import count
+from typing import Any, NamedTuple
 
 DEAD = -1
+#: A text, and what :meth:`Automaton.after` takes.
+Branch = tuple[bytes, Any]
 Edges = tuple[tuple[int, int], ...]
+_SERIALS = count()
 NO_EDGES: Edges = ()
 NO_CONTROLS: Mapping[str, int] = {}
 
@@ -31,13 +35,28 @@ class Automaton:
     expand the same state at once do the same work twice and keep one result.
     """
 
+    _serial = -1
     start: int
     least: float
     """Fewest symbols of any accepted string (infinite if there is none)."""
 
+    @property
+    def serial(self) -> int:
+        """A number that no other automaton has; given when first asked for."""
+        if self._serial < 0:
+            self._serial = next(_SERIALS)
+        return self._serial
+
     def edges(self, state: int) -> Edges:
         """Return (set of bytes as a 256-bit int, target) pairs; the sets are disjoint."""
         raise NotImplementedError
+
+    def first_bytes(self, state: int) -> int:
+        """Return the bytes that may come next, as a 256-bit set."""
+        union = 0
+        for mask, _ in self.edges(state):
+            union |= mask
+        return union
 
     def controls(self, state: int) -> Mapping[str, int]:
         """Return the control tokens allowed here, by text, with their targets."""
@@ -53,7 +72,7 @@ class Automaton:
 
     def is_final(self, state: int) -> bool:
         """Whether this state accepts and nothing may follow."""
-        return self.is_accepting(state) and not self.edges(state) and not self.controls(state)
+        return self.is_accepting(state) and not self.first_bytes(state) and not self.controls(state)
 
     def step(self, state: int, byte: int) -> int:
         """Return the state after one byte, or -1."""
@@ -69,6 +88,15 @@ class Automaton:
                 return DEAD
             state = self.step(state, byte)
         return state
+
+    def walk_inside(self, state: int, data: bytes, at: int) -> tuple[int, int]:
+        """Follow ``data[at:]`` to the first accepting state; return the state, and how far it went."""
+        while at < len(data):
+            state = self.step(state, data[at])
+            at += 1
+            if state == DEAD or self.is_accepting(state):
+                break
+        return state, at
 
     def forced(self, state: int) -> tuple[bytes, int]:
         """Return the longest run of bytes that must come next, and the state after it.
@@ -99,6 +127,18 @@ class Automaton:
     def alternatives(self, state: int) -> tuple[int, ...]:
         """Return states that together allow what this one does, each simpler where that is possible."""
         return (state,)
+
+    def branches(self, state: int, most: int) -> Sequence[Branch] | None:  # noqa: ARG002 - as above
+        """Return what bytes may come: texts, and (with an empty text) lexemes this may be inside.
+
+        Together they allow the bytes which the state does; control tokens are not among them. None
+        where there is anything else, or more than ``most``.
+        """
+        return None
+
+    def after(self, onward: Any) -> int:
+        """Return the state behind the text of a branch, given what came with it in the branch."""
+        raise NotImplementedError
 
     def alias(self, state: int) -> tuple[Automaton, int]:
         """Return the simplest (automaton, state) that behaves exactly as this state."""

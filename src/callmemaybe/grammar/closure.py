@@ -20,7 +20,7 @@ from callmemaybe.grammar.nodes import (
     Words,
 )
 from callmemaybe.grammar.nodes import Sequence as Seq
-from callmemaybe.grammar.places import MACHINES, NEVER, History, Never, Place, Rest, Seed
+from callmemaybe.grammar.places import NEVER, History, Never, Place, Rest, Seed
 from callmemaybe.grammar.unordered import Pick, Unordered, unfold
 
 
@@ -87,10 +87,10 @@ class Closure:
         self, places: dict[Place, History], ended: History | Never, offset: int | None
     ) -> History | Never:
         """Add the places behind every lexeme that may end here."""
-        waiting = list(places.items())[::-1]
+        waiting = [item for item in places.items() if item[0][0].is_machine][::-1]
         while waiting:
             (leaf, position, rest), history = waiting.pop()
-            if not isinstance(leaf, MACHINES) or not self._machine_of(leaf).is_accepting(position):
+            if not leaf.is_machine or not self._machine_of(leaf).is_accepting(position):
                 continue
             behind: dict[Place, History] = {}
             reached = self.close([((None, None, rest), history)], offset, behind)
@@ -98,6 +98,29 @@ class Closure:
             waiting.extend(item for item in behind.items() if item[0] not in places)
             places.update((place, past) for place, past in behind.items() if place not in places)
         return ended
+
+    def straight(self, rest: Rest | None) -> Place | None:
+        """Return the one place behind a continuation where no choice leads there, else None."""
+        while rest is not None:
+            node, rest = rest.node, rest.rest
+            while True:
+                if isinstance(node, Literal):
+                    return node, 0, rest
+                if isinstance(node, Seq):
+                    if not node.parts or self._least_of(node) == INFINITE:
+                        return None
+                    for part in node.parts[:0:-1]:
+                        rest = self._rest(part, rest)
+                    node = node.parts[0]
+                    continue
+                if isinstance(node, Mark):
+                    break
+                if node.is_machine and self._least_of(node) < INFINITE:
+                    machine = self._machine_of(node)
+                    if not machine.is_accepting(machine.start):
+                        return node, machine.start, rest
+                return None
+        return None
 
     def _rest(self, node: Node, rest: Rest | None) -> Rest:
         key = (node, rest)
@@ -225,7 +248,7 @@ class Closure:
                 stack.append(((None, None, after), history))
                 self._arrive(node, (low + 1, high, depth), rest, history, places, stack)
                 return
-        elif isinstance(node, MACHINES) and self._machine_of(node).is_final(position):
+        elif node.is_machine and self._machine_of(node).is_final(position):
             stack.append(((None, None, rest), history))
             return
         places.setdefault((node, position, rest), history)

@@ -25,6 +25,8 @@ class Node:
     __slots__ = ("__weakref__", "_fields", "least", "machine")
     _interned: ClassVar[WeakValueDictionary[tuple[Any, ...], Node]] = WeakValueDictionary()
 
+    #: Whether the node has an automaton of its own (see ``tree.machine_of``).
+    is_machine: ClassVar[bool] = False
     _fields: tuple[Any, ...]
     #: Fewest symbols of any string of this node, once known; None while it depends on a Ref.
     least: float | None
@@ -243,6 +245,7 @@ class Lexeme(Node):
     """The language of a regular node, determinised on its own and shared between grammars."""
 
     __slots__ = ()
+    is_machine = True
 
     @property
     def body(self) -> Node:
@@ -257,6 +260,7 @@ class Lexeme(Node):
 
 class _Pair(Node):
     __slots__ = ()
+    is_machine = True
 
     @property
     def left(self) -> Node:
@@ -290,6 +294,7 @@ class Substrings(Node):
     """Any run of neighbouring units of a text (see :func:`substring_of`)."""
 
     __slots__ = ()
+    is_machine = True
 
     @property
     def units(self) -> tuple[bytes, ...]:
@@ -314,6 +319,7 @@ class Table(Node):
     """
 
     __slots__ = ()
+    is_machine = True
 
     @property
     def rows(self) -> tuple[tuple[tuple[int, int], ...], ...]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from callmemaybe.grammar.automaton import Captured, Edges
-from callmemaybe.grammar.nodes import Both, Except, Lexeme, Node, Substrings, Table
-
-MACHINES = Lexeme | Both | Except | Substrings | Table
+from callmemaybe.grammar.nodes import Node
 
 
 class Rest:
@@ -32,11 +31,20 @@ History = tuple[Any, ...] | None
 class State:
     """A set of places, and what was computed for it so far."""
 
-    __slots__ = ("accepting", "after", "controls", "distance", "edges", "forced", "places")
+    __slots__ = (
+        "accepting", "after", "all_places", "controls", "distance", "edges", "first", "forced",
+        "places", "steps",
+    )  # fmt: skip
 
     def __init__(self, places: tuple[Place, ...], accepting: bool) -> None:
         self.places = places
         self.accepting = accepting
+        #: The same and those behind every lexeme that may end here, once asked for.
+        self.all_places: tuple[Place, ...] | None = None
+        #: The bytes that may come next, once asked for.
+        self.first: int | None = None
+        #: States after single bytes, as far as they were asked for.
+        self.steps: dict[int, int] | None = None
         self.edges: Edges | None = None
         self.controls: Mapping[str, int] | None = None
         self.distance: int | None = None
@@ -103,3 +111,22 @@ def captures_of(history: History | Never) -> list[Captured]:
             index = open_at[name].pop()
             found[index] = found[index]._replace(end=offset)
     return found
+
+
+def first_of_words(words: Sequence[bytes], low: int, high: int, depth: int) -> int:
+    """Return the bytes at ``depth`` of the words of a range, which are all longer."""
+    union = 0
+    while low < high:
+        byte = words[low][depth]
+        union |= 1 << byte
+        low = bisect_right(words, byte, low, high, key=lambda word: word[depth])
+    return union
+
+
+def shared_start(first: bytes, last: bytes, depth: int) -> bytes:
+    """Return what all words of a sorted range have from ``depth`` on, given its ends."""
+    most = min(len(first), len(last))
+    end = depth
+    while end < most and first[end] == last[end]:
+        end += 1
+    return first[depth:end]

@@ -12,34 +12,36 @@ that contains it: a place inside it is (lexeme, its state, continuation).
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count
+from typing import Any
 
-from callmemaybe.grammar.automaton import DEAD, NO_CONTROLS, NO_EDGES, Automaton, Captured, Edges
+from callmemaybe.grammar.automaton import (
+    DEAD,
+    NO_CONTROLS,
+    NO_EDGES,
+    Automaton,
+    Branch,
+    Captured,
+    Edges,
+)
 from callmemaybe.grammar.closure import Closure
+from callmemaybe.grammar.least import costs, least_of
 from callmemaybe.grammar.nodes import (
     EMPTY,
-    INFINITE,
     Both,
     Bytes,
-    Chars,
-    Choice,
     Control,
     Except,
     Lexeme,
     Literal,
-    Mark,
     Node,
-    Ref,
-    Repeat,
     Substrings,
     Table,
     Words,
 )
-from callmemaybe.grammar.nodes import Sequence as Seq
 from callmemaybe.grammar.places import (
-    MACHINES,
     NEVER,
     History,
     Never,
@@ -48,14 +50,18 @@ from callmemaybe.grammar.places import (
     Seed,
     State,
     after_literal,
+    first_of_words,
     refine,
+    shared_start,
     takes,
 )
 from callmemaybe.grammar.product import ProductAutomaton
 from callmemaybe.grammar.substrings import SubstringAutomaton
 from callmemaybe.grammar.table import TableAutomaton
 from callmemaybe.grammar.trace import Trace
-from callmemaybe.grammar.unordered import Cost, Pick, Unordered
+from callmemaybe.grammar.unordered import Pick
+
+__all__ = ["TreeAutomaton", "least_of", "machine_of"]
 
 
 class TreeAutomaton(Automaton):
@@ -71,6 +77,7 @@ class TreeAutomaton(Automaton):
         self._root: Seed = (root, None, None)
         self._lengths = lengths
         self._twin: TreeAutomaton | None = None
+        self._nearby: dict[tuple[int, int], tuple[Automaton, int]] = {}
         memory: dict[Node, float] = {}
         self._least_of = partial(least_of, rule_lengths=lengths, memory=memory)
         self._closure = Closure(rules, machine_of, self._least_of)
@@ -94,8 +101,28 @@ class TreeAutomaton(Automaton):
         """Return the control tokens allowed here, by text, with their targets."""
         found = self._states[state]
         if found.controls is None:
-            self._expand(found)
+            if any(type(place[0]) is Control for place in self._all_places(found)):
+                self._expand(found)
+            else:
+                found.controls = NO_CONTROLS
         return found.controls  # type: ignore[return-value]
+
+    def first_bytes(self, state: int) -> int:
+        """Return the bytes that may come next, as a 256-bit set; expands nothing."""
+        found = self._states[state]
+        if found.first is None:
+            union = 0
+            for leaf, position, _ in self._all_places(found):
+                if type(leaf) is Literal:
+                    union |= 1 << leaf.data[position]
+                elif leaf.is_machine:
+                    union |= machine_of(leaf).first_bytes(position)
+                elif isinstance(leaf, Words):
+                    union |= first_of_words(leaf.words, *position)
+                elif isinstance(leaf, Bytes):
+                    union |= leaf.mask
+            found.first = union
+        return found.first
 
     def distance(self, state: int) -> int:
         """Fewest further symbols to an accepting end; from structure, without any search."""
@@ -105,22 +132,58 @@ class TreeAutomaton(Automaton):
             found.distance = int(shortest)
         return found.distance
 
+    def step(self, state: int, byte: int) -> int:
+        """Return the state after one byte, or -1; expands nothing."""
+        found = self._states[state]
+        steps = found.steps
+        if steps is None:
+            steps = found.steps = {}
+        target = steps.get(byte)
+        if target is None:
+            seeds = [
+                seed
+                for place in self._all_places(found)
+                for mask, seed in self._moves(place)
+                if not isinstance(mask, str) and mask >> byte & 1
+            ]
+            target = steps[byte] = self._state(seeds) if seeds else DEAD
+        return target
+
     def walk(self, state: int, data: bytes) -> int:
         """Return the state after all of ``data``, or -1; jumps over literals in one move."""
         at, end = 0, len(data)
         while at < end and state >= 0:
             places = self._states[state].places
-            if len(places) == 1 and isinstance(places[0][0], Literal):
-                leaf, offset, rest = places[0]
-                left = leaf.data[offset : offset + end - at]  # type: ignore[attr-defined]
-                if not data.startswith(left, at):
-                    return DEAD
-                at += len(left)
-                state = self._state([after_literal(leaf, offset + len(left), rest)])
-            else:
-                state = self.step(state, data[at])
-                at += 1
+            if len(places) == 1:
+                leaf, position, rest = places[0]
+                if type(leaf) is Literal:
+                    left = leaf.data[position : position + end - at]
+                    if not data.startswith(left, at):
+                        return DEAD
+                    at += len(left)
+                    state = self._state((after_literal(leaf, position + len(left), rest),))
+                    continue
+                if leaf.is_machine and not machine_of(leaf).is_accepting(position):
+                    position, at = machine_of(leaf).walk_inside(position, data, at)
+                    if position == DEAD:
+                        return DEAD
+                    state = self._state(((leaf, position, rest),))
+                    continue
+            state = self.step(state, data[at])
+            at += 1
         return state
+
+    def walk_inside(self, state: int, data: bytes, at: int) -> tuple[int, int]:
+        """Follow ``data[at:]`` to the first accepting state; return the state, and how far it went."""
+        states, step, end = self._states, self.step, len(data)
+        while at < end:
+            steps = states[state].steps
+            target = steps.get(data[at]) if steps is not None else None
+            state = step(state, data[at]) if target is None else target
+            at += 1
+            if state == DEAD or states[state].accepting:
+                break
+        return state, at
 
     def forced(self, state: int) -> tuple[bytes, int]:
         """Return the longest run of bytes that must come next, and the state after it."""
@@ -133,30 +196,34 @@ class TreeAutomaton(Automaton):
         run = b""
         seen = {state}
         while True:
-            found = self._states[state]
-            if (
-                len(found.places) == 1
-                and not found.accepting
-                and isinstance(found.places[0][0], Literal)
-            ):
-                leaf, offset, rest = found.places[0]
-                piece = leaf.data[offset:]  # type: ignore[attr-defined]
-                target = self._state([(None, None, rest)])
-            else:
-                piece, target = self._forced_inside(state, found)
+            piece, target = self._forced_piece(state, self._states[state])
             if not piece or target in seen:
                 return run, state
             run += piece
             seen.add(target)
             state = target
 
-    def _forced_inside(self, state: int, found: State) -> tuple[bytes, int]:
-        """Ask the lexeme's machine, which knows, before expanding a state inside a lexeme."""
-        if len(found.places) == 1 and not found.accepting:
+    def _forced_piece(self, state: int, found: State) -> tuple[bytes, int]:
+        """Return some of what must come next; in strides where the place itself knows."""
+        if found.accepting:
+            return b"", state
+        if len(found.places) == 1:
             leaf, position, rest = found.places[0]
-            if isinstance(leaf, MACHINES) and not machine_of(leaf).is_accepting(position):
-                piece, inner = machine_of(leaf).forced(position)
-                return piece, self._state([(leaf, inner, rest)]) if piece else state
+            if type(leaf) is Literal:
+                return leaf.data[position:], self._state([(None, None, rest)])
+            if leaf.is_machine:
+                machine = machine_of(leaf)
+                if not machine.is_accepting(position):
+                    piece, inner = machine.forced(position)
+                    return piece, self._state([(leaf, inner, rest)]) if piece else state
+            elif isinstance(leaf, Words):
+                low, high, depth = position
+                piece = shared_start(leaf.words[low], leaf.words[high - 1], depth)
+                position = low, high, depth + len(piece)
+                return piece, self._state([(leaf, position, rest)]) if piece else state
+        first = self.first_bytes(state)
+        if first & (first - 1) or not first or self.controls(state):
+            return b"", state
         return super().forced(state)
 
     def inside(self, state: int) -> tuple[Automaton, int, int] | None:
@@ -165,7 +232,7 @@ class TreeAutomaton(Automaton):
         if len(found.places) != 1:
             return None
         leaf, position, rest = found.places[0]
-        if not isinstance(leaf, MACHINES):
+        if not leaf.is_machine:
             return None
         if found.after is None:
             found.after = self._state([(None, None, rest)])
@@ -174,17 +241,50 @@ class TreeAutomaton(Automaton):
     def alternatives(self, state: int) -> tuple[int, ...]:
         """Return one state for each lexeme that this state may be inside, and one for all else."""
         places = self._states[state].places
-        lexemes = [place for place in places if isinstance(place[0], MACHINES)]
+        lexemes = [place for place in places if place[0].is_machine]
         if len(places) < 2 or not lexemes:
             return (state,)
-        others = [place for place in places if not isinstance(place[0], MACHINES)]
+        others = [place for place in places if not place[0].is_machine]
         return tuple(self._state(seeds) for seeds in ([*([p] for p in lexemes), others]) if seeds)
+
+    def branches(self, state: int, most: int) -> Sequence[Branch] | None:
+        """Return the texts that may come, and the lexemes this state may be inside."""
+        found: list[Branch] = []
+        for place in self._states[state].places:
+            leaf, position, rest = place
+            if type(leaf) is Literal:
+                data = leaf.data
+                found.append((data[position:] if position else data, (None, None, rest)))
+            elif leaf.is_machine:
+                found.append((b"", place))
+            elif isinstance(leaf, Words):
+                low, high, depth = position
+                if high - low > most:
+                    return None
+                words = leaf.words
+                for index in range(low, high):
+                    word = words[index]
+                    found.append((word[depth:], (leaf, (index, index + 1, len(word)), rest)))
+            elif type(leaf) is not Control:
+                return None
+        return found if len(found) <= most else None
+
+    def after(self, onward: Any) -> int:
+        """Return the state behind the text of a branch."""
+        return self._state((onward,))
 
     def near(self, state: int, depth: int) -> tuple[Automaton, int]:
         """Return a state without those upper limits of repetitions that ``depth`` bytes cannot reach.
 
         It belongs to a second automaton, so that all counts beyond the depth are one state there.
         """
+        key = state, depth
+        known = self._nearby.get(key)
+        if known is None:
+            known = self._nearby[key] = self._near(state, depth)
+        return known
+
+    def _near(self, state: int, depth: int) -> tuple[Automaton, int]:
         places = self._states[state].places
         rests = [self._closure.unlimited(rest, depth) for _, _, rest in places]
         if all(fresh is rest for fresh, (_, _, rest) in zip(rests, places, strict=True)):
@@ -226,24 +326,42 @@ class TreeAutomaton(Automaton):
         ]
         return self._closure.of(moved, offset)
 
+    def _all_places(self, state: State) -> tuple[Place, ...]:
+        """Return the places of a state, and those behind every lexeme that may end there."""
+        if state.all_places is None:
+            if any(leaf.is_machine and machine_of(leaf).is_accepting(position)
+                   for leaf, position, _ in state.places):  # fmt: skip
+                places: dict[Place, History] = dict.fromkeys(state.places)
+                self._closure.leave_lexemes(places, NEVER, None)
+                state.all_places = tuple(places)
+            else:
+                state.all_places = state.places
+        return state.all_places
+
     # -- construction -----------------------------------------------------------------------
 
     def _state(self, seeds: Sequence[Seed]) -> int:
         """Intern the state that the seeds close to."""
         if len(seeds) == 1:
             leaf, position, rest = seeds[0]
-            if isinstance(leaf, Literal) and position is not None:
-                return self._intern(((leaf, position, rest),), False)
-            if isinstance(leaf, MACHINES) and position is not None:
-                machine = machine_of(leaf)
-                if not machine.is_accepting(position):
+            if leaf is not None and position is not None:
+                if type(leaf) is Literal:
                     return self._intern(((leaf, position, rest),), False)
-                if machine.is_final(position):
-                    leaf = None
+                if leaf.is_machine:
+                    machine = machine_of(leaf)
+                    if not machine.is_accepting(position):
+                        return self._intern(((leaf, position, rest),), False)
+                    if machine.is_final(position):
+                        leaf = None
             if leaf is None:
                 known = self._behind.get(rest)
                 if known is None:
-                    known = self._behind[rest] = self._closed([(None, None, rest)])
+                    place = self._closure.straight(rest)
+                    if place is None:
+                        known = self._closed([(None, None, rest)])
+                    else:
+                        known = self._intern((place,), False)
+                    self._behind[rest] = known
                 return known
         return self._closed(seeds)
 
@@ -290,9 +408,7 @@ class TreeAutomaton(Automaton):
         controls: dict[str, list[Seed]] = {}
         regions: list[tuple[int, list[Seed]]] = []
         taken = 0
-        places: dict[Place, History] = dict.fromkeys(state.places)
-        self._closure.leave_lexemes(places, NEVER, None)
-        for place in places:
+        for place in self._all_places(state):
             for mask, seed in self._moves(place):
                 if isinstance(mask, str):
                     controls.setdefault(mask, []).append(seed)
@@ -306,9 +422,9 @@ class TreeAutomaton(Automaton):
         for mask, seeds in regions:
             target = self._state(seeds)
             edges[target] = edges.get(target, 0) | mask
-        state.controls = {
-            text: self._state(seeds) for text, seeds in controls.items()
-        } or NO_CONTROLS
+        state.controls = NO_CONTROLS
+        if controls:
+            state.controls = {text: self._state(seeds) for text, seeds in controls.items()}
         state.edges = tuple((mask, target) for target, mask in edges.items()) or NO_EDGES
 
     def _place_distance(self, place: Place) -> float:
@@ -321,7 +437,7 @@ class TreeAutomaton(Automaton):
         if isinstance(leaf, Words):
             low, high, depth = position
             if isinstance(leaf, Pick):
-                return behind + min(_costs(leaf, self._least_of)[low:high]) - int(depth)
+                return behind + min(costs(leaf, self._least_of)[low:high]) - int(depth)
             then = leaf.then
             nearest: float = min(
                 len(leaf.words[i]) - depth + (self._least_of(then[i]) if then else 0)
@@ -348,90 +464,6 @@ def machine_of(node: Node) -> Automaton:
             machine = TableAutomaton(node.rows, node.accepting)
         else:
             body = node.body if isinstance(node, Lexeme) else node
-            if isinstance(body, MACHINES):
-                machine = machine_of(body)
-            else:
-                machine = TreeAutomaton(body, {}, {})
+            machine = machine_of(body) if body.is_machine else TreeAutomaton(body, {}, {})
         object.__setattr__(node, "machine", machine)
     return node.machine  # type: ignore[no-any-return]
-
-
-def least_of(
-    node: Node, rule_lengths: Mapping[str, float], memory: dict[Node, float] | None = None
-) -> float:
-    """Fewest symbols of any string of ``node``, given those of the rules (missing: infinite).
-
-    Iterative (post-order), because schemas may nest a thousand levels deep. What does not depend
-    on a rule is remembered on the node itself, the rest in ``memory`` (of these rules only).
-    """
-    if node.least is not None:
-        return node.least
-    open_lengths: dict[Node, float] = {} if memory is None else memory
-    if (known := open_lengths.get(node)) is not None:
-        return known
-    stack = [(node, False)]
-    while stack:
-        current, ready = stack.pop()
-        if current.least is not None or current in open_lengths:
-            continue
-        if not ready and current.children and not isinstance(current, Both | Except):
-            stack.append((current, True))
-            stack.extend((child, False) for child in current.children)
-            continue
-        length = _least_step(current, open_lengths, rule_lengths)
-        if isinstance(current, Ref) or any(child in open_lengths for child in current.children):
-            open_lengths[current] = length
-        else:
-            object.__setattr__(current, "least", length)
-    return open_lengths[node] if node in open_lengths else known_least(node)
-
-
-def known_least(node: Node) -> float:
-    """Return ``node.least`` of a node for which :func:`least_of` has found it."""
-    if node.least is None:
-        raise TypeError(f"the length of {node!r} is not known yet")
-    return node.least
-
-
-def _least_step(node: Node, known: Mapping[Node, float], rules: Mapping[str, float]) -> float:
-    def of(child: Node) -> float:
-        return child.least if child.least is not None else known[child]
-
-    match node:
-        case Literal():
-            return len(node.data)
-        case Bytes() | Control():
-            return 1
-        case Mark():
-            return 0
-        case Ref():
-            return rules.get(node.name, INFINITE)
-        case Seq():
-            return sum(of(p) for p in node.parts)
-        case Choice():
-            return min((of(o) for o in node.options), default=INFINITE)
-        case Repeat():
-            return 0 if node.at_least == 0 else of(node.body) * node.at_least
-        case Unordered():
-            return Cost(node, of).total
-        case Pick():
-            return min(_costs(node, of), default=INFINITE)
-        case Words():
-            then = node.then
-            return min(len(w) + (of(then[i]) if then else 0) for i, w in enumerate(node.words))
-        case Lexeme():
-            return of(node.body)
-        case Chars():
-            return of(node.spelled)
-        case Both() | Except() | Substrings() | Table():
-            return machine_of(node).least
-    raise TypeError(f"unknown node {node!r}")
-
-
-def _costs(pick: Pick, least: Callable[[Node], float]) -> list[float]:
-    """Return for each key the fewest symbols of it and of all that follows."""
-    cost, values = Cost(pick.unfolded, least), pick.unfolded.members.values
-    return [
-        len(word) + least(values[index]) + cost.after(index)
-        for word, index in zip(pick.words, pick.indices, strict=True)
-    ]

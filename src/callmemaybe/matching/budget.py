@@ -20,6 +20,7 @@ from callmemaybe.grammar.automaton import Automaton
 from callmemaybe.grammar.grammar import bytes_of
 from callmemaybe.matching.allowed import NONE, Allowed
 from callmemaybe.matching.cache import ENDED, Entry, VocabularyTables
+from callmemaybe.matching.strides import MOST_BRANCHES
 from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.vocabulary.trie import Int32
 
@@ -203,6 +204,9 @@ def _bound(vocabulary: Vocabulary, automaton: Automaton, entry: Entry) -> int:
     if not _spells_text(vocabulary):
         return NEVER
     longest = max(map(automaton.distance, entry.targets), default=0)
+    for fork in entry.forks:
+        for text, onward in automaton.branches(fork, MOST_BRANCHES) or ():
+            longest = max(longest, len(text) + automaton.distance(automaton.after(onward)))
     for part, machine, after in entry.parts:
         inner = max(map(machine.distance, part.reached), default=0)
         longest = max(longest, inner + automaton.distance(after))

@@ -16,6 +16,7 @@ from callmemaybe.grammar.automaton import Automaton
 from callmemaybe.grammar.grammar import bytes_of
 from callmemaybe.matching.allowed import NONE, Allowed, Sets
 from callmemaybe.matching.lexemes import Part, Parts
+from callmemaybe.matching.strides import stride
 from callmemaybe.matching.sweep import Indices, Swept, sweep
 from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.vocabulary.trie import Trie
@@ -37,18 +38,22 @@ PATIENCE = 3000
 class Entry:
     """What is known about one state of one automaton under one vocabulary.
 
+    ``targets`` are the states that tokens lead to, or states before those on the way; from ``forks``
+    they may lead into any branch, ``parts`` are lexemes in which they may stay.
     ``worst`` bounds the fewest tokens to an end after any allowed token (UNKNOWN: not computed yet).
     ``levels`` are the allowed sets by budget, see ``budget.py``.
     """
 
-    __slots__ = ("allowed", "levels", "parts", "targets", "worst")
+    __slots__ = ("allowed", "forks", "levels", "parts", "targets", "worst")
 
     def __init__(
         self,
         allowed: Allowed,
         targets: frozenset[int],
         parts: tuple[tuple[Part, Automaton, int], ...],
+        forks: tuple[int, ...] = (),
     ) -> None:
+        self.forks = forks
         self.allowed = allowed
         self.targets = targets
         self.parts = parts
@@ -132,6 +137,19 @@ class VocabularyTables:
         known = table.entries.get(state)
         if known is not None:
             return known
+        found = stride(self, automaton, state)
+        return self._keep(table, state, Entry(*found) if found else self.walked(automaton, state))
+
+    @staticmethod
+    def _keep(table: AutomatonTable, state: int, entry: Entry) -> Entry:
+        if len(table.entries) >= KEPT_ENTRIES:
+            table.entries.clear()
+            table.entries[ENDED] = Entry(NONE, frozenset(), ())
+        table.entries[state] = entry
+        return entry
+
+    def walked(self, automaton: Automaton, state: int) -> Entry:
+        """Return what is known about a state by walking the tree of tokens; for any state."""
         found = self.explore(automaton, state)
         ids = list(found.ids)
         targets = set(found.targets)
@@ -146,16 +164,11 @@ class VocabularyTables:
         allowed = self.sets.of(ids, parts)
         if not allowed and not automaton.is_accepting(state):
             raise VocabularyError(_unable(automaton, state))
-        entry = Entry(
+        return Entry(
             allowed,
             frozenset(targets),
             tuple((place.part, place.machine, place.after) for place in found.places),
         )
-        if len(table.entries) >= KEPT_ENTRIES:
-            table.entries.clear()
-            table.entries[ENDED] = Entry(NONE, frozenset(), ())
-        table.entries[state] = entry
-        return entry
 
     def remember_levels(self, entry: Entry) -> None:
         """Keep the sets by budget of the last few entries only."""

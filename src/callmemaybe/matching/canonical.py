@@ -62,7 +62,11 @@ def forced(
 def _control_only(automaton: Automaton, state: int) -> bool:
     """Whether nothing but one control token may come next."""
     controls = automaton.controls(state)
-    return len(controls) == 1 and not automaton.edges(state) and not automaton.is_accepting(state)
+    return (
+        len(controls) == 1
+        and not automaton.first_bytes(state)
+        and not automaton.is_accepting(state)
+    )
 
 
 def _tail(vocabulary: Vocabulary, emitted: Sequence[int]) -> tuple[int, ...]:
@@ -96,9 +100,7 @@ def _forced(
     while True:
         run, state = tables.run(automaton, state)
         controls = automaton.controls(state)
-        edges = 0
-        for mask, _ in automaton.edges(state):
-            edges |= mask
+        edges = automaton.first_bytes(state)
         accepting = automaton.is_accepting(state)
         if run:
             safe, whole = _encode_run(tables, vocabulary, tail, run, edges)
@@ -161,6 +163,9 @@ def _crossings(tables: VocabularyTables, before: bytes, run: bytes, after: int) 
         node = trie.find(run[-length:])
         if node >= 0 and any(after >> label[c] & 1 for c in range(first[node], first[node + 1])):
             found.append(len(run) - length)
+    last = (before + run)[-2:]
+    if last and (0x20 < last[-1] < 0x80 or (last[-1] == 0x20 and 0x20 < last[0] < 0x80)):
+        return found
     text = (before + run).decode(errors="replace")
     solid = text.rstrip()
     if len(text) - len(solid) > 1:

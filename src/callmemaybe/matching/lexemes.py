@@ -9,8 +9,6 @@ own, which is then walked with the state behind the lexeme.
 from __future__ import annotations
 
 from collections import OrderedDict
-from itertools import count
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -76,12 +74,10 @@ class Parts:
         self._sets = sets
         self._kept: OrderedDict[tuple[int, int, int], Part] = OrderedDict()
         self._groups: OrderedDict[tuple[int, int, int], list[tuple[bytes, Int32]]] = OrderedDict()
-        self._serials: WeakKeyDictionary[Automaton, int] = WeakKeyDictionary()
-        self._next_serial = count()
 
     def of(self, machine: Automaton, state: int, node: int) -> Part:
         """Return what ``machine``, in ``state``, makes of the tokens below ``node``."""
-        key = (self._serial(machine), state, node)
+        key = (machine.serial, state, node)
         found = self._kept.get(key)
         if found is None:
             found = self._kept[key] = Part(self._trie, machine, state, node, self._sets)
@@ -91,15 +87,9 @@ class Parts:
             self._kept.move_to_end(key)
         return found
 
-    def _serial(self, machine: Automaton) -> int:
-        serial = self._serials.get(machine)
-        if serial is None:
-            serial = self._serials[machine] = next(self._next_serial)
-        return serial
-
     def groups(self, machine: Automaton, state: int, node: int) -> list[tuple[bytes, Int32]]:
         """Return the tokens that stay, by the state they end in: (one way there, their ids)."""
-        key = (self._serial(machine), state, node)
+        key = (machine.serial, state, node)
         found = self._groups.get(key)
         if found is None:
             found = self._groups[key] = self._group(machine, state, node)

@@ -1,0 +1,109 @@
+"""How long the shortest string of a node is, from its structure alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from callmemaybe.grammar.nodes import (
+    INFINITE,
+    Both,
+    Bytes,
+    Chars,
+    Choice,
+    Control,
+    Except,
+    Lexeme,
+    Literal,
+    Mark,
+    Node,
+    Ref,
+    Repeat,
+    Sequence,
+    Substrings,
+    Table,
+    Words,
+)
+from callmemaybe.grammar.unordered import Cost, Pick, Unordered
+
+
+def least_of(
+    node: Node, rule_lengths: Mapping[str, float], memory: dict[Node, float] | None = None
+) -> float:
+    """Fewest symbols of any string of ``node``, given those of the rules (missing: infinite).
+
+    Iterative (post-order), because schemas may nest a thousand levels deep. What does not depend
+    on a rule is remembered on the node itself, the rest in ``memory`` (of these rules only).
+    """
+    if node.least is not None:
+        return node.least
+    open_lengths: dict[Node, float] = {} if memory is None else memory
+    if (known := open_lengths.get(node)) is not None:
+        return known
+    stack = [(node, False)]
+    while stack:
+        current, ready = stack.pop()
+        if current.least is not None or current in open_lengths:
+            continue
+        if not ready and current.children and not isinstance(current, Both | Except):
+            stack.append((current, True))
+            stack.extend((child, False) for child in current.children)
+            continue
+        length = _least_step(current, open_lengths, rule_lengths)
+        if isinstance(current, Ref) or any(child in open_lengths for child in current.children):
+            open_lengths[current] = length
+        else:
+            object.__setattr__(current, "least", length)
+    return open_lengths[node] if node in open_lengths else known_least(node)
+
+
+def known_least(node: Node) -> float:
+    """Return ``node.least`` of a node for which :func:`least_of` has found it."""
+    if node.least is None:
+        raise TypeError(f"the length of {node!r} is not known yet")
+    return node.least
+
+
+def _least_step(node: Node, known: Mapping[Node, float], rules: Mapping[str, float]) -> float:
+    def of(child: Node) -> float:
+        return child.least if child.least is not None else known[child]
+
+    match node:
+        case Literal():
+            return len(node.data)
+        case Bytes() | Control():
+            return 1
+        case Mark():
+            return 0
+        case Ref():
+            return rules.get(node.name, INFINITE)
+        case Sequence():
+            return sum(of(p) for p in node.parts)
+        case Choice():
+            return min((of(o) for o in node.options), default=INFINITE)
+        case Repeat():
+            return 0 if node.at_least == 0 else of(node.body) * node.at_least
+        case Unordered():
+            return Cost(node, of).total
+        case Pick():
+            return min(costs(node, of), default=INFINITE)
+        case Words():
+            then = node.then
+            return min(len(w) + (of(then[i]) if then else 0) for i, w in enumerate(node.words))
+        case Lexeme():
+            return of(node.body)
+        case Chars():
+            return of(node.spelled)
+        case Both() | Except() | Substrings() | Table():
+            from callmemaybe.grammar.tree import machine_of  # which needs lengths itself
+
+            return machine_of(node).least
+    raise TypeError(f"unknown node {node!r}")
+
+
+def costs(pick: Pick, least: Callable[[Node], float]) -> list[float]:
+    """Return for each key the fewest symbols of it and of all that follows."""
+    cost, values = Cost(pick.unfolded, least), pick.unfolded.members.values
+    return [
+        len(word) + least(values[index]) + cost.after(index)
+        for word, index in zip(pick.words, pick.indices, strict=True)
+    ]
