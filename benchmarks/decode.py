@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks import bfcl, shapes
-from benchmarks.steering import Steered, Truth
+from benchmarks.steering import Steered, Truth, Truths
 from callmemaybe import models
 from callmemaybe.caller import Caller
 from callmemaybe.calls import ToolCall
@@ -135,20 +135,66 @@ def ours(setting: Setting, form: str, **options: Any) -> Iterator[dict[str, floa
         }
 
 
-def with_cache(setting: Setting, form: str) -> Iterator[dict[str, float]]:
+def many(setting: Setting, form: str, at_once: int, **options: Any) -> Iterator[dict[str, float]]:
+    """Yield what a call costs where ``at_once`` are worked on at a time, over all calls together."""
+    truths = Truths(setting.vocabulary)
+    model = Steered(
+        models.load(setting.paths[form], threads=setting.threads), truths, setting.vocabulary.size
+    )
+    caller = Caller(
+        model,  # type: ignore[arg-type]
+        setting.cases[0].tools,
+        format=FORMAT,
+        vocabulary=setting.vocabulary,
+        **options,
+    )
+    for case in setting.cases:
+        prompt, answer = setting.ids(caller, case)
+        truths.add(prompt, answer)
+    prompts = [case.prompt for case in setting.cases]
+    yield {**_spent(lambda: [caller.call(prompts[0])]), **_counts(model, 1)}
+    model.counter.passes = model.counter.ids = 0
+    found: list[Any] = []
+    took = _spent(lambda: found.extend(caller.call_many(prompts, at_once=at_once)))
+    for case, outcome in zip(setting.cases, found, strict=True):
+        assert outcome.call is not None
+        assert outcome.call.parsed == case.call.parsed, (outcome.call, case.call)
+    tokens = sum(outcome.forced + outcome.chosen for outcome in found)
+    share = {key: value / len(prompts) for key, value in took.items()}
+    yield {**share, **_counts(model, len(prompts)), "tokens": tokens / len(prompts)}
+
+
+def _spent(work: Callable[[], Any]) -> dict[str, float]:
+    start = Watch()
+    work()
+    return start.read()
+
+
+def _counts(model: Steered, calls: int) -> dict[str, float]:
+    return {
+        "passes": model.counter.passes / calls, "fed": model.counter.ids / calls, "tokens": 1
+    }  # fmt: skip
+
+
+def with_cache(setting: Setting, form: str, engine: str = "") -> Iterator[dict[str, float]]:
     """Yield what each call costs with transformers, a cache per call, and one pass for each token.
 
-    The mask of a logits processor is not counted: it is the lower bound of every such library.
+    ``engine`` "llguidance" masks the logits as its logits processor does (the language of the calls
+    as Lark text); empty: no mask, the lower bound of every such library.
     """
     model = models.load(setting.paths[form], threads=setting.threads)
     caller = _encoder(setting)
+    constrain = _llguidance(setting, caller) if engine else lambda _: lambda logits, _: logits
     for case in setting.cases:
         prompt, answer = setting.ids(caller, case)
         start = Watch()
+        step = constrain(case)
         session = model.open()
-        session.feed(prompt)
+        logits = step(session.feed(prompt)[0], None)
         for index in answer[:-1]:
-            session.feed([index])
+            logits[index] = 1000.0
+            assert int(logits.argmax()) == index
+            logits = step(session.feed([index])[0], index)
         took = start.read()
         yield {
             **took,
@@ -157,6 +203,36 @@ def with_cache(setting: Setting, form: str) -> Iterator[dict[str, float]]:
             "fed": len(prompt) + len(answer) - 1,
             "recomputed": len(prompt),
         }
+
+
+def _llguidance(setting: Setting, caller: Caller) -> Callable[[Case], Callable[..., Any]]:
+    """Return what makes, for each call, the steps of llguidance's processor: mask, then accept."""
+    import llguidance
+    import llguidance.hf
+    import llguidance.numpy
+    from transformers import AutoTokenizer
+
+    from callmemaybe.grammar.export import to_lark
+
+    tokenizer = llguidance.hf.from_tokenizer(
+        AutoTokenizer.from_pretrained(setting.paths["onnx-int4"]), n_vocab=setting.vocabulary.size
+    )
+    lark = to_lark(FORMAT.grammar(caller.tools, no_call=False, controls=caller._controls))
+
+    def begin(_: Case) -> Callable[..., Any]:
+        matcher = llguidance.LLMatcher(tokenizer, lark)
+        mask = llguidance.numpy.allocate_token_bitmask(1, setting.vocabulary.size)
+
+        def step(logits: Any, taken: int | None) -> Any:
+            if taken is not None:
+                assert matcher.consume_token(taken), matcher.get_error()
+            llguidance.numpy.fill_next_token_bitmask(matcher, mask, 0)
+            llguidance.numpy.apply_token_bitmask_inplace(logits[None, :], mask)
+            return logits
+
+        return step
+
+    return begin
 
 
 def naive(setting: Setting, form: str, timed: int = 2) -> Iterator[dict[str, float]]:
@@ -235,11 +311,25 @@ CONTENDERS: dict[str, Contender] = {
     "onnx int4": lambda s: ours(s, "onnx-int4"),
     "onnx int4, nothing guessed": lambda s: ours(s, "onnx-int4", speculate=False),
     "onnx int4, nothing forced": lambda s: ours(s, "onnx-int4", speculate=False, forcing=False),
+    "onnx int4, 8 at a time": lambda s: many(s, "onnx-int4", 8),
+    "onnx int4, 8 at a time, nothing forced": lambda s: many(
+        s, "onnx-int4", 8, speculate=False, forcing=False
+    ),
+    "onnx int8 rows": lambda s: ours(s, "onnx-rows8"),
+    "onnx int8 rows, nothing guessed": lambda s: ours(s, "onnx-rows8", speculate=False),
+    "onnx int8 rows, nothing forced": lambda s: ours(
+        s, "onnx-rows8", speculate=False, forcing=False
+    ),
+    "onnx int8 rows, 8 at a time": lambda s: many(s, "onnx-rows8", 8),
+    "onnx int8 rows, 8 at a time, nothing forced": lambda s: many(
+        s, "onnx-rows8", 8, speculate=False, forcing=False
+    ),
     "gguf Q4_0": lambda s: ours(s, "gguf-q4_0"),
     "gguf Q8_0": lambda s: ours(s, "gguf-q8_0"),
     "llama.cpp Q4_0, its grammar": lambda s: llama_cpp(s, "gguf-q4_0"),
     "transformers bf16": lambda s: ours(s, "safetensors-bf16"),
-    "transformers bf16, logits processor": lambda s: with_cache(s, "safetensors-bf16"),
+    "transformers bf16, llguidance": lambda s: with_cache(s, "safetensors-bf16", "llguidance"),
+    "transformers bf16, no mask": lambda s: with_cache(s, "safetensors-bf16"),
     "transformers bf16, naive": lambda s: naive(s, "safetensors-bf16"),
 }
 

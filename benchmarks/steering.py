@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from callmemaybe.models.base import Files, Logits, Model, Session
+from callmemaybe.errors import ModelError
+from callmemaybe.models.base import Feed, Files, Logits, Model, Session
 from callmemaybe.vocabulary import Vocabulary
 
 _AHEAD = np.float32(1000.0)
@@ -30,6 +31,10 @@ class Truth:
     def aim(self, start: int, ids: Sequence[int]) -> None:
         """Set what is said next, behind the first ``start`` ids of a session."""
         self.start, self.ids, self._next = start, tuple(ids), {}
+
+    def wanted(self, ids: tuple[int, ...]) -> int | None:
+        """Return the id that comes next behind all ``ids`` of a session; None for nothing."""
+        return self.after(ids[self.start :]) if len(ids) >= self.start else None
 
     def after(self, said: tuple[int, ...]) -> int | None:
         """Return the id that continues ``said`` towards the truth; None where it has left it."""
@@ -52,6 +57,27 @@ class Truth:
         return found
 
 
+class Truths:
+    """What the model shall say to each of several prompts, told apart by their ids."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._vocabulary = vocabulary
+        self._by_prompt: dict[tuple[int, ...], Truth] = {}
+
+    def add(self, prompt: Sequence[int], answer: Sequence[int]) -> None:
+        """Let ``answer`` follow ``prompt``."""
+        truth = Truth(self._vocabulary)
+        truth.aim(len(prompt), answer)
+        self._by_prompt[tuple(prompt)] = truth
+
+    def wanted(self, ids: tuple[int, ...]) -> int | None:
+        """Return the id that comes next behind ``ids``; None where there is nothing to say."""
+        for prompt, truth in self._by_prompt.items():
+            if ids[: len(prompt)] == prompt:
+                return truth.wanted(ids)
+        return None
+
+
 @dataclass
 class Counter:
     """Forward passes, and ids that went through them."""
@@ -63,7 +89,9 @@ class Counter:
 class Steered:
     """A model with the logits of ``inner`` (None: none, for counting only), bent to the truth."""
 
-    def __init__(self, inner: Model | None, truth: Truth, size: int, name: str = "steered") -> None:
+    def __init__(
+        self, inner: Model | None, truth: Truth | Truths, size: int, name: str = "steered"
+    ) -> None:
         self.inner, self.truth, self.size, self.name = inner, truth, size, name
         self.counter = Counter()
         self.context: int | None = None if inner is None else inner.context
@@ -101,10 +129,33 @@ class _Session(Session):
         return np.zeros((rows, self.size), np.float32)
 
     def _bend(self, row: Logits, ids: tuple[int, ...]) -> None:
-        truth = self._model.truth
-        wanted = truth.after(ids[truth.start :]) if len(ids) >= truth.start else None
+        wanted = self._model.truth.wanted(ids)
         if wanted is not None:
             row[wanted] = _AHEAD
+
+    def together(self, feeds: Sequence[Feed]) -> list[Logits | ModelError]:
+        """One pass of the inner model over all sessions, each bent to the truth."""
+        self._model.counter.passes += 1
+        sessions: list[_Session] = [feed.session for feed in feeds]  # type: ignore[misc]
+        assert self._inner is not None
+        found = self._inner.together(
+            [
+                Feed(session._inner, feed.ids, feed.keep)  # type: ignore[arg-type]
+                for session, feed in zip(sessions, feeds, strict=True)
+            ]
+        )
+        for session, (_, ids, keep), rows in zip(sessions, feeds, found, strict=True):
+            if isinstance(rows, ModelError):
+                continue
+            self._model.counter.ids += len(ids)
+            session._ids += tuple(ids)
+            for row, end in zip(
+                rows,
+                range(len(session._ids) - keep + 1, len(session._ids) + 1),
+                strict=True,
+            ):
+                session._bend(row, session._ids[:end])
+        return found
 
     def rewind(self, n: int) -> None:
         if self._inner:
