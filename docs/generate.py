@@ -12,6 +12,7 @@ import typer
 
 from callmemaybe.cli.exits import Exit
 from callmemaybe.cli.main import app
+from callmemaybe.conversation.state import TRANSITIONS, State, diagram, may_follow
 
 ROOT = Path(__file__).parents[1]
 HEAD = """# Command line
@@ -107,11 +108,43 @@ def server() -> str:
     return "\n".join(parts)
 
 
+CONVERSATION = """# The life of a conversation
+
+This page is written by `docs/generate.py` from `callmemaybe.conversation.state.TRANSITIONS`; do not edit
+it by hand. What is not in the table is refused with a `ConversationError`, and changes nothing.
+
+```mermaid
+{diagram}
+```
+
+| state | meaning | what may happen, and what it leads to |
+|---|---|---|
+{rows}
+Where an event may lead to several states, what was said decides: a turn that stopped by itself leads to
+*awaiting* if it called something, else to *idle*; one that was cut short leaves the question open. Each
+result leads to *awaiting* until the last call has its own.
+"""
+
+
+def conversation() -> str:
+    """Return the states and events of a conversation, from their table."""
+    rows = []
+    for state in State:
+        moves = [
+            f"{event.__name__}: {', '.join(target.value for target in TRANSITIONS[state, event])}"
+            for event in may_follow(state)
+        ]
+        meaning = state.meaning.rstrip(".")
+        rows.append(f"| {state.value} | {meaning} | {'<br>'.join(moves)} |\n")
+    return CONVERSATION.format(diagram=diagram(), rows="".join(rows))
+
+
 #: Every page that is written here, and by what.
 PAGES = {
     "command-line.md": command_line,
     "nano.md": embedded_model,
     "retrieval.md": retrieval,
+    "conversation.md": conversation,
     "server.md": server,
 }
 

@@ -198,6 +198,26 @@ def test_a_plan_that_waits_for_itself_ends() -> None:
     assert "there is no result of 'a'" in results["b"].content
 
 
+@pytest.mark.parametrize("name", ["mistral", "mistral_v11"])
+def test_the_ids_are_the_models_own(name: str) -> None:
+    """Where a family writes ids, results carry those; one that was used before becomes another."""
+    form = formats.get(name)
+    vocab = vocabulary(tuple(sorted(form.controls)), ("</s>",))
+    cities = ("Paris", "Rome")
+    wish = form.render(
+        [ToolCall("get_weather", f'{{"city": "{city}"}}', "aB3dE6gH9") for city in cities]
+    )
+    model = speaks(vocab, [wish], lambda _: 0, b"[/INST]")
+    assert form.id_length == 9
+    made = Caller(model, many(1), format=form, vocabulary=vocab)
+    execute = functions(get_weather=lambda city: city)
+    ran = made.run("The weather in both?", execute, steps=1, parallel=form.is_parallel)
+    ids = [one.call_id for one in ran.conversation.entries if isinstance(one, ToolResult)]
+    assert ids[0] == "aB3dE6gH9"
+    assert len(set(ids)) == len(ids) == 1 + form.is_parallel
+    assert all(len(one) == 9 and one.isalnum() for one in ids)
+
+
 TOOLS = [
     ToolSpec("add", "Add two numbers.",
              {"type": "object", "properties": {"a": {"type": "number"}, "b": {"type": "number"}},

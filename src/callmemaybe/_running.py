@@ -31,6 +31,7 @@ from callmemaybe.conversation.loop import (
 )
 from callmemaybe.errors import InputError
 from callmemaybe.wire.choice import wanted
+from callmemaybe.wire.pieces import Id
 from callmemaybe.wire.reader import Event
 from callmemaybe.wire.writer import Wanted
 
@@ -208,7 +209,7 @@ class Runner:
         own = self.speaker.format.has_ids or self.settings.plan
         rules = Rules(
             self.settings.steps, self.settings.repeats, self.settings.clarify, self._missing,
-            check=self._check, is_whole=is_whole,
+            check=self._check, spell_id=self._spell_id, is_whole=is_whole,
         )  # fmt: skip
         return dialogue(self.conversation, rules, own_ids=own)
 
@@ -262,6 +263,10 @@ class Runner:
             return replace(wish, calls=False, no_call=True, only=None, text=0)
         # A call that was required has been made once there is any: then an answer may come.
         return replace(wish, no_call=wish.no_call or bool(self.conversation.ids))
+
+    def _spell_id(self, call_id: str) -> str:
+        length = self.speaker.format.id_length
+        return call_id if length is None else Id(length).encode(call_id)
 
     def _check(self, call: ToolCall) -> None:
         """Check the arguments of a call against the tool's schema, by an independent validator."""

@@ -66,10 +66,10 @@ class Rules:
 
     ``steps``: turns of the model at most. ``repeats``: how often the same call may be made with the
     same arguments. ``missing`` returns the required arguments of a call that are nowhere in the
-    conversation; ``check`` raises InputError for a call whose references were replaced by results that
-    do not fit. ``is_whole``: whoever runs the calls of a turn wants them all at once, references and
-    all. ``clarify`` says what follows: "model" (the model asks for them), "ask" (a question is
-    asked in its place), "off" (nothing).
+    conversation; ``clarify`` says what follows: "model" (the model asks for them), "ask" (a question is
+    asked in its place), "off" (nothing). ``check`` raises InputError for a call whose references were
+    replaced by results that do not fit. ``spell_id`` writes an id of ours as the model's family does.
+    ``is_whole``: whoever runs the calls of a turn wants them all at once, references and all.
     """
 
     steps: int = 8
@@ -77,6 +77,7 @@ class Rules:
     clarify: Literal["off", "ask", "model"] = "off"
     missing: Callable[[ToolCall, Conversation], Sequence[str]] = lambda _call, _said: ()
     check: Callable[[ToolCall], None] = lambda _call: None
+    spell_id: Callable[[str], str] = lambda call_id: call_id
     is_whole: bool = False
 
 
@@ -110,7 +111,7 @@ def dialogue(
                     question = asked.text.strip() or question
                 _take(conversation, Heard(question))
                 return "asked"
-        calls = _take(conversation, _named(heard, conversation, own_ids))
+        calls = _take(conversation, _named(heard, conversation, rules, own_ids))
         refused: dict[str, str] = {}
         for call in calls:
             key = dumps([call.name, call.parsed])
@@ -171,14 +172,14 @@ def _refers(call: ToolCall, ids: Collection[str]) -> bool:
     return any(one.split(".")[0] in ids for one in references(call))
 
 
-def _named(heard: Heard, conversation: Conversation, own_ids: bool) -> Heard:
+def _named(heard: Heard, conversation: Conversation, rules: Rules, own_ids: bool) -> Heard:
     """Give each call an id of its own: the model's where it has a new one, else the next number."""
     used, calls = set(conversation.ids), []
     for call in heard.calls:
         call_id = call.id if own_ids and call.id and call.id not in used else ""
         number = len(used) + 1
         while not call_id or call_id in used:
-            call_id, number = f"call_{number}", number + 1
+            call_id, number = rules.spell_id(f"call_{number}"), number + 1
         used.add(call_id)
         calls.append(ToolCall(call.name, call.arguments, call_id))
     return Heard(heard.text, _renumbered(heard.calls, calls))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 from types import MappingProxyType
+from typing import Self
 
 from callmemaybe.conversation.events import (
     ArgumentsAdded,
@@ -27,16 +28,20 @@ from callmemaybe.conversation.events import (
 class State(Enum):
     """Whose turn it is, and how far they are."""
 
-    IDLE = "idle"
-    """Nobody has anything to answer."""
-    ASKED = "asked"
-    """There is something for the model to answer."""
-    SPEAKING = "speaking"
-    """The model is answering, between calls."""
-    CALLING = "calling"
-    """The model is in the middle of a call."""
-    AWAITING = "awaiting"
-    """Committed calls wait for their results."""
+    IDLE = "idle", "Nobody has anything to answer."
+    ASKED = "asked", "There is something for the model to answer."
+    SPEAKING = "speaking", "The model is answering, between calls."
+    CALLING = "calling", "The model is in the middle of a call."
+    AWAITING = "awaiting", "Committed calls wait for their results."
+
+    meaning: str
+
+    def __new__(cls, value: str, meaning: str) -> Self:
+        """Make a state of its name and what it means."""
+        made = object.__new__(cls)
+        made._value_ = value
+        made.meaning = meaning
+        return made
 
 
 #: (state, event) -> the states it may lead to. What is not here is a protocol error.
