@@ -1,11 +1,12 @@
 """The execution gateway beside DBOS, pydantic-ai and openai-agents, on one disk, in one run.
 
-    python benchmarks/gateway.py [--folder DIR] [--calls 4000] [--output results/gateway.json]
+    python benchmarks/gateway.py [--folder DIR] [--calls 4000] [--output benchmarks/results/gateway.json]
 
 Each figure is the median of several rounds; rounds of all contestants alternate, so that all see the
 same machine. The tool does nothing: what is measured is what it costs to call it. What persists is said
 with each figure: pydantic-ai and openai-agents write nothing down. PostgreSQL is started in the folder
-if its programs are found; rivals that are not installed are left out.
+if its programs are found; rivals that are not installed are left out. Below the figures stand the
+floors: what the event loop and the database alone cost, measured in the same rounds.
 """
 
 from __future__ import annotations
@@ -13,37 +14,91 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import functools
 import glob
+import hashlib
 import json
 import os
 import platform
 import pwd
+import queue
 import resource
 import shutil
 import socket
 import statistics
 import subprocess
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from gatewayrivals import dbos_steps, openai_agents_calls, pydantic_ai_calls
+
 from callmemaybe.calls import ToolCall, tool
 from callmemaybe.gateway import Gateway
-from callmemaybe.gateway.audit import open_ledger
+from callmemaybe.gateway.audit import open_backend, open_ledger
 from callmemaybe.gateway.chain import verify
+from callmemaybe.gateway.lifecycle import State
+from callmemaybe.gateway.store import Move, Row
 
-TARGETS = {
-    "cpu_us_per_call": "<= 60",
-    "lone_sqlite_ms": "<= 2 syncs + 0.1 ms",
-    "sqlite_32_per_s": ">= 1500",
-    "postgresql_32_per_s": ">= 1500",
-    "sqlite_128_per_s": ">= 3500",
-    "postgresql_128_per_s": ">= 5000",
-    "replay_us": "<= 25",
-    "verify_rows_per_s": ">= 200000",
-}
+ROOT = Path(__file__).resolve().parents[1]
+#: figure, what it is, target, how it is written
+FIGURES = (
+    ("sqlite_128_cpu_us", "CPU per call, SQLite, 128 callers", "60 us", "{:.0f} us"),
+    ("sqlite_1_ms", "one lone caller, SQLite", "2 syncs + 0.1 ms", "{:.2f} ms"),
+    ("postgresql_1_ms", "one lone caller, PostgreSQL", "", "{:.2f} ms"),
+    ("sqlite_32_per_s", "32 callers, SQLite", "1,500 calls/s", "{:,.0f} calls/s"),
+    ("postgresql_32_per_s", "32 callers, PostgreSQL", "1,500 calls/s", "{:,.0f} calls/s"),
+    ("sqlite_128_per_s", "128 callers, SQLite", "3,500 calls/s", "{:,.0f} calls/s"),
+    ("postgresql_128_per_s", "128 callers, PostgreSQL", "5,000 calls/s", "{:,.0f} calls/s"),
+    ("replay_us", "replay of a finished key", "25 us", "{:.1f} us"),
+    ("verify_rows_per_s", "chain verification", "200,000 rows/s", "{:,.0f} rows/s"),
+    ("sync_ms", "one write and sync of this disk", "", "{:.2f} ms"),
+)
+FLOORS = (
+    ("sqlite_128_loop_us", "the event loop's thread, SQLite, 128 callers"),
+    ("floor_asyncio_us", "of that asyncio: two tasks, two waits for another thread, a timer"),
+    ("sqlite_128_writer_us", "the writer's thread, SQLite, 128 callers"),
+    ("floor_sqlite_us", "of that SQLite: the same rows in the same statements, nothing else"),
+    ("postgresql_128_cpu_us", "this process, PostgreSQL, 128 callers"),
+    ("postgresql_128_server_us", "PostgreSQL's own processes, 128 callers"),
+    ("loop_us", "for scale: a thousand additions in a Python loop"),
+)
+RIVALS = (
+    ("sqlite_1_ms", "this gateway, SQLite", "intent, result, audit: 2 syncs"),
+    ("dbos_sqlite_ms", "DBOS, one step, SQLite", "the step's result"),
+    ("postgresql_1_ms", "this gateway, PostgreSQL", "intent, result, audit: 2 syncs"),
+    ("dbos_postgresql_ms", "DBOS, one step, PostgreSQL", "the step's result"),
+    ("memory_1_ms", "this gateway, in memory", "nothing beyond the process"),
+    ("pydantic_ai_ms", "pydantic-ai, one tool call in a run", "nothing"),
+    ("openai_agents_ms", "openai-agents, one tool call in a run", "nothing"),
+)
+PAGE = """# What the gateway costs
+
+This page is written by `docs/generate.py` from `benchmarks/results/gateway.json`, which
+`benchmarks/gateway.py` measures; do not edit it by hand.
+
+The tool does nothing, so what is left is what it costs to call it: validation, policy, keys, locks, two
+durable writes and the audit chain. Medians of {rounds} alternating rounds.
+
+{figures}
+## Where the time goes
+
+CPU per call, in microseconds. The two floors are measured by themselves: no gateway on CPython's event
+loop with this table of calls and audit records costs less than their sum.
+
+{floors}
+## Beside others
+
+One call after the other, a caller on its own, in the same run.
+
+{rivals}
+{cpu}, {cores} of its cores, Python {python}, {system}, commit {commit}; load {load:.1f} at the start.
+{versions}.
+"""
 
 
 @tool(effect="once", writes="n:{n}", trusted=True)
@@ -94,12 +149,18 @@ async def callers(store: str, count: int, total: int) -> dict[str, float]:
 
         await asyncio.gather(*(one(2, place) for place in range(count)))
         each = max(1, total // count)
-        began, used = time.perf_counter(), cpu()
+        began, used, own = time.perf_counter(), cpu(), time.thread_time()
         await asyncio.gather(*(one(each, place) for place in range(count)))
         seconds, used = time.perf_counter() - began, cpu() - used
-        calls = each * count
+        own, calls = time.thread_time() - own, each * count
     ledger.close()
-    return {"per_s": calls / seconds, "ms": seconds / calls * 1000, "cpu_us": used / calls * 1e6}
+    return {
+        "per_s": calls / seconds,
+        "ms": seconds / calls * 1000,
+        "cpu_us": used / calls * 1e6,
+        "loop_us": own / calls * 1e6,
+        "writer_us": (used - own) / calls * 1e6,
+    }
 
 
 async def replays(store: str) -> float:
@@ -127,131 +188,101 @@ def verification(store: str) -> float:
     return sum(head.length for head in heads.values()) / seconds
 
 
-# --- rivals -----------------------------------------------------------------------------------
+# --- floors -----------------------------------------------------------------------------------
 
 
-def dbos_steps(address: str) -> Callable[[], float]:
-    """Milliseconds of one step of a DBOS workflow."""
-    from dbos import DBOS
+async def asyncio_alone(callers: int = 64, each: int = 40) -> float:
+    """Microseconds of CPU in the event loop's thread for the waits of a call, and nothing else."""
+    loop, asked = asyncio.get_running_loop(), queue.SimpleQueue[Any]()
 
-    def measure() -> float:
-        DBOS.destroy()
-        DBOS(config={"name": "bench", "system_database_url": address, "log_level": "ERROR"})
+    def answer(waiting: list[asyncio.Future[None]]) -> None:
+        for future in waiting:
+            future.set_result(None)
 
-        @DBOS.step()
-        def step(n: int) -> int:
-            return n
+    def serve() -> None:
+        while True:
+            waiting = [asked.get()]
+            while not asked.empty():
+                waiting.append(asked.get())
+            if waiting[-1] is None:
+                return
+            loop.call_soon_threadsafe(answer, waiting)
 
-        @DBOS.workflow()
-        def flow(steps: int) -> float:
-            began = time.perf_counter()
-            for n in range(steps):
-                step(n)
-            return (time.perf_counter() - began) / steps * 1000
+    async def wait() -> None:
+        future = loop.create_future()
+        asked.put(future)
+        await future
 
-        DBOS.launch()
-        flow(5)
-        found = flow(60)
-        DBOS.destroy()
-        return found
+    async def tool() -> None: ...
 
-    return measure
+    async def turn() -> None:
+        await wait()
+        done, task = loop.create_future(), loop.create_task(tool())
+        timer = loop.call_later(30, done.cancel)
+        task.add_done_callback(lambda _: done.set_result(None))
+        await done
+        timer.cancel()
+        await wait()
 
+    async def one() -> None:
+        for _ in range(each):
+            await loop.create_task(turn())
 
-def pydantic_ai_calls() -> Callable[[], float]:
-    """Milliseconds of one tool call in a run of pydantic-ai, its model scripted."""
-    from pydantic_ai import Agent
-    from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
-    from pydantic_ai.models.function import FunctionModel
-    from pydantic_ai.usage import UsageLimits
-
-    turns = 100
-
-    def model(messages: list[Any], _info: Any) -> ModelResponse:
-        n = len(messages) // 2
-        if n >= turns:
-            return ModelResponse(parts=[TextPart("done")])
-        return ModelResponse(parts=[ToolCallPart("do", {"n": n}, f"c{n}")])
-
-    agent = Agent(FunctionModel(model))
-
-    @agent.tool_plain
-    def do(n: int) -> int:
-        return n
-
-    def measure() -> float:
-        began = time.perf_counter()
-        asyncio.run(agent.run("go", usage_limits=UsageLimits(request_limit=None)))
-        return (time.perf_counter() - began) / turns * 1000
-
-    return measure
+    thread = threading.Thread(target=serve)
+    thread.start()
+    began = time.thread_time()
+    await asyncio.gather(*(one() for _ in range(callers)))
+    used = time.thread_time() - began
+    asked.put(None)
+    thread.join()
+    return used / (callers * each) * 1e6
 
 
-def openai_agents_calls() -> Callable[[], float]:
-    """Milliseconds of one tool call in a run of openai-agents, its model scripted."""
-    from agents import (
-        Agent,
-        Model,
-        ModelResponse,
-        Runner,
-        Usage,
-        function_tool,
-        set_tracing_disabled,
-    )
-    from openai.types.responses import (
-        ResponseFunctionToolCall,
-        ResponseOutputMessage,
-        ResponseOutputText,
-    )
+def sqlite_alone(folder: Path, batches: int = 60, size: int = 64) -> float:
+    """Microseconds of CPU for a call's rows in SQLite: one row, two audit records, one update."""
+    backend: Any = open_backend(str(folder / f"alone-{time.time_ns()}.db"))
+    used, number = 0.0, 0
+    for batch in range(batches):
+        rows = [_row(batch, place, backend.owner) for place in range(size)]
+        records = [
+            ("chain", number + at + 1, rows[at // 2].key, "r" * 420, b"h" * 32)
+            for at in range(2 * size)
+        ]
+        moves = [
+            Move(row.key, State.RUNNING, 1, State.SUCCEEDED, "", ended=1.0, code="ok", content="5")
+            for row in rows
+        ]
+        number += 2 * size
+        began = time.thread_time()
+        with backend.transaction():
+            backend.insert(rows)
+            backend.append(records[:size])
+        with backend.transaction():
+            backend.move(moves)
+            backend.append(records[size:])
+        used += time.thread_time() - began
+    backend.close()
+    return used / (batches * size) * 1e6
 
-    set_tracing_disabled(True)
-    turns = 100
 
-    class Scripted(Model):
-        def __init__(self) -> None:
-            self.n = 0
-
-        async def get_response(self, *_: Any, **__: Any) -> ModelResponse:
-            self.n += 1
-            if self.n > turns:
-                text = ResponseOutputText(text="done", type="output_text", annotations=[])
-                output: Any = ResponseOutputMessage(
-                    id="m", content=[text], role="assistant", status="completed", type="message"
-                )
-            else:
-                output = ResponseFunctionToolCall(
-                    arguments=f'{{"n": {self.n}}}',
-                    call_id=f"c{self.n}",
-                    name="do",
-                    type="function_call",
-                )
-            return ModelResponse(output=[output], usage=Usage(), response_id=None)
-
-        def stream_response(self, *_: Any, **__: Any) -> Any:
-            raise NotImplementedError
-
-    @function_tool
-    def do(n: int) -> int:
-        return n
-
-    def measure() -> float:
-        agent = Agent(name="a", model=Scripted(), tools=[do])
-        began = time.perf_counter()
-        asyncio.run(Runner.run(agent, "go", max_turns=turns + 5))
-        return (time.perf_counter() - began) / turns * 1000
-
-    return measure
+def _row(batch: int, place: int, owner: str) -> Row:
+    key, mac = (hashlib.sha256(f"{what} {batch} {place}".encode()).hexdigest() for what in "km")
+    arguments, locks = f'{{"n": {place}}}', f'[["n:{batch * 1000 + place}", true]]'
+    return Row(
+        key, "", f"run {place}", batch, 0, "c", "act", "once", mac, "p" * 64, "d" * 64, arguments,
+        locks, "running", 1, owner, time.time(),
+    )  # fmt: skip
 
 
 # --- the run ----------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
-def postgresql(folder: Path) -> Iterator[str | None]:
-    """Start a cluster on the same disk, with its defaults; None where it cannot be had."""
+def postgresql(folder: Path) -> Iterator[tuple[str | None, int | None]]:
+    """Start a cluster on the same disk, with its defaults: address and process, or None twice."""
     found = sorted(glob.glob("/usr/lib/postgresql/*/bin/initdb")) or [shutil.which("initdb")]
     if found[-1] is None:
-        yield None
+        yield None, None
         return
     binaries, home, user = Path(found[-1]).parent, folder / "pg", None
     home.mkdir()
@@ -276,12 +307,38 @@ def postgresql(folder: Path) -> Iterator[str | None]:
     try:
         run("createdb", "-h", "127.0.0.1", "-p", str(port), "-U", "bench", "bench")
         run("createdb", "-h", "127.0.0.1", "-p", str(port), "-U", "bench", "rival")
-        yield f"postgresql://bench@127.0.0.1:{port}"
+        server = int((home / "data" / "postmaster.pid").read_text().splitlines()[0])
+        yield f"postgresql://bench@127.0.0.1:{port}", server
     finally:
         run("pg_ctl", "-D", "data", "-w", "-m", "fast", "stop")
 
 
-def contestants(folder: Path, address: str | None, total: int) -> dict[str, Callable[[], Any]]:
+def _callers(store: str, count: int, calls: int) -> dict[str, float]:
+    return asyncio.run(callers(store, count, calls))
+
+
+def with_server(
+    measure: Callable[[], dict[str, float]], server: int | None, calls: int
+) -> dict[str, float]:
+    """Add the CPU that the database server's ended processes used meanwhile."""
+    if server is None:
+        return measure()
+    before = children_cpu(server)
+    found = measure()
+    time.sleep(0.3)  # until its connections are gone, and reaped
+    return {**found, "server_us": (children_cpu(server) - before) / calls * 1e6}
+
+
+def children_cpu(process: int) -> float:
+    """Return the seconds of CPU of a process's children that have ended."""
+    stat = Path(f"/proc/{process}/stat").read_text(encoding="utf-8")
+    used = stat.rpartition(")")[2].split()[13:15]
+    return sum(map(int, used)) / os.sysconf("SC_CLK_TCK")
+
+
+def contestants(
+    folder: Path, address: str | None, server: int | None, total: int
+) -> dict[str, Callable[[], Any]]:
     """Every measurement by name."""
     sqlite = str(folder / "ledger.db")
     stores = {"sqlite": sqlite} | ({"postgresql": f"{address}/bench"} if address else {})
@@ -289,9 +346,12 @@ def contestants(folder: Path, address: str | None, total: int) -> dict[str, Call
     for name, store in stores.items():
         for count in (1, 32, 128):
             calls = min(total, 200) if count == 1 else total
-            found[f"{name}_{count}"] = lambda s=store, c=count, n=calls: asyncio.run(
-                callers(s, c, n)
-            )
+            measure = functools.partial(_callers, store, count, calls)
+            watch = server if name == "postgresql" else None
+            found[f"{name}_{count}"] = functools.partial(with_server, measure, watch, calls)
+    found["memory_1"] = lambda: asyncio.run(callers(":memory:", 1, 500))
+    found["floor_asyncio_us"] = lambda: asyncio.run(asyncio_alone())
+    found["floor_sqlite_us"] = lambda: sqlite_alone(folder)
     found["replay_us"] = lambda: asyncio.run(replays(sqlite))
     found["verify_rows_per_s"] = lambda: verification(sqlite)
     rivals: dict[str, Callable[[], Callable[[], float]]] = {
@@ -316,6 +376,62 @@ def flattened(name: str, value: Any) -> dict[str, float]:
     return {name: value}
 
 
+def machine() -> dict[str, Any]:
+    """Say where and on what this ran."""
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    cpu_name = next((line.split(":")[1].strip() for line in lines if "model name" in line), "")
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"],
+        capture_output=True, text=True, check=False, cwd=ROOT,
+    ).stdout.strip()  # fmt: skip
+    return {
+        "cpu": cpu_name or platform.processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "python": platform.python_version(),
+        "system": platform.platform(terse=True),
+        "commit": commit,
+        "load": os.getloadavg()[0],
+    }
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what took part."""
+    found = {}
+    for name in ("dbos", "pydantic-ai-slim", "openai-agents", "apsw", "psycopg"):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
+
+
+def page(results: dict[str, Any]) -> str:
+    """Return the page of the documentation that tells these results."""
+    figures = results["figures"]
+
+    def rows(head: str, lines: Iterable[tuple[str, ...]]) -> str:
+        columns = head.count("|") + 1
+        ruled = f"| {head} |\n|{'---|' * columns}\n"
+        return ruled + "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+    told = [
+        (what, target, how.format(figures[name]))
+        for name, what, target, how in FIGURES
+        if name in figures
+    ]
+    floors = [(what, f"{figures[name]:.0f}") for name, what in FLOORS if name in figures]
+    rivals = [
+        (what, f"{figures[name]:.2f} ms", kept) for name, what, kept in RIVALS if name in figures
+    ]
+    listed = ", ".join(f"{name} {number}" for name, number in results["versions"].items())
+    return PAGE.format(
+        figures=rows("what | target | measured", told),
+        floors=rows("what | us", floors),
+        rivals=rows("what | per call | written down", rivals),
+        rounds=results["rounds"],
+        versions=listed,
+        **results["machine"],
+    )
+
+
 def main() -> None:
     """Measure, print the table, write the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -326,32 +442,27 @@ def main() -> None:
         "--output", type=Path, default=Path(__file__).parent / "results/gateway.json"
     )
     options = parser.parse_args()
+    where = machine()
     results: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
         folder = Path(name)
-        with postgresql(folder) as address:
-            measures = contestants(folder, address, options.calls)
+        with postgresql(folder) as (address, server):
+            measures = contestants(folder, address, server, options.calls)
             for number in range(options.rounds):
                 for what, measure in measures.items():
                     for part, value in flattened(what, measure()).items():
                         results.setdefault(part, []).append(value)
                         print(f"round {number + 1}  {part:<28}{value:>12.2f}", flush=True)
-    figures = {name: statistics.median(values) for name, values in results.items()}
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    ).stdout.strip()
     report = {
-        "machine": {"cpu": platform.processor() or platform.machine(), "cores": os.cpu_count(),
-                    "python": platform.python_version(), "load": os.getloadavg()},
-        "commit": commit,
-        "figures": figures,
-        "targets": TARGETS,
-    }  # fmt: skip
+        "machine": where,
+        "versions": versions(),
+        "rounds": options.rounds,
+        "figures": {name: round(statistics.median(all_), 4) for name, all_ in results.items()},
+        "spread": {name: [round(min(a), 4), round(max(a), 4)] for name, a in results.items()},
+    }
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    print()
-    for part, value in figures.items():
-        print(f"{part:<30}{value:>12.2f}")
+    print(page(report))
 
 
 if __name__ == "__main__":

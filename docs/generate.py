@@ -70,6 +70,15 @@ def retrieval() -> str:
     return str(page(json.loads(results.read_text(encoding="utf-8"))))
 
 
+def gateway() -> str:
+    """Return what a call through the gateway costs, from the results of its benchmark."""
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    from gateway import page
+
+    results = ROOT / "benchmarks" / "results" / "gateway.json"
+    return str(page(json.loads(results.read_text(encoding="utf-8"))))
+
+
 SERVER = """# The server's interfaces
 
 This page is written by `docs/generate.py` from the program itself; do not edit it by hand. How to run
@@ -142,6 +151,7 @@ def conversation() -> str:
 #: Every page that is written here, and by what.
 PAGES = {
     "command-line.md": command_line,
+    "gateway.md": gateway,
     "nano.md": embedded_model,
     "retrieval.md": retrieval,
     "conversation.md": conversation,
