@@ -82,9 +82,15 @@ class Running:
     stop: Callable[[], None]
     begin_to_stop: Callable[[], None]
     client: httpx2.Client = field(init=False)
+    #: What else is to be closed before the server is stopped.
+    closing: list[Callable[[], None]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.client = httpx2.Client(base_url=self.url, timeout=30, trust_env=False)
+
+    def close(self) -> None:
+        for each in (self.client.close, *self.closing, self.stop):
+            each()
 
     def post(self, path: str, body: Any, **options: Any) -> httpx2.Response:
         return self.client.post(path, json=body, **options)
@@ -185,8 +191,7 @@ def start() -> Iterator[Start]:
 
     yield started
     for one in running:
-        one.client.close()
-        one.stop()
+        one.close()
 
 
 @pytest.fixture(scope="module")
@@ -194,5 +199,4 @@ def shared() -> Iterator[Running]:
     """Return a server for all tests of a file that leave it as it was."""
     running = begin()
     yield running
-    running.client.close()
-    running.stop()
+    running.close()

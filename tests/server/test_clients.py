@@ -15,8 +15,10 @@ openai = pytest.importorskip("openai", reason="the extra clients is not installe
 pydantic = pytest.importorskip("pydantic")
 
 
-def client_of(server: Running, **options: Any) -> Any:
-    return openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0, **options)
+def client_of(server: Running, key: str = "none") -> Any:
+    client = openai.OpenAI(base_url=f"{server.url}/v1", api_key=key, max_retries=0)
+    server.closing.append(client.close)
+    return client
 
 
 class TestOpenAI:
@@ -97,7 +99,7 @@ class TestOpenAI:
         server = start(keys=("sesame",))
         with pytest.raises(openai.AuthenticationError):
             client_of(server).models.list()
-        client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="sesame", max_retries=0)
+        client = client_of(server, "sesame")
         assert [model.id for model in client.models.list()] == ["talker"]
         with pytest.raises(openai.NotFoundError) as missing:
             client.chat.completions.create(model="gpt", messages=USER)
@@ -116,7 +118,8 @@ class TestOpenAI:
             return await client.chat.completions.create(model="talker", messages=USER)
 
         async def all_of_them() -> list[Any]:
-            return await asyncio.gather(*(ask() for _ in range(4)))
+            async with client:
+                return await asyncio.gather(*(ask() for _ in range(4)))
 
         answers = asyncio.run(all_of_them())
         assert all(answer.choices[0].message.content for answer in answers)
@@ -170,6 +173,10 @@ class TestAgents:
         )  # fmt: skip
 
         async def go() -> str:
+            async with client:
+                return await asked_of()
+
+        async def asked_of() -> str:
             if not streamed:
                 return str((await agents.Runner.run(agent, "Weather in Paris?")).final_output)
             run = agents.Runner.run_streamed(agent, "Weather in Paris?")
@@ -190,7 +197,8 @@ class TestAgents:
 
         server = start(calling(PARIS, BERN), ("Rain in both.",))
         asked: list[str] = []
-        provider = OpenAIProvider(base_url=f"{server.url}/v1", api_key="none")
+        client = openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="none")
+        provider = OpenAIProvider(openai_client=client)
         kind = OpenAIChatModel if interface == "chat" else OpenAIResponsesModel
         agent = ai.Agent(kind("talker", provider=provider), instructions="Answer shortly.")
 
@@ -201,6 +209,10 @@ class TestAgents:
             return "rain"
 
         async def go() -> str:
+            async with client:
+                return await asked_of()
+
+        async def asked_of() -> str:
             if not streamed:
                 return str((await agent.run("Weather in Paris?")).output)
             async with agent.run_stream("Weather in Paris?") as run:
