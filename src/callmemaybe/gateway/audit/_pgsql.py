@@ -38,6 +38,11 @@ create table if not exists audit(
   hash bytea not null, primary key (chain, number)
 );
 """
+#: Nobody may be told what is not on disk, whatever the database's default is; stricter ones stay.
+DURABLE = """
+select set_config('synchronous_commit', 'on', false)
+where current_setting('synchronous_commit') = 'off'
+"""
 #: The advisory lock under which the tables are made; any constant of our own.
 MAKING = 0x63616C6C
 ROW = ", ".join(COLUMNS)

@@ -98,15 +98,18 @@ class Postgresql:
                 found = self._write.execute("select value from meta order by name").fetchall()
         secret, version = (bytes(value) for (value,) in found)
         if version != str(VERSION).encode():
+            self._write.close()
             raise StoreError(f"a ledger of version {version.decode()}, this is {VERSION}")
         self.secret: bytes = secret
 
     def _connect(self, *, autocommit: bool = False) -> psycopg.Connection[Any]:
         options: dict[str, Any] = dict(self._options)
         if not autocommit:
-            options["options"] = statements.PLANS
+            given = psycopg.conninfo.conninfo_to_dict(self._address).get("options") or ""
+            options["options"] = f"{given} {statements.PLANS}"
         made = psycopg.connect(self._address, autocommit=autocommit, **options)
         with made.transaction():
+            made.execute(statements.DURABLE)
             before = time.time()
             row = made.execute("select extract(epoch from clock_timestamp())").fetchone()
             assert row is not None

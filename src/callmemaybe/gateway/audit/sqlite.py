@@ -89,6 +89,7 @@ class Sqlite:
             self._write.execute("commit")
             found = _one(self._write.execute("select value from meta where name = 'version'"))
             if found != VERSION:
+                self._write.close()
                 raise StoreError(f"{path}: a ledger of version {found}, this is {VERSION}")
             self._reader: Any = apsw.Connection(name, flags=flags)
             self._reader.set_busy_timeout(int(busy * 1000))
