@@ -75,7 +75,7 @@ def held_out(part: str, count: int) -> list[Case]:
     from training.cases import cases
     from training.pieces import recipe
 
-    made = cases(recipe.load(ROOT / "training/runs/nano-1.toml"), part, count)
+    made = cases(recipe.load(ROOT / "training/runs/nano-2.toml"), part, count)
     return [Case.from_json(one) for one in made]
 
 

@@ -1,17 +1,18 @@
-"""Train nano's tokenizer on what the recipe generates: `python -m training.build_tokenizer --run R`."""
+"""Build nano's tokenizer from what the recipe generates: `python -m training.build_tokenizer --run R`."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
-from training.pieces import tokenizer
+from training.pieces import lexicon, tokenizer
 from training.pieces.recipe import Recipe, from_arguments
 from training.pieces.rendering import escape, to_json, tool_text
 
 
-def texts(recipe: Recipe, blocks: int = 4000) -> Iterator[str]:
+def texts(recipe: Recipe, blocks: int = 3000) -> Iterator[str]:
     """Tool lists, requests and calls in the recipe's own proportions."""
     maker = recipe.maker("train")
     for index in range(blocks):
@@ -24,13 +25,21 @@ def texts(recipe: Recipe, blocks: int = 4000) -> Iterator[str]:
             yield from (to_json(arguments) for _, arguments in pair.calls)
 
 
+def counts(recipe: Recipe) -> Counter[str]:
+    """Words of the mixture, and words that WordNet uses often: unseen functions have those."""
+    found = tokenizer.words(texts(recipe))
+    for word, count in lexicon.counts().items():
+        found[word] += min(count, 400)
+    return found
+
+
 def build(recipe: Recipe) -> Path:
-    """Train it and write it where the run looks for it."""
+    """Build it and write it where the run looks for it."""
     target = recipe.out / "tokenizer.json"
     target.parent.mkdir(parents=True, exist_ok=True)
-    built = tokenizer.train(texts(recipe), recipe.table["tokenizer"]["size"])
+    built = tokenizer.build(counts(recipe), recipe.table["tokenizer"]["size"])
     built.save(str(target))
-    print(f"{built.get_vocab_size()} tokens -> {target}")
+    print(f"{built.get_vocab_size()} tokens, {len(tokenizer.forms(built)[0])} bases -> {target}")
     return target
 
 

@@ -1,7 +1,7 @@
-"""Ship a run: `python -m training.export --run training/runs/nano-1.toml`.
+"""Ship a run: `python -m training.export --run training/runs/nano-2.toml`.
 
-Quantises the weights of `out/hf` to ONNX, measures the run on the held-out sets, and fills
-`src/callmemaybe/data/nano` with model, tokenizer, config, card and manifest.
+Writes the averaged weights as an ONNX graph with integer weights, with tokenizer, config, card and
+manifest, to `src/callmemaybe/data/nano`. The scores are those of `training.evaluate`.
 """
 
 from __future__ import annotations
@@ -14,15 +14,19 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from safetensors.numpy import load_file
+import torch
 
-from training.export_onnx import Layout, Precision, export
+from training.pieces import graph
 from training.pieces import recipe as recipes
 from training.pieces.card import card
+from training.pieces.loop import new_model
+from training.pieces.model import Nano
+from training.pieces.packing import Encoder
 from training.pieces.recipe import ROOT, Recipe
+from training.pieces.rendering import CONTROL_TOKENS, END, PAD
 
 TARGET = ROOT / "src/callmemaybe/data/nano"
+CONTEXT = 8192
 SOURCES = [
     {
         "name": "training/tasks and training/pieces/synthetic.py of this repository",
@@ -31,6 +35,10 @@ SOURCES = [
     {
         "name": "Schema-Guided Dialogue, train split (google-research-datasets)",
         "licence": "CC BY-SA 4.0",
+    },
+    {
+        "name": "WordNet 3.0 (Princeton University): co-occurrence of words in synsets",
+        "licence": "WordNet 3.0 licence",
     },
 ]
 
@@ -51,58 +59,87 @@ def commit() -> str:
     return done.stdout.strip()
 
 
-def manifest(recipe: Recipe, report: dict[str, Any], precision: str) -> dict[str, Any]:
+def load(recipe: Recipe) -> tuple[Nano, Encoder, dict[str, Any]]:
+    """The averaged weights of the last checkpoint, and what it counted."""
+    state = torch.load(recipe.out / "checkpoint.pt", weights_only=True)
+    model, encoder = new_model(recipe)
+    model.load_state_dict(state["average"])
+    step, tokens, pairs, elapsed = state["counters"]
+    counted = {"steps": step, "tokens": tokens, "pairs": pairs, "minutes": round(elapsed / 60, 1)}
+    counted["finished"] = elapsed >= 60 * recipe.table["training"]["minutes"]
+    return model.float().eval(), encoder, counted
+
+
+def manifest(recipe: Recipe, report: dict[str, Any], target: Path) -> dict[str, Any]:
     """Where the files come from and what they should hash to."""
-    files = sorted(p for p in TARGET.rglob("*") if p.is_file() and p.name != "manifest.json")
+    files = sorted(p for p in target.rglob("*") if p.is_file() and p.name != "manifest.json")
     return {
         "name": recipe.table["name"],
         "format": "nano",
-        "architecture": "Qwen3ForCausalLM",
-        "precision": precision,
+        "architecture": "NanoForToolCalling",
+        "precision": "int8",
         "training_commit": commit(),
-        "recipe": str(recipe.path.resolve().relative_to(ROOT)),
+        "recipe": recipe.path.resolve().relative_to(ROOT).as_posix(),
         "seed": recipe.seed,
         "steps": report["steps"],
         "tokens": report["tokens"],
-        "started_from": recipe.table["training"].get("before"),
+        "requests": report["pairs"],
         "finished": report["finished"],
         "training_functions": len(recipe.functions("train")),
-        "held_out": report["scores"],
+        "held_out": report.get("scores", {}),
         "sources": SOURCES,
         "files": {
-            str(p.relative_to(TARGET)): {"sha256": digest(p), "bytes": p.stat().st_size}
+            str(p.relative_to(target)): {"sha256": digest(p), "bytes": p.stat().st_size}
             for p in files
         },
     }
 
 
-def fill(recipe: Recipe, layout: Layout, precision: Precision) -> None:
+def write_json(path: Path, value: object) -> None:
+    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+
+def fill(recipe: Recipe, target: Path, bits: int) -> None:
     """Write the whole folder."""
-    source = recipe.out / "hf"
-    config = json.loads((source / "config.json").read_text("utf-8"))
-    tensors: dict[str, np.ndarray[Any, Any]] = load_file(source / "model.safetensors")
-    shutil.rmtree(TARGET, ignore_errors=True)
-    TARGET.mkdir(parents=True)
-    export(config, tensors, TARGET, layout=layout, precision=precision)
-    for name in ("config.json", "generation_config.json", "tokenizer.json"):
-        shutil.copyfile(source / name, TARGET / name)
-    report = json.loads((recipe.out / "report.json").read_text("utf-8"))
-    parameters = sum(int(tensor.size) for tensor in tensors.values())
-    text = card(recipe, report, parameters=parameters, precision=precision)
-    (TARGET / "MODEL_CARD.md").write_text(text, "utf-8")
-    table = manifest(recipe, report, precision)
-    (TARGET / "manifest.json").write_text(json.dumps(table, indent=2) + "\n", "utf-8")
+    model, encoder, report = load(recipe)
+    scores = recipe.out / "report.json"
+    if scores.is_file():
+        report |= json.loads(scores.read_text("utf-8"))
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    controls = {text: encoder.control(text) for text in CONTROL_TOKENS}
+    graph.write(model, controls, encoder.text("\n")[0], target / "model.onnx", bits=bits)
+    shutil.copyfile(recipe.out / "tokenizer.json", target / "tokenizer.json")
+    config = {
+        "architectures": ["NanoForToolCalling"],
+        "model_type": "callmemaybe_nano",
+        "vocab_size": len(model.base),
+        "hidden_size": model.shape.width,
+        "num_hidden_layers": model.shape.layers,
+        "max_position_embeddings": CONTEXT,
+        "eos_token_id": controls[END],
+        "pad_token_id": controls[PAD],
+    }
+    write_json(target / "config.json", config)
+    settings = {"do_sample": False, "eos_token_id": controls[END], "pad_token_id": controls[PAD]}
+    write_json(target / "generation_config.json", settings)
+    if "scores" in report:
+        text = card(recipe, report, parameters=parameters, vocabulary=len(model.base))
+        (target / "MODEL_CARD.md").write_text(text, "utf-8")
+    table = manifest(recipe, report, target)
+    write_json(target / "manifest.json", table)
     total = sum(entry["bytes"] for entry in table["files"].values())
-    print(f"{TARGET.relative_to(ROOT)}: {total / 1e6:.2f} MB, {parameters / 1e6:.2f}M parameters")
+    print(f"{target}: {total / 1e6:.2f} MB, {parameters / 1e6:.2f}M parameters")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--run", type=Path, default=ROOT / "training/runs/nano-1.toml")
-    parser.add_argument("--layout", default="genai")
-    parser.add_argument("--precision", default="int8")
+    parser.add_argument("--run", type=Path, default=ROOT / "training/runs/nano-2.toml")
+    parser.add_argument("--out", type=Path, default=TARGET)
+    parser.add_argument("--bits", type=int, default=8, choices=(8, 32))
     arguments = parser.parse_args()
-    fill(recipes.load(arguments.run), arguments.layout, arguments.precision)
+    fill(recipes.load(arguments.run), arguments.out, arguments.bits)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Train the embedded model: `python -m training.train --run training/runs/nano-1.toml [--resume]`.
+"""Train the embedded model: `python -m training.train --run training/runs/nano-2.toml [--resume]`.
 
 The schedule follows the clock, so the rates reach zero at the deadline whatever the speed; a resumed
 run goes on with the time it had used. Ctrl-C saves and leaves. A tokenizer is trained first if the run
@@ -18,14 +18,14 @@ from training.pieces.loop import Run
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument(
-        "--run", type=Path, default=recipe.ROOT / "training/runs/nano-1.toml", help="recipe (TOML)"
+        "--run", type=Path, default=recipe.ROOT / "training/runs/nano-2.toml", help="recipe (TOML)"
     )
     parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
     arguments = parser.parse_args()
     plan = recipe.load(arguments.run)
     if not (plan.out / "tokenizer.json").exists():
         build_tokenizer.build(plan)
-    Run(plan, resume=arguments.resume).go()
+    Run(plan, resume=arguments.resume).train()
 
 
 if __name__ == "__main__":

@@ -77,8 +77,8 @@ def test_answers_are_drawn_as_told(program: Program) -> None:
     for name, options in {
         "greedy": (),
         "narrow": ("--temperature", "1.5", "--top-k", "1", "--seed", "3"),
-        "drawn": ("--temperature", "1.5", "--top-p", "0.9", "--min-p", "0.001", "--seed", "3"),
-        "again": ("--temperature", "1.5", "--top-p", "0.9", "--min-p", "0.001", "--seed", "3",
+        "drawn": ("--temperature", "9", "--top-p", "0.9", "--min-p", "0.001", "--seed", "3"),
+        "again": ("--temperature", "9", "--top-p", "0.9", "--min-p", "0.001", "--seed", "3",
                   "--batch", "3"),
         "best": ("--temperature", "1", "--best-of", "3", "--seed", "1"),
         "beam": ("--beam", "2", "--max-tokens", "60"),

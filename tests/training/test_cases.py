@@ -11,7 +11,7 @@ from callmemaybe.evals.case import Case
 from training.cases import cases, difficulties
 from training.pieces import recipe as recipes
 
-RECIPE = recipes.load(recipes.ROOT / "training/runs/nano-1.toml")
+RECIPE = recipes.load(recipes.ROOT / "training/runs/nano-2.toml")
 
 
 @pytest.mark.parametrize("part", ["function", "domain"])

@@ -176,7 +176,9 @@ def test_nano_reads_what_training_wrote(
     twin = "".join(
         rendering.TOOL + rendering.tool_text(tool.as_openai()["function"]) for tool in tools
     )
-    expected = f"{rendering.TOOLS}{twin}{rendering.USER}{rendering.escape(text)}{rendering.CALL}"
+    said = rendering.escape(text)
+    asked = f"{rendering.USER}{said}{rendering.AGAIN}{said}{rendering.CALL}"
+    expected = f"{rendering.TOOLS}{twin}{asked}"
     parts = formats.get("nano").prompt(user(text), tools)
     assert spelled(parts) == expected
 

@@ -28,16 +28,19 @@ FINISHED = "The schedule was run to its end."
 UNFINISHED = "These weights are a checkpoint: the schedule had not reached its end."
 TEXT = """# {name}: the embedded model of Call Me Maybe
 
-A decoder-only transformer of Qwen3's architecture ({shape}), {parameters:.2f}M parameters,
-{size} tokens of its own byte-level vocabulary, weights in {precision}. It reads a tool list and a
-request and writes a call under a grammar; it is not a chat model and knows nothing of the world.
+A transformer made for one thing ({shape}; {parameters:.2f}M parameters, {vocabulary:,} tokens of its own
+byte-level vocabulary, integer weights): it reads tools and a request and writes a call under a grammar. It is not a chat
+model and knows nothing of the world. Tools are read one by one, so that neither their number nor their order
+changes what is known of each; every word of the request votes on the tools it sounds like, `<|call|>` counts
+the votes; arguments are written or copied, token by token (`training/pieces/model.py`).
 
 ## Scores
 
 Greedy, forced tokens supplied, 4 to 12 functions offered. Shares in percent with 95% Wilson
-intervals; names compete with the tools offered, values with the whole vocabulary (the product's
-grammar is narrower). Measured on the float weights, not on the shipped quantised file, by
-`python -m training.evaluate --run {recipe}`. The rows of argument types judge one
+intervals; names compete with the tools offered and with refusing, values with the whole vocabulary (the product's
+grammar is narrower). Measured on the float weights, not on the shipped integer file, by
+`python -m training.evaluate --run {recipe}`; the shipped file is measured by `benchmarks/nano.py`
+(docs/reference/nano.md), which is the table to quote. The rows of argument types judge one
 argument while everything before it is given right, so they flatter: alone, the model errs earlier.
 
 {table}
@@ -47,8 +50,8 @@ prompts. SGD dev includes arguments that the request does not say literally.
 
 ## Training
 
-{steps} steps, {tokens:.2f}M tokens on two shared CPU cores, {minutes} minutes of wall clock, seed
-`{seed}`{before}. {state} Everything is generated from
+{steps} steps, {pairs:,} requests, {tokens:.2f}M tokens on one CPU core, {minutes} minutes, seed
+`{seed}`. {state} Everything is generated from
 `training/` by `{recipe}`; `training/LOG.md` tells what was tried. No evaluation set took part: `training/leaks.py` drops requests that share eight words in a
 row with an evaluation prompt, and functions with an evaluation function's name and parameters.
 
@@ -59,14 +62,16 @@ row with an evaluation prompt, and functions with an evaluation function's name 
 * The train split of Schema-Guided Dialogue (google-research-datasets), CC BY-SA 4.0. Requests were
   filtered and paired with varied tool lists. Credit: Rastogi et al., "Towards Scalable Multi-domain
   Conversational Agents: The Schema-Guided Dialogue Dataset", 2020.
+* WordNet 3.0, Princeton University, https://wordnet.princeton.edu (WordNet licence): which words its
+  synsets and glosses use together gives every word a vector before training begins
+  (`training/pieces/lexicon.py`). No text of it is in the model.
 
 ## What it is bad at
 
-**Choosing the function.** See the first row: on functions it has not seen it is far from useful, so
-nothing should be run on its word. Trained for a few million tokens where such a model needs many more,
-it seldom refuses, even where nothing fits. English only; long requests, nested objects and requests for
-two calls were hardly trained; calls that need knowledge or arithmetic ("half a dozen") fail. The
-probability it reports is not calibrated.
+English only. Requests for two calls, nested objects and long requests were hardly trained; calls that need
+knowledge or arithmetic ("half a dozen", "next Friday" as a date) fail. When two parameters have the same
+type it may put one value into both. Requests that fit nothing are refused less surely than those that fit
+are served: see the row. It tells at most 64 functions apart.
 """
 
 
@@ -98,7 +103,7 @@ def score_table(scores: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def card(recipe: Recipe, report: dict[str, Any], *, parameters: int, precision: str) -> str:
+def card(recipe: Recipe, report: dict[str, Any], *, parameters: int, vocabulary: int) -> str:
     """Write the card."""
     model, held = recipe.table["model"], recipe.table["held_out"]
     functions = recipe.functions("train")
@@ -106,8 +111,7 @@ def card(recipe: Recipe, report: dict[str, Any], *, parameters: int, precision: 
         name=recipe.table["name"],
         shape=f"{model['layers']} layers, width {model['width']}, {model['heads']} heads",
         parameters=parameters / 1e6,
-        size=f"{recipe.table['tokenizer']['size']:,}",
-        precision=precision,
+        vocabulary=vocabulary,
         recipe=recipe.path.resolve().relative_to(ROOT).as_posix(),
         table=score_table(report["scores"]),
         domains=", ".join(held["domains"]),
@@ -115,7 +119,7 @@ def card(recipe: Recipe, report: dict[str, Any], *, parameters: int, precision: 
         steps=f"{report['steps']:,}",
         tokens=report["tokens"] / 1e6,
         minutes=report["minutes"],
-        before=f", after {earlier}" if (earlier := recipe.table["training"].get("before")) else "",
+        pairs=report["pairs"],
         state=FINISHED if report["finished"] else UNFINISHED,
         seed=recipe.seed,
         functions=len(functions),

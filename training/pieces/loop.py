@@ -1,4 +1,4 @@
-"""The loop: copying first, then the mixture, on a schedule that follows the clock."""
+"""The loop: one mixture, a schedule that follows the clock, checkpoints that resume."""
 
 from __future__ import annotations
 
@@ -7,53 +7,77 @@ import queue
 import signal
 import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as functional
-from torch import Tensor
 
-from training.pieces import induction
+from training.pieces import lexicon
 from training.pieces import tokenizer as tokenizers
-from training.pieces.evaluate import brief, evaluate, fixed_set, inputs
-from training.pieces.export import save_hf
+from training.pieces.evaluate import brief, evaluate, fixed_set
+from training.pieces.mixture import BlockMaker
 from training.pieces.model import Nano, Shape
 from training.pieces.optimizer import build
-from training.pieces.packing import CHOICES, WEIGHTS, Batch, Encoder, draw_batches, draw_copies
+from training.pieces.packing import CHOICES, Batch, Encoder, Limits, draw_batch
 from training.pieces.recipe import Recipe
-from training.pieces.rendering import CONTROL_TOKENS, Choice
+from training.pieces.rendering import Choice
+from training.pieces.tensors import places
 
-WEIGHT = np.array([WEIGHTS[choice] for choice in CHOICES], np.float32)
-FIRST = 5.0  # how much more the first token of a name counts: it decides, the rest is copied
-
-
-def weights(batch: Batch) -> np.ndarray:
-    """What each token counts in the loss. float32 [rows, length]."""
-    name = batch.choices == CHOICES.index(Choice.NAME)
-    first = name & ~np.roll(name, 1, axis=1)
-    return WEIGHT[batch.choices] * np.where(first, np.float32(FIRST), np.float32(1))
+STOP = 0.5  # what a token counts that may end the answer, beside 1 for a token of a value
 
 
 class Prefetch:
-    """Draws groups of batches ahead of the model, in order."""
+    """Draws batches ahead of the model, in order."""
 
-    def __init__(self, draw: Callable[[int], list[Batch]], start: int) -> None:
-        self.draw, self.next = draw, start
-        self.ready: queue.Queue[Batch] = queue.Queue(8)
+    def __init__(self, maker: BlockMaker, encoder: Encoder, seed: str, limits: Limits, at: int):
+        self.maker, self.encoder, self.seed, self.limits, self.at = (
+            maker,
+            encoder,
+            seed,
+            limits,
+            at,
+        )
+        self.ready: queue.Queue[Batch] = queue.Queue(4)
         threading.Thread(target=self.work, daemon=True).start()
 
     def work(self) -> None:
         while True:
-            for batch in self.draw(self.next):
-                self.ready.put(batch)
-            self.next += 1
+            seed = f"{self.seed}:{self.at}"
+            self.ready.put(draw_batch(self.maker, self.encoder, seed, self.limits))
+            self.at += 1
 
     def get(self) -> Batch:
         return self.ready.get()
+
+
+def documents(recipe: Recipe) -> list[list[str]]:
+    """What is said of each training function, and what is asked of it: words that belong together."""
+    found = []
+    for function in recipe.functions("train"):
+        texts = [*function.names, *function.abouts, *function.requests]
+        for parameter in function.parameters:
+            texts += [*parameter.names, *parameter.abouts]
+        found.append(lexicon.words(" ".join(texts).replace("_", " ")))
+    talk = recipe.dialogues("train")
+    for name, tool in talk.tools.items() if talk else ():
+        said = [example[0] for example in talk.examples[name][:40]] if talk else []
+        found.append(lexicon.words(" ".join([json.dumps(tool), *said])))
+    return found
+
+
+def new_model(recipe: Recipe) -> tuple[Nano, Encoder]:
+    """A fresh network over the recipe's tokenizer."""
+    tokenizer = tokenizers.load(recipe.out / "tokenizer.json")
+    bases, *tables = tokenizers.forms(tokenizer)
+    shape = Shape(len(bases), **recipe.table["model"])
+    cached = recipe.out / "lexicon.npy"
+    if not cached.is_file():
+        np.save(cached, lexicon.vectors(bases, shape.lexicon, documents(recipe)))
+    vectors = torch.from_numpy(np.load(cached))
+    torch.manual_seed(0)
+    return Nano(shape, vectors, *map(torch.from_numpy, tables)), Encoder(tokenizer)
 
 
 class Run:
@@ -61,189 +85,135 @@ class Run:
 
     def __init__(self, recipe: Recipe, *, resume: bool) -> None:
         self.recipe, self.plan = recipe, recipe.table["training"]
-        torch.set_num_threads(1)
-        self.pool = ThreadPoolExecutor(
-            self.plan["threads"], initializer=torch.set_num_threads, initargs=(1,)
-        )
-        torch.manual_seed(0)
-        self.encoder = Encoder(tokenizers.load(recipe.out / "tokenizer.json"))
-        size = self.encoder.tokenizer.get_vocab_size()
-        self.model = Nano(Shape(size, **recipe.table["model"]))
-        induction.copying(self.model)
+        torch.set_num_threads(self.plan.get("threads", 1))
+        self.model, self.encoder = new_model(recipe)
+        self.average = {k: v.clone() for k, v in self.model.state_dict().items()}
         self.optimizers = build(self.model, self.plan["lr_muon"], self.plan["lr_adam"])
-        self.step, self.tokens, self.elapsed, self.copied = 0, 0, 0.0, False
+        self.step, self.tokens, self.pairs, self.elapsed = 0, 0, 0, 0.0
         self.stopped = False
         if resume:
             self.restore()
-        elif (start := recipe.out / self.plan.get("start", "")).is_file():
-            self.model.load_state_dict(torch.load(start, weights_only=True)["model"])
-            print(f"starting from the weights of {start}", flush=True)
         self.tick = time.monotonic()
+        self.history: list[dict[str, Any]] = []
 
     @property
     def file(self) -> Path:
         return self.recipe.out / "checkpoint.pt"
 
     def save(self) -> None:
-        """Checkpoint and Hugging Face folder, each complete or not at all."""
+        """Write the checkpoint, complete or not at all."""
         state = {
             "model": self.model.state_dict(),
+            "average": self.average,
             "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
-            "counters": (self.step, self.tokens, self.elapsed, self.copied),
+            "counters": (self.step, self.tokens, self.pairs, self.elapsed),
         }
         part = self.file.with_suffix(".part")
         torch.save(state, part)
         part.replace(self.file)
-        save_hf(self.model, self.encoder, self.recipe.out)
 
     def restore(self) -> None:
         state = torch.load(self.file, weights_only=True)
         self.model.load_state_dict(state["model"])
+        self.average = state["average"]
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
-        self.step, self.tokens, self.elapsed, self.copied = state["counters"]
+        self.step, self.tokens, self.pairs, self.elapsed = state["counters"]
 
     def rate(self) -> float:
         """Share of the full learning rate at this moment."""
         done = min(1.0, self.elapsed / (60 * self.plan["minutes"]))
         start = self.plan["decay_from"]
-        return min(1.0, (self.step + 1) / 30) * min(1.0, (1 - done) / (1 - start))
+        return min(1.0, (self.step + 1) / 40) * min(1.0, max(0.02, (1 - done) / (1 - start)))
 
-    def grade(self, batch: Batch, total: float) -> tuple[list[Tensor], dict[str, np.ndarray]]:
-        """Gradients of one piece of a step, and sums for the report."""
-        ids, positions, sight = inputs(batch)
+    def learn(self, batch: Batch) -> dict[str, float]:
+        """One step; returns loss and share of right choices."""
+        p = places(batch)
+        targets = p.ids[p.graded + 1]
         with torch.autocast("cpu", torch.bfloat16):
-            hidden = self.model(ids, positions, sight)
-            rows, places = np.nonzero(batch.choices)
-            logits = self.model.logits(hidden[rows, places - 1])
-        choices = torch.from_numpy(batch.choices[rows, places]).long()
-        targets = ids[rows, places]
-        losses = functional.cross_entropy(logits.float(), targets, reduction="none")
-        weight = torch.from_numpy(weights(batch)[rows, places])
-        loss = (losses * weight).sum() / total
-        gradients = torch.autograd.grad(loss, list(self.model.parameters()))
-        right = logits.argmax(-1) == targets
-        report = {"loss": np.array((loss.item(), 1.0))}
-        for choice in (Choice.CONTROL, Choice.NAME, Choice.VALUE, Choice.KEY):
-            chosen = choices == CHOICES.index(choice)
-            report[choice.value] = np.array((right[chosen].sum().item(), chosen.sum().item()))
-        return list(gradients), report
-
-    def learn(self, batches: list[Batch]) -> dict[str, float]:
-        """One step; returns loss and share of right choices.
-
-        The batches of a step are graded by independent threads of one core each: on a machine that
-        others use too, threads that share every product spend their time waiting for each other.
-        """
-        total = float(sum(weights(batch).sum() for batch in batches))
-        done = list(self.pool.map(lambda batch: self.grade(batch, total), batches))
-        for number, weight in enumerate(self.model.parameters()):
-            weight.grad = torch.stack([gradients[number] for gradients, _ in done]).sum(0)
+            x, own, odds = self.model(p)
+            likely = self.model.tokens(x, own, p, targets)
+        choice = functional.cross_entropy(odds, torch.from_numpy(batch.call_right))
+        weight = torch.ones(len(targets))
+        weight[torch.from_numpy(batch.graded_kind == CHOICES.index(Choice.STOP))] = STOP
+        pairs = len(batch.pair_pad)
+        values = -(likely * weight).sum() / pairs
+        (self.plan.get("choice", 2.0) * choice + values).backward()
         scale = self.rate()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 20.0)
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = group["full"] * scale
             optimizer.step()
-        sums = {key: sum(report[key] for _, report in done) for key in done[0][1]}
-        sums["loss"][1] = 1.0
+            optimizer.zero_grad()
         self.step += 1
-        self.tokens += sum(int((batch.segments >= 0).sum()) for batch in batches)
+        keep = min(0.995, 1 - 1 / (1 + self.step / 4))
+        with torch.no_grad():
+            for name, value in self.model.state_dict().items():
+                if value.is_floating_point():
+                    self.average[name].lerp_(value, 1 - keep)
+        self.tokens += len(batch.ids)
+        self.pairs += pairs
         now = time.monotonic()
         self.elapsed += now - self.tick
         self.tick = now
-        return {key: float(value[0] / value[1]) for key, value in sums.items() if value[1]}
+        right = odds.argmax(-1).numpy() == batch.call_right
+        none = batch.call_right == batch.row_tools.shape[1]
+        sure = (likely > np.log(0.5)).numpy()
+        value = batch.graded_argument > 0
+        return {
+            "choice": choice.item(),
+            "values": values.item(),
+            "name": float(right[~none].mean()),
+            "none": float(right[none].mean()) if none.any() else 1.0,
+            "token": float(sure[value].mean()),
+            "other": float(sure[~value].mean()),
+        }
 
     def say(self, text: str) -> None:
         print(f"{self.elapsed / 60:6.1f} min step {self.step:5d} {text}", flush=True)
 
-    def copying(self) -> None:
-        """Repeat random spans, growing, until that works."""
-        table = self.recipe.table["copying"]
-        size, control = self.encoder.tokenizer.get_vocab_size(), len(CONTROL_TOKENS)
-        level, smooth = 0, 0.0
-        while not self.stopped and self.elapsed < 60 * table["minutes"]:
-            span = tuple(table["spans"][level])
-            seed = f"{self.recipe.seed}:copy:{self.step}"
-            report = self.learn([draw_copies(seed, size, control, table["tokens"], span)])
-            smooth = 0.9 * smooth + 0.1 * report["value"]
-            if self.step % self.plan["report_steps"] == 0:
-                self.say(f"copying {span} loss {report['loss']:.3f} right {smooth:.3f}")
-            if smooth > table["accuracy"]:
-                level, smooth = level + 1, 0.0
-                self.say(f"copied {span}")
-                if level == len(table["spans"]):
-                    break
-        self.copied = not self.stopped
+    def judge(self, sets: dict[str, list[Batch]]) -> None:
+        """Score the averaged weights on the held-out sets."""
+        began = time.monotonic()
+        current = {k: v.clone() for k, v in self.model.state_dict().items()}
+        self.model.load_state_dict(self.average)
+        for part, batches in sets.items():
+            scores = evaluate(self.model, batches)
+            self.history.append({"pairs": self.pairs, "part": part, "scores": scores})
+            self.say(f"-- {part}: {brief(scores)}")
+        self.model.load_state_dict(current)
+        (self.recipe.out / "history.json").write_text(json.dumps(self.history), "utf-8")
+        self.tick += time.monotonic() - began  # looking is not learning
 
-    def held_out(self) -> dict[str, list[Batch]]:
-        """Fixed sets, small enough to look at every few minutes."""
-        sets = {}
-        for part in ("train", "function", "domain", "dev"):
-            if part in ("train", "dev") or self.recipe.functions(part):
-                kinds = {"tasks": 1.0} if part == "train" else None
-                maker = self.recipe.maker(part, kinds)
-                sets[part] = fixed_set(maker, self.encoder, f"held-out:{part}", 150)
-        return sets
-
-    def sizes(self) -> tuple[int, ...]:
-        """How many tools a block may have by now: few at first, so that choosing is found."""
-        done = self.elapsed / (60 * self.plan["minutes"])
-        stages = self.recipe.table["mix"]["sizes"]
-        return next(tuple(sizes) for until, sizes in stages if done <= until or until == 1)
-
-    def mixture(self) -> None:
-        """The real thing."""
+    def train(self) -> None:
+        """Train until the planned minutes are over or a signal asks to stop."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: setattr(self, "stopped", True))
+        plan = self.plan
+        limits = Limits(plan["blocks"], plan["pairs"], plan["longest_tool"], plan["longest_pair"])
         maker = self.recipe.maker("train")
-        maker.sizes = self.sizes()
-        shapes = [tuple(shape) for shape in self.plan["shapes"]]
-        seed = self.recipe.seed
-        feed = Prefetch(
-            lambda n: draw_batches(maker, self.encoder, f"{seed}:{n}", shapes), self.step
-        )
-        sets = self.held_out()
-        recent: dict[str, float] = {}
-        saved = looked = self.elapsed
-        since = (self.tokens, self.elapsed)
-        while not self.stopped and self.elapsed < 60 * self.plan["minutes"]:
-            maker.sizes = self.sizes()
-            for key, value in self.learn([feed.get() for _ in range(self.plan["batches"])]).items():
-                recent[key] = 0.95 * recent.get(key, value) + 0.05 * value
-            if self.step % self.plan["report_steps"] == 0:
-                speed = (self.tokens - since[0]) / max(1e-9, self.elapsed - since[1])
-                since = (self.tokens, self.elapsed)
-                figures = " ".join(f"{key} {value:.3f}" for key, value in recent.items())
-                self.say(
-                    f"{speed:6.0f} tok/s {self.tokens / 1e6:.2f}M {figures} rate {self.rate():.2f}"
-                )
-            if self.elapsed - looked > 60 * self.plan["evaluate_minutes"]:
-                looked = self.elapsed
-                for part, batches in sets.items():
-                    self.say(
-                        f"held out {part}: {brief(evaluate(self.model, self.encoder, batches))}"
-                    )
-            if self.elapsed - saved > 60 * self.plan["checkpoint_minutes"]:
+        source = Prefetch(maker, self.encoder, self.recipe.seed, limits, self.step)
+        sets = {
+            part: fixed_set(self.recipe.maker(part), self.encoder, f"look:{part}", 380)
+            for part in ("function", "domain", "dev")
+        }
+        saved = judged = self.elapsed
+        sums: dict[str, float] = {}
+        self.tick = time.monotonic()
+        while not self.stopped and self.elapsed < 60 * plan["minutes"]:
+            for key, value in self.learn(source.get()).items():
+                sums[key] = sums.get(key, 0.0) + value
+            if self.step % plan["report_steps"] == 0:
+                shown = {key: value / plan["report_steps"] for key, value in sums.items()}
+                speed = f"{self.pairs / 1000:.1f}k requests, {self.tokens / 1e6:.2f}M tokens"
+                self.say(" ".join(f"{k} {v:.3f}" for k, v in shown.items()) + f" | {speed}")
+                sums = {}
+            if self.elapsed - saved > 60 * plan["checkpoint_minutes"]:
                 saved = self.elapsed
                 self.save()
-        self.finish(sets)
-
-    def finish(self, sets: dict[str, list[Batch]]) -> None:
+            if self.elapsed - judged > 60 * plan["evaluate_minutes"]:
+                judged = self.elapsed
+                self.judge(sets)
         self.save()
-        if not self.stopped:
-            scores = {part: evaluate(self.model, self.encoder, b) for part, b in sets.items()}
-            report: dict[str, Any] = {"steps": self.step, "tokens": self.tokens, "scores": scores}
-            (self.recipe.out / "last.json").write_text(json.dumps(report, indent=1))
-            for part, item in scores.items():
-                self.say(f"final {part}: {brief(item)}")
-
-    def stop(self, *_: object) -> None:
-        """Finish the step, save, leave."""
-        self.stopped = True
-
-    def go(self) -> None:
-        signal.signal(signal.SIGINT, self.stop)
-        signal.signal(signal.SIGTERM, self.stop)
-        if not self.copied:
-            self.copying()
-            self.save()
-        if not self.stopped:
-            self.mixture()
+        self.judge(sets)

@@ -96,7 +96,7 @@ class Mix:
     kinds: dict[str, float]
     none: float = 0.12
     two: float = 0.04
-    sizes: tuple[int, ...] = (1, 2, 3, 4, 4, 5, 5, 6, 6, 7, 8, 8, 10, 12)
+    sizes: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 7, 8, 8, 10, 12)
 
 
 class BlockMaker:

@@ -1,62 +1,130 @@
-"""Qwen3's architecture with Hugging Face's tensor names, small enough to train on two cores."""
+"""The network: a small transformer in which choosing and copying are parts of their own.
+
+A transformer of a few million parameters needs billions of tokens to find out by itself how to look up
+a tool and how to repeat what was said. Both are known operations, so they are built in, and
+training only learns what they should look for:
+
+* **Segments.** A tool is read on its own, from position 0: its states do not depend on the list
+  it stands in. The request sees itself; an answer sees the request and the tool it calls.
+* **Votes.** Every token of the request spreads one vote over all tokens of all tools and an "elsewhere"
+  (a softmax: what many tools say is shared among them and counts little, as in tf-idf). `<|call|>`
+  adds the votes up by tool, weighing the request's tokens by attention, and chooses. Nothing in it
+  knows how many tools there are, or in which order.
+* **Pointer.** The next token of an argument is a mixture of a softmax over bases and forms, and of
+  copies: attention over what may be repeated, with a head start for places that follow what was
+  just written (pointer-generator: See et al., 2017; induction: Olsson et al., 2022).
+"""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as functional
 from torch import Tensor, nn
+
+from training.pieces.tokenizer import FORMS
+
+VOTES, VOTE_HEAD = 4, 64
+WEIGHTS = 2  # weighings of the request per head of votes
+SUMMARY = 4  # comparisons of whole tools with the whole request
+POINTERS, POINTER_HEAD = 2, 64
+ALIKE = 5  # tokens before a place that are compared with those just written
+ELSEWHERE = 7.0
+GAIN = 14.0
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
     """Sizes of a model."""
 
-    vocabulary: int
+    bases: int
     layers: int = 4
     width: int = 256
-    heads: int = 4
-    kv_heads: int = 2
-    head: int = 64
-    inner: int = 768
-    theta: float = 10_000.0
-    context: int = 8192
+    heads: int = 8
+    kv_heads: int = 4
+    head: int = 32
+    inner: int = 640
+    lexicon: int = 96
+    theta: float = 2_000.0
 
-    def config(self, *, end: int, pad: int) -> dict[str, Any]:
-        """The config.json any Qwen3 backend reads."""
-        return {
-            "architectures": ["Qwen3ForCausalLM"],
-            "model_type": "qwen3",
-            "vocab_size": self.vocabulary,
-            "hidden_size": self.width,
-            "intermediate_size": self.inner,
-            "num_hidden_layers": self.layers,
-            "num_attention_heads": self.heads,
-            "num_key_value_heads": self.kv_heads,
-            "head_dim": self.head,
-            "hidden_act": "silu",
-            "max_position_embeddings": self.context,
-            "rms_norm_eps": 1e-6,
-            "rope_theta": self.theta,
-            "rope_scaling": None,
-            "attention_bias": False,
-            "attention_dropout": 0.0,
-            "use_sliding_window": False,
-            "sliding_window": None,
-            "max_window_layers": self.layers,
-            "tie_word_embeddings": True,
-            "use_cache": True,
-            "initializer_range": 0.02,
-            "bos_token_id": None,
-            "eos_token_id": end,
-            "pad_token_id": pad,
-            "torch_dtype": "float32",
-        }
+    @property
+    def turned(self) -> int:
+        """Dimensions of a head that rotary positions turn; the others compare regardless of place."""
+        return self.head // 2
 
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+
+class Group(NamedTuple):
+    """Segments padded to one length."""
+
+    pad: Tensor  # int64 [B, L]
+    first: int  # where its places begin among the padded places of all groups
+    back: Tensor  # int64: for every used place, its index in the flattened pad
+    places: Tensor  # int64: those places
+    seen: Tensor | None  # int64 [B, S]: places of the tools that a request calls
+    mask: Tensor  # [B, 1, L, L + S] added to scores
+
+
+class Places(NamedTuple):
+    """A batch as tensors; names as in `packing.Batch`, pads clamped to 0 with a mask beside them."""
+
+    ids: Tensor
+    positions: Tensor
+    before: Tensor  # int64 [ALIKE, N]: the place n + 1 back; N where the segment had not begun
+    groups: list[Group]  # segments of similar length
+    flat: Tensor  # int64 [N]: where each place is among the padded places of all groups
+    tool_pad: Tensor
+    tool_used: Tensor  # bool [tools, Lt]
+    pair_pad: Tensor
+    seen_pad: Tensor
+    sight: Tensor  # bool [G, Lp + Ls]: what the graded places see
+    again_pad: Tensor
+    again_mask: Tensor  # bool [pairs, Lr]
+    again_flat: Tensor
+    list_pad: Tensor
+    list_mask: Tensor  # bool [rows, Lb]
+    list_tool: Tensor  # [rows, Lb, J] one-hot
+    row_tools: Tensor
+    row_mask: Tensor
+    calls: Tensor
+    call_pair: Tensor
+    graded: Tensor
+    graded_pair: Tensor
+    graded_slot: Tensor  # number of the place within its pair
+
+
+def take(x: Tensor, places: Tensor) -> Tensor:
+    """x[places], by way of index_select, whose gradient is quicker."""
+    return x.index_select(0, places.flatten()).view(*places.shape, *x.shape[1:])
+
+
+class Fused(torch.autograd.Function):
+    """RMSNorm as the one operator that onnxruntime has for it."""
+
+    @staticmethod
+    def forward(_ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
+        return functional.rms_norm(x, (x.shape[-1],), weight, 1e-6)
+
+    @staticmethod
+    def symbolic(g: Any, x: Any, weight: Any) -> Any:
+        made = g.op("SimplifiedLayerNormalization", x, weight, axis_i=-1, epsilon_f=1e-6)
+        made.setType(x.type())
+        return made
+
+
+def norm(x: Tensor) -> Tensor:
+    """RMSNorm without a weight."""
+    if torch.onnx.is_in_onnx_export():
+        return Fused.apply(x, torch.ones(int(x.shape[-1])))
+    return functional.rms_norm(x, (x.shape[-1],), None, 1e-6)
+
+
+def unit(x: Tensor) -> Tensor:
+    """x at length 1."""
+    if torch.onnx.is_in_onnx_export():
+        return norm(x) * float(x.shape[-1]) ** -0.5
+    return functional.normalize(x, dim=-1)
 
 
 class Norm(nn.Module):
@@ -67,177 +135,339 @@ class Norm(nn.Module):
         self.weight = nn.Parameter(torch.ones(width))
 
     def forward(self, x: Tensor) -> Tensor:
-        return functional.rms_norm(x, (x.shape[-1],), self.weight.to(x.dtype), 1e-6)
+        if torch.onnx.is_in_onnx_export():
+            return Fused.apply(x, self.weight)
+        return norm(x) * self.weight.to(x.dtype)
 
 
-def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotary positions, halves as in Hugging Face's code. x: [batch, heads, length, head]."""
-    left, right = x.chunk(2, -1)
-    return x * cos + torch.cat((-right, left), -1) * sin
+def linear(inputs: int, outputs: int) -> nn.Linear:
+    return nn.Linear(inputs, outputs, bias=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Sight:
-    """Who sees whom: `tools` places are causal, the rest are bins that see tools and themselves.
+class Pad(torch.autograd.Function):
+    """Gather places that are there once each: the gradient is a gather too."""
 
-    causal: [tools, tools]; mask: [rows, 1, 1, bins, bin, tools + bin], None without bins. Both are
-    added to the scores: 0 where seen, -inf where not.
-    """
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, pad: Tensor, back: Tensor, places: Tensor) -> Tensor:
+        ctx.save_for_backward(back, places)
+        ctx.count = len(x)
+        return x.index_select(0, pad.flatten()).view(*pad.shape, -1)
 
-    tools: int
-    causal: Tensor
-    bin: int = 0
-    mask: Tensor | None = None
-
-
-def added(seen: Tensor) -> Tensor:
-    """Turn "is seen" into what is added to scores."""
-    return torch.zeros(seen.shape).masked_fill_(~seen, -torch.inf)
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:  # type: ignore[override]
+        back, places = ctx.saved_tensors
+        out = grad.new_zeros(ctx.count, grad.shape[-1])
+        out[places] = grad.flatten(0, 1).index_select(0, back)
+        return out, None, None, None
 
 
-def sight(segments: Tensor, tools: int, size: int) -> Sight:
-    """Read the masks off the segment numbers. segments: [rows, length]."""
-    rows, length = segments.shape
-    causal = added(torch.ones(tools, tools, dtype=torch.bool).tril())
-    if length == tools:
-        return Sight(tools, causal)
-    own = segments[:, tools:].reshape(rows, -1, size)
-    inside = own[..., None] == own[:, :, None, :]
-    inside &= torch.ones(size, size, dtype=torch.bool).tril()
-    shared = (segments[:, :tools] == 0)[:, None, None].expand(-1, own.shape[1], size, -1)
-    return Sight(tools, causal, size, added(torch.cat((shared, inside), -1))[:, None, None])
+class Unpad(torch.autograd.Function):
+    """The way back."""
 
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, flat: Tensor) -> Tensor:
+        ctx.save_for_backward(flat)
+        ctx.count = len(x)
+        return x.index_select(0, flat)
 
-def attend(q: Tensor, k: Tensor, v: Tensor, sight: Sight) -> Tensor:
-    """Attention in two parts, tool lists and bins.
-
-    q: [rows, heads, length, head]; k, v: [rows, kv heads, length, head]. Written as plain products:
-    the CPU's fused attention is three times slower at these sizes, and here the keys of a tool list
-    serve all its bins without being copied.
-    """
-    cut = sight.tools
-    rows, heads, length, head = q.shape
-    kv = k.shape[1]
-    group = heads // kv
-    q = q * head**-0.5
-    keys, values = k[:, :, :cut], v[:, :, :cut]
-    scores = q[:, :, :cut].reshape(rows, kv, group * cut, head) @ keys.mT
-    scores = scores.view(rows, kv, group, cut, cut) + sight.causal.to(q.dtype)
-    first = scores.softmax(-1).view(rows, kv, group * cut, cut) @ values
-    first = first.view(rows, heads, cut, head)
-    if sight.mask is None:
-        return first
-    size, bins = sight.bin, (length - cut) // sight.bin
-
-    def by_bin(x: Tensor) -> Tensor:  # [.., group, bins, size, x] -> [.., bins, group * size, x]
-        return x.transpose(2, 3).reshape(rows, kv, bins, -1, x.shape[-1])
-
-    def back(x: Tensor) -> Tensor:
-        return x.view(rows, kv, bins, group, size, -1).transpose(2, 3)
-
-    q = q[:, :, cut:].reshape(rows, kv, group, bins, size, head)
-    to_tools = q.reshape(rows, kv, -1, head) @ keys.mT
-    to_own = by_bin(q) @ k[:, :, cut:].reshape(rows, kv, bins, size, head).mT
-    to_tools = to_tools.view(rows, kv, group, bins, size, cut)
-    scores = torch.cat((to_tools, back(to_own)), -1) + sight.mask.to(q.dtype)
-    shares = scores.softmax(-1)
-    from_tools = shares[..., :cut].reshape(rows, kv, -1, cut) @ values
-    from_own = by_bin(shares[..., cut:]) @ v[:, :, cut:].reshape(rows, kv, bins, size, head)
-    rest = from_tools.view(rows, kv, group, bins, size, head) + back(from_own)
-    return torch.cat((first, rest.reshape(rows, heads, length - cut, head)), 2)
-
-
-class Attention(nn.Module):
-    """Grouped-query attention with normalised queries and keys."""
-
-    def __init__(self, shape: Shape) -> None:
-        super().__init__()
-        self.shape = shape
-        self.q_proj = nn.Linear(shape.width, shape.heads * shape.head, bias=False)
-        self.k_proj = nn.Linear(shape.width, shape.kv_heads * shape.head, bias=False)
-        self.v_proj = nn.Linear(shape.width, shape.kv_heads * shape.head, bias=False)
-        self.o_proj = nn.Linear(shape.heads * shape.head, shape.width, bias=False)
-        self.q_norm, self.k_norm = Norm(shape.head), Norm(shape.head)
-
-    def forward(self, x: Tensor, cos: Tensor, sin: Tensor, sight: Sight) -> Tensor:
-        rows, length, _ = x.shape
-        split = (rows, length, -1, self.shape.head)
-        q = rotate(self.q_norm(self.q_proj(x).view(split)).transpose(1, 2), cos, sin)
-        k = rotate(self.k_norm(self.k_proj(x).view(split)).transpose(1, 2), cos, sin)
-        v = self.v_proj(x).view(split).transpose(1, 2)
-        with torch.autocast("cpu", enabled=False):
-            out = attend(q, k, v.to(q.dtype), sight)
-        return self.o_proj(out.transpose(1, 2).reshape(rows, length, -1))
-
-
-class Feed(nn.Module):
-    """SwiGLU."""
-
-    def __init__(self, shape: Shape) -> None:
-        super().__init__()
-        self.gate_proj = nn.Linear(shape.width, shape.inner, bias=False)
-        self.up_proj = nn.Linear(shape.width, shape.inner, bias=False)
-        self.down_proj = nn.Linear(shape.inner, shape.width, bias=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.down_proj(functional.silu(self.gate_proj(x)) * self.up_proj(x))
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+        (flat,) = ctx.saved_tensors
+        out = grad.new_zeros(ctx.count, grad.shape[-1])
+        out[flat] = grad
+        return out, None
 
 
 class Layer(nn.Module):
-    """One pre-norm transformer layer."""
+    """Attention within segments, then SwiGLU; pre-norm."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
-        self.self_attn, self.mlp = Attention(shape), Feed(shape)
-        self.input_layernorm, self.post_attention_layernorm = Norm(shape.width), Norm(shape.width)
+        self.shape = s = shape
+        self.before, self.after = Norm(s.width), Norm(s.width)
+        self.q, self.k = linear(s.width, s.heads * s.head), linear(s.width, s.kv_heads * s.head)
+        self.v, self.o = linear(s.width, s.kv_heads * s.head), linear(s.heads * s.head, s.width)
+        self.gate, self.up = linear(s.width, s.inner), linear(s.width, s.inner)
+        self.down = linear(s.inner, s.width)
+        self.q_gain, self.k_gain = Norm(s.head), Norm(s.head)
 
-    def forward(self, x: Tensor, cos: Tensor, sin: Tensor, sight: Sight) -> Tensor:
-        x = x + self.self_attn(self.input_layernorm(x), cos, sin, sight)
-        return x + self.mlp(self.post_attention_layernorm(x))
+    def project(self, x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """x: [N, width] -> q [N, heads, head], k and v [N, kv heads, head]."""
+        x = self.before(x)
+        split = (*x.shape[:-1], -1, self.shape.head)
+        q = self.turn(self.q_gain(self.q(x).view(split)), cos, sin)
+        k = self.turn(self.k_gain(self.k(x).view(split)), cos, sin)
+        return q * self.shape.head**-0.5, k, self.v(x).view(split)
+
+    def turn(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        """Rotate the first dimensions of a head by position (RoPE; Su et al., 2021)."""
+        half = self.shape.turned // 2
+        a, b, rest = x[..., :half], x[..., half : 2 * half], x[..., 2 * half :]
+        return torch.cat((a * cos - b * sin, b * cos + a * sin, rest), -1)
+
+    def split(self, x: Tensor) -> list[Tensor]:
+        """[B, L, ...] -> q, k, v [B, L, heads, head]."""
+        s = self.shape
+        parts = x.split((s.heads * s.head, s.kv_heads * s.head, s.kv_heads * s.head), -1)
+        return [part.unflatten(-1, (-1, s.head)) for part in parts]
+
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor, p: Places) -> Tensor:
+        q, k, v = self.project(x, cos, sin)
+        every = torch.cat((q.flatten(1), k.flatten(1), v.flatten(1)), 1)
+        parts = []
+        for group in p.groups:
+            own = Pad.apply(every, group.pad, group.back, group.places)
+            q, k, v = self.split(own)
+            if group.seen is not None:
+                _, more_k, more_v = self.split(take(every, group.seen))
+                k, v = torch.cat((k, more_k), 1), torch.cat((v, more_v), 1)
+            parts.append(attend(q, k, v, group.mask).flatten(0, 1))
+        x = x + self.o(Unpad.apply(torch.cat(parts), p.flat))
+        y = self.after(x)
+        return x + self.down(functional.silu(self.gate(y)) * self.up(y))
+
+
+def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+    """q: [B, L, heads, head]; k, v: [B, S, kv heads, head] -> [B, L, heads * head]."""
+    batch, length, heads, head = q.shape
+    kv = k.shape[2]
+    q = q.transpose(1, 2).reshape(batch, kv, heads // kv * length, head)
+    scores = (q @ k.permute(0, 2, 3, 1)).view(batch, heads, length, -1)
+    shares = (scores + mask).softmax(-1).view(batch, kv, heads // kv * length, -1)
+    out = (shares @ v.transpose(1, 2)).view(batch, heads, length, head)
+    return out.transpose(1, 2).reshape(batch, length, heads * head)
+
+
+class Votes(nn.Module):
+    """Which tool is meant: tokens of the request vote, `<|call|>` counts."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        width, size = shape.width, VOTES * VOTE_HEAD
+        self.q, self.k = linear(2 * width, size), linear(2 * width, size)
+        self.v, self.o = linear(width, size), linear(size, width)
+        self.gain = nn.Parameter(torch.full((VOTES,), GAIN))
+        self.elsewhere = nn.Parameter(torch.full((VOTES,), ELSEWHERE))
+        heads = VOTES * WEIGHTS
+        self.ask, self.weigh = linear(width, heads * 32), linear(width, heads * 32)
+        self.plain = linear(width, heads)
+        self.say, self.sum = linear(width, SUMMARY * 64), linear(2 * width, SUMMARY * 64)
+        features = 2 * heads + SUMMARY
+        self.mix, self.out = nn.Linear(features, 32), nn.Linear(32, 1)
+        self.direct = nn.Linear(features, 1)
+        self.none_mix, self.none_out = nn.Linear(features + 2 * heads + 32, 32), nn.Linear(32, 1)
+        self.none_say = linear(width, 32)
+        with torch.no_grad():
+            self.k.weight.copy_(self.q.weight)
+            half = self.q.weight.shape[0] // 2
+            self.q.weight[:half, :width] = 0  # half of the heads compare the words as they are
+            self.k.weight[:half, :width] = 0
+            self.direct.weight.zero_()
+            self.direct.weight[:, heads : 2 * heads] = 2.0 / heads
+            self.out.weight.zero_()
+            self.none_out.weight.zero_()
+
+    def heads(self, x: Tensor, size: int) -> Tensor:
+        return x.view(*x.shape[:-1], -1, size)
+
+    def keys(self, x: Tensor, first: Tensor) -> Tensor:
+        """x, first: [N, width] -> [N, heads, head], of length 1."""
+        both = torch.cat((norm(x), norm(first)), -1)
+        return unit(self.heads(self.k(both), VOTE_HEAD))
+
+    def queries(self, x: Tensor, first: Tensor) -> Tensor:
+        both = torch.cat((norm(x), norm(first)), -1)
+        q = unit(self.heads(self.q(both), VOTE_HEAD))
+        return q * self.gain[:, None].to(q.dtype)
+
+    def cast(self, x: Tensor, first: Tensor, p: Places) -> tuple[Tensor, Tensor]:
+        """Return the votes of the second reading [pairs, Lr, heads, J + 1] (the last: elsewhere),
+        and what they read, added to x."""
+        rows, pairs = len(p.list_pad), len(p.again_pad)
+        reading = p.again_pad.view(rows, -1)  # [rows, P * Lr]
+        q = self.queries(take(x, reading), take(first, reading)).transpose(1, 2)
+        listed = take(x, p.list_pad)
+        k = self.keys(listed, take(first, p.list_pad)).permute(0, 2, 3, 1)
+        v = self.heads(self.v(norm(listed)), VOTE_HEAD).transpose(1, 2)
+        scores = (q @ k).float().masked_fill(~p.list_mask[:, None, None], -torch.inf)
+        sink = self.elsewhere.view(1, -1, 1, 1).expand(*scores.shape[:3], 1)
+        shares = torch.cat((scores, sink), -1).softmax(-1)
+        votes = shares[..., :-1] @ p.list_tool[:, None]
+        votes = torch.cat((votes, shares[..., -1:]), -1)  # [rows, heads, P * Lr, J + 1]
+        votes = votes.transpose(1, 2).reshape(pairs, -1, VOTES, votes.shape[-1])
+        read = (shares[..., :-1].to(v.dtype) @ v).transpose(1, 2).flatten(2)
+        added = self.o(read).view(-1, x.shape[-1])[p.again_flat]
+        places = p.again_pad.view(-1)[p.again_flat]
+        return votes, x.index_add(0, places, added.to(x.dtype))
+
+    def count(self, x: Tensor, votes: Tensor, p: Places) -> Tensor:
+        """Log-odds [calls, J + 1] of each tool of the list, and of none (last)."""
+        said = take(x, p.again_pad)
+        keys = self.heads(self.weigh(norm(said)), 32)  # [pairs, Lr, heads * WEIGHTS, 32]
+        weight = self.plain(norm(said)).float()[p.call_pair]
+        asked = norm(take(x, p.calls))
+        ask = self.heads(self.ask(asked), 32)
+        weight = weight + torch.einsum("chd,crhd->crh", ask, keys[p.call_pair]).float() * 32**-0.5
+        weight = weight.masked_fill(~p.again_mask[p.call_pair][..., None], -torch.inf).softmax(1)
+        weight = weight.view(*weight.shape[:2], VOTES, WEIGHTS)
+        counted = torch.einsum("crhw,crhj->cjhw", weight, votes[p.call_pair]).flatten(2)
+        # whole tools against the whole request
+        tools = take(x, p.tool_pad)
+        inside = p.tool_used[..., None]
+        mean = (tools * inside).sum(1) / inside.sum(1)
+        last = tools.gather(1, (inside.sum(1, keepdim=True) - 1).expand(-1, 1, x.shape[-1]))[:, 0]
+        key = functional.normalize(
+            self.heads(self.sum(torch.cat((norm(mean), norm(last)), -1)), 64), dim=-1
+        )
+        say = functional.normalize(self.heads(self.say(asked), 64), dim=-1)
+        per_row = len(p.again_pad) // len(p.list_pad)
+        key = key[p.row_tools][p.call_pair // per_row]  # [calls, J, SUMMARY, 64]
+        alike = torch.einsum("csd,cjsd->cjs", say, key).float()
+        features = torch.cat((counted[:, :-1], (counted[:, :-1] + 0.01).log(), alike), -1)
+        mixed = self.direct(features) + self.out(functional.silu(self.mix(features)))
+        tool = mixed[..., 0].masked_fill(~p.row_mask[p.call_pair // per_row], -torch.inf)
+        best = features.masked_fill(~p.row_mask[p.call_pair // per_row][..., None], -9.0).amax(1)
+        lost = counted[:, -1]
+        known = (best, lost, (lost + 0.01).log(), self.none_say(asked).float())
+        known = torch.cat(known, -1)
+        none = self.none_out(functional.silu(self.none_mix(known)))
+        return torch.cat((tool, none), -1)
+
+
+class Pointer(nn.Module):
+    """The next token of an argument: chosen from the vocabulary, or copied."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        width, size = shape.width, POINTERS * POINTER_HEAD
+        self.q, self.k = linear(width, size), linear(2 * width, size)
+        self.follow = nn.Parameter(torch.tensor([[4.0, *[2.0] * (ALIKE - 1)], [1.0] * ALIKE]))
+        self.gate = nn.Linear(width, 1 + 2 * POINTERS)
+        self.to_base, self.to_form = linear(width, width), nn.Linear(width, FORMS)
+        self.base_bias = nn.Parameter(torch.zeros(shape.bases))
+        self.scale = nn.Parameter(torch.tensor(4.0))
+
+    def queries(self, x: Tensor) -> Tensor:
+        return norm(self.q(x).view(*x.shape[:-1], POINTERS, POINTER_HEAD)) * 0.25
+
+    def keys(self, x: Tensor, first: Tensor) -> Tensor:
+        k = self.k(torch.cat((norm(x), norm(first)), -1))
+        return norm(k.view(*x.shape[:-1], POINTERS, POINTER_HEAD))
 
 
 class Nano(nn.Module):
-    """The whole model; `forward` gives hidden states, `logits` the scores of chosen places."""
+    """The whole model."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(
+        self,
+        shape: Shape,
+        lexicon: Tensor,
+        base: Tensor,
+        form: Tensor,
+        bare: Tensor,
+        dtype: torch.dtype = torch.bfloat16,
+    ) -> None:
+        """`lexicon` [bases, lexicon]; `base`, `form`, `bare`: tables of `tokenizer.forms`; `dtype` of the states."""
         super().__init__()
-        self.shape = shape
-        self.model = nn.ModuleDict(
-            {
-                "embed_tokens": nn.Embedding(shape.vocabulary, shape.width),
-                "layers": nn.ModuleList(Layer(shape) for _ in range(shape.layers)),
-                "norm": Norm(shape.width),
-            }
-        )
-        frequencies = shape.theta ** (-torch.arange(0, shape.head, 2) / shape.head)
-        self.register_buffer("frequencies", frequencies, persistent=False)
+        self.shape, self.dtype = shape, dtype
+        width = shape.width
+        self.embedding = nn.Parameter(torch.randn(shape.bases, width) * 0.7)
+        self.forms = nn.Parameter(torch.randn(FORMS, width) * 0.2)
+        self.meaning = linear(shape.lexicon, width)
+        self.back = nn.ModuleList([linear(width, width), linear(width, width)])
+        self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
+        self.votes, self.pointer = Votes(shape), Pointer(shape)
+        self.final = Norm(width)
+        for name, value in (("lexicon", lexicon), ("base", base), ("form", form), ("bare", bare)):
+            self.register_buffer(name, value)
+        half = shape.turned // 2
+        self.register_buffer("frequencies", shape.theta ** (-torch.arange(half) / half), False)
         self.start()
 
     def start(self) -> None:
-        """What writes to the residual stream starts at zero; embeddings start large.
+        """What writes to the residual stream starts at zero."""
+        with torch.no_grad():
+            self.meaning.weight.copy_(
+                nn.init.orthogonal_(torch.empty(self.shape.width, self.shape.lexicon)) * 11.0
+            )
+            for layer in self.layers:
+                layer.o.weight.zero_()
+                layer.down.weight.zero_()
+            self.votes.o.weight.zero_()
+            for each in self.back:
+                each.weight.mul_(0.3)
 
-        Muon lets the layers write vectors of length ~sqrt(width) within fifty steps. Embeddings of the
-        usual 0.02 drown in that and copying does not form; the small final norm keeps the tied logits
-        in range instead.
-        """
-        for name, weight in self.named_parameters():
-            if weight.dim() == 2:
-                nn.init.normal_(weight, std=0.5 if "embed" in name else weight.shape[1] ** -0.5)
-            if name.endswith(("o_proj.weight", "down_proj.weight")):
-                nn.init.zeros_(weight)
-        nn.init.constant_(self.model["norm"].weight, 0.1)
+    def table(self) -> Tensor:
+        """One vector per base."""
+        return self.embedding + self.meaning(self.lexicon)
 
-    def forward(self, ids: Tensor, positions: Tensor, sight: Sight) -> Tensor:
-        """ids, positions: [rows, length] -> hidden states [rows, length, width]."""
-        x = self.model["embed_tokens"](ids)
-        angles = positions[:, None, :, None].float() * self.frequencies
-        angles = torch.cat((angles, angles), -1)
-        kind = torch.bfloat16 if torch.is_autocast_enabled("cpu") else x.dtype
-        cos, sin = angles.cos().to(kind), angles.sin().to(kind)
-        x = x.to(kind)
-        for layer in self.model["layers"]:
-            x = layer(x, cos, sin, sight)
-        return self.model["norm"](x)
+    def forward(self, p: Places) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the states [N, width], the embeddings [N, width] and the log-odds of the calls."""
+        table = self.table()
+        own = take(table, self.base[p.ids]) + take(self.forms, self.form[p.ids])
+        own = own.to(self.dtype)
+        first = torch.cat((own, own.new_zeros(1, own.shape[-1])))
+        x = own
+        for each, place in zip(self.back, p.before[:2], strict=True):
+            x = x + each(take(first, place))
+        angles = p.positions[:, None, None] * self.frequencies
+        cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+        middle = len(self.layers) // 2
+        for layer in self.layers[:middle]:
+            x = layer(x, cos, sin, p)
+        votes, x = self.votes.cast(x, own, p)
+        for layer in self.layers[middle:]:
+            x = layer(x, cos, sin, p)
+        return x, own, self.votes.count(x, votes, p)
 
-    def logits(self, hidden: Tensor) -> Tensor:
-        return functional.linear(hidden, self.model["embed_tokens"].weight)
+    def tokens(self, x: Tensor, own: Tensor, p: Places, targets: Tensor) -> Tensor:
+        """Log-probabilities [G] of the tokens `targets` behind the places `p.graded`."""
+        parts = self.parts(x, own, p)
+        base, form, copy, ids = parts
+        at = torch.arange(len(targets))
+        written = base[at, self.base[targets]] + form[at, self.form[targets]]
+        exact = (ids == targets[:, None])[:, None]
+        bared = (self.bare[ids] == targets[:, None])[:, None]
+        hits = torch.stack(((copy[:, 1] * exact).sum(-1), (copy[:, 2] * bared).sum(-1)), 1).flatten(
+            1
+        )
+        return (written.exp() + hits.sum(-1) + 1e-9).log()
+
+    @staticmethod
+    def two(x: Tensor) -> Tensor:
+        return x.unflatten(-1, (POINTERS, POINTER_HEAD))
+
+    def parts(self, x: Tensor, own: Tensor, p: Places) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return log-probabilities of bases (gate included) [G, bases] and forms [G, FORMS], weights of
+        copies [G, 3, POINTERS, S] (1: as it stands, 2: without its space), and ids [G, S]."""
+        y = self.final(take(x, p.graded))
+        h = self.pointer
+        gate = h.gate(y).float().log_softmax(-1)
+        scale = h.scale.abs() / 16
+        base = (
+            functional.linear(h.to_base(y), self.table().to(y.dtype)).float() * scale + h.base_bias
+        )
+        base = base.log_softmax(-1) + gate[:, :1]
+        form = h.to_form(y).float().log_softmax(-1)
+        places = torch.cat((p.pair_pad, p.seen_pad), 1)[p.graded_pair]  # [G, S]
+        keys = h.keys(x, own).flatten(1)
+        keys = torch.cat((take(keys, p.pair_pad), take(keys, p.seen_pad)), 1)
+        q = h.queries(y).flatten(1)
+        slots = q.new_zeros(len(p.pair_pad), int(p.graded_slot.max()) + 1, q.shape[-1])
+        slots = slots.index_put((p.graded_pair, p.graded_slot), q)
+        scores = torch.einsum("pghd,pshd->pghs", self.two(slots), self.two(keys))
+        scores = scores[p.graded_pair, p.graded_slot].float()
+        bases = torch.cat((self.base[p.ids], torch.full((1,), -1)))
+        back = [bases[p.graded], *(bases[place[p.graded]] for place in p.before)]
+        alike = torch.ones(places.shape, dtype=torch.bool)
+        for number, place in enumerate(p.before):
+            alike = (
+                alike
+                & (bases[place][places] == back[number][:, None])
+                & (back[number] >= 0)[:, None]
+            )
+            scores = scores + h.follow[:, number : number + 1] * alike[:, None]
+        shares = scores.masked_fill(~p.sight[:, None], -torch.inf).softmax(-1)
+        ways = gate[:, 1:].exp().view(-1, 2, POINTERS, 1)
+        copy = torch.cat((torch.zeros_like(shares)[:, None], ways * shares[:, None]), 1)
+        return base, form, copy, p.ids[places]

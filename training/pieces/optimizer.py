@@ -26,6 +26,9 @@ def orthogonal(updates: Tensor, steps: int = 5) -> Tensor:
     return (x.mT if wide else x).to(updates.dtype)
 
 
+MUON = ("layers.", "back.")
+
+
 class Muon(torch.optim.Optimizer):
     """Momentum, orthogonalised; matrices of one shape go through together."""
 
@@ -60,8 +63,8 @@ class Muon(torch.optim.Optimizer):
 def build(model: nn.Module, lr_muon: float, lr_adam: float) -> list[torch.optim.Optimizer]:
     """One optimizer for the matrices of the layers, one for everything else."""
     named = list(model.named_parameters())
-    matrices = [p for name, p in named if p.dim() == 2 and "embed" not in name]
-    others = [p for name, p in named if p.dim() != 2 or "embed" in name]
+    matrices = [p for name, p in named if p.dim() == 2 and any(part in name for part in MUON)]
+    others = [p for name, p in named if p.dim() != 2 or not any(part in name for part in MUON)]
     adam = torch.optim.AdamW(others, lr=lr_adam, betas=(0.9, 0.95), weight_decay=0.0, fused=True)
     optimizers: list[torch.optim.Optimizer] = [Muon(matrices, lr_muon), adam]
     for optimizer in optimizers:

@@ -100,5 +100,5 @@ def load(path: Path) -> Recipe:
 def from_arguments(about: str) -> Recipe:
     """The recipe named on the command line."""
     parser = argparse.ArgumentParser(description=about.split("\n", maxsplit=1)[0])
-    parser.add_argument("--run", type=Path, default=ROOT / "training/runs/nano-1.toml")
+    parser.add_argument("--run", type=Path, default=ROOT / "training/runs/nano-2.toml")
     return load(parser.parse_args().run)

@@ -21,10 +21,10 @@ PAD, TOOLS, USER, CALL, NONE, END = (
     "<|none|>",
     "<|end|>",
 )
-TOOL, ARGS = "<|tool|>", "<|args|>"
-SPARE = tuple(f"<|spare{index}|>" for index in range(2, 64))
+TOOL, ARGS, AGAIN = "<|tool|>", "<|args|>", "<|again|>"
+SPARE = tuple(f"<|spare{index}|>" for index in range(1, 5))
 RESERVED = ("<|think|>", "<|text|>", "<|result|>", "<|error|>")
-CONTROL_TOKENS = (PAD, TOOLS, USER, CALL, NONE, END, TOOL, ARGS, *SPARE, *RESERVED)
+CONTROL_TOKENS = (PAD, TOOLS, USER, CALL, NONE, END, TOOL, ARGS, AGAIN, *SPARE, *RESERVED)
 
 
 class Number(str):

@@ -4,14 +4,16 @@
 
     <|tools|><|tool|>get_weather Current weather of a city.
     city string The city
-    unit? "c"|"f" Temperature unit<|tool|>...<|user|>REQUEST<|call|>
+    unit? "c"|"f" Temperature unit<|tool|>...<|user|>REQUEST<|again|>REQUEST<|call|>
 
     one call    get_weather<|args|>{"city":"Paris","unit":"c"}<|end|>
     two calls   get_weather<|args|>{...}<|call|>get_time<|args|>{...}<|end|>
     no call     <|none|><|end|>
 
 The request is written as the inside of a JSON string, so that copying from it into an argument is
-verbatim. A control token ends the name, so that no name can be mistaken for the beginning of another.
+verbatim; and twice, so that a model that reads from left to right knows the end when it reads the
+beginning again. A control token ends the name, so that no name can be mistaken for the beginning of
+another.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ from callmemaybe.wire.pieces import (
 from callmemaybe.wire.prompt import request_text
 
 _TOOLS, _TOOL, _USER, _CALL = "<|tools|>", "<|tool|>", "<|user|>", "<|call|>"
-_ARGS, _NONE, _END = "<|args|>", "<|none|>", "<|end|>"
+_AGAIN, _ARGS, _NONE, _END = "<|again|>", "<|args|>", "<|none|>", "<|end|>"
 
 
 def prefix(tools: Sequence[ToolSpec], _controls: Controls) -> Parts:
@@ -53,7 +55,8 @@ def request(
     messages: Sequence[Mapping[str, Any]], _tools: Sequence[ToolSpec], _controls: Controls
 ) -> Parts:
     """Write the request and ask for the call."""
-    return join([dumps(request_text(messages))[1:-1], Control(_CALL)])
+    said = dumps(request_text(messages))[1:-1]
+    return join([said, Control(_AGAIN), said, Control(_CALL)])
 
 
 def _lines(tool: ToolSpec) -> Iterator[str]:
@@ -117,6 +120,6 @@ FORMAT = Format(
     ),
     prefix=prefix,
     request=request,
-    controls=frozenset((_TOOLS, _TOOL, _USER, _CALL, _ARGS, _NONE, _END)),
+    controls=frozenset((_TOOLS, _TOOL, _USER, _AGAIN, _CALL, _ARGS, _NONE, _END)),
     priority=1,
 )

@@ -1,0 +1,110 @@
+"""What is exported computes what was trained."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="training needs PyTorch (make train installs it)")
+pytest.importorskip("scipy", reason="training needs scipy")
+
+import numpy as np  # noqa: E402
+
+from training.pieces import tokenizer as tokenizers  # noqa: E402
+from training.pieces.model import Nano, Shape  # noqa: E402
+from training.pieces.packing import Encoder, Limits, draw_batch  # noqa: E402
+from training.pieces.recipe import ROOT, load  # noqa: E402
+from training.pieces.rendering import ARGS, CONTROL_TOKENS, NONE, TOOLS  # noqa: E402
+from training.pieces.step import Step, caches  # noqa: E402
+from training.pieces.tensors import places  # noqa: E402
+
+RECIPE = load(ROOT / "training/runs/nano-2.toml")
+
+
+@pytest.fixture(scope="module")
+def scene():
+    """A random network in float32, a tool list with requests, and the network's own answers."""
+    tokenizer = tokenizers.load(ROOT / "src/callmemaybe/data/nano/tokenizer.json")
+    bases, *tables = tokenizers.forms(tokenizer)
+    torch.manual_seed(0)
+    shape = Shape(len(bases), width=64, heads=4, kv_heads=2, head=16, inner=96, lexicon=8)
+    model = Nano(shape, torch.randn(len(bases), 8), *map(torch.from_numpy, tables), torch.float32)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.05)
+    encoder = Encoder(tokenizer)
+    batch = draw_batch(RECIPE.maker("function"), encoder, "step", Limits(1, 6, 150, 220))
+    p = places(batch)
+    with torch.no_grad():
+        x, own, odds = model(p)
+        likely = model.tokens(x, own, p, p.ids[p.graded + 1])
+    controls = {text: encoder.control(text) for text in CONTROL_TOKENS}
+    step = Step(model, controls, encoder.text("\n")[0]).eval()
+    return batch, step, controls, odds.softmax(-1), likely
+
+
+def empty(step: Step, length: int) -> list[torch.Tensor]:
+    return [
+        torch.zeros(1, length, width) if width else torch.zeros(1, length, dtype=torch.long)
+        for width in caches(step.model).values()
+    ]
+
+
+def run(step: Step, ids: list[int], cuts: list[int]) -> np.ndarray:
+    """Feed ids in pieces of the given lengths, the rest at once; return all rows of logits."""
+    cache, at, rows = empty(step, len(ids) + 9), 0, []
+    for count in [*cuts, len(ids)]:
+        piece = torch.tensor([ids[at : at + count]])
+        size = piece.shape[1]
+        if not size:
+            break
+        with torch.no_grad():
+            logits, *cache = step(
+                piece, torch.arange(at, at + size)[None], torch.tensor(size), *cache
+            )
+        rows.append(logits[0].numpy())
+        at += size
+    return np.concatenate(rows)
+
+
+def test_a_pass_over_the_cache_is_the_network_of_training(scene) -> None:
+    """Chances of tools and of graded tokens are those of the batched network."""
+    batch, step, controls, odds, likely = scene
+    tools = [controls[TOOLS], *(i for tool in batch.rows[0].tools for i in tool)]
+    for number, placed in enumerate(batch.rows[0].pairs):
+        found = run(step, tools + placed.ids, [])
+        at = np.nonzero(batch.graded_pair == number)[0]
+        shift = len(tools) - batch.pair_pad[number, 0]
+        mine = [found[batch.graded[i] + shift, batch.ids[batch.graded[i] + 1]] for i in at]
+        np.testing.assert_allclose(mine, likely[at].numpy(), atol=1e-4)
+        call = len(tools) + placed.calls[0]
+        none = np.exp(found[call, controls[NONE]])
+        assert none == pytest.approx(
+            float(odds[np.nonzero(batch.call_pair == number)[0][0], -1]), abs=1e-4
+        )
+        if placed.pair.calls:
+            name = placed.ids[placed.calls[0] + 1 : placed.ids.index(controls[ARGS]) + 1]
+            said = sum(found[call + n, token] for n, token in enumerate(name))
+            right = odds[np.nonzero(batch.call_pair == number)[0][0], placed.pair.calls[0][0]]
+            assert np.exp(said) == pytest.approx(float(right), abs=1e-4)
+
+
+def test_pieces_are_the_whole(scene) -> None:
+    """However the ids are cut into passes, every row of logits is the same."""
+    batch, step, controls, *_ = scene
+    tools = [controls[TOOLS], *(i for tool in batch.rows[0].tools for i in tool)]
+    ids = tools + batch.rows[0].pairs[0].ids
+    whole = run(step, ids, [])
+    for cuts in ([1] * 12, [7, len(tools) - 7, 5, 1, 3], [len(tools)]):
+        np.testing.assert_allclose(run(step, ids, cuts), whole, atol=1e-4)
+
+
+def test_tools_do_not_know_each_other(scene) -> None:
+    """In another order of the list, each tool has the chance it had."""
+    batch, step, controls, *_ = scene
+    row = batch.rows[0]
+    said = row.pairs[0].ids[: row.pairs[0].calls[0] + 1]
+    chances = []
+    for order in (range(len(row.tools)), reversed(range(len(row.tools)))):
+        ids = [controls[TOOLS], *(i for n in order for i in row.tools[n]), *said]
+        chances.append(run(step, ids, [])[-1])
+    np.testing.assert_allclose(chances[0], chances[1], atol=1e-4)

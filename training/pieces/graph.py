@@ -1,0 +1,217 @@
+"""The step as an ONNX graph with integer weights.
+
+Every matrix product with a weight becomes: one scale per row of activations, rounded to 8 bits, an exact
+integer product, and the scales multiplied back. A row's result then depends on that row alone, so that tokens
+fed one by one, several at once or beside other requests give the same numbers.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import torch
+from numpy.typing import NDArray
+from onnx import NodeProto, helper, numpy_helper
+
+from training.pieces.branches import conditional
+from training.pieces.model import Nano
+from training.pieces.shapes import Feeds, simplify
+from training.pieces.step import Step, caches
+
+OPSET = 18
+SMALLEST = 4096  # weights of fewer numbers stay as they are
+Array = NDArray[Any]
+
+
+def names(model: Nano) -> tuple[list[str], list[str]]:
+    """Names of the caches as inputs and outputs, in the order of `Step`."""
+    found = list(caches(model))
+    return [f"past_state.{n}" for n in found], [f"present_state.{n}" for n in found]
+
+
+def trace(step: Step) -> onnx.ModelProto:
+    """Export with every size dynamic that may change; caches come out as long as they went in."""
+    past, present = names(step.model)
+    widths = caches(step.model)
+    batch, length, columns = 2, 3, 11
+    empty = [
+        torch.zeros(batch, columns, *((w,) if w else ()), dtype=torch.float32 if w else torch.long)
+        for w in widths.values()
+    ]
+    ids = torch.full((batch, length), step.controls["<|tool|>"])
+    arguments = (ids, torch.arange(length)[None].expand(batch, -1), torch.tensor(1), *empty)
+    axes = {"input_ids": {0: "batch", 1: "sequence"}, "position_ids": {0: "batch", 1: "sequence"}}
+    axes |= {name: {0: "batch", 1: "cache_length"} for name in (*past, *present)}
+    axes["logits"] = {0: "batch", 1: "kept"}
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / "model.onnx"
+        torch.onnx.export(
+            step.eval(),
+            arguments,
+            str(target),
+            input_names=["input_ids", "position_ids", "num_logits_to_keep", *past],
+            output_names=["logits", *present],
+            dynamic_axes=axes,
+            opset_version=OPSET,
+            dynamo=False,
+            custom_opsets={"nano": 1},
+        )
+        return onnx.load(str(target))
+
+
+def feeds(step: Step, batch: int, length: int, columns: int) -> Feeds:
+    """Inputs of a given size."""
+    past, _ = names(step.model)
+    found: Feeds = {
+        "input_ids": np.full((batch, length), step.controls["<|tool|>"], np.int64),
+        "position_ids": np.broadcast_to(np.arange(length), (batch, length)),
+        "num_logits_to_keep": np.array(length - 1),
+    }
+    for name, width in zip(past, caches(step.model).values(), strict=True):
+        shape = (batch, columns, width) if width else (batch, columns)
+        found[name] = np.zeros(shape, np.float32 if width else np.int64)
+    return found
+
+
+def columns(weight: Array) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+    """Quantise [inputs, outputs] with one scale per output, symmetric."""
+    scale = np.abs(weight).max(0) / 127
+    scale = np.where(scale == 0, 1, scale).astype(np.float32)
+    return np.clip(np.rint(weight / scale), -127, 127).astype(np.int8), scale
+
+
+class Quantizer:
+    """Replaces products with weights, and lookups in tables, by their integer forms."""
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        self.model, self.graph = model, model.graph
+        self.weights = {t.name: t for t in self.graph.initializer}
+        self.nodes: list[NodeProto] = []
+        self.rows: dict[str, tuple[str, str]] = {}
+        self.done: dict[str, str] = {}
+        self.add("q8.middle", np.array(128, np.uint8))
+        self.add("q8.unit", np.array(1 / 127, np.float32))
+        self.add("q8.least", np.array(1e-9, np.float32))
+        self.add("q8.last", np.array([-1], np.int64))
+
+    def add(self, name: str, value: Array) -> str:
+        self.graph.initializer.append(numpy_helper.from_array(value, name))
+        return name
+
+    def node(self, kind: str, inputs: list[str], output: str, **attributes: Any) -> str:
+        self.nodes.append(helper.make_node(kind, inputs, [output], output, **attributes))
+        return output
+
+    def row(self, name: str) -> tuple[str, str]:
+        """Round an activation by rows, once for all products that take it: (codes, scales)."""
+        if name not in self.rows:
+            p = f"{name}.q8"
+            self.node("Abs", [name], f"{p}.abs")
+            self.node("ReduceMax", [f"{p}.abs", "q8.last"], f"{p}.max", keepdims=1)
+            self.node("Max", [f"{p}.max", "q8.least"], f"{p}.scale")
+            self.node("Div", [name, f"{p}.scale"], f"{p}.share")
+            self.node("QuantizeLinear", [f"{p}.share", "q8.unit", "q8.middle"], f"{p}.codes")
+            self.rows[name] = (f"{p}.codes", f"{p}.scale")
+        return self.rows[name]
+
+    def product(self, x: str, weight: Array, name: str, output: str) -> None:
+        """output = x @ weight."""
+        codes, scale = columns(weight)
+        self.integer(x, self.add(f"{name}.codes", codes), scale, output)
+
+    def integer(self, x: str, codes: str, scale: NDArray[np.float32], output: str) -> None:
+        row, factor = self.row(x)
+        self.node("MatMulInteger", [row, codes, "q8.middle"], f"{output}.q8.sum")
+        self.node("Cast", [f"{output}.q8.sum"], f"{output}.q8.float", to=onnx.TensorProto.FLOAT)
+        scales = self.add(f"{output}.q8.scales", scale / 127)
+        self.node("Mul", [f"{output}.q8.float", scales], f"{output}.q8.columns")
+        self.node("Mul", [f"{output}.q8.columns", factor], output)
+
+    def lookup(self, table: str, indices: str, output: str) -> None:
+        """output = table[indices], rows of integers with a scale each."""
+        if table not in self.done:
+            codes, scale = columns(numpy_helper.to_array(self.weights[table]).T)
+            self.add(f"{table}.codes", np.ascontiguousarray(codes.T))
+            self.add(f"{table}.scales", scale[:, None])
+            self.done[table] = f"{table}.codes"
+        self.node("Gather", [f"{table}.codes", indices], f"{output}.q8.row")
+        self.node("Cast", [f"{output}.q8.row"], f"{output}.q8.float", to=onnx.TensorProto.FLOAT)
+        self.node("Gather", [f"{table}.scales", indices], f"{output}.q8.scale")
+        self.node("Mul", [f"{output}.q8.float", f"{output}.q8.scale"], output)
+
+    def run(self) -> onnx.ModelProto:
+        """Rewrite the graph."""
+        turned = {
+            n.output[0]: n.input[0]
+            for n in self.graph.node
+            if n.op_type == "Transpose" and n.input[0] in self.weights
+        }
+        for node in self.graph.node:
+            big = [i for i in node.input if self.size(turned.get(i, i)) >= SMALLEST]
+            if node.op_type == "MatMul" and big == [node.input[1]]:
+                source = node.input[1]
+                if table := self.flipped(turned.get(source, source)):
+                    _, scale = columns(numpy_helper.to_array(self.weights[table]).T)
+                    flipped = f"{table}.codes.turned"
+                    self.node("Transpose", [f"{table}.codes"], flipped, perm=[1, 0])
+                    self.integer(node.input[0], flipped, scale, node.output[0])
+                    continue
+                weight = numpy_helper.to_array(self.weights[turned.get(source, source)])
+                weight = weight.T if source in turned else weight
+                self.product(node.input[0], weight, source, node.output[0])
+            elif (
+                node.op_type == "Gather"
+                and big == [node.input[0]]
+                and numpy_helper.to_array(self.weights[big[0]]).dtype == np.float32
+            ):
+                self.lookup(big[0], node.input[1], node.output[0])
+            else:
+                self.nodes.append(node)
+        del self.graph.node[:]
+        self.graph.node.extend(self.nodes)
+        self.sweep()
+        return self.model
+
+    def flipped(self, name: str) -> str:
+        """The table that was looked up in and is this weight turned round, if there is one."""
+        weight = numpy_helper.to_array(self.weights[name])
+        for table in self.done:
+            value = numpy_helper.to_array(self.weights[table])
+            if value.shape == weight.shape[::-1] and np.array_equal(value.T, weight):
+                return table
+        return ""
+
+    def size(self, name: str) -> int:
+        tensor = self.weights.get(name)
+        return int(np.prod(tensor.dims)) if tensor is not None else 0
+
+    def sweep(self) -> None:
+        """Drop what nobody reads any more."""
+        wanted = {output.name for output in self.graph.output}
+        kept = []
+        for node in reversed(self.graph.node):
+            if wanted.intersection(node.output):
+                kept.append(node)
+                wanted.update(node.input)
+        del self.graph.node[:]
+        self.graph.node.extend(reversed(kept))
+        tensors = [t for t in self.graph.initializer if t.name in wanted]
+        del self.graph.initializer[:]
+        self.graph.initializer.extend(tensors)
+
+
+def write(
+    model: Nano, controls: Mapping[str, int], newline: int, target: Path, *, bits: int = 8
+) -> None:
+    """Write the graph; `bits` 32 keeps float weights."""
+    step = Step(model, controls, newline)
+    graph = simplify(trace(step), lambda *sizes: feeds(step, *sizes))
+    if bits == 8:
+        graph = Quantizer(graph).run()
+    graph = conditional(graph)
+    target.write_bytes(graph.SerializeToString(deterministic=True))

@@ -1,0 +1,117 @@
+"""A batch as the network wants it."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from training.pieces.model import ALIKE, Group, Places
+from training.pieces.packing import Batch
+
+
+def added(seen: Tensor) -> Tensor:
+    """Turn "is seen" into what is added to scores."""
+    return torch.zeros(seen.shape, dtype=torch.bfloat16).masked_fill_(~seen, -torch.inf)
+
+
+def causal(pad: Tensor) -> Tensor:
+    """Every place sees itself and what stands before it in its segment. bool [B, L, L]."""
+    length = pad.shape[1]
+    return torch.ones(length, length, dtype=torch.bool).tril() & (pad >= 0)[:, None]
+
+
+def cut(pad: np.ndarray, parts: int) -> list[np.ndarray]:
+    """Rows in groups of similar length: numbers of the rows."""
+    order = np.argsort((pad >= 0).sum(1), kind="stable")
+    return [part for part in np.array_split(order, parts) if len(part)]
+
+
+class Grouper:
+    """Collects groups and where their places are."""
+
+    def __init__(self, count: int) -> None:
+        self.groups: list[Group] = []
+        self.flat = np.zeros(count, np.int64)
+        self.total = 0
+
+    def add(self, pad: np.ndarray, seen: np.ndarray | None, called: np.ndarray | None) -> None:
+        """Add rows; `called` bool [B, L, S] says which places of `seen` are seen from where."""
+        pad = pad[:, : (pad >= 0).sum(1).max()]
+        used = np.nonzero(pad.ravel() >= 0)[0]
+        places = pad.ravel()[used]
+        self.flat[places] = self.total + used
+        own = torch.from_numpy(pad)
+        mask = causal(own) | torch.eye(pad.shape[1], dtype=torch.bool)
+        beside = None
+        if seen is not None and called is not None:
+            width = max(1, (seen >= 0).sum(1).max())
+            beside = torch.from_numpy(seen[:, :width]).clamp(min=0)
+            mask = torch.cat((mask, torch.from_numpy(called[:, : pad.shape[1], :width])), -1)
+        back = torch.from_numpy(used)
+        self.groups.append(
+            Group(
+                own.clamp(min=0),
+                self.total,
+                back,
+                torch.from_numpy(places),
+                beside,
+                added(mask)[:, None],
+            )
+        )
+        self.total += pad.size
+
+
+def sight(batch: Batch, called: np.ndarray) -> Tensor:
+    """What the graded places see: their segment so far, and the tool they call. bool [G, Lp + Ls]."""
+    pads = batch.pair_pad[batch.graded_pair]
+    local = (pads == batch.graded[:, None]).argmax(1)
+    own = (pads >= 0) & (pads <= batch.graded[:, None])
+    return torch.from_numpy(np.concatenate((own, called[batch.graded_pair, local]), 1))
+
+
+def places(batch: Batch) -> Places:
+    """Build masks and indices."""
+    tool, pair, seen = (
+        torch.from_numpy(a) for a in (batch.tool_pad, batch.pair_pad, batch.seen_pad)
+    )
+    count = len(batch.ids)
+    at = np.arange(count)
+    before = np.stack([np.where(batch.positions >= n, at - n, count) for n in range(1, ALIKE + 1)])
+    called = batch.seen_owner[:, None] == batch.pair_owner[..., None]
+    called &= (batch.seen_pad >= 0)[:, None]
+    at_graded = np.arange(len(batch.graded))
+    starts = np.searchsorted(batch.graded_pair, np.arange(len(batch.pair_pad)))
+    grouper = Grouper(count)
+    for part in cut(batch.tool_pad, 2):
+        grouper.add(batch.tool_pad[part], None, None)
+    for part in cut(batch.pair_pad, 4):
+        grouper.add(batch.pair_pad[part], batch.seen_pad[part], called[part])
+    lists, numbers = torch.from_numpy(batch.list_pad), torch.from_numpy(batch.list_tool)
+    rows = torch.from_numpy(batch.row_tools)
+    again = torch.from_numpy(batch.again_pad)
+    return Places(
+        torch.from_numpy(batch.ids),
+        torch.from_numpy(batch.positions),
+        torch.from_numpy(before),
+        grouper.groups,
+        torch.from_numpy(grouper.flat),
+        tool.clamp(min=0),
+        tool >= 0,
+        pair.clamp(min=0),
+        seen.clamp(min=0),
+        sight(batch, called),
+        again.clamp(min=0),
+        again >= 0,
+        torch.nonzero(again.view(-1) >= 0)[:, 0],
+        lists.clamp(min=0),
+        lists >= 0,
+        torch.nn.functional.one_hot(numbers.clamp(min=0), rows.shape[1]).float(),
+        rows.clamp(min=0),
+        rows >= 0,
+        torch.from_numpy(batch.calls),
+        torch.from_numpy(batch.call_pair),
+        torch.from_numpy(batch.graded),
+        torch.from_numpy(batch.graded_pair),
+        torch.from_numpy(at_graded - starts[batch.graded_pair]),
+    )
