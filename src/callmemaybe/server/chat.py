@@ -51,7 +51,7 @@ def asks(request: ChatRequest, served: Served) -> list[Ask]:
             "n", f"'n' is {count}; this server gives at most {settings.most_choices}."
         )
     messages = [_message(one) for one in request.messages]
-    check_history(messages, "messages")
+    check_history(messages, "messages", served)
     tools = tools_of(
         [tool.model_dump(exclude_none=True) for tool in request.tools or ()], settings.most_tools
     )

@@ -7,12 +7,14 @@ import secrets
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
 from callmemaybe import __version__
 from callmemaybe._speaking import Options, TokenLogprob
 from callmemaybe.calls import ToolSpec
+from callmemaybe.errors import CallMeMaybeError
 from callmemaybe.grammar import Grammar, regex
 from callmemaybe.grammar.ebnf import ebnf
 from callmemaybe.server.problems import Problem, invalid
@@ -46,6 +48,25 @@ class Served:
         """Say what answers depend on besides the request."""
         text = f"{__version__} {self.name} {self.format.name}"
         return f"fp_{sha256(text.encode()).hexdigest()[:12]}"
+
+    @cached_property
+    def reads_one_request(self) -> bool:
+        """Whether the model is told nothing but the last request, as its prompts show."""
+        try:
+            one, other = (
+                self.format.prompt(
+                    [
+                        {"role": "user", "content": text},
+                        {"role": "assistant", "content": "said"},
+                        {"role": "user", "content": "asked"},
+                    ],
+                    [],
+                )
+                for text in ("first", "second")
+            )
+        except CallMeMaybeError:
+            return False  # a template that is particular about its conversations reads them
+        return one == other
 
     @property
     def as_json(self) -> dict[str, Any]:
@@ -141,8 +162,17 @@ def options_of(
     return Options(max_tokens=most or settings.default_tokens, **others)
 
 
-def check_history(messages: Sequence[Mapping[str, Any]], param: str) -> None:
-    """Raise Problem unless every call has its one result, directly behind it, and none is foreign."""
+def check_history(messages: Sequence[Mapping[str, Any]], param: str, served: Served) -> None:
+    """Raise Problem for a conversation that cannot be, or that the model would not be told of.
+
+    Every call has its one result, directly behind it, and no result is foreign.
+    """
+    if served.reads_one_request and [message["role"] for message in messages] != ["user"]:
+        raise invalid(
+            param,
+            f"The model {served.name!r} reads one request and nothing else: no instructions, no "
+            "earlier turns, no results of calls. Leave them out, or serve a bigger model.",
+        )
     seen: set[str] = set()
     waiting: list[str] = []
     for message in messages:

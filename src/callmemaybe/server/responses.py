@@ -45,7 +45,7 @@ def asks(request: ResponsesRequest, served: Served) -> list[Ask]:
     settings = served.settings
     served.check_name(request.model)
     messages = _messages(request)
-    check_history(messages, "input")
+    check_history(messages, "input", served)
     tools = tools_of(
         [tool.model_dump(exclude_none=True) for tool in request.tools or ()], settings.most_tools
     )
