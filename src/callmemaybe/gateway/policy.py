@@ -15,6 +15,7 @@ from typing import Any
 from callmemaybe.calls import Effect
 from callmemaybe.errors import InputError
 from callmemaybe.gateway.keys import fingerprint
+from callmemaybe.gateway.strict import dumps
 
 
 class Verdict(IntEnum):
@@ -71,6 +72,11 @@ class Policy:
     def hash(self) -> str:
         """The fingerprint that approvals and audit rows carry."""
         return fingerprint(self.as_json())
+
+    @cached_property
+    def text(self) -> str:
+        """The policy as the ledger keeps it: JSON on one line."""
+        return dumps(self.as_json())
 
     def decide(
         self, tool: str, definition: str, effect: Effect, *, tainted: Collection[str] = ()

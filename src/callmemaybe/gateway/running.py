@@ -182,7 +182,7 @@ class Runner:
                 return False
             await asyncio.sleep(pause * (0.5 + gateway.dice() / 2))
             pause = min(pause * 2, _LONGEST_PAUSE)
-            move = replace(move, asked=moved.row.asked if moved.row else None)
+            move = move._replace(asked=moved.row.asked if moved.row else None)
         if not moved.won:
             return self._overtaken(item, moved)
         item.on(Event.START)

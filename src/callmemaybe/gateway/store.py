@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from callmemaybe.calls import Effect
 from callmemaybe.errors import CallMeMaybeError
@@ -65,8 +65,7 @@ VERSION = 2
 COLUMNS: tuple[str, ...] = tuple(Row.__dataclass_fields__)
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(NamedTuple):
     """One call of an Admit: the row to write, its audit record, and what was already asked."""
 
     row: Row
@@ -86,8 +85,7 @@ class RunRow:
     policy_hash: str
 
 
-@dataclass(frozen=True, slots=True)
-class Admit:
+class Admit(NamedTuple):
     """T1: the calls of one turn, all or none; rows in state running are started with it (T2)."""
 
     proposals: tuple[Proposal, ...]
@@ -95,8 +93,7 @@ class Admit:
     guard_repeats: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Admitted:
+class Admitted(NamedTuple):
     """What became of one proposal.
 
     ``verdict`` is new, busy, replay, conflict, in_flight, blocked, repeat, restarted, unknown or policy.
@@ -109,8 +106,7 @@ class Admitted:
     """For a call that starts: grows from one conflicting call to the next, over all processes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(NamedTuple):
     """T2, T3 or a cancellation: compare-and-set on key, fence and state.
 
     A start needs its ``locks`` (JSON): while another process holds one of them it is busy, and since
@@ -132,8 +128,7 @@ class Move:
     result: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Moved:
+class Moved(NamedTuple):
     """Whether this Move won, and the row as it stands now; busy: its locks are held elsewhere."""
 
     won: bool
