@@ -123,7 +123,7 @@ class Speaker:
         self.max_tokens = max_tokens
         self._choose: Literal["exact", "greedy"] = choose
         self._controls = frozenset(self.vocabulary.controls)
-        self._prefixes = prefixes or Prefixes(model)
+        self._prefixes = Prefixes(model) if prefixes is None else prefixes
         self._sampler = sampler or Sampler()
         self._seed = seed
         self._clock = clock

@@ -161,7 +161,7 @@ class Caller:
         self._seed = seed
         self._sampler = Sampler(temperature, top_p, top_k, min_p, np.random.default_rng())
         self._overflow = overflow
-        self._prefixes = prefixes or Prefixes(model)
+        self._prefixes = Prefixes(model) if prefixes is None else prefixes
         if self.catalogue is None:
             self._prepare(no_call)
 
@@ -255,7 +255,7 @@ class Caller:
         said or returned: "off" nothing, "ask" a question in place of the call, "model" the model words
         that question. ``tool_choice`` (as OpenAI writes it), ``parallel`` and ``most_calls`` are what
         the grammar allows; ``plan`` lets calls of a turn refer to results of earlier ones. ``thinking``
-        and ``text`` are most characters of thought, and of text in front of calls. ``answer`` is the
+        and ``text`` are most tokens of thought, and of text in front of required calls. ``answer`` is the
         JSON Schema, or the grammar, of an answer. ``options`` are those of each turn (see ``Options``);
         ``on_event`` sees what is written as it becomes certain.
 

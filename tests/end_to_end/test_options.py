@@ -109,3 +109,17 @@ def test_options_that_contradict_each_other(
     done = program.run(*options)
     assert done.returncode == 2
     assert said in done.stderr
+
+
+def test_functions_are_read_once_over_all_runs(program: Program) -> None:
+    """With --prefix-cache a second run finds what the first one computed, and writes the same."""
+    program.write("prompts.json", PROMPTS[:3])
+    folder = program.folder / "prefixes"
+    assert program.run("--prefix-cache", str(folder)).returncode == 0
+    first = program.output.read_text()
+    (path,) = folder.iterdir()
+    before = path.stat().st_mtime_ns
+    assert program.run("--prefix-cache", str(folder), "--batch", "2").returncode == 0
+    assert program.output.read_text() == first
+    assert list(folder.iterdir()) == [path]
+    assert path.stat().st_mtime_ns > before

@@ -127,6 +127,12 @@ def run(
     resume: Annotated[
         bool, typer.Option("--resume", help="Keep the finished results of an earlier run.")
     ] = False,
+    prefix_cache: Annotated[
+        Path | None,
+        typer.Option(
+            help="Keep in this folder what the model made of the functions, for next time."
+        ),
+    ] = None,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show every step: forced or chosen, from what.")
     ] = False,
@@ -138,7 +144,7 @@ def run(
     options = RunOptions(
         functions_definition, input_, output, model, max_tokens,
         Drawing(temperature, top_p, top_k, min_p, seed, best_of, beam), no_call, choose, logprobs,
-        batch, verbose, quiet, trace, resume,
+        batch, prefix_cache, verbose, quiet, trace, resume,
     )  # fmt: skip
     raise typer.Exit(run_batch(options))
 

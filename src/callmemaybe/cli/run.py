@@ -92,6 +92,7 @@ class RunOptions:
     choose: Choose
     logprobs: bool
     batch: int
+    prefix_cache: Path | None
     verbose: bool
     quiet: bool
     trace: Path | None
@@ -167,10 +168,18 @@ def _batch(
 
 def _caller(options: RunOptions, tools: tuple[ToolSpec, ...]) -> Caller:
     from callmemaybe.caller import Caller, load_model
+    from callmemaybe.decoding.prefixes import Prefixes
+    from callmemaybe.decoding.store import Store
+    from callmemaybe.models.remote import Remote
 
+    model = load_model(options.model)
+    prefixes = None
+    if options.prefix_cache is not None and not isinstance(model, Remote):
+        prefixes = Prefixes(model, store=Store(options.prefix_cache))
     return Caller(
-        load_model(options.model),
+        model,
         tools,
+        prefixes=prefixes,
         choose="exact" if options.choose is Choose.EXACT else "greedy",
         no_call=options.no_call is NoCall.ALLOW,
         max_tokens=options.max_tokens,

@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
 from callmemaybe.errors import ModelError
-from callmemaybe.models.base import Feed, Files, Logits, Model, Session
+from callmemaybe.models.base import Feed, Files, Frozen, Logits, Model, Session
 
 T = TypeVar("T")
 Answer = Logits | list[Logits]
@@ -112,6 +112,11 @@ class Batch:
     def files(self) -> Files:
         """The files that belong to the model."""
         return self.model.files
+
+    @property
+    def fingerprint(self) -> str | None:
+        """What tells the model from others, where it can be told."""
+        return getattr(self.model, "fingerprint", None)
 
     def open(self) -> Session:
         """Return an empty session."""
@@ -324,6 +329,14 @@ class _Seat(Session):
     def fork(self) -> _Seat:
         """Return an independent session that holds the same ids."""
         return _Seat(self._session.fork(), self._batch)
+
+    def freeze(self) -> Frozen | None:
+        """Return what the session holds, as arrays to be stored."""
+        return self._session.freeze()
+
+    def thaw(self, length: int, frozen: Frozen) -> bool:
+        """Let an empty session hold what was stored."""
+        return self._session.thaw(length, frozen)
 
     def branches(self, paths: Sequence[Sequence[int]]) -> list[Logits]:
         """Return the logits after each id of each path; see :meth:`Session.branches`."""

@@ -12,10 +12,14 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from callmemaybe.decoding.batch import patiently
+from callmemaybe.decoding.store import Store
 from callmemaybe.models.base import Model, Session, common
 
 #: Bytes of keys and values kept per model.
 MOST_BYTES = 512 << 20
+
+#: Ids that must be fed for a prefix to be worth a place on disk.
+WORTH_STORING = 32
 
 Key = tuple[int, ...]
 
@@ -24,10 +28,13 @@ class Prefixes:
     """Keeps sessions of one model, least recently used out first; safe to use from any thread.
 
     At least the latest is kept, however large. Who asks for a prefix that is being fed waits for it.
+    ``store`` keeps those that were worth it on disk as well, for the next process.
     """
 
-    def __init__(self, model: Model, most_bytes: int = MOST_BYTES) -> None:
-        self._model = model
+    def __init__(
+        self, model: Model, most_bytes: int = MOST_BYTES, store: Store | None = None
+    ) -> None:
+        self._model, self._store = model, store
         self._most = most_bytes
         self._kept: OrderedDict[Key, Session] = OrderedDict()
         self._making: dict[Key, threading.Event] = {}
@@ -68,7 +75,7 @@ class Prefixes:
         try:
             if session.length < len(key):
                 # Not under the lock: others may get at what is kept meanwhile.
-                session.feed(key[session.length :], keep=0)
+                session = self._fed(key, session)
             with self._lock:
                 self._kept[key] = session
                 self._make_room()
@@ -76,6 +83,23 @@ class Prefixes:
         finally:
             with self._lock:
                 self._making.pop(key).set()
+
+    def _fed(self, key: Key, session: Session) -> Session:
+        """Return a session that holds ``key``: from the disk, or by feeding ``session`` the rest."""
+        rest = len(key) - session.length
+        if self._store is None or rest < WORTH_STORING:
+            session.feed(key[-rest:], keep=0)
+            return session
+        stored = self._store.load(self._model, key)
+        if stored is not None:
+            fresh = self._model.open()
+            if fresh.thaw(len(key), stored):
+                return fresh
+        session.feed(key[-rest:], keep=0)
+        frozen = session.freeze()
+        if frozen is not None:
+            self._store.save(self._model, key, frozen)
+        return session
 
     def _make_room(self) -> None:
         while len(self._kept) > 1 and self.memory > self._most:

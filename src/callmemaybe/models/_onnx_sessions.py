@@ -15,6 +15,7 @@ from callmemaybe.models._engine import Engine, close
 from callmemaybe.models._together import together
 from callmemaybe.models.base import (
     Feed,
+    Frozen,
     Logits,
     Session,
     check_feed,
@@ -95,6 +96,27 @@ class SharedSession(OnnxSession):
     def fork(self) -> SharedSession:
         """Return a session on the same buffer, which is copied when the two disagree."""
         return SharedSession(self._engine, self._length, self.cache)
+
+    def freeze(self) -> Frozen:
+        """Return the positions of the cache that are in use."""
+        pairs = zip(self.cache.arrays, self.cache.axes, strict=True)
+        return tuple(array[before_end(self._length, axis)] for array, axis in pairs)
+
+    def thaw(self, length: int, frozen: Frozen) -> bool:
+        """Take over a stored cache, if it is one of this graph."""
+        states, context = self._engine.graph.cache, self._engine.context
+        fits = len(frozen) == len(states) and (context is None or length <= context)
+        if not fits or any(
+            array.shape != state.empty(1, length).shape or array.dtype != state.dtype
+            for array, state in zip(frozen, states, strict=True)
+        ):
+            return False
+        tight = self._engine.kind == "placed"
+        self.cache = self.cache.claim(self.reader, 0, length, context, tight)
+        for mine, array, axis in zip(self.cache.arrays, frozen, self.cache.axes, strict=True):
+            mine[before_end(length, axis)] = array
+        self.reach(length)
+        return True
 
     def together(self, feeds: Sequence[Feed]) -> list[Logits | ModelError]:
         """Feed several sessions in as few passes as the graph allows."""

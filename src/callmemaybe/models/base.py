@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from callmemaybe.errors import ModelError
 
 Logits = NDArray[np.float32]
+#: What a session holds, as arrays to be stored.
+Frozen = tuple[NDArray[Any], ...]
 
 
 class Session(Protocol):
@@ -67,6 +69,21 @@ class Session(Protocol):
         Each id of the paths' common prefixes is fed once here; engines may do better.
         """
         return walk(self.fork(), paths)
+
+    def freeze(self) -> Frozen | None:
+        """Return what the session holds, for :meth:`thaw`; None where an engine cannot say.
+
+        The arrays may be views: they are not to be changed, and to be used before the session is.
+        """
+        return None
+
+    def thaw(self, length: int, frozen: Frozen) -> bool:
+        """Let an empty session hold the ``length`` ids that ``frozen`` was made of.
+
+        Returns False, and stays empty, for what is none of this model's.
+        """
+        del length, frozen
+        return False
 
     def together(self, feeds: Sequence[Feed]) -> list[Logits | ModelError]:
         """Feed several sessions of this one's model, in as few passes as the engine can.

@@ -18,6 +18,8 @@ from __future__ import annotations
 import mmap
 import threading
 from collections.abc import Sequence
+from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
@@ -38,6 +40,7 @@ _LOGITS_BYTES = 64 << 20  # of one chunk
 _CHUNK = 512
 _BATCH_BYTES = 256 << 20  # of the repeated cache of one batched pass
 _SMALL = 64 << 20  # bytes of weights below which a second thread costs more than it brings
+_SAMPLES, _SAMPLE = 64, 16 << 10  # what is read of a weight file to know it again
 _QUIET = 4  # onnxruntime's "fatal": a probe that fails is no news to the user
 
 
@@ -97,6 +100,11 @@ class OnnxModel:
         """Whether attention appends to the cache in place."""
         return self._engine.shares
 
+    @cached_property
+    def fingerprint(self) -> str:
+        """What tells these weights, run by this version of the runtime, from any others."""
+        return f"onnx {ort.__version__} {_digest(self._engine.weights)}"
+
     def limit_chunks(self, most: int) -> None:
         """Feed no more than ``most`` ids per pass (the default bounds memory)."""
         self._engine.chunk = most
@@ -135,6 +143,19 @@ def _bytes(weights: Path) -> int:
     """Size of a weight file with its external data."""
     beside = weights.parent.glob(f"{weights.name}*")
     return sum(path.stat().st_size for path in beside if path.is_file())
+
+
+def _digest(weights: Path) -> str:
+    """Tell weight files apart by their sizes, times, and a sample of their content."""
+    digest = sha256()
+    for path in sorted(weights.parent.glob(f"{weights.name}*")):
+        about = path.stat()
+        digest.update(f"{path.name} {about.st_size} {about.st_mtime_ns}".encode())
+        with path.open("rb") as file:
+            for at in range(_SAMPLES):
+                file.seek(at * max(0, about.st_size - _SAMPLE) // (_SAMPLES - 1))
+                digest.update(file.read(_SAMPLE))
+    return digest.hexdigest()
 
 
 def _first_line(error: Exception) -> str:
