@@ -8,6 +8,7 @@ import hmac
 import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
@@ -22,8 +23,9 @@ from callmemaybe.server.settings import Settings
 
 #: How deep arrays and objects of a request may nest: deeper ones are no schemas, but attacks.
 MOST_DEPTH = 64
-#: An escape of half of a surrogate pair; most of these have their other half behind them.
-_HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
+#: How many digits a number may have, in front of the point and behind it: more than any float.
+MOST_DIGITS = 400
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
 _NAMES_OF_THIS_MACHINE = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -68,16 +70,15 @@ async def read_json(request: Request, settings: Settings) -> Any:
         raise Problem(400, f"The body is {error.message}.", code="invalid_json") from None
     if depth_of(value) > MOST_DEPTH:
         raise Problem(400, f"The body nests deeper than {MOST_DEPTH} levels.", code="too_deep")
-    if _HALF_PAIR.search(body) and not _is_text(value):
-        raise Problem(
-            400, "A string holds half of a surrogate pair, which is no character.",
-            code="invalid_json",
-        )  # fmt: skip
+    _check_values(value)
     return value
 
 
-def _is_text(value: Any) -> bool:
-    """Whether all strings of a value can be written as UTF-8."""
+def _check_values(value: Any) -> None:
+    """Raise Problem for a string that is no text, and for a number that would fill a memory.
+
+    ``1e999999999`` is twelve characters of valid JSON, and a gigabyte when somebody counts with it.
+    """
     stack = [value]
     while stack:
         value = stack.pop()
@@ -85,9 +86,26 @@ def _is_text(value: Any) -> bool:
             stack += [*value, *value.values()]
         elif isinstance(value, list):
             stack += value
-        elif isinstance(value, str) and any("\ud800" <= char <= "\udfff" for char in value):
-            return False
-    return True
+        elif isinstance(value, str):
+            if not value.isascii() and _HALF_PAIR.search(value):
+                raise Problem(
+                    400, "A string holds half of a surrogate pair, which is no character.",
+                    code="invalid_json",
+                )  # fmt: skip
+        elif isinstance(value, Decimal):
+            parts = value.as_tuple()
+            is_large = abs(value.adjusted()) > MOST_DIGITS or len(parts.digits) > MOST_DIGITS
+            if is_large:
+                raise _too_large()
+        elif isinstance(value, int) and abs(value) >= 10**MOST_DIGITS:
+            raise _too_large()
+
+
+def _too_large() -> Problem:
+    return Problem(
+        400, f"A number has more than {MOST_DIGITS} digits, or is written as if it had.",
+        code="number_out_of_range",
+    )  # fmt: skip
 
 
 async def _read(request: Request, settings: Settings) -> bytes:

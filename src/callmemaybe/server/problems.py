@@ -95,10 +95,20 @@ def translated(error: BaseException) -> Problem:
         return invalid(error.where, str(error))
     if isinstance(error, BudgetError):
         return invalid("max_tokens", str(error))
-    if isinstance(error, ModelError) and "context" in str(error):
-        return Problem(400, str(error), param="messages", code="context_length_exceeded")
-    if isinstance(error, VocabularyError | ConversationError | ModelError):
-        return Problem(400, str(error))
+    if isinstance(error, ModelError):
+        return _of_model(str(error))
+    if isinstance(error, VocabularyError | ConversationError):
+        return Problem(400, str(error), code="invalid_value")
     if isinstance(error, CallMeMaybeError):
         return Problem(500, str(error), code="engine_error")
     return Problem(500, "The server had an error; its log says which.", code="internal_error")
+
+
+def _of_model(message: str) -> Problem:
+    """Tell what a request asked too much of from what is wrong with the model."""
+    if "context" in message:
+        return Problem(400, message, param="messages", code="context_length_exceeded")
+    if "chat template failed" in message:
+        # Templates refuse conversations in their own words: roles that do not alternate, say.
+        return Problem(400, message, param="messages", code="invalid_value")
+    return Problem(500, "The model failed; the server's log says how.", code="model_error")
