@@ -20,51 +20,59 @@ if TYPE_CHECKING:
 _NEEDED = ("starlette", "uvicorn", "prometheus_client")
 
 
+Model = Annotated[
+    str, typer.Option("--model", "-m", help='"nano", a model folder, or "org/name" on the hub.')
+]
+Host = Annotated[
+    str, typer.Option(help="Address to listen on; others than this machine's need a key.")
+]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")]
+Keys = Annotated[
+    list[str],
+    typer.Option(
+        envvar="CALLMEMAYBE_API_KEY",
+        help="Let in only who has this key; may be given several times.",
+    ),
+]
+Name = Annotated[
+    str | None, typer.Option(help="What requests call the model, if not as --model does.")
+]
+Format = Annotated[
+    str | None,
+    typer.Option("--format", help="Wire format, by name or file; None: told by the model."),
+]
+Slots = Annotated[int, typer.Option(min=1, help="Turns decoded at once, in one batch.")]
+Queue = Annotated[int, typer.Option(min=1, help="Turns that may wait for a slot.")]
+DefaultTokens = Annotated[
+    int, typer.Option(min=1, help="Tokens of an answer where a request names no limit.")
+]
+MostTokens = Annotated[int, typer.Option(min=1, help="The most tokens that a request may ask for.")]
+Timeout = Annotated[float, typer.Option(min=0.1, help="Seconds that one answer may take.")]
+Origins = Annotated[
+    list[str], typer.Option(help="Let pages of this origin use the server from a browser.")
+]
+Otel = Annotated[
+    bool,
+    typer.Option("--otel", help="Make a span per request; opentelemetry-instrument sends them."),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Log no requests, only failures.")]
+
+
 def serve(
-    model: Annotated[
-        str,
-        typer.Option("--model", "-m", help='"nano", a model folder, or "org/name" on the hub.'),
-    ] = "nano",
-    host: Annotated[
-        str, typer.Option(help="Address to listen on; others than this machine's need a key.")
-    ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")
-    ] = 8080,
-    api_key: Annotated[
-        list[str],
-        typer.Option(
-            envvar="CALLMEMAYBE_API_KEY",
-            help="Let in only who has this key; may be given several times.",
-        ),
-    ] = [],  # noqa: B006 - typer copies it
-    name: Annotated[
-        str | None, typer.Option(help="What requests call the model, if not as --model does.")
-    ] = None,
-    format_: Annotated[
-        str | None,
-        typer.Option("--format", help="Wire format, by name or file; None: told by the model."),
-    ] = None,
-    slots: Annotated[int, typer.Option(min=1, help="Turns decoded at once, in one batch.")] = 8,
-    queue: Annotated[int, typer.Option(min=1, help="Turns that may wait for a slot.")] = 128,
-    default_tokens: Annotated[
-        int, typer.Option(min=1, help="Tokens of an answer where a request names no limit.")
-    ] = 1024,
-    most_tokens: Annotated[
-        int, typer.Option(min=1, help="The most tokens that a request may ask for.")
-    ] = 8192,
-    timeout: Annotated[
-        float, typer.Option(min=0.1, help="Seconds that one answer may take.")
-    ] = 300.0,
-    cors_origin: Annotated[
-        list[str], typer.Option(help="Let pages of this origin use the server from a browser.")
-    ] = [],  # noqa: B006 - typer copies it
-    otel: Annotated[
-        bool, typer.Option("--otel", help="Make a span per request; opentelemetry-instrument sends them.")
-    ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Log no requests, only failures.")
-    ] = False,
+    model: Model = "nano",
+    host: Host = "127.0.0.1",
+    port: Port = 8080,
+    api_key: Keys = [],  # noqa: B006 - typer copies it
+    name: Name = None,
+    format_: Format = None,
+    slots: Slots = 8,
+    queue: Queue = 128,
+    default_tokens: DefaultTokens = 1024,
+    most_tokens: MostTokens = 8192,
+    timeout: Timeout = 300.0,
+    cors_origin: Origins = [],  # noqa: B006 - typer copies it
+    otel: Otel = False,
+    quiet: Quiet = False,
 ) -> None:
     """Serve a model in the interfaces of OpenAI's API, with a playground at /."""
     _check_installed()
