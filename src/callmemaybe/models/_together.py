@@ -122,11 +122,16 @@ def _in_step(engine: Engine, group: Sequence[_Share]) -> list[Logits]:
     for at in range(0, len(group[-1].ids), width):
         active = [index for index, share in enumerate(group) if len(share.ids) > at]
         parts = [group[index].ids[at : at + width] for index in active]
-        rows = _pass(engine, [group[index].session for index in active], parts, width)
-        for index, part, logits in zip(active, parts, rows, strict=True):
-            share = group[index]
-            first = max(0, len(share.ids) - share.keep - at)
-            kept[index].append(logits[first : len(part)])
+        firsts = [
+            min(len(part), max(0, len(share.ids) - share.keep - at))
+            for share, part in zip((group[index] for index in active), parts, strict=True)
+        ]
+        keep = max(1, width - min(firsts))
+        sessions = [group[index].session for index in active]
+        rows = _pass(engine, sessions, parts, width, keep)
+        for index, part, first, logits in zip(active, parts, firsts, rows, strict=True):
+            skipped = width - len(logits)
+            kept[index].append(logits[max(0, first - skipped) : max(0, len(part) - skipped)])
     return [
         np.concatenate(rows).astype(np.float32) if rows else np.zeros((0, engine.size), np.float32)
         for rows in kept
@@ -134,9 +139,16 @@ def _in_step(engine: Engine, group: Sequence[_Share]) -> list[Logits]:
 
 
 def _pass(
-    engine: Engine, sessions: Sequence[InPlace], parts: Sequence[Array], width: int
+    engine: Engine,
+    sessions: Sequence[InPlace],
+    parts: Sequence[Array],
+    width: int,
+    keep: int,
 ) -> list[Array]:
-    """Run one pass over ``sessions``, each with up to ``width`` ids; return their logits."""
+    """Run one pass over ``sessions``, each with up to ``width`` ids.
+
+    Returns the logits of each, those of the last ``keep`` columns at least.
+    """
     slots = _seated(engine, sessions, width)
     pool = engine.pool
     assert pool is not None
@@ -150,7 +162,7 @@ def _pass(
             if low <= slots[index] < high:
                 ids[slots[index] - low, : len(parts[index])] = parts[index]
                 past[slots[index] - low] = sessions[index].length
-        logits = engine.append(ids, past, width, pool.span(low, high))
+        logits = engine.append(ids, past, keep, pool.span(low, high))
         for index in order:
             if low <= slots[index] < high:
                 found[index] = logits[slots[index] - low]
