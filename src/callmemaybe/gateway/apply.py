@@ -66,28 +66,31 @@ class Applier:
                 moves.append((index, operation))
             else:
                 others.append((index, operation))
-        starting = [
-            proposal.row.locks
-            for _, admit in admits
-            for proposal in admit.proposals
-            if proposal.row.state == State.RUNNING.value
-        ]
-        starting += [move.locks for _, move in moves if move.starts and move.locks]
-        once = [
-            proposal.row
-            for _, admit in admits
-            if admit.guard_repeats
-            for proposal in admit.proposals
-            if proposal.row.effect == Effect.ONCE.value
-        ]
-        if starting or once:
-            self._arbiter.open(starting, once)
-        if moves:
-            self._move(moves)
+        starts = [(index, move) for index, move in moves if move.starts]
+        if len(starts) < len(moves):  # ends first: what they free or leave unknown is seen below
+            self._move([(index, move) for index, move in moves if not move.starts])
+        self._look(admits, starts)
+        if starts:
+            self._move(starts)
         if admits:
             self._admit(admits)
         for index, operation in others:
             self._batch.outcomes[index] = self._other(operation)
+
+    def _look(
+        self, admits: Sequence[tuple[int, Admit]], starts: Sequence[tuple[int, Move]]
+    ) -> None:
+        """Wait for the transactions that decide about the same things, and see what is held."""
+        proposals = [(admit, proposal) for _, admit in admits for proposal in admit.proposals]
+        needed = [p.row.locks for _, p in proposals if p.row.state == State.RUNNING.value]
+        needed += [move.locks for _, move in starts if move.locks]
+        once = [
+            proposal.row
+            for admit, proposal in proposals
+            if admit.guard_repeats and proposal.row.effect == Effect.ONCE.value
+        ]
+        if needed or once:
+            self._arbiter.open(needed, once, {(p.row.tenant, p.row.run) for _, p in proposals})
 
     def _note(self, key: str, record: str) -> None:
         self._batch.audit.append((key, record))

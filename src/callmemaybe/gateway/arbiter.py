@@ -28,9 +28,14 @@ class Arbiter:
         self._lost: dict[str, bool] = {}
         self._token = 0
 
-    def open(self, texts: Collection[str], rows: Collection[Row] = ()) -> None:
+    def open(
+        self,
+        texts: Collection[str],
+        rows: Collection[Row] = (),
+        runs: Collection[tuple[str, str]] = (),
+    ) -> None:
         """Wait for other transactions about these locks (JSON) and rows; look at what is held."""
-        self._backend.serialise(texts, rows)
+        self._backend.serialise(texts, rows, runs)
         self._others = self._backend.others()
 
     @property

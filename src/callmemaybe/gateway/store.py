@@ -300,10 +300,13 @@ class Backend(Protocol):
         ``owner`` is who has it then: this process, or "" for nobody yet.
         """
 
-    def serialise(self, locks: Collection[str], rows: Collection[Row]) -> None:
+    def serialise(
+        self, locks: Collection[str], rows: Collection[Row], runs: Collection[tuple[str, str]]
+    ) -> None:
         """Wait for the other transactions that decide about these locks (JSON, of each call).
 
         And for those that might admit the same calls as ``rows`` (tenant, run, tool, arguments).
+        What else will be asked about ``locks``, ``rows`` and ``runs`` may be looked up on the way.
         """
 
     def others(self) -> list[Holder]:

@@ -94,6 +94,7 @@ from (select n, bool_or(alone) as alone from
          from json_array_elements(%s::json) as v) as m
       group by n order by n) as ordered
 """
+COUNT_UP = "select nextval('tokens')"
 ASK_FOR = """
 update calls as c set locks = m.locks, asked = coalesce(c.asked, m.asked)
 from unnest(%s::text[], %s::text[], %s::float8[]) as m(key, locks, asked)

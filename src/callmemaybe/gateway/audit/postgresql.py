@@ -17,7 +17,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import psycopg
@@ -76,6 +76,16 @@ def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0]
 
 
+@dataclass(slots=True)
+class _Ahead:
+    """What a transaction looked up before it was asked; each with what it was looked up for."""
+
+    others: list[Holder] | None = None
+    token: int | None = None
+    blocked: tuple[set[tuple[str, str]], list[Row]] | None = None
+    repeats: tuple[set[str], dict[str, str]] | None = None
+
+
 class Postgresql:
     """The statements. One connection writes, in the ledger's thread; one reads, behind a lock."""
 
@@ -85,6 +95,7 @@ class Postgresql:
         self._reading = threading.Lock()
         self._reader: Any = None
         self._offset = 0.0
+        self._ahead = _Ahead()
         self.owner = secrets.token_hex(8)
         with _translated():
             self._write = self._connect()
@@ -144,6 +155,7 @@ class Postgresql:
         with _translated():
             if self._write.closed or self._write.broken:
                 self._write = self._connect()
+            self._ahead = _Ahead()
             with self._write.transaction():
                 yield
 
@@ -177,6 +189,8 @@ class Postgresql:
     def move(self, moves: Sequence[Move]) -> set[str]:
         """Compare and set."""
         won: set[str] = set()
+        if any(move.target is State.UNKNOWN for move in moves):
+            self._ahead.blocked = None
         ordered = sorted(moves, key=operator.attrgetter("key"))
         starts = [_start(move) for move in ordered if move.starts]
         ends = [_end(move) for move in ordered if not move.starts]
@@ -197,11 +211,15 @@ class Postgresql:
         )
         return bool(done.rowcount)
 
-    def serialise(self, locks: Collection[str], rows: Collection[Row]) -> None:
+    def serialise(
+        self, locks: Collection[str], rows: Collection[Row], runs: Collection[tuple[str, str]]
+    ) -> None:
         """Take advisory locks until the commit, all in one order.
 
         Under "read committed" two transactions that start conflicting calls, or the same call of
         a run, would not see each other. What touches everything waits for all, and all for it.
+        What will be asked next goes along in one pipeline; each statement sees what was committed
+        before it, and so after the locks were taken.
         """
         wanted = {_number(EVERYTHING): False}
         for lock in itertools.chain.from_iterable(map(locks_of, locks)):
@@ -210,13 +228,27 @@ class Postgresql:
         wanted.update({_lock_number(row): True for row in rows})
         if not locks:
             del wanted[_number(EVERYTHING)]
-        self._write.execute(statements.SERIALISE, (dumps(list(wanted.items())),))
+        ask = self._write.execute
+        with self._write.pipeline():
+            ask(statements.SERIALISE, (dumps(list(wanted.items())),))
+            held = ask(statements.OTHERS, {"me": self.owner})
+            token = ask(statements.COUNT_UP) if locks else None
+            unknown = ask(statements.BLOCKED, (_pairs(runs),)) if runs else None
+            repeats = ask(statements.REPEATS, (_likes(rows),)) if rows else None
+        self._ahead = _Ahead(
+            [Holder(*values) for values in held],
+            None if token is None else _number_of(token),
+            None if unknown is None else (set(runs), [Row(*values) for values in unknown]),
+            None if repeats is None else ({row.key for row in rows}, dict(repeats.fetchall())),
+        )
 
     def others(self) -> list[Holder]:
         """Return the open calls of other processes that hold locks, or asked for them."""
-        return [
-            Holder(*values) for values in self._write.execute(statements.OTHERS, {"me": self.owner})
-        ]
+        found, self._ahead.others = self._ahead.others, None
+        if found is None:
+            rows = self._write.execute(statements.OTHERS, {"me": self.owner})
+            found = [Holder(*values) for values in rows]
+        return found
 
     def ask_for(self, keys: Sequence[tuple[str, str, float]]) -> None:
         """Note since when committed calls wait for their locks."""
@@ -224,19 +256,25 @@ class Postgresql:
 
     def token(self) -> int:
         """Count up, without a row that all would wait for."""
-        found = self._write.execute("select nextval('tokens')").fetchone()
-        assert found is not None
-        return int(found[0])
+        number, self._ahead.token = self._ahead.token, None
+        if number is None:
+            number = _number_of(self._write.execute(statements.COUNT_UP))
+        return number
 
     def repeats(self, rows: Sequence[Row]) -> dict[str, str]:
         """Find calls of the same run with the same `once` tool and arguments."""
-        asked = [(row.key, row.run, row.tool, row.mac, row.tenant) for row in rows]
-        return dict(self._write.execute(statements.REPEATS, (dumps(asked),)).fetchall())
+        ahead = self._ahead.repeats
+        if ahead is not None and ahead[0].issuperset(row.key for row in rows):
+            return ahead[1]
+        return dict(self._write.execute(statements.REPEATS, (_likes(rows),)).fetchall())
 
     def blocked(self, runs: Iterable[tuple[str, str]]) -> list[Row]:
         """Return unknown calls of these runs that nobody reconciled."""
-        pairs = dumps([(run, tenant) for tenant, run in runs])
-        return [Row(*values) for values in self._write.execute(statements.BLOCKED, (pairs,))]
+        asked, ahead = set(runs), self._ahead.blocked
+        if ahead is not None and ahead[0] == asked:
+            return ahead[1]
+        found = self._write.execute(statements.BLOCKED, (_pairs(asked),))
+        return [Row(*values) for values in found]
 
     def open_owners(self) -> set[str]:
         """Return the other owners of open calls."""
@@ -401,6 +439,20 @@ class Postgresql:
         self._write.close()
         if self._reader is not None:
             self._reader.close()
+
+
+def _number_of(cursor: psycopg.Cursor[Any]) -> int:
+    found = cursor.fetchone()
+    assert found is not None
+    return int(found[0])
+
+
+def _pairs(runs: Collection[tuple[str, str]]) -> str:
+    return dumps([(run, tenant) for tenant, run in runs])
+
+
+def _likes(rows: Collection[Row]) -> str:
+    return dumps([(row.key, row.run, row.tool, row.mac, row.tenant) for row in rows])
 
 
 def _lock_number(row: Row) -> int:

@@ -206,7 +206,9 @@ class Sqlite:
         )
         return bool(self._write.changes())
 
-    def serialise(self, locks: Collection[str], rows: Collection[Row]) -> None:
+    def serialise(
+        self, locks: Collection[str], rows: Collection[Row], runs: Collection[tuple[str, str]]
+    ) -> None:
         """SQLite has one writer at a time: nothing is left to do."""
 
     def others(self) -> list[Holder]:
