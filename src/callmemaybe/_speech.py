@@ -21,6 +21,7 @@ from callmemaybe.wire.reader import AnswerDelta, CallEnded, CallStarted, Event, 
 from callmemaybe.wire.writer import Wanted
 
 NOBODY: Mapping[str | None, float] = {}
+Place = Literal["thought", "answer"] | None
 How = Literal["stop", "length", "repeated"]
 
 
@@ -151,6 +152,8 @@ class Speech:
 
     def _running(self) -> Generator[tuple[Event, ...], None, None]:
         decoder, turn = self._decoder, self._turn
+        self._pace(None)
+        before = turn.place
         for step in decoder.steps():
             if self._keeps:
                 self._steps.append(step)
@@ -160,12 +163,26 @@ class Speech:
             yield events
             if turn.is_over:
                 break
+            self._pace(before)
+            before = turn.place
         rest = () if turn.is_over else tuple(turn.end(decoder.symbols))
         if self._tokens is not None:
             self._tokens.take(None, turn)
         self._spoken = self._whole()
         if rest:
             yield rest
+
+    def _pace(self, before: Place) -> None:
+        """Limit a thought, and a text in front of a call, where one begins; and no more behind it."""
+        wish, place = self._turn.wish, self._turn.place
+        if place == before:
+            return
+        if place == "thought" and wish.thinking:
+            self._decoder.spare = wish.thinking
+        elif place == "answer" and wish.text and wish.calls and not wish.no_call:
+            self._decoder.spare = wish.text
+        else:
+            self._decoder.spare = None
 
     def _whole(self) -> Spoken:
         decoder, turn = self._decoder, self._turn
@@ -214,6 +231,7 @@ class Turn:
         stops: Sequence[str] = (),
     ) -> None:
         self._reader = form.reader(tools, controls=controls, calls=wish.calls)
+        self.wish = wish
         self._validators = validators
         self._given = len(wish.given)
         self._stops = [stop.encode() for stop in stops]
@@ -227,6 +245,11 @@ class Turn:
         self.calls: list[ToolCall] = []
         self.is_repeated = False
         self.stopped: str | None = None
+
+    @property
+    def place(self) -> Place:
+        """Whether the turn stands in a thought, in a text, or in neither."""
+        return self._reader.place
 
     @property
     def is_over(self) -> bool:

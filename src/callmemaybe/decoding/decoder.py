@@ -95,6 +95,8 @@ class Decoder:
         self._told = (0, 0.0)
         #: Whether the answer was written to its end (not left off where a free one would begin).
         self.is_complete = False
+        #: How many tokens may still be chosen here before the shortest way on is taken; None: no limit.
+        self.spare: int | None = None
         #: Whether the budget kept the model from what it would have written.
         self.is_cut = False
         automaton = self.matcher.automaton
@@ -217,6 +219,11 @@ class Decoder:
             # Drawing again among the rest gives the probabilities of the mask.
             self.is_cut = True
             index = self._sample(logits, allowed)
+        if self.spare is not None:
+            within = self.matcher.choices(min(self._left, self.spare + self.matcher.remaining))
+            if not within.has(index):
+                index = self._sample(logits, within)
+            self.spare = max(0, self.spare - 1)
         # A sum over the whole vocabulary costs more than the choice; only those who watch pay it.
         logprob = float(logits[index]) - log_total(logits) if self.watch else None
         self._excluded = ()

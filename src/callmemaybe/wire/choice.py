@@ -32,7 +32,7 @@ def wanted(
     """Return what an answer may be.
 
     ``parallel`` allows several calls, ``most`` of them. ``answer`` is the JSON Schema, or the grammar, that
-    an answer without calls has to meet. ``thinking`` and ``text`` are most characters of thought, and of text in
+    an answer without calls has to meet. ``thinking`` and ``text`` are most tokens of thought, and of text in
     front of a call. Raises InputError for a choice that is none, or contradicts the rest.
     """
     count = most if most is not None else MOST_CALLS if parallel else 1

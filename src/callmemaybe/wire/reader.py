@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from callmemaybe._json import loads
 from callmemaybe.errors import InputError
@@ -193,6 +193,13 @@ class Reader:
         self._ways = [_Way(leaf, moved, rest, told)]
         self._read += at - start
         return at - start
+
+    @property
+    def place(self) -> Literal["thought", "answer"] | None:
+        """Whether what comes next may be more of a thought, or else of a text."""
+        if any(isinstance(way.leaf, _Thinking) for way in self._ways):
+            return "thought"
+        return "answer" if any(isinstance(way.leaf, Answer) for way in self._ways) else None
 
     def end(self) -> list[Event]:
         """Return what the end of the answer makes certain.

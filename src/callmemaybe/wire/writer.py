@@ -61,8 +61,9 @@ class Wanted:
     ``calls``: whether it may call at all. ``no_call``: whether it may say that it calls nothing (in
     text, where the format has that). ``most``: calls in all; ``only``: names they are limited to.
     ``given``: calls that the answer begins with, as they are. ``thinking`` and ``text``: most
-    characters of thought, and of text in front of a call. ``answer_length``: most characters of an
-    answer in text; ``answer``: the JSON Schema, or the grammar, of an answer that is no free text.
+    tokens of thought, and of text in front of a call that is required; the grammar says only where they
+    may stand, whoever decodes counts them. ``answer_length``: most characters of a text; ``answer``: the
+    JSON Schema, or the grammar, of an answer that is no free text.
     """
 
     calls: bool = True
@@ -146,7 +147,7 @@ class Writer:
             return capture("no_call", self._no_call(piece))
         calls = self._node(piece.calls, None)
         if wanted.text and free is not None and free.stop:
-            lead = self._text(free, wanted.text)
+            lead = self._text(free, wanted.answer_length)
             if not wanted.no_call:
                 return seq(lead, calls)
             if wanted.answer is None:
@@ -201,7 +202,7 @@ class Writer:
             return EMPTY
         end = piece.end.pieces[0]
         stop = end.text if isinstance(end, Token) else ""
-        body = self._text(Answer(stop), self._wanted.thinking)
+        body = self._text(Answer(stop), None)
         return seq(
             self._node(piece.begin, None), capture("thinking", body), self._node(piece.end, None)
         )
