@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from callmemaybe.grammar import Automaton
 from callmemaybe.grammar.compile import automaton_of
-from callmemaybe.grammar.grammar import Grammar, lexeme, lit, repeat, seq, words
+from callmemaybe.grammar.grammar import Except, Grammar, Node, lexeme, lit, repeat, seq, words
 from callmemaybe.grammar.tree import machine_of
 from callmemaybe.matching import budget
 from callmemaybe.matching.cache import Entry, VocabularyTables
 from callmemaybe.matching.strides import stride
-from tests.matching.grammars import CHARACTER, OTHER_KEY, automata, random_walk
+from tests.matching.grammars import CHARACTER, OTHER_KEY, automata, random_walk, slow_allowed
 from tests.vocabulary.samples import vocabulary
 
 
@@ -166,3 +166,52 @@ def test_strides(machine: Automaton, seed: int, name: str) -> None:
                  and (matched := machine.walk(state, words.tokens[index])) >= 0]  # fmt: skip
         for target in after:
             assert machine.distance(target) + 1 <= budget._bound(words, machine, entry)
+
+
+@given(counted, st.binary(max_size=6).map(lambda raw: bytes(97 + b % 3 for b in raw)))
+@settings(max_examples=100, deadline=None)
+def test_counted(node: Node, text: bytes) -> None:
+    """A limited lexeme allows what the unlimited one does, as far as its limits let it."""
+    root = seq(node, lit("!"), lexeme(repeat(lit("a"), 0, 2)))
+    machine = automaton_of(Grammar(root))
+    state = machine.walk(machine.start, b"x" + text)
+    if state < 0:
+        return
+    words = vocabulary("crossing")
+    tables = VocabularyTables(words)
+    found = stride(tables, machine, state)
+    walked = tables.walked(machine, state)
+    if found is not None:
+        assert found[0].to_ids().tolist() == walked.allowed.to_ids().tolist()
+
+
+@pytest.mark.parametrize("least", [0, 2, 7])
+@pytest.mark.parametrize("name", ["crossing", "toy"])
+def test_limits_of_strings(least: int, name: str) -> None:
+    """Under every limit, in and between characters, a string allows what trying every token says."""
+    words = vocabulary(name)
+    tables = VocabularyTables(words)
+    string = lexeme(seq(lit('"'), repeat(CHARACTER, least, 9), lit('"')))
+    machine = automaton_of(Grammar(seq(string, lit(", "), string)))
+    state = machine.start
+    for byte in b'"ab\xc3\xa9\xf0\x9f\x99\x82c\\nde':
+        state = machine.step(state, byte)
+        if state < 0:
+            break
+        found = stride(tables, machine, state)
+        assert found is not None
+        assert set(found[0].to_ids().tolist()) == set(slow_allowed(machine, words, state))
+
+
+@pytest.mark.parametrize("name", ["crossing", "toy"])
+def test_strings_without_some(name: str) -> None:
+    """Where some texts are taken from the strings, a mask allows what trying every token says."""
+    words_, keys = vocabulary(name), [b'"ab"', b'"abc"', b'"a"', '"é"'.encode()]
+    tables = VocabularyTables(words_)
+    string = Except(lexeme(seq(lit('"'), repeat(CHARACTER), lit('"'))), lexeme(words(keys)))
+    machine = automaton_of(Grammar(seq(string, lit(": 1"))))
+    for text in (b"", b'"', b'"a', b'"ab', b'"abc', b'"abcd', b'"\xc3', b'"\xc3\xa9', b'"x'):
+        state = machine.walk(machine.start, text)
+        found = stride(tables, machine, state)
+        assert found is not None
+        assert set(found[0].to_ids().tolist()) == set(slow_allowed(machine, words_, state))

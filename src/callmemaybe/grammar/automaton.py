@@ -151,6 +151,22 @@ class Automaton:
         """
         return self, state
 
+    def counted(self, state: int) -> Any:  # noqa: ARG002 - the contract's argument
+        """Return the ``counting.Counted`` that this state is, if it is one."""
+        return None
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether every text that is not complete has completions of any length from some on."""
+        return False
+
+    def excluding(self, state: int, most: int) -> tuple[Automaton, int, list[bytes]] | None:  # noqa: ARG002
+        """Return (machine, q, texts) if this state is that one of another machine without the texts.
+
+        Both live on before and beside the texts, of which there are ``most`` at most.
+        """
+        return None
+
     def captures(self, symbols: Sequence[int | str]) -> list[Captured]:  # noqa: ARG002 - the contract's argument
         """Return the captures of what was read, in order of opening; offsets count symbols."""
         return []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from callmemaybe.grammar.automaton import Automaton
@@ -65,12 +65,16 @@ class Closure:
 
     def adopted(self, rest: Rest | None) -> Rest | None:
         """Return the same continuation of another automaton as one of this automaton's own."""
-        chain: list[Node] = []
+        nodes: list[Node] = []
         while rest is not None:
-            chain.append(rest.node)
+            nodes.append(rest.node)
             rest = rest.rest
+        return self.chain(nodes)
+
+    def chain(self, nodes: Sequence[Node]) -> Rest | None:
+        """Return the continuation of these nodes, one after the other."""
         own: Rest | None = None
-        for node in reversed(chain):
+        for node in reversed(nodes):
             own = self._rest(node, own)
         return own
 

@@ -60,6 +60,20 @@ class ProductAutomaton(Automaton):
             return self._left.alias(left)
         return self, state
 
+    def excluding(self, state: int, most: int) -> tuple[Automaton, int, list[bytes]] | None:
+        """Return the left state, and the texts that are taken from it, where these are few."""
+        left, right = self._pairs[state]
+        if not self._subtract or not self._left.is_endless or self._left.is_accepting(left):
+            return None
+        machine = self._right
+        branches = machine.branches(right, most) if right != DEAD else None
+        if branches is None:
+            return None
+        for text, onward in branches:
+            if not text or not machine.is_final(machine.after(onward)):
+                return None
+        return self._left, left, [text for text, _ in branches]
+
     def distance(self, state: int) -> int:
         """Fewest further bytes to an accepting end."""
         return int(self._search(state))

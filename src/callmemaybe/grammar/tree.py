@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count
 from typing import Any
+from typing import Literal as Literal_
 
 from callmemaybe.grammar.automaton import (
     DEAD,
@@ -27,6 +28,7 @@ from callmemaybe.grammar.automaton import (
     Edges,
 )
 from callmemaybe.grammar.closure import Closure
+from callmemaybe.grammar.counting import Counted, Counting, is_endless
 from callmemaybe.grammar.least import costs, least_of
 from callmemaybe.grammar.nodes import (
     EMPTY,
@@ -77,6 +79,8 @@ class TreeAutomaton(Automaton):
         self._root: Seed = (root, None, None)
         self._lengths = lengths
         self._twin: TreeAutomaton | None = None
+        self._counting: Counting | Literal_[False] | None = False
+        self._counted: dict[int, Counted | None] = {}
         self._nearby: dict[tuple[int, int], tuple[Automaton, int]] = {}
         memory: dict[Node, float] = {}
         self._least_of = partial(least_of, rule_lengths=lengths, memory=memory)
@@ -297,6 +301,29 @@ class TreeAutomaton(Automaton):
             for (leaf, position, _), rest in zip(places, rests, strict=True)
         )
         return twin, twin._intern(moved, self._states[state].accepting)  # noqa: SLF001
+
+    def counted(self, state: int) -> Counted | None:
+        """Return what this state of a limited lexeme is in the unlimited one; None if it is neither."""
+        if self._counting is False:
+            self._counting = Counting.of(self._root[0], machine_of)
+        if self._counting is None:
+            return None
+        if state not in self._counted:
+            places = self._states[state].places
+            self._counted[state] = self._counting.seen(places, machine_of)
+        return self._counted[state]
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether this is a text, any number of one thing, and a text."""
+        return is_endless(self._root[0])
+
+    def state_of(self, places: Sequence[tuple[Node, Any, Sequence[Node]]]) -> int:
+        """Return the state of these places, each with the nodes that follow it; it does not accept."""
+        chain = self._closure.chain
+        return self._intern(
+            tuple((leaf, position, chain(nodes)) for leaf, position, nodes in places), False
+        )
 
     def captures(self, symbols: Sequence[int | str]) -> list[Captured]:
         """Return the captures of what was read, in order of opening.

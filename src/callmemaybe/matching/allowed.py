@@ -52,6 +52,18 @@ class Allowed:
         place = int(self.ids.searchsorted(index))
         return place < len(self.ids) and int(self.ids[place]) == index
 
+    def without(self, ids: Sequence[int]) -> Allowed:
+        """Return the set without some of its ids."""
+        if not ids:
+            return self
+        if self.ids is not None:
+            return Allowed(frozen(self.ids[~np.isin(self.ids, ids)]), None)
+        mask: Mask = self.mask.copy()  # type: ignore[union-attr]
+        view = mask.data
+        for index in ids:
+            view[index >> 5] &= ~(1 << (index & 31)) & 0xFFFF_FFFF
+        return Allowed(None, frozen(mask))
+
     def to_ids(self) -> Ids:
         """Return all ids, ascending."""
         return masks.to_ids(self.mask) if self.ids is None else self.ids  # type: ignore[arg-type]
@@ -79,11 +91,11 @@ class Sets:
 
     def __init__(self, size: int) -> None:
         """Prepare for sets over ``size`` ids."""
-        self._size = size
+        self.size = size
         self._small: OrderedDict[Hashable, Allowed] = OrderedDict()
         self._large: OrderedDict[Hashable, Allowed] = OrderedDict()
         self._filled: deque[Allowed] = deque()
-        self._empty = _frozen(masks.empty(size))
+        self._empty = frozen(masks.empty(size))
 
     def of(self, ids: Iterable[int], parts: Sequence[Allowed] = ()) -> Allowed:
         """Return the union of single ids and of other sets."""
@@ -108,8 +120,8 @@ class Sets:
     def of_array(self, ids: npt.NDArray[np.integer]) -> Allowed:
         """Return a set of its own (not interned) from an array of ids, in any order."""
         if len(ids) <= FEW:
-            return Allowed(_frozen(np.array(sorted(set(ids.tolist())), np.int64)), None)
-        return Allowed(None, _frozen(masks.from_ids(ids, self._size)))
+            return Allowed(frozen(np.array(sorted(set(ids.tolist())), np.int64)), None)
+        return Allowed(None, frozen(masks.from_ids(ids, self.size)))
 
     def _union(self, listed: Sequence[int], parts: Sequence[Allowed]) -> Allowed:
         dense = [part.mask for part in parts if part.ids is None and part.mask is not None]
@@ -120,19 +132,19 @@ class Sets:
                 sorted({*listed, *(i for array in arrays for i in array.tolist())}), np.int64
             )
         if not dense and len(ids) <= FEW:
-            return Allowed(_frozen(ids), None, len(ids))
-        mask = dense[0].copy() if dense else masks.empty(self._size)
+            return Allowed(frozen(ids), None, len(ids))
+        mask = dense[0].copy() if dense else masks.empty(self.size)
         for other in dense[1:]:
             mask |= other
         masks.add(mask, ids)
-        return Allowed(None, _frozen(mask))
+        return Allowed(None, frozen(mask))
 
     def mask_of(self, allowed: Allowed) -> Mask:
         """Return the read-only bitmask; one made from a list of ids is kept for a while only."""
         if allowed.mask is None:
             if allowed.ids is None or not len(allowed.ids):
                 return self._empty
-            allowed.mask = _frozen(masks.from_ids(allowed.ids, self._size))
+            allowed.mask = frozen(masks.from_ids(allowed.ids, self.size))
             self._filled.append(allowed)
             if len(self._filled) > KEPT_MASKS:
                 self._filled.popleft().mask = None
@@ -142,6 +154,7 @@ class Sets:
 Array = TypeVar("Array", bound=npt.NDArray[Any])
 
 
-def _frozen(array: Array) -> Array:
+def frozen(array: Array) -> Array:
+    """Return the same array, which nobody may write to any more."""
     array.flags.writeable = False
     return array

@@ -208,8 +208,7 @@ def _bound(vocabulary: Vocabulary, automaton: Automaton, entry: Entry) -> int:
         for text, onward in automaton.branches(fork, MOST_BRANCHES) or ():
             longest = max(longest, len(text) + automaton.distance(automaton.after(onward)))
     for part, machine, after in entry.parts:
-        inner = max(map(machine.distance, part.reached), default=0)
-        longest = max(longest, inner + automaton.distance(after))
+        longest = max(longest, part.farthest(machine) + automaton.distance(after))
     return longest + 1
 
 

@@ -15,7 +15,7 @@ from callmemaybe.errors import VocabularyError
 from callmemaybe.grammar.automaton import Automaton
 from callmemaybe.grammar.grammar import bytes_of
 from callmemaybe.matching.allowed import NONE, Allowed, Sets
-from callmemaybe.matching.lexemes import Part, Parts
+from callmemaybe.matching.lexemes import Part, Parts, Slice, Without
 from callmemaybe.matching.strides import stride
 from callmemaybe.matching.sweep import Indices, Swept, sweep
 from callmemaybe.vocabulary import Vocabulary
@@ -50,7 +50,7 @@ class Entry:
         self,
         allowed: Allowed,
         targets: frozenset[int],
-        parts: tuple[tuple[Part, Automaton, int], ...],
+        parts: tuple[tuple[Part | Slice | Without, Automaton, int], ...],
         forks: tuple[int, ...] = (),
     ) -> None:
         self.forks = forks

@@ -13,12 +13,21 @@ from collections import OrderedDict
 import numpy as np
 
 from callmemaybe.grammar.automaton import Automaton
-from callmemaybe.matching.allowed import Allowed, Sets
+from callmemaybe.grammar.counting import Counted
+from callmemaybe.matching.allowed import FEW, Allowed, Sets, frozen
 from callmemaybe.matching.sweep import Indices, sweep
+from callmemaybe.vocabulary import mask as masks
 from callmemaybe.vocabulary.trie import Int32, Trie
 
 #: How many (lexeme, state, prefix) are kept per vocabulary.
 KEPT_PARTS = 1024
+#: How many states of unlimited lexemes keep counts, 0.5 MB each, and how many limits are kept.
+KEPT_COUNTS = 32
+KEPT_SLICES = 512
+#: More things than begin in any token.
+NEVER = 32_000
+#: More texts than this are not taken from a lexeme one by one.
+MOST_TEXTS = 1000
 #: How many of them keep their tokens by state, 1 MB each, for the end of a budget.
 KEPT_GROUPS = 8
 #: More tokens than this behind the exits are not sorted into a tree of their own.
@@ -47,6 +56,10 @@ class Part:
         self._trie = trie
         self._tails: Trie | None = None
 
+    def farthest(self, machine: Automaton) -> int:
+        """Return a bound on the way to the lexeme's end after any token that stays."""
+        return max(map(machine.distance, self.reached), default=0)
+
     def tails(self) -> Trie | None:
         """Return the tree of what tokens have behind the lexeme's end; None if they are too many."""
         if self._tails is None:
@@ -65,6 +78,123 @@ class Part:
         return self._tails
 
 
+class Counts:
+    """Of the tokens in one state of an unlimited lexeme: how many things begin in each.
+
+    ``entered`` int16[size] things that begin in the tokens that stay (NEVER for others);
+    ``leaving`` by id: those that had begun (and ended) where a token leaves the lexeme.
+    """
+
+    __slots__ = ("_closed", "_size", "entered", "farthest", "leaving", "most", "part")
+
+    def __init__(self, trie: Trie, part: Part, counted: Counted, node: int, size: int) -> None:
+        """Sweep the tokens below ``node``, counting."""
+        machine = counted.machine
+        swept = sweep(trie, machine, [node], [counted.state])
+        nodes = swept.nodes
+        states = np.array(swept.states)
+        between = (states == counted.between)[swept.rows]
+        final = np.array([s >= 0 and machine.is_accepting(s) for s in swept.states])[swept.rows]
+        ended = np.zeros(len(trie.byte), np.int16)
+        edges = np.searchsorted(nodes, trie.starts)
+        for low, high in zip(edges, [*edges[1:], len(nodes)], strict=True):
+            here = nodes[low:high]
+            ended[here] = ended[trie.parent[here]] + between[low:high]
+        begun = ended[nodes] - (counted.state != counted.between)
+        entered = np.where(between | final, begun, begun + 1).astype(np.int16)
+        ending = np.flatnonzero(trie.own[nodes])
+        ids = trie.ids_of(nodes[ending])
+        times = trie.own[nodes[ending]]
+        self.entered = np.full(size, NEVER, np.int16)
+        self.entered[ids] = np.repeat(entered[ending], times)
+        #: The tokens that end exactly where the lexeme does.
+        self._closed: Indices = ids[np.repeat(final[ending], times)].astype(np.intp)
+        self.leaving: dict[int, int] = {}
+        for where in np.flatnonzero(final).tolist():
+            exit_ = int(nodes[where])
+            begins = trie.low_[exit_] + trie.own_[exit_]
+            for index in trie.order_[begins : trie.high_[exit_]]:
+                self.leaving[index] = int(begun[where])
+        self.most = max(int(entered.max(initial=0)), 1)
+        self.farthest = max(map(machine.distance, part.reached), default=0)
+        self.part = part
+        self._size = size
+
+    def stays(self, least: int, most: int | None) -> Allowed:
+        """Return the tokens that stay where so many things must and may begin."""
+        fits = self.entered < NEVER if most is None else self.entered <= min(most, self.most)
+        if least:
+            short = self._closed[self.entered[self._closed] < least]
+            fits[short] = False
+        if np.count_nonzero(fits) <= FEW:
+            return Allowed(frozen(np.flatnonzero(fits)), None)
+        padded = np.zeros(masks.words(self._size) * 32, np.bool_)
+        padded[: self._size] = fits
+        return Allowed(None, frozen(np.packbits(padded, bitorder="little").view("<u4")))
+
+
+class Slice:
+    """What a limited lexeme makes of the tokens: a `Part`, seen through limits."""
+
+    __slots__ = ("_counts", "_farthest", "_least", "_most", "stays")
+
+    def __init__(self, counts: Counts, least: int, most: int | None, counted: Counted) -> None:
+        """Take how many things must and may begin, as far as tokens reach."""
+        self._counts = counts
+        self._least, self._most = least, most
+        self._farthest = counts.farthest + counted.least * counted.shortest
+        self.stays = counts.stays(least, most)
+
+    def farthest(self, machine: Automaton) -> int:  # noqa: ARG002 - as of a Part
+        """Return a bound on the way to the lexeme's end after any token that stays."""
+        return self._farthest
+
+    def tails(self) -> Trie | None:
+        """Return the tree of what tokens have behind the end of the unlimited lexeme."""
+        return self._counts.part.tails()
+
+    def may_leave(self, ids: list[int]) -> list[int]:
+        """Return those that leave after a number of things that is allowed."""
+        leaving, least, most = self._counts.leaving, self._least, self._most
+        return [
+            index
+            for index in ids
+            if least <= leaving[index] and (most is None or leaving[index] <= most)
+        ]
+
+
+class Without:
+    """What a lexeme makes of the tokens if some texts are taken from it: a `Part` without a few."""
+
+    __slots__ = ("_excluded", "_farthest", "_part", "stays")
+
+    def __init__(
+        self, trie: Trie, part: Part, machine: Automaton, texts: list[bytes], node: int
+    ) -> None:
+        """Take the part of the whole lexeme below ``node``, and the texts."""
+        self._excluded: set[int] = set()
+        for text in texts:
+            end = trie.find(text, node)
+            if end >= 0:
+                self._excluded.update(trie.order_[trie.low_[end] : trie.high_[end]])
+        self._part = part
+        # Longer than all of the texts is none of them.
+        self._farthest = part.farthest(machine) + max(map(len, texts), default=0) + 1
+        self.stays = part.stays.without([i for i in self._excluded if part.stays.has(i)])
+
+    def farthest(self, machine: Automaton) -> int:  # noqa: ARG002 - as of a Part
+        """Return a bound on the way to the lexeme's end after any token that stays."""
+        return self._farthest
+
+    def tails(self) -> Trie | None:
+        """Return the tree of what tokens have behind the end of the whole lexeme."""
+        return self._part.tails()
+
+    def may_leave(self, ids: list[int]) -> list[int]:
+        """Return those that do not leave with one of the texts."""
+        return [index for index in ids if index not in self._excluded]
+
+
 class Parts:
     """The parts of one vocabulary, the last used ones kept."""
 
@@ -73,6 +203,9 @@ class Parts:
         self._trie = trie
         self._sets = sets
         self._kept: OrderedDict[tuple[int, int, int], Part] = OrderedDict()
+        self._counts: OrderedDict[tuple[int, int, int], Counts] = OrderedDict()
+        self._slices: OrderedDict[tuple[int, ...], Slice] = OrderedDict()
+        self._withouts: OrderedDict[tuple[int, int, int], Without] = OrderedDict()
         self._groups: OrderedDict[tuple[int, int, int], list[tuple[bytes, Int32]]] = OrderedDict()
 
     def of(self, machine: Automaton, state: int, node: int) -> Part:
@@ -85,6 +218,45 @@ class Parts:
                 self._kept.popitem(last=False)
         else:
             self._kept.move_to_end(key)
+        return found
+
+    def counted(self, counted: Counted, node: int) -> Slice:
+        """Return what a limited lexeme makes of the tokens below ``node``."""
+        key = (counted.machine.serial, counted.state, node)
+        counts = self._counts.get(key)
+        if counts is None:
+            part = self.of(counted.machine, counted.state, node)
+            counts = self._counts[key] = Counts(self._trie, part, counted, node, self._sets.size)
+            if len(self._counts) > KEPT_COUNTS:
+                self._counts.popitem(last=False)
+        # More than any token has is as good as any number.
+        least = min(counted.least, counts.most + 1)
+        most = None if counted.most is None or counted.most >= counts.most else counted.most
+        limits = (*key, counted.least, -1 if most is None else most)
+        found = self._slices.get(limits)
+        if found is None:
+            found = self._slices[limits] = Slice(counts, least, most, counted)
+            if len(self._slices) > KEPT_SLICES:
+                self._slices.popitem(last=False)
+        else:
+            self._slices.move_to_end(limits)
+        return found
+
+    def without(self, machine: Automaton, state: int, node: int) -> Without | None:
+        """Return what a lexeme without some texts makes of the tokens; None if it is no such thing."""
+        key = (machine.serial, state, node)
+        found = self._withouts.get(key)
+        if found is None:
+            excluding = machine.excluding(state, MOST_TEXTS)
+            if excluding is None:
+                return None
+            whole, inner, texts = excluding
+            whole, inner = whole.alias(inner)
+            part = self.of(whole, inner, node)
+            found = Without(self._trie, part, whole, texts, node)
+            self._withouts[key] = found
+            if len(self._withouts) > KEPT_SLICES:
+                self._withouts.popitem(last=False)
         return found
 
     def groups(self, machine: Automaton, state: int, node: int) -> list[tuple[bytes, Int32]]:

@@ -12,70 +12,125 @@ from typing import TYPE_CHECKING
 
 from callmemaybe.grammar.automaton import Automaton
 from callmemaybe.matching.allowed import Allowed
-from callmemaybe.matching.lexemes import Part
+from callmemaybe.matching.lexemes import Part, Slice, Without
 from callmemaybe.vocabulary.trie import Trie
 
 if TYPE_CHECKING:
     from callmemaybe.matching.cache import VocabularyTables
 
 #: More alternatives than this in one state, or strides for one set, and it is walked.
-MOST_BRANCHES = 24
-MOST_STRIDES = 200
+MOST_BRANCHES = 256
+MOST_STRIDES = 2000
 #: What an entry is made of, see ``cache.Entry``.
-Found = tuple[Allowed, frozenset[int], tuple[tuple[Part, Automaton, int], ...], tuple[int, ...]]
+Found = tuple[
+    Allowed,
+    frozenset[int],
+    tuple[tuple[Part | Slice | Without, Automaton, int], ...],
+    tuple[int, ...],
+]
 
 
 def stride(tables: VocabularyTables, automaton: Automaton, state: int) -> Found | None:
     """Return what is allowed in a state (see ``Entry``), or None where only a walk can tell."""
-    ids: list[int] = []
-    states = {state}
-    sets: list[Allowed] = []
-    places: list[tuple[Part, Automaton, int]] = []
-    forks: list[int] = []
-    whole = tables.trie
-    stack: list[tuple[Trie, int, int]] = [(whole, 0, state)]
-    left = MOST_STRIDES
-    while stack:
-        trie, node, here = stack.pop()
-        branches = automaton.branches(here, MOST_BRANCHES)
-        left -= 1 if branches is None else len(branches)
-        if branches is None or left < 0:
-            return None
-        if len(branches) > 1 or automaton.is_accepting(here) or automaton.controls(here):
-            forks.append(here)
-        for text, onward in branches:
-            if text:
-                end = _follow(trie, node, text, ids)
-                if end >= 0:
-                    target = automaton.after(onward)
-                    states.add(target)
-                    stack.append((trie, end, target))
-                continue
-            place = automaton.inside(automaton.after(onward))
-            if place is None or trie is not whole:
-                return None
-            machine, inner, after = place
-            machine, inner = machine.near(inner, tables.deepest)
-            part = tables.parts.of(machine, inner, node)
-            places.append((part, machine, after))
-            if part.stays:
-                sets.append(part.stays)
-            if len(part.exits):
-                tails = part.tails()
-                if tails is None:
-                    return None
-                stack.append((tails, 0, after))
-            if machine.is_accepting(inner):
-                stack.append((trie, node, after))
-            states.add(after)
+    walk = _Strides(tables, automaton, state)
+    if not walk.is_done:
+        return None
+    ids, states = walk.ids, walk.states
     controls = automaton.controls(state)
     for name, target in controls.items():
         ids.append(tables.control(name))
         states.add(target)
     if automaton.is_accepting(state):
         ids += tables.ends_at(automaton, state)
-    allowed = tables.sets.of(ids, sets)
-    return (allowed, frozenset(states), tuple(places), tuple(forks)) if allowed else None
+    allowed = tables.sets.of(ids, walk.sets)
+    if not allowed:
+        return None
+    return allowed, frozenset(states), tuple(walk.places), tuple(walk.forks)
+
+
+class _Strides:
+    """One search: the tokens found, and where they may lead."""
+
+    def __init__(self, tables: VocabularyTables, automaton: Automaton, state: int) -> None:
+        self.ids: list[int] = []
+        self.states = {state}
+        self.sets: list[Allowed] = []
+        self.places: list[tuple[Part | Slice | Without, Automaton, int]] = []
+        self.forks: list[int] = []
+        self._tables, self._automaton = tables, automaton
+        self._stack: list[tuple[Trie, int, int, Slice | Without | None]] = [
+            (tables.trie, 0, state, None)
+        ]
+        self.is_done = self._search()
+
+    def _search(self) -> bool:
+        automaton, ids, stack = self._automaton, self.ids, self._stack
+        left = MOST_STRIDES
+        while stack:
+            trie, node, here, limits = stack.pop()
+            branches = automaton.branches(here, MOST_BRANCHES)
+            left -= 1 if branches is None else len(branches)
+            if branches is None or left < 0:
+                return False
+            if len(branches) > 1 or automaton.is_accepting(here) or automaton.controls(here):
+                self.forks.append(here)
+            for text, onward in branches:
+                if text:
+                    found = ids if limits is None else []
+                    end = _follow(trie, node, text, found)
+                    if limits is not None:
+                        ids += limits.may_leave(found)
+                    if end >= 0:
+                        target = automaton.after(onward)
+                        self.states.add(target)
+                        stack.append((trie, end, target, limits))
+                elif trie is not self._tables.trie or not self._enter(
+                    node, automaton.after(onward)
+                ):
+                    return False
+        return True
+
+    def _enter(self, node: int, state: int) -> bool:
+        """Take the tokens that stay in a lexeme as one set; those that leave it are to be followed."""
+        tables, stack = self._tables, self._stack
+        place = self._automaton.inside(state)
+        if place is None:
+            return False
+        machine, inner, after = place
+        self.states.add(after)
+        may_end = machine.is_accepting(inner)
+        if not may_end:
+            text, inner = machine.forced(inner)
+            if text:
+                self.states.add(state)
+                node = _follow(tables.trie, node, text, self.ids)
+                if node < 0:
+                    return True
+                if machine.is_final(inner):
+                    stack.append((tables.trie, node, after, None))
+                    return True
+                may_end = machine.is_accepting(inner)
+        counted = machine.counted(inner)
+        part: Part | Slice | Without
+        limits: Slice | Without | None = None
+        if counted is not None:
+            part = limits = tables.parts.counted(counted, node)
+        elif (without := tables.parts.without(machine, inner, node)) is not None:
+            part = limits = without
+        else:
+            machine, inner = machine.near(inner, tables.deepest)
+            part = tables.parts.of(machine, inner, node)
+        self.places.append((part, machine, after))
+        if part.stays:
+            self.sets.append(part.stays)
+        tails = part.tails()
+        if tails is None:
+            return False
+        if len(tails.order):
+            stack.append((tails, 0, after, limits))
+        if may_end:
+            stack.append((tables.trie, node, after, None))
+        return True
 
 
 def _follow(trie: Trie, node: int, text: bytes, ids: list[int]) -> int:
