@@ -208,6 +208,20 @@ def test_a_trace_becomes_a_page(capsys: pytest.CaptureFixture[str], tmp_path: Pa
         assert one["end"]["distribution"]
 
 
+def test_no_digit_of_a_trace_is_rounded(tmp_path: Path) -> None:
+    """Arguments are told as they were written."""
+    from callmemaybe.cli.traceread import read_trace
+
+    trace = tmp_path / "t.jsonl"
+    trace.write_text(
+        '{"event": "result", "request": "x", "name": "f", '
+        '"parameters": {"a": 12345678901234567890, "b": 0.10, "c": 1e400}}\n',
+        encoding="utf-8",
+    )
+    (run_,) = read_trace(trace)
+    assert run_["call"]["arguments"] == '{"a": 12345678901234567890, "b": 0.10, "c": 1E+400}'
+
+
 @pytest.mark.parametrize(
     ("text", "what"),
     [

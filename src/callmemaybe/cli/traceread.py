@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from callmemaybe._json import dumps, loads
 from callmemaybe.cli.jsonread import read_text
 from callmemaybe.errors import InputError
 
@@ -29,7 +30,9 @@ def read_trace(path: Path) -> list[dict[str, Any]]:
                 steps = []
             steps.append(event)
         else:
-            runs.append(_run(event, steps))
+            # The digits of arguments are not to be rounded.
+            exact = loads(line).get("parameters")
+            runs.append(_run(event, steps, dumps(exact or {})))
             steps = []
     if not runs:
         raise InputError("it holds no finished prompt", where=str(path), hint="run it to the end")
@@ -51,14 +54,14 @@ def _event(line: str, where: str) -> dict[str, Any]:
     return found
 
 
-def _run(event: dict[str, Any], steps: list[dict[str, Any]]) -> dict[str, Any]:
+def _run(event: dict[str, Any], steps: list[dict[str, Any]], arguments: str) -> dict[str, Any]:
     end = {name: event[name] for name in _FACTS if name in event}
     if isinstance(event.get("seconds"), dict):
         end["seconds"] = event["seconds"].get("total")
     name = event.get("name")
     call = None
     if isinstance(name, str):
-        call = {"name": name, "arguments": json.dumps(event.get("parameters") or {})}
+        call = {"name": name, "arguments": arguments}
     return {
         "request": str(event["request"]), "steps": steps, "end": end, "call": call,
         "failure": event.get("failure"),

@@ -103,11 +103,8 @@ class View {
 
   /** Show calls and text as they stand: [{name, arguments}] and a string. */
   answer(calls, text) {
-    const blocks = calls.map((call) => {
-      let shown = call.arguments;
-      try { shown = JSON.stringify(JSON.parse(shown), null, 1).replace(/\n\s*/g, " "); } catch { /* not whole yet */ }
-      return element("pre", {}, element("span", { class: "name" }, call.name), `(${shown})`);
-    });
+    // The arguments as they were written: reading them would round their numbers.
+    const blocks = calls.map((call) => element("pre", {}, element("span", { class: "name" }, call.name), `(${call.arguments})`));
     if (text) blocks.push(element("pre", {}, text));
     this.calls.replaceChildren(...blocks);
   }
@@ -121,7 +118,7 @@ class View {
       this.functions.replaceChildren(element("table", { class: "functions" },
         element("caption", {}, "Probability of each function, and of none, before the first was chosen"),
         element("tbody", {}, ...rows.slice(0, 12))));
-      if (rows.length > 12) this.functions.append(element("p", { class: "status" }, `and ${rows.length - 12} less likely ones`));
+      if (rows.length > 12) this.functions.append(element("p", { class: "status" }, `and ${rows.length - 12} less likely`));
     } else {
       this.functions.replaceChildren(element("p", { class: "status" }, "There was no choice among functions."));
     }
