@@ -343,7 +343,12 @@ class Decoder:
     def _likeliest(self, logits: Floats, allowed: Ids | None) -> Likeliest:
         """Return the likeliest tokens with their probabilities among the allowed (None: all)."""
         some = logits if allowed is None else logits[allowed]
-        top = np.argsort(-some, kind="stable")[: self.shown]
+        count = min(self.shown, len(some))
+        if not count:
+            return ()
+        # All that are at least as likely as the last one shown; of equals, the lowest ids.
+        few = np.flatnonzero(some >= np.partition(some, -count)[-count])
+        top = few[np.argsort(-some[few], kind="stable")[:count]]
         chances = np.exp(some[top] - np.float32(log_total(some)))
         ids = top if allowed is None else allowed[top]
         return tuple(
