@@ -95,13 +95,16 @@ class Renderer:
             return self._child
         if self._owner == os.getpid():
             self._end()
-        self._child = subprocess.Popen(
-            [sys.executable, "-I", "-X", "utf8", str(Path(__file__).resolve())],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={},
-            cwd=os.path.abspath(os.sep),
-        )
+        try:
+            self._child = subprocess.Popen(
+                [sys.executable, "-I", "-X", "utf8", str(Path(__file__).resolve())],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env={},
+                cwd=os.path.abspath(os.sep),
+            )
+        except OSError as error:
+            raise RenderingError(f"no process could be started to render it: {error}") from error
         self._owner, self._mark = os.getpid(), os.urandom(8).hex()
         setup = {"path": sys.path, "mark": self._mark, **self._limits}
         assert self._child.stdin is not None

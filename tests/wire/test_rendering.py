@@ -111,3 +111,10 @@ def test_a_child_that_is_gone_is_replaced(renderer: Renderer) -> None:
     renderer._child.kill()
     renderer._child.wait()
     assert renderer.render("{{ n }}", {}, {"n": 1}) == "1"
+
+
+def test_without_a_process_nothing_is_rendered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no process can be started the error says so; no template runs in this one instead."""
+    monkeypatch.setattr("sys.executable", "/nowhere/python")
+    with pytest.raises(RenderingError, match="no process could be started"):
+        Renderer().render("x", {}, {})
