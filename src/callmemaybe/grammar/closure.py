@@ -23,6 +23,8 @@ from callmemaybe.grammar.nodes import Sequence as Seq
 from callmemaybe.grammar.places import NEVER, History, Never, Place, Rest, Seed
 from callmemaybe.grammar.unordered import Pick, Unordered, unfold
 
+_LEAVES = (Literal, Bytes, Control)
+
 
 class Closure:
     """Opens nodes down to the leaves where a symbol may fall; interns continuations."""
@@ -163,7 +165,10 @@ class Closure:
                     history = (node.name, node.opens, offset, history)
                 stack.append(((None, None, rest), history))
                 continue
-            if (node, rest) in seen or self._least_of(node) == INFINITE:
+            if (node, rest) in seen:
+                continue
+            least = node.least
+            if (self._least_of(node) if least is None else least) == INFINITE:
                 continue
             seen.add((node, rest))
             self._enter(node, rest, history, places, stack)
@@ -178,7 +183,7 @@ class Closure:
         stack: list[tuple[Seed, History]],
     ) -> None:
         """Open a node that was reached; pushes in reverse, so that the first option is first."""
-        if isinstance(node, Literal | Bytes | Control):
+        if isinstance(node, _LEAVES):
             places.setdefault((node, 0, rest), history)
         elif isinstance(node, Seq):
             for part in reversed(node.parts[1:]):

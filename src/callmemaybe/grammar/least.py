@@ -25,6 +25,8 @@ from callmemaybe.grammar.nodes import (
 )
 from callmemaybe.grammar.unordered import Cost, Pick, Unordered
 
+_PAIRS = (Both, Except)
+
 
 def least_of(
     node: Node, rule_lengths: Mapping[str, float], memory: dict[Node, float] | None = None
@@ -44,7 +46,7 @@ def least_of(
         current, ready = stack.pop()
         if current.least is not None or current in open_lengths:
             continue
-        if not ready and current.children and not isinstance(current, Both | Except):
+        if not ready and current.children and not isinstance(current, _PAIRS):
             stack.append((current, True))
             stack.extend((child, False) for child in current.children)
             continue

@@ -1,0 +1,51 @@
+"""Sets of tokens: choosing from raw logits, and taking a few away."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from callmemaybe.matching.allowed import FEW, TRIES, Allowed, Sets
+
+SIZE = 5000
+sets = st.tuples(
+    st.integers(0, 2**32), st.sampled_from([1, 40, FEW, FEW + 1, 3000, SIZE - 3, SIZE])
+)
+
+
+def _set(seed: int, count: int) -> tuple[Allowed, list[int]]:
+    ids = np.random.default_rng(seed).permutation(SIZE)[:count]
+    return Sets(SIZE).of(ids.tolist()), sorted(ids.tolist())
+
+
+@given(sets, st.integers(0, 2 * TRIES), st.sampled_from([np.float32, np.float64, np.float16]))
+@settings(max_examples=60, deadline=None)
+def test_the_best_allowed_token(chosen: tuple[int, int], above: int, dtype: type) -> None:
+    """Whatever is on top, the allowed token with the largest logit is chosen, of equals the lowest."""
+    allowed, ids = _set(*chosen)
+    logits = np.random.default_rng(1).integers(-9, 9, SIZE).astype(dtype)
+    others = [index for index in range(SIZE) if index not in set(ids)]
+    logits[others[:above]] = 99
+    before = logits.copy()
+    best = allowed.argmax(logits)
+    assert best == ids[int(logits[ids].argmax())]
+    assert (logits == before).all()
+
+
+@pytest.mark.parametrize("count", [40, 3000])
+def test_no_logit_is_finite(count: int) -> None:
+    """Where every logit is minus infinity, an allowed token is chosen nevertheless."""
+    allowed, ids = _set(3, count)
+    assert allowed.argmax(np.full(SIZE, -np.inf, np.float32)) in ids
+
+
+@given(sets, st.lists(st.integers(0, SIZE - 1), max_size=30))
+@settings(max_examples=60, deadline=None)
+def test_without_some(chosen: tuple[int, int], taken: list[int]) -> None:
+    """A set without some ids has all others, and the set itself stays as it is."""
+    allowed, ids = _set(*chosen)
+    away = [index for index in taken if index in set(ids)]
+    assert allowed.without(away).to_ids().tolist() == sorted({*ids} - {*away})
+    assert allowed.to_ids().tolist() == ids
