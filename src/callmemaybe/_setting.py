@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha256
 from typing import Any
 
 import jsonschema_rs
+import numpy as np
 
 from callmemaybe import _formats
 from callmemaybe.calls import ToolCall, ToolSpec
 from callmemaybe.decoding.branches import Symbol
+from callmemaybe.decoding.sampler import Sampler
 from callmemaybe.errors import DecodingError, InputError, VocabularyError
 from callmemaybe.grammar.nodes import Control
 from callmemaybe.models.base import Model
 from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.wire import Format, Part, formats
+from callmemaybe.wire.pieces import Parts
 
 #: Validators recurse; a value nested deeper is only checked by the grammar that generated it.
 CHECKED_DEPTH = 100
@@ -49,6 +54,34 @@ def format_of(model: Model, vocabulary: Vocabulary, chosen: str | Format | None)
         for key, value in names.items()
     }
     return found.with_template(template, **{key: text for key, text in texts.items() if text})
+
+
+def encode(parts: Parts, vocabulary: Vocabulary, form: Format, model: Model) -> list[int]:
+    """Return the ids of a prompt; plain text never becomes a control token.
+
+    Raises VocabularyError for a control token that the vocabulary does not have.
+    """
+    ids: list[int] = []
+    for part in parts:
+        if isinstance(part, str):
+            # Half a surrogate pair has no UTF-8; the model sees a question mark.
+            ids += vocabulary.encode(part.encode(errors="replace"))
+        elif part.text in vocabulary.controls:
+            ids.append(vocabulary.controls[part.text])
+        else:
+            raise VocabularyError(
+                f"the format {form.name!r} needs the control token {part.text!r}, which the "
+                f"vocabulary of {model.name!r} does not have; choose another format"
+            )
+    return ids
+
+
+def seeded(sampler: Sampler, seed: int | None, text: str) -> Sampler:
+    """Return a sampler whose dice depend on the seed and the text, not on what was asked before."""
+    if sampler.is_greedy or seed is None:
+        return sampler
+    digest = sha256(text.encode(errors="surrogatepass")).digest()
+    return replace(sampler, generator=np.random.default_rng([seed, *digest]))
 
 
 def validator_of(tool: ToolSpec) -> Any:

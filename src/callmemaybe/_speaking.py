@@ -10,13 +10,12 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from typing import Any, Literal
 
 import numpy as np
 
 from callmemaybe._json import dumps
-from callmemaybe._setting import format_of, validator_of, vocabulary_of
+from callmemaybe._setting import encode, format_of, seeded, validator_of, vocabulary_of
 from callmemaybe._speech import Speech, Spoken, TokenLogprob, Turn, same
 from callmemaybe.calls import ToolCall, ToolSpec, referring
 from callmemaybe.conversation.history import text_of
@@ -25,7 +24,7 @@ from callmemaybe.decoding.decoder import SHOWN, Decoder, check_budget
 from callmemaybe.decoding.draft import Copier
 from callmemaybe.decoding.prefixes import Prefixes
 from callmemaybe.decoding.sampler import Sampler
-from callmemaybe.errors import InputError, ModelError, VocabularyError
+from callmemaybe.errors import InputError, ModelError
 from callmemaybe.grammar import Grammar
 from callmemaybe.grammar import compile as compile_grammar
 from callmemaybe.matching import Matcher
@@ -33,7 +32,6 @@ from callmemaybe.models.base import Model
 from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.wire import Format
 from callmemaybe.wire.format import Message
-from callmemaybe.wire.pieces import Parts
 from callmemaybe.wire.reader import Event
 from callmemaybe.wire.writer import Wanted
 
@@ -149,11 +147,13 @@ class Speaker:
         messages = _plain(messages)
         options = options or Options()
         wish = wanted or Wanted(calls=bool(tools), no_call=True)
-        sampler = self._sampler_for(messages, options)
+        seed = self._seed if options.seed is None else options.seed
+        sampler = seeded(options.sampler(self._sampler), seed, _said(messages))
         language = self._language(tools, wish)
-        ids = self._encode(
-            self.format.prompt(messages, tools, self._controls, thinking=wish.thinking > 0)
-        )
+        parts = self.format.prompt(messages, tools, self._controls, thinking=wish.thinking > 0)
+        ids = encode(parts, self.vocabulary, self.format, self.model)
+        if not ids:
+            raise InputError("there is nothing to answer", where="messages")
         turn = Turn(
             self.format, language.tools, language.validators, self._controls,
             wish=wish, stops=options.stop,
@@ -340,31 +340,6 @@ class Speaker:
             shown=options.top_logprobs if options.logprobs else SHOWN,
             clock=self._clock,
         )
-
-    def _sampler_for(self, messages: Sequence[Message], options: Options) -> Sampler:
-        """Return a sampler whose dice depend on the seed and the conversation alone."""
-        sampler = options.sampler(self._sampler)
-        seed = self._seed if options.seed is None else options.seed
-        if sampler.is_greedy or seed is None:
-            return sampler
-        digest = sha256(_said(messages).encode(errors="surrogatepass")).digest()
-        return replace(sampler, generator=np.random.default_rng([seed, *digest]))
-
-    def _encode(self, parts: Parts) -> list[int]:
-        ids: list[int] = []
-        for part in parts:
-            if isinstance(part, str):
-                ids += self.vocabulary.encode(part.encode(errors="replace"))
-            elif part.text in self.vocabulary.controls:
-                ids.append(self.vocabulary.controls[part.text])
-            else:
-                raise VocabularyError(
-                    f"the format {self.format.name!r} needs the control token {part.text!r}, which "
-                    f"the vocabulary of {self.model.name!r} does not have; choose another format"
-                )
-        if not ids:
-            raise InputError("there is nothing to answer", where="messages")
-        return ids
 
 
 def _fresh(taken: Collection[str], number: int) -> str:

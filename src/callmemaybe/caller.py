@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
@@ -29,8 +28,10 @@ from callmemaybe._retrieval import Catalogue
 from callmemaybe._setting import (
     CHECKED_DEPTH,
     depth_of,
+    encode,
     format_of,
     parts_of,
+    seeded,
     tool_of,
     validate,
     validator_of,
@@ -47,9 +48,8 @@ from callmemaybe.decoding.decoder import check_budget
 from callmemaybe.decoding.prefixes import Prefixes
 from callmemaybe.decoding.sampler import Sampler
 from callmemaybe.decoding.step import Step
-from callmemaybe.errors import InputError, ModelError, VocabularyError
+from callmemaybe.errors import InputError, ModelError
 from callmemaybe.grammar import compile as compile_grammar
-from callmemaybe.grammar.nodes import Control
 from callmemaybe.matching import Matcher
 from callmemaybe.models.base import Model
 from callmemaybe.models.remote import Remote
@@ -149,10 +149,7 @@ class Caller:
             )  # fmt: skip
             self.format = self._asking.format
             return
-        self._local = model
-        self.vocabulary = vocabulary or vocabulary_of(model)
-        self.format = format_of(model, self.vocabulary, format)
-        self._controls = frozenset(self.vocabulary.controls)
+        self._open(model, vocabulary, format, prefixes)
         if best_of > 1 and temperature == 0:
             raise InputError("drawing several answers takes a temperature above 0", where="best_of")
         self._strategy = Strategy(
@@ -161,9 +158,22 @@ class Caller:
         self._seed = seed
         self._sampler = Sampler(temperature, top_p, top_k, min_p, np.random.default_rng())
         self._overflow = overflow
-        self._prefixes = Prefixes(model) if prefixes is None else prefixes
         if self.catalogue is None:
             self._prepare(no_call)
+
+    def _open(
+        self,
+        model: Model,
+        vocabulary: Vocabulary | None,
+        form: str | Format | None,
+        prefixes: Prefixes | None,
+    ) -> None:
+        """Take a model in this process, with its vocabulary and format."""
+        self._local = model
+        self.vocabulary = vocabulary or vocabulary_of(model)
+        self.format = format_of(model, self.vocabulary, form)
+        self._controls = frozenset(self.vocabulary.controls)
+        self._prefixes = Prefixes(model) if prefixes is None else prefixes
 
     def _prepare(self, no_call: bool) -> None:
         """Make what all requests share: the language, its matcher, and the prefix of the prompt."""
@@ -220,7 +230,7 @@ class Caller:
         if batch is not None and batch is not self._local:
             session = batch.seat(session)
         found = answer(
-            session, self._matcher, self._choices, self._strategy, self._sampler_for(prompt),
+            session, self._matcher, self._choices, self._strategy, seeded(self._sampler, self._seed, prompt),
             Request(request, prompt, min(self.max_tokens, room)), on_step,
         )  # fmt: skip
         decoded = self._clock()
@@ -380,33 +390,8 @@ class Caller:
         omitted = len(request) - head - tail
         return [*request[:head], *gap, *request[-tail:]], omitted, room - keep
 
-    def _sampler_for(self, prompt: str) -> Sampler:
-        """Return a sampler whose dice depend on the seed and the request, not on earlier ones."""
-        if self._sampler.is_greedy or self._seed is None:
-            return self._sampler
-        digest = sha256(prompt.encode(errors="surrogatepass")).digest()
-        dice = np.random.default_rng([self._seed, *digest])
-        return replace(self._sampler, generator=dice)
-
     def _encode(self, parts: Parts) -> list[int]:
-        """Return the ids of a prompt; plain text never becomes a control token."""
-        ids: list[int] = []
-        for part in parts:
-            if isinstance(part, Control):
-                ids.append(self._control(part.text))
-            else:
-                # Half a surrogate pair has no UTF-8; the model sees a question mark.
-                ids += self.vocabulary.encode(part.encode(errors="replace"))
-        return ids
-
-    def _control(self, text: str) -> int:
-        found = self.vocabulary.controls.get(text)
-        if found is None:
-            raise VocabularyError(
-                f"the format {self.format.name!r} needs the control token {text!r}, which the "
-                f"vocabulary of {self._local.name!r} does not have; choose another format"
-            )
-        return found
+        return encode(parts, self.vocabulary, self.format, self._local)
 
     # -- what became of one request -----------------------------------------------------------
 
