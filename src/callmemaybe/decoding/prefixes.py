@@ -8,6 +8,7 @@ when the sessions would take more memory than allowed.
 from __future__ import annotations
 
 import threading
+from bisect import bisect, insort
 from collections import OrderedDict
 from collections.abc import Sequence
 
@@ -37,6 +38,9 @@ class Prefixes:
         self._model, self._store = model, store
         self._most = most_bytes
         self._kept: OrderedDict[Key, Session] = OrderedDict()
+        #: The same keys, sorted: those most alike are neighbours.
+        self._sorted: list[Key] = []
+        self._bytes = 0
         self._making: dict[Key, threading.Event] = {}
         self._lock = threading.Lock()
 
@@ -59,14 +63,15 @@ class Prefixes:
 
     def _nearest(self, key: Key) -> Session:
         """Return a session of our own that holds as much of ``key`` as any kept one does."""
+        at = bisect(self._sorted, key)
         best, shared = None, 0
-        for held, session in self._kept.items():
+        for held in self._sorted[max(0, at - 1) : at + 1]:
             same = common(held, key)
             if same > shared:
-                best, shared = session, same
+                best, shared = held, same
         if best is None:
             return self._model.open()
-        fork = best.fork()
+        fork = self._kept[best].fork()
         fork.rewind(fork.length - shared)
         return fork
 
@@ -77,7 +82,10 @@ class Prefixes:
                 # Not under the lock: others may get at what is kept meanwhile.
                 session = self._fed(key, session)
             with self._lock:
-                self._kept[key] = session
+                if key not in self._kept:
+                    self._kept[key] = session
+                    insort(self._sorted, key)
+                    self._bytes += session.memory
                 self._make_room()
                 return session.fork()
         finally:
@@ -102,13 +110,15 @@ class Prefixes:
         return session
 
     def _make_room(self) -> None:
-        while len(self._kept) > 1 and self.memory > self._most:
-            self._kept.popitem(last=False)
+        while len(self._kept) > 1 and self._bytes > self._most:
+            key, session = self._kept.popitem(last=False)
+            del self._sorted[bisect(self._sorted, key) - 1]
+            self._bytes -= session.memory
 
     @property
     def memory(self) -> int:
         """Bytes that the kept sessions hold; what they share is counted for each."""
-        return sum(session.memory for session in self._kept.values())
+        return self._bytes
 
     def __len__(self) -> int:
         return len(self._kept)
