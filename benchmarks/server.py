@@ -117,16 +117,20 @@ class Load:
         self.firsts: list[float] = []
         self.counts: Counter[str] = Counter()
         self.each: Counter[int] = Counter()
+        self.asked = 0
 
     async def client(self, number: int) -> None:
         """Ask until the time is up."""
         async with httpx2.AsyncClient(base_url=self.url, timeout=120, trust_env=False) as client:
             while time.monotonic() < self.until:
                 city = CITIES[(number + self.each[number]) % len(CITIES)]
+                # No two requests are alike, so that nothing is gained by remembering them.
+                question = f"{number}.{self.asked}: what is the weather in {city}?"
+                self.asked += 1
                 body = {
                     "model": self.model, "tools": TOOLS, "tool_choice": "required",
                     "parallel_tool_calls": False, "max_tokens": 200, "stream": number % 2 == 0,
-                    "messages": [{"role": "user", "content": f"What is the weather in {city}?"}],
+                    "messages": [{"role": "user", "content": question}],
                 }  # fmt: skip
                 await self.ask(client, body, number)
 

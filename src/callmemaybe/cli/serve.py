@@ -47,6 +47,10 @@ DefaultTokens = Annotated[
     int, typer.Option(min=1, help="Tokens of an answer where a request names no limit.")
 ]
 MostTokens = Annotated[int, typer.Option(min=1, help="The most tokens that a request may ask for.")]
+Cache = Annotated[
+    int,
+    typer.Option(min=1, help="MiB of prompts to keep: what requests have in common is fed once."),
+]
 Timeout = Annotated[float, typer.Option(min=0.1, help="Seconds that one answer may take.")]
 Origins = Annotated[
     list[str], typer.Option(help="Let pages of this origin use the server from a browser.")
@@ -69,6 +73,7 @@ def serve(
     queue: Queue = 128,
     default_tokens: DefaultTokens = 1024,
     most_tokens: MostTokens = 8192,
+    prompt_cache: Cache = 256,
     timeout: Timeout = 300.0,
     cors_origin: Origins = [],  # noqa: B006 - typer copies it
     otel: Otel = False,
@@ -83,7 +88,7 @@ def serve(
     settings = Settings(
         host=host, port=port, keys=tuple(api_key), origins=tuple(cors_origin), slots=slots,
         queue=queue, queue_per_client=queue, default_tokens=min(default_tokens, most_tokens),
-        most_tokens=most_tokens, run_seconds=timeout,
+        most_tokens=most_tokens, run_seconds=timeout, cache_bytes=prompt_cache << 20,
     )  # fmt: skip
     from callmemaybe.server.serving import serve as serve_model
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from callmemaybe._speaking import Speaker
 from callmemaybe.caller import load_model
 from callmemaybe.decoding.batch import Batch
+from callmemaybe.decoding.prefixes import Prefixes
 from callmemaybe.errors import ModelError
 from callmemaybe.models.base import Model
 from callmemaybe.models.remote import Remote
@@ -35,7 +36,8 @@ def application(
     model that cannot be used here.
     """
     batch = Batch(model, most=settings.slots)
-    speaker = Speaker(batch, format=format, **options)  # type: ignore[arg-type]
+    prefixes = Prefixes(batch, settings.cache_bytes)
+    speaker = Speaker(batch, format=format, prefixes=prefixes, **options)  # type: ignore[arg-type]
     served = Served(name or model.name, speaker.format, int(time.time()), settings)
 
     def make_engine() -> Engine:

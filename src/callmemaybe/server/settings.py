@@ -31,6 +31,8 @@ class Settings:
     most_tools: int = 512
     most_choices: int = 16
     body_bytes: int = 4 << 20
+    #: Bytes of prompts kept, so that what requests have in common is fed once.
+    cache_bytes: int = 256 << 20
     #: Seconds: to send a request's head or body, to wait for a slot, to be answered, to finish
     #: what runs when the server is told to stop.
     read_seconds: float = 10.0
@@ -52,7 +54,7 @@ class Settings:
                 "a key must be printable ASCII, at least one character", where="--api-key"
             )
         for name in ("slots", "queue", "queue_per_client", "default_tokens", "most_tokens",
-                     "most_tools", "most_choices", "body_bytes", "read_seconds",
+                     "most_tools", "most_choices", "body_bytes", "cache_bytes", "read_seconds",
                      "queue_seconds", "run_seconds", "grace_seconds", "stuck_seconds"):  # fmt: skip
             if getattr(self, name) <= 0:
                 raise InputError("must be more than 0", where=name)
