@@ -57,7 +57,7 @@ def test_one_pass_for_all(tiny: Maker, monkeypatch: pytest.MonkeyPatch, layout: 
 
 
 def test_placed_graphs_pad(tiny: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sequences that want a few ids each are padded; who wants many goes alone."""
+    """Sequences that want a few ids each are padded; who wants many goes alone, as does the widest."""
     model = load(tiny, "placed")
     sessions = [model.open() for _ in range(4)]
     shapes = counted(monkeypatch)

@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
 from callmemaybe.errors import ModelError
-from callmemaybe.models.base import Feed, Files, Frozen, Logits, Model, Session
+from callmemaybe.models.base import Feed, Files, Frozen, Logits, Model, Session, leaves_of
 
 T = TypeVar("T")
 Answer = Logits | list[Logits]
@@ -61,6 +61,21 @@ class _Asked:
     paths: tuple[Session, Sequence[Sequence[int]]] | None
     answer: Answer | BaseException | None = None
     wake: threading.Event = field(default_factory=threading.Event)
+
+    def as_feed(self) -> Feed | None:
+        """Return what can share a pass: a feed, or paths of which one holds all others."""
+        if self.feed is not None or self.paths is None:
+            return self.feed
+        session, paths = self.paths
+        leaves = leaves_of(paths)
+        return Feed(session.fork(), leaves[0], len(leaves[0])) if len(leaves) == 1 else None
+
+    def take(self, answer: Logits | ModelError | BaseException) -> None:
+        """Note what came of the feed, as the answer to what was asked."""
+        if self.paths is None or isinstance(answer, BaseException):
+            self.answer = answer
+        else:
+            self.answer = [answer[: len(path)].copy() for path in self.paths[1]]
 
 
 _here = threading.local()
@@ -278,7 +293,7 @@ class Batch:
                 one.answer = CancelledError()
             else:
                 going.append(one)
-        fed = [(one, one.feed) for one in going if one.feed is not None]
+        fed = [(one, feed) for one in going if (feed := one.as_feed()) is not None]
         with self._passing:
             if fed:
                 self.passes += 1
@@ -288,9 +303,9 @@ class Batch:
                 except BaseException as error:  # nobody's task: it belongs to all of them
                     found = [error] * len(fed)  # type: ignore[list-item]
                 for (one, _), answer in zip(fed, found, strict=True):
-                    one.answer = answer
+                    one.take(answer)
             for one in going:
-                if one.paths is not None:
+                if one.paths is not None and one.answer is None:
                     try:
                         one.answer = _branches(one.paths)
                     except BaseException as error:

@@ -27,6 +27,8 @@ class Engine(Protocol):
     kind: Literal["fused", "placed", "grown"]
     batches: bool | None
     chunk: int
+    #: The most ids with which a sequence shares a pass; more keep a processor busy alone.
+    narrow: int
     lock: threading.RLock
     pool: Pool | None
 

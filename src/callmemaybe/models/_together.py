@@ -70,12 +70,15 @@ def _plan(engine: Engine, shares: list[_Share]) -> list[list[_Share]]:
     """Divide what is to be fed into passes that cost the least together."""
     if len(shares) < 2 or not engine.may_batch():
         return [[share] for share in shares]
-    shares = sorted(shares, key=lambda share: len(share.ids))
-    alone = []
-    if engine.context is not None:
+    alone = [share for share in shares if len(share.ids) > engine.narrow]
+    shares = sorted(
+        (share for share in shares if len(share.ids) <= engine.narrow),
+        key=lambda share: len(share.ids),
+    )
+    if engine.context is not None and shares:
         # What pads a row would lie beyond the context.
         end = engine.context - len(shares[-1].ids)
-        alone = [share for share in shares if share.session.length > end]
+        alone += [share for share in shares if share.session.length > end]
         shares = [share for share in shares if share.session.length <= end]
     counts = [len(share.ids) for share in shares]
     divide = in_step if engine.kind == "fused" or not engine.every else padded

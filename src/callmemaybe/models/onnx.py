@@ -40,6 +40,9 @@ _LOGITS_BYTES = 64 << 20  # of one chunk
 _CHUNK = 512
 _BATCH_BYTES = 256 << 20  # of the repeated cache of one batched pass
 _SMALL = 64 << 20  # bytes of weights below which a second thread costs more than it brings
+# Ids of one sequence from which on it goes through alone, in large models and in small ones: there
+# attention and operators weigh more than weights, and those of eight sequences cost eight times.
+_NARROW = (12, 4)
 _SAMPLES, _SAMPLE = 64, 16 << 10  # what is read of a weight file to know it again
 _QUIET = 4  # onnxruntime's "fatal": a probe that fails is no news to the user
 
@@ -183,6 +186,7 @@ class Engine:
         self.probe(files, share)
         by_memory = _LOGITS_BYTES // (self.size * np.dtype(self.graph.logits_type).itemsize)
         self.chunk = _CHUNK if self.graph.keep else max(16, min(_CHUNK, by_memory))
+        self.narrow = _NARROW[_bytes(weights) < _SMALL]
         self.lock = threading.RLock()  # over what follows
         self.pool: Pool | None = None
 
