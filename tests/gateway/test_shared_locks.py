@@ -277,6 +277,21 @@ def lapse(store: str, owner: str) -> None:
     connection.close()
 
 
+@pytest.mark.parametrize(("starts", "locks"), [(10, 11), (300, 1)])
+def test_a_large_batch_does_not_fill_the_servers_table_of_locks(
+    postgres: Any, starts: int, locks: int
+) -> None:
+    """Up to 256 things are locked one by one while a transaction decides; more of them by one lock."""
+    backend: Any = open_backend(postgres.fresh())
+    with backend.transaction():
+        backend.serialise([f'[["n:{n}", true]]' for n in range(starts)], (), ())
+        held = (
+            "select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()"
+        )
+        assert backend._write.execute(held).fetchone()[0] == locks
+    backend.close()
+
+
 def test_the_longest_waiter_is_next(store: str) -> None:
     """A resource that is asked for without pause still goes to the process that asked first."""
     order: list[str] = []

@@ -50,6 +50,9 @@ _TRANSIENT = (
     errors.DeadlockDetected,
     errors.SerializationFailure,
 )
+#: The server's table of locks is shared by all (6,400 by default); beyond this a batch takes the
+#: one lock that overlaps with every other.
+_MOST_LOCKS = 256
 #: A new row has values up to here; then come those of its end.
 _WRITTEN = COLUMNS.index("ended")
 _values = operator.attrgetter(*COLUMNS)
@@ -226,8 +229,8 @@ class Postgresql:
             number, alone = _number(lock.resource), lock.exclusive or lock.resource == EVERYTHING
             wanted[number] = wanted.get(number, False) or alone
         wanted.update({_lock_number(row): True for row in rows})
-        if not locks:
-            del wanted[_number(EVERYTHING)]
+        if len(wanted) > _MOST_LOCKS:
+            wanted = {_number(EVERYTHING): True}
         ask = self._write.execute
         with self._write.pipeline():
             ask(statements.SERIALISE, (dumps(list(wanted.items())),))
