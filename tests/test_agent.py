@@ -116,6 +116,20 @@ def test_a_catalogue_shows_what_fits() -> None:
     assert made.call("zzz").call is not None
 
 
+def test_a_catalogue_keeps_to_the_choice() -> None:
+    """A function that is named is offered though no word of the request is its; so is some, if one must be."""
+    catalogue = Catalogue(many(100))
+    named = {"type": "function", "function": {"name": "tool_77"}}
+    call = ToolCall("tool_77", "{}")
+    known = functions(**{f"tool_{n}": lambda: "done" for n in range(100)})
+    made = caller(catalogue, HERMES.render([call]), ("Done.",))
+    ran = made.run("The weather in Paris?", known, tool_choice=named)
+    assert [one.name for one in ran.turns[0].calls] == ["tool_77"]
+    first = caller(catalogue, HERMES.render([ToolCall("tool_3", "{}")]), ("Done.",))
+    ran = first.run("zzz", known, tool_choice="required")
+    assert [one.name for one in ran.turns[0].calls] == ["tool_3"]
+
+
 def test_a_result_that_does_not_come_is_missed() -> None:
     """The error names the call; the conversation waits for it, and goes on once it is there."""
     made = caller(many(1), HERMES.render([PARIS]), ("Fine.",))

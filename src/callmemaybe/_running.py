@@ -38,6 +38,8 @@ from callmemaybe.wire.writer import Wanted
 if TYPE_CHECKING:
     from callmemaybe.gateway import Gateway, Run
 
+#: Tools offered where a call is required and none fits what was said.
+MOST_UNASKED = 8
 #: Runs the calls of a turn and returns one result for each.
 Execute_ = Callable[[Sequence[ToolCall]], Sequence[ToolResult]]
 AsyncExecute = Callable[[Sequence[ToolCall]], Awaitable[Sequence[ToolResult]]]
@@ -223,8 +225,7 @@ class Runner:
         messages = self.conversation.messages()
         if ask.hint:
             messages.append({"role": "user", "content": ask.hint})
-        shelf = self.shelf
-        self._offered = shelf if isinstance(shelf, Sequence) else shelf.choose(self.conversation)
+        self._offered = self._on_offer()
         wish = self._wish(ask)
         options = self.settings.options
         if self.settings.plan and wish.calls:
@@ -247,6 +248,20 @@ class Runner:
         self.turns.append(spoken)
         ended = Ended.LENGTH if spoken.ended == "length" else Ended.STOP
         return Heard(spoken.text, spoken.calls, ended)
+
+    def _on_offer(self) -> Sequence[ToolSpec]:
+        """Return the tools for this turn; those that the choice names are always among them."""
+        if isinstance(self.shelf, Sequence):
+            return self.shelf
+        offered = list(self.shelf.choose(self.conversation))
+        every: Sequence[ToolSpec] = getattr(self.shelf, "tools", ())
+        choice = self.settings.tool_choice
+        names = {*(wanted(choice).only or ())} - {tool.name for tool in offered}
+        if names:
+            offered += [tool for tool in every if tool.name in names]
+        if not offered and choice == "required":
+            offered += every[:MOST_UNASKED]
+        return offered
 
     def _wish(self, ask: Ask) -> Wanted:
         settings = self.settings
