@@ -157,11 +157,10 @@ def _crossings(tables: VocabularyTables, before: bytes, run: bytes, after: int) 
     if not after:
         return []
     trie = tables.trie
-    first, label = trie.first_, trie.bytes_
     found = []
     for length in trie.endings(run):
         node = trie.find(run[-length:])
-        if node >= 0 and any(after >> label[c] & 1 for c in range(first[node], first[node + 1])):
+        if node >= 0 and after & trie.onward(node):
             found.append(len(run) - length)
     last = (before + run)[-2:]
     if last and (0x20 < last[-1] < 0x80 or (last[-1] == 0x20 and 0x20 < last[0] < 0x80)):

@@ -17,6 +17,8 @@ import numpy.typing as npt
 Int32 = npt.NDArray[np.int32]
 
 _SLOTS = 1 << 16
+#: Of how many nodes it is remembered which bytes follow.
+_KEPT = 4096
 #: Bit for "this long or longer" in the table of prefix lengths.
 _LONGEST = 63
 
@@ -45,6 +47,7 @@ class Trie:
     __slots__ = (
         "_lengths",
         "_node_of_id",
+        "_onward",
         "_wide_byte",
         "byte",
         "bytes_",
@@ -69,6 +72,7 @@ class Trie:
         pairs = sorted((token, name) for token, name in zip(tokens, named, strict=True) if token)
         self.order: Int32 = np.array([name for _, name in pairs], np.int32)
         self.texts = [token for token, _ in pairs]
+        self._onward: dict[int, int] = {}
         self._lengths: npt.NDArray[np.uint64] | None = None
         self._wide_byte: npt.NDArray[np.intp] | None = None
         self._node_of_id: npt.NDArray[np.intp] | None = None
@@ -136,6 +140,18 @@ class Trie:
     def child(self, node: int, byte: int) -> int:
         """Return the node behind ``node`` and one byte, or -1."""
         return self.bytes_.find(byte, self.first_[node], self.first_[node + 1])
+
+    def onward(self, node: int) -> int:
+        """Return the bytes with which tokens go on behind a node, as a 256-bit set; remembers some."""
+        found = self._onward.get(node)
+        if found is None:
+            found = 0
+            for byte in self.bytes_[self.first_[node] : self.first_[node + 1]]:
+                found |= 1 << byte
+            if len(self._onward) >= _KEPT:
+                self._onward.clear()
+            self._onward[node] = found
+        return found
 
     def depth(self, node: int) -> int:
         """Return the length of the node's prefix."""
