@@ -7,7 +7,8 @@ tested on every format of the registry.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import marshal
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -39,6 +40,11 @@ Message = Mapping[str, Any]
 Prefix = Callable[[Sequence[ToolSpec], Controls], Parts]
 #: Writes the rest, up to where the model begins.
 Request = Callable[[Sequence[Message], Sequence[ToolSpec], Controls], Parts]
+
+
+#: Languages that are kept, the last used ones.
+KEPT_LANGUAGES = 512
+_LANGUAGES: dict[tuple[int, Hashable], tuple[Piece, Grammar]] = {}
 
 
 @dataclass(frozen=True)
@@ -131,7 +137,15 @@ class Format:
         if wanted.calls and not tools:
             raise InputError("there is no function to call", hint="give at least one")
         check_distinct(tools, "tools")
-        return Writer(tools, wanted, controls).grammar(self.tree)
+        key = _key(tools, wanted, controls)
+        known = _LANGUAGES.pop((id(self.tree), key), None) if key is not None else None
+        if known is None or known[0] is not self.tree:
+            known = self.tree, Writer(tools, wanted, controls).grammar(self.tree)
+        if key is not None:
+            _LANGUAGES[id(self.tree), key] = known
+            if len(_LANGUAGES) > KEPT_LANGUAGES:
+                _LANGUAGES.pop(next(iter(_LANGUAGES)), None)
+        return known[1]
 
     def spellings(self, tools: Sequence[ToolSpec]) -> Mapping[bytes, str]:
         """Return what the capture "name" holds for each tool, and the tool's name."""
@@ -239,6 +253,18 @@ def _speechless(piece: Piece) -> Piece:
         case Answer():
             return Answer()
     return piece
+
+
+def _key(tools: Sequence[ToolSpec], wanted: Wanted, controls: Controls) -> Hashable:
+    """Return what a language depends on, by content; None where that cannot be told."""
+    if wanted.answer is not None or wanted.given:
+        return None
+    try:
+        # Version 2 writes equal values as equal bytes, and 1, 1.0 and true as different ones.
+        written = tuple((tool.name, marshal.dumps(dict(tool.parameters), 2)) for tool in tools)
+    except ValueError:  # what no JSON text can hold, or too deep
+        return None
+    return written, wanted, controls
 
 
 def _leaves(piece: Piece) -> Iterator[Piece]:

@@ -1,0 +1,60 @@
+"""Languages are made once for equal tools, whoever asks."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from callmemaybe.calls import ToolSpec
+from callmemaybe.wire import format as module
+from callmemaybe.wire.formats.hermes import FORMAT
+from callmemaybe.wire.formats.mistral import FORMAT as OTHER
+from callmemaybe.wire.writer import Wanted
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"n": {"type": "integer", "minimum": 1}, "s": {"enum": ["a", "b"]}},
+    "required": ["n"],
+}
+
+
+def _tools(schema: Any, name: str = "f") -> list[ToolSpec]:
+    return [ToolSpec(name, "What it does.", schema)]
+
+
+def test_equal_tools_share_a_language() -> None:
+    """Tools that are written anew have the language that was made for them before."""
+    first = FORMAT.grammar(_tools(SCHEMA))
+    assert FORMAT.grammar(_tools(copy.deepcopy(SCHEMA))) is first
+
+
+@pytest.mark.parametrize("bound", [2, 1.5, -1])
+def test_other_tools_have_another(bound: float) -> None:
+    """A schema that was changed, even in place, has a language of its own; so has another name."""
+    schema = copy.deepcopy(SCHEMA)
+    first = FORMAT.grammar(_tools(schema))
+    schema["properties"]["n"]["minimum"] = bound
+    assert FORMAT.grammar(_tools(schema)) != first
+    assert FORMAT.grammar(_tools(SCHEMA, "g")) != first
+    assert FORMAT.grammar(_tools(SCHEMA), no_call=True) != first
+    assert OTHER.grammar(_tools(SCHEMA)) != first
+
+
+def test_true_is_not_one() -> None:
+    """Values that Python takes for equal and JSON does not make different languages."""
+    one, true = ({"type": "object", "properties": {"n": {"const": value}}} for value in (1, True))
+    assert FORMAT.grammar(_tools(one)) != FORMAT.grammar(_tools(true))
+
+
+def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the last used languages are kept."""
+    monkeypatch.setattr(module, "KEPT_LANGUAGES", 3)
+    kept: dict[Any, Any] = {}
+    monkeypatch.setattr(module, "_LANGUAGES", kept)
+    for number in range(10):
+        FORMAT.language(_tools(SCHEMA, f"f{number}"), Wanted())
+        FORMAT.language(_tools(SCHEMA, "f0"), Wanted())
+    assert len(kept) == 3
+    assert any("f0" in str(key) for key in kept)
