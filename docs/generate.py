@@ -79,6 +79,15 @@ def gateway() -> str:
     return str(page(json.loads(results.read_text(encoding="utf-8"))))
 
 
+def decoding() -> str:
+    """Return what a call costs with each engine and rival, from the results of the benchmark."""
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    from decodepage import page
+
+    results = ROOT / "benchmarks" / "results" / "decode.json"
+    return str(page(json.loads(results.read_text(encoding="utf-8"))))
+
+
 SERVER = """# The server's interfaces
 
 This page is written by `docs/generate.py` from the program itself; do not edit it by hand. How to run
@@ -156,6 +165,7 @@ PAGES = {
     "retrieval.md": retrieval,
     "conversation.md": conversation,
     "server.md": server,
+    "decoding.md": decoding,
 }
 
 
