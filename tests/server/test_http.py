@@ -69,6 +69,17 @@ def error_of(response: httpx2.Response) -> dict[str, Any]:
         ({"tools": [{"type": "function", "function": {"name": "f", "parameters": {
             "type": "object", "properties": {"a": {"not": {"type": "array"}, "pattern": "("}}}}}]},
          None, "invalid_value"),
+        *(
+            ({"tools": [{"type": "function", "function": {"name": "f", "parameters": {
+                "type": "object", "properties": {"a": schema}, "required": ["a"]}}}]},
+             "tools", "invalid_value")
+            for schema in (
+                {"type": "string", "minLength": 10**9},
+                {"type": "array", "items": {"type": "integer"}, "minItems": 10**6},
+                {"type": "array", "minItems": 1000,
+                 "items": {"type": "array", "minItems": 1000, "items": {"type": "integer"}}},
+            )
+        ),
         ({"response_format": {"type": "regex", "regex": "("}}, None, "invalid_value"),
         ({"response_format": {"type": "grammar", "grammar": "start: undefined_rule"}}, None,
          "invalid_value"),

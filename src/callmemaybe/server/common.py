@@ -7,6 +7,7 @@ import secrets
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property
 from hashlib import sha256
 from typing import Any
@@ -24,6 +25,9 @@ from callmemaybe.wire.choice import wanted
 from callmemaybe.wire.format import Format
 from callmemaybe.wire.writer import Wanted
 
+#: What a schema may ask of a value at least, all in all.
+MOST_LEAST = 20_000
+_LEAST = ("minLength", "minItems", "minProperties")
 _LETTERS = string.ascii_letters + string.digits
 #: What stands for a probability of nought, which JSON cannot write as a logarithm.
 LEAST_LOGPROB = -9999.0
@@ -101,7 +105,31 @@ def tools_of(tools: Sequence[Mapping[str, Any]], most: int) -> list[ToolSpec]:
             param="tools",
             code="array_above_max_length",
         )
+    check_least(tools, "tools")
     return [ToolSpec.from_json(tool, f"tools/{index}") for index, tool in enumerate(tools)]
+
+
+def check_least(schemas: Any, param: str) -> None:
+    """Raise Problem for schemas whose smallest value is far beyond what an answer can hold.
+
+    Finding out how many tokens a billion items take at least would keep the model from everybody.
+    """
+    stack: list[tuple[Any, int]] = [(schemas, 1)]
+    while stack:
+        value, times = stack.pop()
+        if isinstance(value, list | tuple):
+            stack += [(one, times) for one in value]
+        elif isinstance(value, Mapping):
+            least = {name: _count(value.get(name)) for name in _LEAST}
+            if times * max(least.values()) > MOST_LEAST:
+                raise invalid(param, f"A value has to be larger than {MOST_LEAST} items or "
+                                     "characters; no answer is that long.")  # fmt: skip
+            inner = times * max(1, least["minItems"])
+            stack += [(one, inner if name == "items" else times) for name, one in value.items()]
+
+
+def _count(value: object) -> int:
+    return int(value) if isinstance(value, int | Decimal) else 0
 
 
 def form_of(form: Shape | None, schema: Any) -> Any:
@@ -117,6 +145,7 @@ def form_of(form: Shape | None, schema: Any) -> Any:
         return regex(form.regex)
     if isinstance(form, ByGrammar):
         return ebnf(form.grammar)
+    check_least(schema, "response_format")
     return {} if schema is None else schema
 
 
