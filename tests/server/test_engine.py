@@ -145,3 +145,24 @@ def test_a_span_tells_of_a_request(start: Start) -> None:
 def test_what_is_local(host: str, local: bool) -> None:
     """Only the loopback is; everything else takes a key."""
     assert Settings(host=host, keys=("k",)).is_local is local
+
+
+def test_a_bug_is_told_to_the_log_and_not_to_the_client(start: Start) -> None:
+    """The client gets an error without a word of what is inside; the next request is answered."""
+    server = start()
+    script = server.model.script
+    failing = ["once"]
+
+    def fail(ids: tuple[int, ...]) -> object:
+        if failing:
+            failing.pop()
+            raise ValueError("/secret/path")
+        return script(ids)  # type: ignore[operator]
+
+    object.__setattr__(server.model, "script", fail)
+    answer = server.chat(tools=[WEATHER])
+    assert answer.status_code == 500
+    assert answer.json()["error"]["code"] == "internal_error"
+    assert "secret" not in answer.text
+    assert "secret" in repr(server.seen.over[-1].error) + repr(server.seen.over[-1].error.__cause__)
+    assert server.chat(tools=[WEATHER]).status_code == 200
