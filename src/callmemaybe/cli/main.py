@@ -13,7 +13,7 @@ import typer
 from typer.exceptions import TyperException
 
 from callmemaybe import __version__
-from callmemaybe.cli import formats, gateway, models, serve
+from callmemaybe.cli import formats, gateway, models, options, serve
 from callmemaybe.cli.eval import register as register_eval
 from callmemaybe.cli.exits import Exit
 from callmemaybe.cli.files import NotWritten
@@ -60,93 +60,35 @@ def _everywhere(
 
 @app.command()
 def run(
-    functions_definition: Annotated[
-        Path,
-        typer.Option(
-            "--functions_definition",
-            "--functions-definition",
-            "-f",
-            help="JSON list of functions: the flat form, OpenAI's tools, or both.",
-        ),
-    ] = Path("data/input/functions_definition.json"),
-    input_: Annotated[
-        Path,
-        typer.Option("--input", "-i", help="Prompts: a JSON list, or JSON lines."),
-    ] = Path("data/input/function_calling_tests.json"),
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Where the calls go; replaced atomically.")
-    ] = Path("data/output/function_calling_results.json"),
-    model: Annotated[
-        str,
-        typer.Option("--model", "-m", help='"nano", a model folder, or "org/name" on the hub.'),
-    ] = "nano",
-    max_tokens: Annotated[
-        int, typer.Option(min=1, help="Budget of one answer; every answer ends within it.")
-    ] = 512,
-    temperature: Annotated[
-        float, typer.Option(min=0.0, help="0 always takes the likeliest token.")
-    ] = 0.0,
-    top_p: Annotated[
-        float,
-        typer.Option(min=0.0, max=1.0, help="Draw from the likeliest tokens of this probability."),
-    ] = 1.0,
-    top_k: Annotated[
-        int, typer.Option(min=0, help="Draw from so many of the likeliest tokens; 0: from all.")
-    ] = 0,
-    min_p: Annotated[
-        float,
-        typer.Option(
-            min=0.0, max=1.0, help="Draw from tokens at least so likely as the likeliest."
-        ),
-    ] = 0.0,
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="Makes a temperature above 0 repeatable.")
-    ] = None,
-    best_of: Annotated[
-        int, typer.Option(min=1, help="Draw so many answers and keep the most probable one.")
-    ] = 1,
-    beam: Annotated[
-        int, typer.Option(min=1, help="Search for the most probable answer, so many at a time.")
-    ] = 1,
-    logprobs: Annotated[
-        bool, typer.Option("--logprobs", help="Tell how probable each call and argument is.")
-    ] = False,
-    batch: Annotated[
-        int, typer.Option(min=1, help="Prompts worked on at a time, sharing forward passes.")
-    ] = 1,
-    no_call: Annotated[
-        NoCall, typer.Option(help="Whether a prompt that no function fits may go without a call.")
-    ] = NoCall.FORBID,
-    choose: Annotated[
-        Choose,
-        typer.Option(help="Choose the function by the probability of its whole name, or by token."),
-    ] = Choose.EXACT,
-    trace: Annotated[
-        Path | None, typer.Option(help="Write every step to this file, as JSON lines.")
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Keep the finished results of an earlier run.")
-    ] = False,
-    prefix_cache: Annotated[
-        Path | None,
-        typer.Option(
-            help="Keep in this folder what the model made of the functions, for next time."
-        ),
-    ] = None,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Show every step: forced or chosen, from what.")
-    ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print nothing but failures.")
-    ] = False,
+    functions_definition: options.Functions = Path("data/input/functions_definition.json"),
+    input_: options.Prompts = Path("data/input/function_calling_tests.json"),
+    output: options.Output = Path("data/output/function_calling_results.json"),
+    model: options.ModelName = "nano",
+    max_tokens: options.MaxTokens = 512,
+    temperature: options.Temperature = 0.0,
+    top_p: options.TopP = 1.0,
+    top_k: options.TopK = 0,
+    min_p: options.MinP = 0.0,
+    seed: options.Seed = None,
+    best_of: options.BestOf = 1,
+    beam: options.Beam = 1,
+    logprobs: options.Logprobs = False,
+    batch: options.AtOnce = 1,
+    no_call: options.MayDecline = NoCall.FORBID,
+    choose: options.ChooseBy = Choose.EXACT,
+    trace: options.TraceFile = None,
+    resume: options.Resume = False,
+    prefix_cache: options.PrefixCache = None,
+    verbose: options.Verbose = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Turn a file of prompts into a file of calls, one for each, in order."""
-    options = RunOptions(
+    chosen = RunOptions(
         functions_definition, input_, output, model, max_tokens,
         Drawing(temperature, top_p, top_k, min_p, seed, best_of, beam), no_call, choose, logprobs,
         batch, prefix_cache, verbose, quiet, trace, resume,
     )  # fmt: skip
-    raise typer.Exit(run_batch(options))
+    raise typer.Exit(run_batch(chosen))
 
 
 gateway.register(app)
