@@ -79,21 +79,21 @@ def gateway() -> str:
     return str(page(json.loads(results.read_text(encoding="utf-8"))))
 
 
-<<<<<<< Updated upstream
 def decoding() -> str:
     """Return what a call costs with each engine and rival, from the results of the benchmark."""
     sys.path.insert(0, str(ROOT / "benchmarks"))
     from decodepage import page
 
     results = ROOT / "benchmarks" / "results" / "decode.json"
-=======
+    return str(page(json.loads(results.read_text(encoding="utf-8"))))
+
+
 def masks() -> str:
     """Return what masks cost beside other engines, from the results of their benchmark."""
     sys.path.insert(0, str(ROOT / "benchmarks"))
     from maskpage import page
 
     results = ROOT / "benchmarks" / "results" / "masks.json"
->>>>>>> Stashed changes
     return str(page(json.loads(results.read_text(encoding="utf-8"))))
 
 
