@@ -18,6 +18,7 @@ from callmemaybe.gateway import Gateway, Limits
 from callmemaybe.gateway.arbiter import Arbiter
 from callmemaybe.gateway.audit import open_backend, open_ledger
 from callmemaybe.gateway.chain import verify
+from callmemaybe.gateway.plan import Lock
 from callmemaybe.gateway.store import Admit
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and signals")
@@ -275,6 +276,41 @@ def lapse(store: str, owner: str) -> None:
     connection = apsw.Connection(store)
     connection.execute("update owners set beat = beat - 1000 where owner = ?", (owner,))
     connection.close()
+
+
+def test_calls_taken_over_get_their_tokens_in_turn(store: str) -> None:
+    """Several lost calls on one resource, taken over at once: one after the other, tokens growing."""
+    seen: list[int] = []
+
+    @tool(effect="idempotent", writes="x", trusted=True)
+    async def act(n: int, context: Context) -> int:
+        seen.append(context.fence)
+        return n
+
+    async def go() -> None:
+        dead, living = open_ledger(store), open_ledger(store)
+        async with Gateway([act], store=dead) as first:
+            hold = first.locks.try_take([Lock("x")])  # so that they are admitted, and do not start
+            calls = [ToolCall("act", f'{{"n": {n}}}', str(n)) for n in range(4)]
+            lost = asyncio.ensure_future(first.run(calls, run="r", turn=0))
+            while not living.backend.calls(run="r", limit=9):
+                await asyncio.sleep(0.01)
+            assert hold
+            lapse(store, dead.owner)
+            async with Gateway([act], store=living) as second:
+                answers = await second.run(calls, run="r", turn=0)
+                assert [answer.value for answer in answers] == [0, 1, 2, 3]
+                await second.run([ToolCall("act", '{"n": 9}')], run="other")
+            first.locks.release([Lock("x")])
+            told = await lost
+            assert [answer.content for answer in told] == [answer.content for answer in answers]
+        dead.close()
+        living.close()
+
+    asyncio.run(go())
+    assert len(seen) == 5
+    assert seen == sorted(set(seen))
+    assert seen[0] > 0
 
 
 @pytest.mark.parametrize(("starts", "locks"), [(10, 11), (300, 1)])

@@ -205,7 +205,7 @@ class Applier:
         row = restarted(stands, self._backend.owner)
         self.taken.add(row.key)
         self._note(row.key, _record(event, row, now, lost_owner=stands.owner))
-        return Admitted("restarted", row, token=self._arbiter.token)
+        return Admitted("restarted", row)  # its token comes when its process lets it in
 
     def _fence_off(self, key: str) -> None:
         """Take the locks from a call whose owner is lost: nothing of it is recorded after this."""
@@ -290,11 +290,9 @@ class Applier:
         if isinstance(operation, Confirm):
             self._backend.beat(operation.lease)
             row = self._backend.fetch([operation.key]).get(operation.key)
-            return row is not None and (row.state, row.owner, row.fence) == (
-                State.RUNNING.value,
-                self._backend.owner,
-                operation.fence,
-            )
+            ours = (State.RUNNING.value, self._backend.owner, operation.fence)
+            held = row is not None and (row.state, row.owner, row.fence) == ours
+            return self._arbiter.token if held else 0
         if isinstance(operation, Note):
             return self._note(operation.key, operation.record)
         if isinstance(operation, Ask):

@@ -242,9 +242,15 @@ class Runner:
         return min(self._gateway.limits.attempt if own == UNSET else own, self._remaining())
 
     async def _still_ours(self, item: Item) -> bool:
-        """Whether the lease holds: a process that slept may find its call fenced off."""
+        """Whether the lease holds: a process that slept may find its call fenced off.
+
+        A call that was taken over gets its token here, now that its turn has come.
+        """
         ledger, fence = self._gateway.ledger, item.cursor.fence
-        if ledger.in_lease or await ledger.send(Confirm(item.key, fence, ledger.lease)):
+        if ledger.in_lease and (item.token or not item.locks):
+            return True
+        item.token = await ledger.send(Confirm(item.key, fence, ledger.lease))
+        if item.token:
             return True
         row = ledger.backend.look(item.key)
         return self._overtaken(item, Moved(False, row))
@@ -258,10 +264,10 @@ class Runner:
         most = min(tool.attempts, gateway.limits.attempts)
         attempt = 1
         while True:
-            run = self._turn.run
-            context = Context(item.key, attempt, run.id, run.tenant, item.token)
             if not await self._still_ours(item):
                 return None, attempt
+            run = self._turn.run
+            context = Context(item.key, attempt, run.id, run.tenant, item.token)
             gateway.ledger.probe("effect next")
             try:
                 secrets = self._secrets(item)

@@ -237,7 +237,10 @@ class Beat:
 
 @dataclass(frozen=True, slots=True)
 class Confirm:
-    """Renew the lease, and say whether ``key`` is still running for this owner at ``fence``."""
+    """Renew the lease; the outcome is a new token if ``key`` still runs for this owner at ``fence``.
+
+    And 0 if it does not.
+    """
 
     key: str
     fence: int
