@@ -13,7 +13,7 @@ import typer
 from typer.exceptions import TyperException
 
 from callmemaybe import __version__
-from callmemaybe.cli import formats, gateway, models, options, serve
+from callmemaybe.cli import check, formats, gateway, models, options, serve
 from callmemaybe.cli.eval import register as register_eval
 from callmemaybe.cli.exits import Exit
 from callmemaybe.cli.files import NotWritten
@@ -94,6 +94,7 @@ def run(
 gateway.register(app)
 models.register(app)
 formats.register(app)
+check.register(app)
 serve.register(app)
 register_eval(app)
 

@@ -5,7 +5,8 @@ The nodes and the functions that build them (``nodes.py``) are part of this modu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Sequence as Sequence_
 from types import MappingProxyType
 
 from callmemaybe.errors import GrammarError
@@ -47,6 +48,7 @@ from callmemaybe.grammar.nodes import (
     words,
     words_then,
 )
+from callmemaybe.grammar.report import Report, report
 from callmemaybe.grammar.tree import least_of
 
 __all__ = [
@@ -98,15 +100,25 @@ class Grammar:
     consuming anything (left recursion), and a language without any string.
     """
 
-    __slots__ = ("lengths", "root", "rules")
+    __slots__ = ("_keywords", "lengths", "root", "rules")
 
     root: Node
     rules: Mapping[str, Node]
     lengths: Mapping[str, float]
     """Fewest symbols of each rule."""
 
-    def __init__(self, root: Node, rules: Mapping[str, Node] | None = None) -> None:
-        """Take ``root`` and the rules it reaches (others are dropped)."""
+    def __init__(
+        self,
+        root: Node,
+        rules: Mapping[str, Node] | None = None,
+        *,
+        keywords: Callable[[], Sequence_[tuple[str, str, str, str]]] | None = None,
+    ) -> None:
+        """Take ``root`` and the rules it reaches (others are dropped).
+
+        ``keywords`` says what became of the schema this was made of, if the report is asked for.
+        """
+        self._keywords = keywords
         reached = _reachable(root, rules or {})
         self.root = root
         self.rules = MappingProxyType(reached)
@@ -120,6 +132,11 @@ class Grammar:
     def least(self, node: Node) -> float:
         """Fewest symbols of any string of ``node``; infinite for the empty language."""
         return least_of(node, self.lengths)
+
+    def report(self) -> Report:
+        """Measure the language, and say what became of every keyword of the schema."""
+        keywords = self._keywords() if self._keywords is not None else ()
+        return report(self.root, self.rules, self.lengths, keywords)
 
     def __repr__(self) -> str:
         return f"Grammar({self.root!r}, rules={dict(self.rules)!r})"

@@ -1,10 +1,8 @@
 """The nodes of a grammar: immutable, hash-consed trees, and the functions that build them.
 
-A node is pure data: it knows no automaton, no token and no tool. Nodes are *hash-consed*: building
-the same content twice gives the same object, so equality is identity, hashing is O(1), and whatever
-is derived from a node (an automaton, a length) can be kept beside it and shared between grammars.
-
-Everything at and above this room is bytes; text is encoded by the front ends.
+A node is pure data, in bytes: it knows no automaton, no token and no tool. Nodes are *hash-consed*:
+the same content is the same object, so equality is identity, hashing is O(1), and whatever is derived
+from a node (an automaton, a length) can be kept beside it and shared between grammars.
 """
 
 from __future__ import annotations

@@ -118,6 +118,11 @@ class Emitter:
         if short and not unordered and document.ground is None and STYLES.get(style.name) is style:
             self._common = Common(style, additional, self._plain_node, self._anything)
 
+    @property
+    def visited(self) -> frozenset[int]:
+        """The schemas that were looked at so far, by their id()."""
+        return frozenset(id(spot.value) for spot in self._normaliser.opened)
+
     def node(self, need: Need) -> Node:
         """Return the JSON texts of the values that meet a need."""
         answer = self._common_node(need)

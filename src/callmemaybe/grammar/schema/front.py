@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from callmemaybe.errors import GrammarError, UnsupportedSchema
@@ -51,10 +52,20 @@ def json_schema(
         schema, style=style, order=order, additional=additional, remotes=remotes, checks=checks,
         ground=ground,
     )  # fmt: skip
+    keywords = partial(
+        _keywords, schema, style=style, order=order, additional=additional, remotes=remotes,
+        ground=ground,
+    )  # fmt: skip
     try:
-        return Grammar(node, rules)
+        return Grammar(node, rules, keywords=keywords)
     except GrammarError as error:
         raise _translated(error) from None
+
+
+def _keywords(schema: Any, **options: Any) -> Sequence[tuple[str, str, str, str]]:
+    from callmemaybe.grammar.schema.certificate import certificate
+
+    return certificate(schema, **options).keywords
 
 
 def json_schema_node(
@@ -87,8 +98,7 @@ def json_schema_node(
             document = Document(schema, remotes, checks=checks, ground=said)
             node, rules = _emitted(document, style, prefix, additional, unordered)
         except ScopeNeeded:
-            document = Document(schema, remotes, scoped=True, checks=checks, ground=said)
-            node, rules = _emitted(document, style, prefix, additional, unordered)
+            node, rules = _emitted(document.with_scopes(), style, prefix, additional, unordered)
     except RecursionError:
         raise UnsupportedSchema("the schema nests too deep", pointer="") from None
     except GrammarError as error:

@@ -448,6 +448,8 @@ def formulas(spot: Spot, document: Document) -> list[Formula]:
     found = []
     for keyword, value in schema.items():
         meaning = EXACT.get(keyword)
+        if document.aside and At(keyword, spot, document).pointer in document.aside:
+            continue
         if meaning is not None:
             found.append(meaning(value, At(keyword, spot, document)))
         elif keyword in REFUSED:

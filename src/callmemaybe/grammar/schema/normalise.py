@@ -102,7 +102,8 @@ class Normaliser:
     def __init__(self, document: Document) -> None:
         self._document = document
         self._shapes: dict[Need, tuple[Shape, ...]] = {}
-        self._formulas: dict[Spot, list[Formula]] = {}
+        #: What every schema that was opened so far says.
+        self.opened: dict[Spot, list[Formula]] = {}
         self._empty: dict[Need, bool] = {}
         self._spent = 0
         self._loose = False
@@ -338,9 +339,9 @@ class Normaliser:
         branch.done |= {key, (spot, holds)}
         if holds and isinstance(spot.value, dict):
             collectors = self._collect(branch, spot, collectors)
-        parts = self._formulas.get(spot)
+        parts = self.opened.get(spot)
         if parts is None:
-            parts = self._formulas[spot] = formulas(spot, self._document)
+            parts = self.opened[spot] = formulas(spot, self._document)
         self._all_or_some(branch, parts, holds, holds, (spot, trail, collectors))
 
     def _collect(

@@ -87,7 +87,8 @@ class Document:
 
     ``remotes`` are further schemas by URI; nothing is ever fetched. With ``scoped`` a place that is
     reached through different resources is a different Spot each time. ``checks`` takes what the
-    grammar leaves out; None refuses it. ``ground`` is what was said.
+    grammar leaves out; None refuses it. ``ground`` is what was said;
+    keywords whose pointers are in ``aside`` are left out.
     """
 
     def __init__(
@@ -98,16 +99,40 @@ class Document:
         scoped: bool = False,
         checks: list[Check] | None = None,
         ground: Ground | None = None,
+        aside: frozenset[str] = frozenset(),
     ) -> None:
         self._spots: dict[tuple[int, str, tuple[str, ...]], Spot] = {}
         self._remotes = remotes or {}
         self._scoped = scoped
         self._checks = checks
         self.ground = ground
+        self.aside = aside
+        self._schema = schema
         self._names: dict[str, Spot] | None = None
         # The resources that have a $dynamicAnchor of some name.
         self._dynamic: dict[str, set[str]] = {}
         self.root = self._spot(schema, "", Spot(None, ""))
+
+    def with_scopes(self) -> Document:
+        """Return the same document, read with scopes (see :class:`ScopeNeeded`)."""
+        return Document(
+            self._schema,
+            self._remotes,
+            scoped=True,
+            checks=self._checks,
+            ground=self.ground,
+            aside=self.aside,
+        )
+
+    def below(self) -> Iterator[Spot]:
+        """Yield every schema of the document that is an object, in the order of the document."""
+        stack, seen = [self.root], set()
+        while stack:
+            spot = stack.pop()
+            if isinstance(spot.value, dict) and spot.pointer not in seen:
+                seen.add(spot.pointer)
+                yield spot
+                stack += reversed(list(self._below(spot)))
 
     @property
     def may_leave(self) -> bool:

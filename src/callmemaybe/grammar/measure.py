@@ -1,0 +1,227 @@
+"""How large a language is: states, shortest and longest text, and how much of it is forced."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from callmemaybe.grammar.automaton import Automaton
+from callmemaybe.grammar.nodes import (
+    INFINITE,
+    NOTHING,
+    Both,
+    Bytes,
+    Chars,
+    Choice,
+    Control,
+    Except,
+    Lexeme,
+    Literal,
+    Mark,
+    Node,
+    Ref,
+    Repeat,
+    Sequence,
+    Words,
+)
+from callmemaybe.grammar.tree import least_of, machine_of
+from callmemaybe.grammar.unordered import Unordered
+
+#: An automaton is explored up to this many states.
+MOST_STATES = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """The states of an automaton that were found, and their edges; ``is_whole``: all there are."""
+
+    states: int
+    edges: int
+    is_whole: bool
+
+
+def size_of(automaton: Automaton, most: int = MOST_STATES) -> Size:
+    """Explore an automaton breadth first, up to ``most`` states (recursion has no end of them)."""
+    seen = {automaton.start}
+    level = [automaton.start]
+    edges = 0
+    while level:
+        following = []
+        for state in level:
+            targets = [target for _, target in automaton.edges(state)]
+            targets += automaton.controls(state).values()
+            edges += len(targets)
+            for target in targets:
+                if target not in seen:
+                    if len(seen) == most:
+                        return Size(most, edges, False)
+                    seen.add(target)
+                    following.append(target)
+        level = following
+    return Size(len(seen), edges, True)
+
+
+@dataclass(frozen=True, slots=True)
+class Forced:
+    """One of the shortest texts: its symbols, and how many of them were the only ones possible."""
+
+    symbols: int
+    forced: int
+
+    @property
+    def share(self) -> float:
+        """The share of forced symbols; 1 for the empty text."""
+        return self.forced / self.symbols if self.symbols else 1.0
+
+
+def forced_of(automaton: Automaton) -> Forced:
+    """Walk along a shortest text and count the symbols (bytes, control tokens) without a choice.
+
+    Where several symbols are on a shortest way, the first edge's lowest byte is taken.
+    """
+    state, symbols, forced = automaton.start, 0, 0
+    while not automaton.is_accepting(state):
+        edges, controls = automaton.edges(state), automaton.controls(state)
+        alone = len(edges) + len(controls) == 1 and (not edges or edges[0][0].bit_count() == 1)
+        targets = [target for _, target in edges] + list(controls.values())
+        state = min(targets, key=automaton.distance)
+        symbols += 1
+        forced += alone
+    return Forced(symbols, forced)
+
+
+def longest_of(root: Node, rules: Mapping[str, Node], lengths: Mapping[str, float]) -> float | None:
+    """Return the most symbols of any text of a node; infinite without a limit.
+
+    None where finding out would mean exploring an automaton of more than MOST_STATES states.
+    """
+    return _Longest(rules, lengths).of(root)
+
+
+class _Longest:
+    def __init__(self, rules: Mapping[str, Node], lengths: Mapping[str, float]) -> None:
+        self._rules = rules
+        self._lengths = lengths
+        self._known: dict[Node, float | None] = {}
+
+    def of(self, root: Node) -> float | None:
+        """Work off a stack, because schemas may nest a thousand levels deep."""
+        stack = [(root, False)]
+        inside: set[Node] = set()
+        while stack:
+            node, ready = stack.pop()
+            if node in self._known:
+                continue
+            if ready:
+                inside.discard(node)
+                self._known[node] = self._step(node)
+                continue
+            if node in inside:
+                continue  # a rule within itself; _step finds no length for it yet
+            inside.add(node)
+            stack.append((node, True))
+            below = (self._rules[node.name],) if isinstance(node, Ref) else self._below(node)
+            stack.extend((child, False) for child in below if self._is_live(child))
+        return self._known[root]
+
+    @staticmethod
+    def _below(node: Node) -> tuple[Node, ...]:
+        return () if isinstance(node, Both | Except) else node.children
+
+    def _is_live(self, node: Node) -> bool:
+        return least_of(node, self._lengths) < INFINITE
+
+    def _at(self, node: Node) -> float | None:
+        """Return what is known of a node; infinite for a rule within itself: it never ends."""
+        return self._known.get(node, INFINITE)
+
+    def _step(self, node: Node) -> float | None:
+        match node:
+            case Literal():
+                return len(node.data)
+            case Bytes() | Control():
+                return 1
+            case Mark():
+                return 0
+            case Ref():
+                return self._at(self._rules[node.name])
+            case Sequence():
+                return _total([self._at(part) for part in node.parts])
+            case Choice():
+                return _most([self._at(o) for o in node.options if self._is_live(o)])
+            case Repeat():
+                inner = self._at(node.body) if self._is_live(node.body) else 0
+                if inner in (None, 0):
+                    return inner
+                return INFINITE if node.at_most is None else inner * node.at_most
+            case Words():
+                then = [self._at(n) if self._is_live(n) else None for n in node.then]
+                if not then:
+                    return max(map(len, node.words))
+                pairs = zip(node.words, then, node.then, strict=True)
+                return _most([_total([len(w), n]) for w, n, x in pairs if self._is_live(x)])
+            case Lexeme():
+                return self._at(node.body)
+            case Chars():
+                return self._at(node.spelled)
+            case Unordered():
+                return self._unordered(node)
+        return _longest_path(machine_of(node))
+
+    def _unordered(self, node: Unordered) -> float | None:
+        members = node.members
+        comma = self._at(members.comma)
+        must: list[float | None] = []
+        may: list[float | None] = []
+        for index, (key, value) in enumerate(zip(members.keys, members.values, strict=True)):
+            if self._is_live(value):
+                written = _total([comma, len(key), self._at(value)])
+                (must if members.needed >> index & 1 else may).append(written)
+        if node.owed:
+            must.append(_total([comma, self._at(members.last)]))
+        if members.extra is not NOTHING:
+            if node.most is None:
+                return INFINITE
+            may += [_total([comma, self._at(members.extra)])] * node.most
+        if None in may or None in must or comma is None:
+            return None
+        room = len(may) if node.most is None else max(node.most - len(must), 0)
+        best = sorted((length for length in may if length is not None), reverse=True)[:room]
+        total = _total([*must, *best])
+        return total if total is None else max(total - comma, 0)
+
+
+def _total(lengths: list[float | None]) -> float | None:
+    if INFINITE in lengths:
+        return INFINITE
+    return None if None in lengths else sum(length or 0 for length in lengths)
+
+
+def _most(lengths: list[float | None]) -> float | None:
+    if INFINITE in lengths:
+        return INFINITE
+    return None if None in lengths else max((length or 0 for length in lengths), default=0)
+
+
+def _longest_path(machine: Automaton) -> float | None:
+    """Return the longest way through an automaton in which every state leads to an end."""
+    if not size_of(machine).is_whole:
+        return None
+    lengths: dict[int, float] = {}
+    inside: set[int] = set()
+    stack = [(machine.start, False)]
+    while stack:
+        state, ready = stack.pop()
+        if state in lengths:
+            continue
+        targets = [target for _, target in machine.edges(state)]
+        if ready:
+            inside.discard(state)
+            lengths[state] = max((lengths.get(t, INFINITE) + 1 for t in targets), default=0)
+            continue
+        inside.add(state)
+        stack.append((state, True))
+        if any(target in inside for target in targets):
+            return INFINITE
+        stack.extend((target, False) for target in targets)
+    return lengths[machine.start]

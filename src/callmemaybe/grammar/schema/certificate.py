@@ -1,0 +1,149 @@
+"""What becomes of every keyword of a schema: masked, checked afterwards, an annotation, refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from callmemaybe.errors import GrammarError, UnsupportedSchema
+from callmemaybe.grammar.grammar import Grammar
+from callmemaybe.grammar.schema.emit import Emitter
+from callmemaybe.grammar.schema.formats import FORMATS
+from callmemaybe.grammar.schema.ground import Ground
+from callmemaybe.grammar.schema.keywords import ANNOTATIONS, EXACT
+from callmemaybe.grammar.schema.references import Check, Document, ScopeNeeded, Spot, escape
+from callmemaybe.grammar.schema.style import STYLES
+
+#: What can become of a keyword, the best first.
+MASKED, ANNOTATION, CHECKED, REFUSED = "masked", "annotation", "checked", "refused"
+#: Keywords that are read together with another one, and which.
+_WITH = {
+    "then": "if", "else": "if", "additionalItems": "items", "minContains": "contains",
+    "maxContains": "contains", "nullable": "type",
+}  # fmt: skip
+#: Refusals looked for before it is enough.
+_MOST_REFUSALS = 200
+
+
+class Keyword(NamedTuple):
+    """One keyword: where it stands, what becomes of it, and why, where that is not plain."""
+
+    pointer: str
+    keyword: str
+    how: str
+    why: str = ""
+
+
+class Certificate(NamedTuple):
+    """Every keyword of a schema in document order, and the grammar (None if any is refused)."""
+
+    keywords: tuple[Keyword, ...]
+    grammar: Grammar | None
+
+    def count(self, how: str) -> int:
+        """Return of how many keywords this becomes."""
+        return sum(row.how == how for row in self.keywords)
+
+
+def certificate(
+    schema: Any,
+    *,
+    style: str = "spaced",
+    order: str = "schema",
+    additional: bool = True,
+    remotes: Mapping[str, Any] | None = None,
+    ground: Ground | str | None = None,
+) -> Certificate:
+    """Compile a schema as ``json_schema(..., checks=[...])`` does, and say what became of each keyword.
+
+    Nothing is raised for what is refused: it is set aside and the rest is looked at, so that all
+    refusals are found at once.
+    """
+    said = Ground(ground) if isinstance(ground, str) else ground
+    aside: dict[str, str] = {}
+    while True:
+        checks: list[Check] = []
+        document = Document(schema, remotes, checks=checks, ground=said, aside=frozenset(aside))
+        found, error = _compiled(document, style, order == "any", additional, checks)
+        if error is None:
+            break
+        known = error.pointer in aside or len(aside) == _MOST_REFUSALS
+        aside.setdefault(error.pointer, error.message)
+        if known or not _is_keyword(error.pointer, document):
+            break
+    document, visited, grammar = found
+    rows = _rows(document, visited, {check.pointer: check.reason for check in checks}, aside)
+    return Certificate(tuple(rows), None if aside else grammar)
+
+
+_Found = tuple[Document, frozenset[int], Grammar | None]
+
+
+def _compiled(
+    document: Document, style: str, unordered: bool, additional: bool, checks: list[Check]
+) -> tuple[_Found, UnsupportedSchema | None]:
+    """Return the document, the schemas that were looked at (by id), and the grammar or the error."""
+    emitter = Emitter(document, STYLES[style], "", additional, unordered=unordered, short=False)
+    error: UnsupportedSchema | None = None
+    grammar: Grammar | None = None
+    try:
+        node = emitter.node(((document.root, True),))
+        grammar = Grammar(node, emitter.rules)
+    except ScopeNeeded:
+        checks.clear()
+        return _compiled(document.with_scopes(), style, unordered, additional, checks)
+    except UnsupportedSchema as refused:
+        error = refused
+    except RecursionError:
+        error = UnsupportedSchema("the schema nests too deep", pointer="")
+    except GrammarError as refused:
+        empty = "no finite string" in refused.message
+        message = "no value meets this schema" if empty else refused.message
+        error = UnsupportedSchema(message, pointer="")
+    return (document, emitter.visited, grammar), error
+
+
+def _is_keyword(pointer: str, document: Document) -> bool:
+    """Whether a pointer leads to a keyword of a schema that is looked at."""
+    return any(
+        pointer == f"{spot.pointer}/{escape(k)}" for spot in document.below() for k in spot.value
+    )
+
+
+def _rows(
+    document: Document, visited: frozenset[int], checks: Mapping[str, str], aside: Mapping[str, str]
+) -> Iterator[Keyword]:
+    told: set[str] = set()
+    for spot in document.below():
+        for keyword in spot.value:
+            pointer = f"{spot.pointer}/{escape(keyword)}"
+            told.add(pointer)
+            if pointer in aside:
+                yield Keyword(pointer, keyword, REFUSED, aside[pointer])
+            elif pointer in checks:
+                yield Keyword(pointer, keyword, CHECKED, checks[pointer])
+            else:
+                yield Keyword(pointer, keyword, *_plain(spot, keyword, id(spot.value) in visited))
+    for how, reasons in ((REFUSED, aside), (CHECKED, checks)):
+        for pointer, reason in reasons.items():
+            if pointer not in told:
+                yield Keyword(pointer, "", how, reason)
+
+
+def _plain(spot: Spot, keyword: str, is_visited: bool) -> tuple[str, str]:
+    """Say what becomes of a keyword that is neither checked nor refused."""
+    schema = spot.value
+    if spot.draft <= 7 and "$ref" in schema and keyword != "$ref" and keyword in EXACT:
+        return ANNOTATION, "draft 7 and before: ignored beside $ref"
+    if keyword not in EXACT:
+        partner = _WITH.get(keyword)
+        if partner is not None:
+            return (MASKED, "") if partner in schema else (ANNOTATION, f"nothing without {partner}")
+        return ANNOTATION, "" if keyword in ANNOTATIONS else "unknown keyword"
+    if keyword == "format" and schema[keyword] not in FORMATS:
+        return ANNOTATION, "unknown format"
+    if is_visited:
+        return MASKED, ""
+    if "/$defs/" in spot.pointer or "/definitions/" in spot.pointer:
+        return ANNOTATION, "no value is described by this schema"
+    return MASKED, "no value gets here"

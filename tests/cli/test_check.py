@@ -1,0 +1,69 @@
+"""The command ``check``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from callmemaybe.cli.main import app
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string", "maxLength": 5},
+        "tags": {"type": "array", "items": {"type": "string"}, "uniqueItems": True},
+    },
+    "required": ["city"],
+    "title": "T",
+}
+
+
+def run(schema: Any, *options: str) -> Result:
+    """Check a schema from standard input."""
+    return CliRunner().invoke(app, ["check", "-", *options], input=json.dumps(schema))
+
+
+def test_every_keyword_is_listed() -> None:
+    """Law: each keyword stands in the table and in the JSON, with what becomes of it."""
+    done = run(SCHEMA, "--json", "--closed")
+    assert done.exit_code == 0, done.output
+    data = json.loads(done.output)
+    assert {row["pointer"]: row["how"] for row in data["keywords"]} == {
+        "/type": "masked",
+        "/properties": "masked",
+        "/required": "masked",
+        "/title": "annotation",
+        "/properties/city/type": "masked",
+        "/properties/city/maxLength": "masked",
+        "/properties/tags/type": "masked",
+        "/properties/tags/items": "masked",
+        "/properties/tags/uniqueItems": "checked",
+        "/properties/tags/items/type": "masked",
+    }
+    assert data["bytes"] == {"fewest": 12, "most": None}
+    assert data["automaton"]["complete"] is True
+    table = run(SCHEMA).output
+    assert all(row["pointer"] in table for row in data["keywords"])
+    assert "no limit" in table
+
+
+def test_what_is_refused_ends_with_two() -> None:
+    """Law: a refused keyword is named, and the exit code says so."""
+    done = run({"extends": {}, "$ref": "#/x"})
+    assert done.exit_code == 2
+    assert "2 refused" in done.output
+    assert "not in the schema" in done.output
+
+
+@pytest.mark.parametrize("text", ["[]", "3", "[", ""])
+def test_what_is_no_schema_is_said_in_one_sentence(text: str, tmp_path: Path) -> None:
+    """Law: a file that holds no schema is refused as bad input, with its name."""
+    file = tmp_path / "schema.json"
+    file.write_text(text, encoding="utf-8")
+    done = CliRunner().invoke(app, ["check", str(file)])
+    assert done.exit_code != 0
+    assert "schema.json" in str(done.exception)
