@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from callmemaybe.testing.vocabularies import ByteVocabulary
 
-NANO = ("<|tools|>", "<|tool|>", "<|user|>", "<|again|>", "<|call|>", "<|args|>", "<|none|>", "<|end|>")
+NANO = (
+    "<|tools|>",
+    "<|tool|>",
+    "<|user|>",
+    "<|again|>",
+    "<|call|>",
+    "<|args|>",
+    "<|none|>",
+    "<|end|>",
+)
 CHATML = ("<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>", "<think>", "</think>")
 #: Pieces that split characters, cross quotes, and span several tokens of JSON.
 PIECES = (
