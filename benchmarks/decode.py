@@ -334,6 +334,10 @@ CONTENDERS: dict[str, Contender] = {
 }
 
 
+#: What the names of contenders say that are not this package's decoder.
+RIVALS = ("llama.cpp", "llguidance", "no mask", "naive")
+
+
 def run(name: str, setting: Setting) -> dict[str, Any]:
     """Return medians over the calls of one contender, the first not counted."""
     rows = list(CONTENDERS[name](setting))
@@ -428,10 +432,7 @@ def chart(results: dict[str, Any], path: Path) -> None:
     axes.barh(
         [name for name, _ in rows],
         [row["cpu_ms"] for _, row in rows],
-        color=[
-            "#999999" if "llama.cpp" in n or "proc" in n or "naive" in n else "#2b6cb0"
-            for n, _ in rows
-        ],
+        color=["#999999" if any(one in n for one in RIVALS) else "#2b6cb0" for n, _ in rows],
     )
     for at, (_, row) in enumerate(rows):
         axes.text(row["cpu_ms"] * 1.05, at, f"{row['ms']:,.0f}", va="center")
