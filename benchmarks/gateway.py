@@ -96,7 +96,7 @@ loop with this table of calls and audit records costs less than their sum.
 One call after the other, a caller on its own, in the same run.
 
 {rivals}
-{cpu}, {cores} of its cores, Python {python}, {system}, commit {commit}; load {load:.1f} at the start.
+{cpu}, {cores} of its cores for callers, writer and database server together, Python {python}, {system}, commit {commit}; load {load:.1f} at the start.
 {versions}.
 """
 
