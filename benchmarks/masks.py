@@ -332,7 +332,7 @@ def main() -> None:
         os.sched_setaffinity(0, [core])
     chosen = options.only.split(",")
     run = Run(options.engines.split(";"), options.data / "tokenizers" / "qwen3", core,
-              0.15 if options.quick else 1)  # fmt: skip
+              0.15 if options.quick else options.share)  # fmt: skip
     bfcl = bfcl_cases(options.data, run.texts)
     seen: set[str] = set()
     fresh: set[str] = set()
@@ -373,6 +373,7 @@ def _options() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="a sample of everything")
+    parser.add_argument("--share", type=float, default=1.0, help="of the budgets of CPU time")
     parser.add_argument("--only", default=",".join(BUDGET), help="sections, with commas between")
     parser.add_argument(
         "--engines", default=";".join(ENGINES), help="names, with semicolons between"
