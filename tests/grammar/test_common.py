@@ -66,7 +66,9 @@ def _written(schema: Any, style: str, additional: bool, short: bool) -> tuple[An
 
 @settings(max_examples=150)
 @given(
-    schema=st.one_of(common, schemas()), style=st.sampled_from(list(STYLES)), additional=st.booleans()
+    schema=st.one_of(common, schemas()),
+    style=st.sampled_from(list(STYLES)),
+    additional=st.booleans(),
 )
 def test_both_ways_give_the_same_node(schema: Any, style: str, additional: bool) -> None:
     """The node of a schema, or the refusal, is the same with the short way and without it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from callmemaybe.grammar.nodes import (
     INFINITE,
@@ -28,12 +29,23 @@ from callmemaybe.grammar.unordered import Cost, Pick, Unordered
 _PAIRS = (Both, Except)
 
 
-def least_of(
-    node: Node, rule_lengths: Mapping[str, float], memory: dict[Node, float] | None = None
+class Machine(Protocol):
+    """Whatever has searched a node."""
+
+    @property
+    def least(self) -> float:
+        """Fewest symbols of any string of it."""
+
+
+def shortest(
+    node: Node,
+    rule_lengths: Mapping[str, float],
+    machine: Callable[[Node], Machine],
+    memory: dict[Node, float] | None = None,
 ) -> float:
     """Fewest symbols of any string of ``node``, given those of the rules (missing: infinite).
 
-    Iterative (post-order), because schemas may nest a thousand levels deep. What does not depend
+    ``machine`` searches the nodes of which the structure alone does not tell. Iterative (post-order), because schemas may nest a thousand levels deep. What does not depend
     on a rule is remembered on the node itself, the rest in ``memory`` (of these rules only).
     """
     if node.least is not None:
@@ -50,7 +62,7 @@ def least_of(
             stack.append((current, True))
             stack.extend((child, False) for child in current.children)
             continue
-        length = _least_step(current, open_lengths, rule_lengths)
+        length = _least_step(current, open_lengths, rule_lengths, machine)
         if isinstance(current, Ref) or any(child in open_lengths for child in current.children):
             open_lengths[current] = length
         else:
@@ -59,13 +71,18 @@ def least_of(
 
 
 def known_least(node: Node) -> float:
-    """Return ``node.least`` of a node for which :func:`least_of` has found it."""
+    """Return ``node.least`` of a node for which :func:`shortest` has found it."""
     if node.least is None:
         raise TypeError(f"the length of {node!r} is not known yet")
     return node.least
 
 
-def _least_step(node: Node, known: Mapping[Node, float], rules: Mapping[str, float]) -> float:
+def _least_step(
+    node: Node,
+    known: Mapping[Node, float],
+    rules: Mapping[str, float],
+    machine: Callable[[Node], Machine],
+) -> float:
     def of(child: Node) -> float:
         return child.least if child.least is not None else known[child]
 
@@ -96,9 +113,7 @@ def _least_step(node: Node, known: Mapping[Node, float], rules: Mapping[str, flo
         case Chars():
             return of(node.spelled)
         case Both() | Except() | Substrings() | Table():
-            from callmemaybe.grammar.tree import machine_of  # which needs lengths itself
-
-            return machine_of(node).least
+            return machine(node).least
     raise TypeError(f"unknown node {node!r}")
 
 

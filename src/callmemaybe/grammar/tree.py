@@ -29,7 +29,7 @@ from callmemaybe.grammar.automaton import (
 )
 from callmemaybe.grammar.closure import Closure
 from callmemaybe.grammar.counting import Counted, Counting, is_endless
-from callmemaybe.grammar.least import costs, least_of
+from callmemaybe.grammar.least import costs, shortest
 from callmemaybe.grammar.nodes import (
     EMPTY,
     Both,
@@ -62,8 +62,6 @@ from callmemaybe.grammar.substrings import SubstringAutomaton
 from callmemaybe.grammar.table import TableAutomaton
 from callmemaybe.grammar.trace import Trace
 from callmemaybe.grammar.unordered import Pick
-
-__all__ = ["TreeAutomaton", "least_of", "machine_of"]
 
 
 class TreeAutomaton(Automaton):
@@ -475,10 +473,7 @@ class TreeAutomaton(Automaton):
 
 
 def machine_of(node: Node) -> Automaton:
-    """Return the shared automaton of a regular node (a lexeme, an intersection, a difference).
-
-    It is kept on the node, and equal nodes are one object, so all grammars share it.
-    """
+    """Return the automaton of a regular node, kept on the node: all grammars share it."""
     if node.machine is None:
         machine: Automaton
         if isinstance(node, Both | Except):
@@ -494,3 +489,10 @@ def machine_of(node: Node) -> Automaton:
             machine = machine_of(body) if body.is_machine else TreeAutomaton(body, {}, {})
         object.__setattr__(node, "machine", machine)
     return node.machine  # type: ignore[no-any-return]
+
+
+def least_of(
+    node: Node, rule_lengths: Mapping[str, float], memory: dict[Node, float] | None = None
+) -> float:
+    """Fewest symbols of any string of ``node``, see :func:`shortest`."""
+    return shortest(node, rule_lengths, machine_of, memory)
