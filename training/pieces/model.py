@@ -30,7 +30,7 @@ VOTES, VOTE_HEAD = 4, 64
 WEIGHTS = 2  # weighings of the request per head of votes
 SUMMARY = 4  # comparisons of whole tools with the whole request
 POINTERS, POINTER_HEAD = 2, 64
-ALIKE = 5  # tokens before a place that are compared with those just written
+ALIKE = 12  # tokens before a place that are compared with those just written
 ELSEWHERE = 7.0
 GAIN = 14.0
 
