@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from callmemaybe import models
 from callmemaybe.caller import Caller
-from callmemaybe.decoding.prefixes import Prefixes
+from callmemaybe.decoding.prefixes import MOST_KEPT, Prefixes
 from callmemaybe.models.scripted import ScriptedModel
 from tests.decoding.helpers import CHATML, vocabulary
 from tests.models.conftest import Maker, tiny  # noqa: F401 - a fixture
@@ -45,6 +45,15 @@ def test_memory_is_bounded(tiny: Maker) -> None:  # noqa: F811
     assert prefixes.memory <= 35 * row.memory
     prefixes.fork([5] * 60)
     assert len(prefixes) == 1
+
+
+def test_sessions_that_tell_no_size_are_bounded_in_number() -> None:
+    """Where an engine does not tell what a session takes, so many are kept and the latest is one."""
+    prefixes = Prefixes(ScriptedModel(60))
+    for number in range(MOST_KEPT + 20):
+        prefixes.fork([number % 50, number // 50, 1])
+    assert prefixes.memory == 0
+    assert len(prefixes) == MOST_KEPT
 
 
 def test_lists_of_tools_share_what_they_begin_with() -> None:

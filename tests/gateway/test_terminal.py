@@ -58,6 +58,8 @@ class Terminal:
         self.pid, self._end = pty.fork()
         if self.pid == 0:  # pragma: no cover - the child
             os.chdir(folder)
+            # Who runs the tests in the background may have Ctrl-C ignored, which children inherit.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
             arguments = ["chat", "--tools", "tools.py", "--db", "chat.db", *more]
             os.execv(sys.executable, [sys.executable, "-m", "callmemaybe", *arguments])
         self.seen = ""

@@ -2,7 +2,7 @@
 
 One keeper serves all lists of tools of a model. Where a new prefix begins like a kept one (the same
 instructions, the same first tools), only the rest is fed. What was not used for longest goes first
-when the sessions would take more memory than allowed.
+when the sessions would take more memory than allowed, or are too many.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from callmemaybe.models.base import Model, Session, common
 
 #: Bytes of keys and values kept per model.
 MOST_BYTES = 512 << 20
+
+#: Sessions kept per model: some engines do not tell what theirs take.
+MOST_KEPT = 256
 
 #: Ids that must be fed for a prefix to be worth a place on disk.
 WORTH_STORING = 32
@@ -110,7 +113,7 @@ class Prefixes:
         return session
 
     def _make_room(self) -> None:
-        while len(self._kept) > 1 and self._bytes > self._most:
+        while len(self._kept) > 1 and (self._bytes > self._most or len(self._kept) > MOST_KEPT):
             key, session = self._kept.popitem(last=False)
             del self._sorted[bisect(self._sorted, key) - 1]
             self._bytes -= session.memory
