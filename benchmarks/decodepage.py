@@ -11,11 +11,11 @@ This page is written by `docs/generate.py` from `benchmarks/results/decode.json`
 
 A model of random weights in exactly the shape of Qwen3-0.6B; {tools} functions of the BFCL that all
 prompts share; whatever is chosen is steered to the ground truth, so that every contender writes the same
-calls and pays for its own passes ([how](../../benchmarks/decode.py)). One run, {machine}, commit
-{commit}, {date}. The first call of each (which computes the prompt's prefix) is not counted, the rest are
+calls and pays for its own passes ([how](../../benchmarks/decode.py)). Measured in two sittings on one
+machine, {machine}, commit {commit}, {date}; contenders of which one call takes minutes have one or two
+calls (the results say how many). The first call of each (which computes the prompt's prefix) is not counted, the rest are
 medians; calls that share passes are divided by their number. *Rivals*: llama.cpp with its own grammar and
-prefix cache; transformers with llguidance's mask and a cache per call, and without any mask (the lower bound
-of all such libraries); `naive`, the loop of the exercise's reference implementations, which puts
+prefix cache; transformers with llguidance's mask and a cache per call; `naive`, the loop of the exercise's reference implementations, which puts
 the whole sequence through for each token (timed for two tokens and multiplied).
 
 ![Time per call](../../benchmarks/results/decode.svg)
