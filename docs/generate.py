@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from enum import Enum
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -52,49 +53,36 @@ def _table(head: tuple[str, ...], rows: list[Any]) -> str:
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
+def measured(script: str, results: str) -> str:
+    """Return the page that a script in benchmarks/ writes of its results."""
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    read = (ROOT / "benchmarks/results" / f"{results}.json").read_text(encoding="utf-8")
+    return str(import_module(script).page(json.loads(read)))
+
+
 def embedded_model() -> str:
     """Return what the embedded model reaches, from the results of its benchmark."""
-    sys.path.insert(0, str(ROOT / "benchmarks"))
-    from nano import page
-
-    results = ROOT / "benchmarks" / "results" / "nano.json"
-    return str(page(json.loads(results.read_text(encoding="utf-8"))))
+    return measured("nano", "nano")
 
 
 def retrieval() -> str:
     """Return how well retrieval finds a tool, from the results of its benchmark."""
-    sys.path.insert(0, str(ROOT / "benchmarks"))
-    from retrieval import page
-
-    results = ROOT / "benchmarks" / "results" / "retrieval.json"
-    return str(page(json.loads(results.read_text(encoding="utf-8"))))
+    return measured("retrieval", "retrieval")
 
 
 def gateway() -> str:
     """Return what a call through the gateway costs, from the results of its benchmark."""
-    sys.path.insert(0, str(ROOT / "benchmarks"))
-    from gateway import page
-
-    results = ROOT / "benchmarks" / "results" / "gateway.json"
-    return str(page(json.loads(results.read_text(encoding="utf-8"))))
+    return measured("gateway", "gateway")
 
 
 def decoding() -> str:
     """Return what a call costs with each engine and rival, from the results of the benchmark."""
-    sys.path.insert(0, str(ROOT / "benchmarks"))
-    from decodepage import page
-
-    results = ROOT / "benchmarks" / "results" / "decode.json"
-    return str(page(json.loads(results.read_text(encoding="utf-8"))))
+    return measured("decodepage", "decode")
 
 
 def masks() -> str:
     """Return what masks cost beside other engines, from the results of their benchmark."""
-    sys.path.insert(0, str(ROOT / "benchmarks"))
-    from maskpage import page
-
-    results = ROOT / "benchmarks" / "results" / "masks.json"
-    return str(page(json.loads(results.read_text(encoding="utf-8"))))
+    return measured("maskpage", "masks")
 
 
 SERVER = """# The server's interfaces
