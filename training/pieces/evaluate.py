@@ -40,8 +40,8 @@ def likeliest(model: Nano, x: Tensor, own: Tensor, p: Places) -> Tensor:
     for start in range(0, len(base), 64):
         part = slice(start, start + 64)
         all_tokens = (base[part][:, model.base] + form[part][:, model.form]).exp()
-        all_tokens.scatter_add_(1, ids[part], copy[part, 1].sum(1))
-        all_tokens.scatter_add_(1, model.bare[ids[part]], copy[part, 2].sum(1))
+        all_tokens.scatter_add_(1, ids[part], copy[part, 0].sum(1))
+        all_tokens.scatter_add_(1, model.bare[ids[part]], copy[part, 1].sum(1))
         best[part] = all_tokens[:, :size].argmax(-1)
     return best
 

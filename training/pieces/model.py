@@ -59,7 +59,6 @@ class Group(NamedTuple):
     """Segments padded to one length."""
 
     pad: Tensor  # int64 [B, L]
-    first: int  # where its places begin among the padded places of all groups
     back: Tensor  # int64: for every used place, its index in the flattened pad
     places: Tensor  # int64: those places
     seen: Tensor | None  # int64 [B, S]: places of the tools that a request calls
@@ -428,10 +427,8 @@ class Nano(nn.Module):
         written = base[at, self.base[targets]] + form[at, self.form[targets]]
         exact = (ids == targets[:, None])[:, None]
         bared = (self.bare[ids] == targets[:, None])[:, None]
-        hits = torch.stack(((copy[:, 1] * exact).sum(-1), (copy[:, 2] * bared).sum(-1)), 1).flatten(
-            1
-        )
-        return (written.exp() + hits.sum(-1) + 1e-9).log()
+        hits = (copy[:, 0] * exact).sum((1, 2)) + (copy[:, 1] * bared).sum((1, 2))
+        return (written.exp() + hits + 1e-9).log()
 
     @staticmethod
     def two(x: Tensor) -> Tensor:
@@ -439,7 +436,7 @@ class Nano(nn.Module):
 
     def parts(self, x: Tensor, own: Tensor, p: Places) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return log-probabilities of bases (gate included) [G, bases] and forms [G, FORMS], weights of
-        copies [G, 3, POINTERS, S] (1: as it stands, 2: without its space), and ids [G, S]."""
+        copies [G, 2, POINTERS, S] (as it stands, without its space), and ids [G, S]."""
         y = self.final(take(x, p.graded))
         h = self.pointer
         gate = h.gate(y).float().log_softmax(-1)
@@ -469,5 +466,5 @@ class Nano(nn.Module):
             scores = scores + h.follow[:, number : number + 1] * alike[:, None]
         shares = scores.masked_fill(~p.sight[:, None], -torch.inf).softmax(-1)
         ways = gate[:, 1:].exp().view(-1, 2, POINTERS, 1)
-        copy = torch.cat((torch.zeros_like(shares)[:, None], ways * shares[:, None]), 1)
+        copy = ways * shares[:, None]
         return base, form, copy, p.ids[places]

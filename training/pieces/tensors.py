@@ -52,7 +52,6 @@ class Grouper:
         self.groups.append(
             Group(
                 own.clamp(min=0),
-                self.total,
                 back,
                 torch.from_numpy(places),
                 beside,
