@@ -13,6 +13,7 @@ from tests.server.conftest import FLAT_WEATHER, USER, WEATHER, Running
 schemathesis = pytest.importorskip("schemathesis", reason="the extra clients is not installed")
 from schemathesis import GenerationMode  # noqa: E402 - it may be missing
 from schemathesis.checks import not_a_server_error  # noqa: E402
+from schemathesis.core.failures import FailureGroup  # noqa: E402
 from schemathesis.specs.openapi.checks import (  # noqa: E402
     content_type_conformance,
     negative_data_rejection,
@@ -80,6 +81,55 @@ def ask(operation: Any, *, is_good: bool, examples: int) -> None:
         case.validate_response(case.call(), checks=checks)
 
     one()
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"tools": [True], "stream_options": True},
+        {"limit": 4, "logprobs": True},
+        {"limit": 3},
+        {"tools": [True], "limit": 12},
+    ],
+)
+@pytest.mark.parametrize("path", [path for method, path in OPERATIONS if method == "POST"])
+def test_every_event_of_a_stream_fits_the_document(
+    document: Any, path: str, told: dict[str, Any]
+) -> None:
+    """Text and calls, whole and cut off, with log-probabilities and usage: all events as told."""
+    is_chat = path.endswith("completions")
+    body: dict[str, Any] = {"model": "talker", "stream": True}
+    body |= {"messages": USER} if is_chat else {"input": "x"}
+    if "tools" in told:
+        body["tools"] = [WEATHER if is_chat else FLAT_WEATHER]
+    if "limit" in told:
+        body["max_tokens" if is_chat else "max_output_tokens"] = told["limit"]
+    if "logprobs" in told:
+        body |= {"logprobs": True, "top_logprobs": 1} if is_chat else {"top_logprobs": 1}
+    if is_chat and "stream_options" in told:
+        body["stream_options"] = {"include_usage": True}
+    case = document[path]["POST"].Case(body=body, media_type="application/json")
+    answer = case.call()
+    assert answer.status_code == 200
+    assert answer.headers["content-type"][0].startswith("text/event-stream")
+    case.validate_response(answer, checks=CHECKS)
+
+
+@pytest.mark.parametrize("path", [path for method, path in OPERATIONS if method == "POST"])
+def test_an_event_that_differs_is_noticed(document: Any, path: str) -> None:
+    """The check of events can fail: an index that is no number does not pass."""
+    is_chat = path.endswith("completions")
+    body = {"messages": USER} if is_chat else {"input": "x"}
+    case = document[path]["POST"].Case(
+        body={"model": "talker", "stream": True, **body}, media_type="application/json"
+    )
+    answer = case.call()
+    number = b'"index":0' if is_chat else b'"output_index":0'
+    assert number in answer.content
+    answer.content = answer.content.replace(number, number[:-1] + b'"none"', 1)
+    with pytest.raises(FailureGroup) as failed:
+        case.validate_response(answer, checks=CHECKS)
+    assert all("violates" in failure.title for failure in failed.value.exceptions)
 
 
 @pytest.mark.parametrize(

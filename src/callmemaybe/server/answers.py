@@ -1,0 +1,218 @@
+"""JSON Schemas of everything the server answers: whole, and event by event; for its document.
+
+A stream of server-sent events is a sequence of events, and OpenAPI 3.2 describes what each is like:
+an object of the event's fields, whose ``data`` is text that holds JSON (``contentSchema``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Schema = dict[str, Any]
+
+#: How a schema is referred to by its name.
+REF = "#/components/schemas/{model}"
+TEXT: Schema = {"type": "string"}
+_COUNT: Schema = {"type": "integer", "minimum": 0}
+_MAYBE: Schema = {"type": ["string", "null"]}
+_NULL: Schema = {"type": "null"}
+
+
+def ref(name: str) -> Schema:
+    """Return a schema that stands for the one of this name."""
+    return {"$ref": REF.format(model=name)}
+
+
+def schemas() -> dict[str, Schema]:
+    """Return the schemas by their names."""
+    model = _object({"id": TEXT, "object": {"const": "model"}, "created": _COUNT,
+                     "owned_by": TEXT})  # fmt: skip
+    error = _object({"message": TEXT, "type": TEXT, "param": _MAYBE, "code": _MAYBE})
+    return {
+        "Error": _object({"error": error}),
+        "Health": _object({"status": {"const": "ok"}}),
+        "Model": model,
+        "ModelList": _object({"object": {"const": "list"}, "data": _list(ref("Model"))}),
+        "Logprob": _logprob(),
+        **_chat(),
+        **_chat_stream(),
+        **_response(),
+        **_response_stream(),
+    }
+
+
+def _object(properties: Mapping[str, Schema], *optional: str) -> Schema:
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": [name for name in properties if name not in optional],
+    }
+
+
+def _list(items: Schema) -> Schema:
+    return {"type": "array", "items": items}
+
+
+def _or_null(schema: Schema) -> Schema:
+    return {"anyOf": [schema, _NULL]}
+
+
+def _logprob() -> Schema:
+    token = {"token": TEXT, "logprob": {"type": "number", "maximum": 0}, "bytes": _list(_COUNT)}
+    return _object({**token, "top_logprobs": _list(_object(token))})
+
+
+# -- chat -----------------------------------------------------------------------------------------
+
+
+def _chat() -> dict[str, Schema]:
+    call = _object({
+        "id": TEXT, "type": {"const": "function"},
+        "function": _object({"name": TEXT, "arguments": TEXT}),
+    })  # fmt: skip
+    message = _object(
+        {"role": {"const": "assistant"}, "content": _MAYBE, "refusal": _NULL,
+         "annotations": _list({}), "tool_calls": {**_list(call), "minItems": 1}},
+        "tool_calls",
+    )  # fmt: skip
+    choice = _object({
+        "index": _COUNT, "message": message, "logprobs": _chat_logprobs(),
+        "finish_reason": {"enum": ["stop", "length", "tool_calls"]},
+    })  # fmt: skip
+    nothing: Schema = {"const": 0}
+    usage = _object({
+        "prompt_tokens": _COUNT, "completion_tokens": _COUNT, "total_tokens": _COUNT,
+        "prompt_tokens_details": _object({"cached_tokens": _COUNT, "audio_tokens": nothing}),
+        "completion_tokens_details": _object({
+            "reasoning_tokens": _COUNT, "audio_tokens": nothing,
+            "accepted_prediction_tokens": nothing, "rejected_prediction_tokens": nothing,
+        }),
+    })  # fmt: skip
+    return {
+        "ChatUsage": usage,
+        "ChatCompletion": _object({
+            **_chat_head("chat.completion"), "choices": {**_list(choice), "minItems": 1},
+            "usage": ref("ChatUsage"),
+        }),
+    }  # fmt: skip
+
+
+def _chat_head(kind: str) -> Schema:
+    return {
+        "id": TEXT, "object": {"const": kind}, "created": _COUNT, "model": TEXT,
+        "system_fingerprint": TEXT, "service_tier": {"const": "default"},
+    }  # fmt: skip
+
+
+def _chat_logprobs() -> Schema:
+    return _or_null(_object({"content": _list(ref("Logprob")), "refusal": _NULL}))
+
+
+def _chat_stream() -> dict[str, Schema]:
+    call = _object(
+        {"index": _COUNT, "id": TEXT, "type": {"const": "function"},
+         "function": _object({"name": TEXT, "arguments": TEXT}, "name")},
+        "id", "type",
+    )  # fmt: skip
+    delta = _object(
+        {"role": {"const": "assistant"}, "content": _MAYBE, "refusal": _NULL,
+         "tool_calls": {**_list(call), "minItems": 1, "maxItems": 1}},
+        "role", "content", "refusal", "tool_calls",
+    )  # fmt: skip
+    choice = _object({
+        "index": _COUNT, "delta": delta, "logprobs": _chat_logprobs(),
+        "finish_reason": {"enum": ["stop", "length", "tool_calls", None]},
+    })  # fmt: skip
+    chunk = _object(
+        {**_chat_head("chat.completion.chunk"), "choices": {**_list(choice), "maxItems": 1},
+         "usage": _or_null(ref("ChatUsage")), "callmemaybe": {"type": "object"}},
+        "usage", "callmemaybe",
+    )  # fmt: skip
+    told: Schema = {
+        "anyOf": [{"const": "[DONE]"}, _json(ref("ChatCompletionChunk")), _json(ref("Error"))]
+    }
+    return {
+        "ChatCompletionChunk": chunk,
+        # These events are of no type of their own: "message" is what readers then take it for.
+        "ChatCompletionEvent": _object({"event": {"const": "message"}, "data": told}, "event"),
+    }
+
+
+def _json(schema: Schema) -> Schema:
+    """Return the schema of text that holds JSON of a schema."""
+    return {"type": "string", "contentMediaType": "application/json", "contentSchema": schema}
+
+
+# -- responses ------------------------------------------------------------------------------------
+
+
+def _response() -> dict[str, Schema]:
+    part = _object({
+        "type": {"const": "output_text"}, "text": TEXT, "annotations": _list({}),
+        "logprobs": _list(ref("Logprob")),
+    })  # fmt: skip
+    usage = _object({
+        "input_tokens": _COUNT, "output_tokens": _COUNT, "total_tokens": _COUNT,
+        "input_tokens_details": _object({"cached_tokens": _COUNT}),
+        "output_tokens_details": _object({"reasoning_tokens": _COUNT}),
+    })  # fmt: skip
+    details = _object({"reason": {"const": "max_output_tokens"}})
+    over = {"status": {"enum": ["completed", "incomplete"]}}
+    response = _object({
+        "id": TEXT, "object": {"const": "response"}, "created_at": _COUNT, **over, "model": TEXT,
+        "error": _NULL, "incomplete_details": _or_null(details),
+        "output": _list(ref("OutputItem")), "usage": usage,
+        "store": {"const": False}, "parallel_tool_calls": {"type": "boolean"},
+        "tools": _list({"type": "object"}), "metadata": {"type": "object"},
+        "temperature": {"type": "number"}, "top_p": {"type": "number"},
+    })  # fmt: skip
+    problem = _object({"code": TEXT, "message": TEXT})
+    # What has not ended, or has failed, tells of no tokens.
+    open_ = {**response["properties"], "error": _or_null(problem), "incomplete_details": _NULL,
+             "status": {"enum": ["in_progress", "failed"]}, "usage": _NULL,
+             "output": {"maxItems": 0}}  # fmt: skip
+    return {
+        "OutputText": part, "OutputItem": _item(["completed", "incomplete"], ["completed"]), "Response": response,
+        "OpenResponse": _object(open_),
+    }  # fmt: skip
+
+
+def _item(message: Sequence[str], call: Sequence[str]) -> Schema:
+    """Return the schema of an item of the output, whose status is one of these."""
+    return {"anyOf": [
+        _object({"id": TEXT, "type": {"const": "message"}, "status": {"enum": message},
+                 "role": {"const": "assistant"}, "content": _list(ref("OutputText"))}),
+        _object({"id": TEXT, "type": {"const": "function_call"}, "status": {"enum": call},
+                 "arguments": TEXT, "call_id": TEXT, "name": TEXT}),
+    ]}  # fmt: skip
+
+
+def _response_stream() -> dict[str, Schema]:
+    at = {"item_id": TEXT, "output_index": _COUNT}
+    inside = {**at, "content_index": {"const": 0}}
+    tokens = {"logprobs": _list(ref("Logprob"))}
+    begun, over = ["in_progress"], ["completed", "incomplete"]
+    kinds: dict[str, dict[str, Schema]] = {
+        "created": {"response": ref("OpenResponse")},
+        "in_progress": {"response": ref("OpenResponse")},
+        "failed": {"response": ref("OpenResponse")},
+        "completed": {"response": ref("Response")},
+        "incomplete": {"response": ref("Response")},
+        "output_item.added": {"output_index": _COUNT, "item": _item(begun, begun)},
+        "output_item.done": {"output_index": _COUNT, "item": _item(over, over)},
+        "content_part.added": {**inside, "part": ref("OutputText")},
+        "content_part.done": {**inside, "part": ref("OutputText")},
+        "output_text.delta": {**inside, "delta": TEXT, **tokens},
+        "output_text.done": {**inside, "text": TEXT, **tokens},
+        "function_call_arguments.delta": {**at, "delta": TEXT},
+        "function_call_arguments.done": {**at, "name": TEXT, "arguments": TEXT},
+    }
+    events = [_typed(f"response.{kind}", members) for kind, members in kinds.items()]
+    return {"ResponseEvent": {"anyOf": events}}
+
+
+def _typed(kind: str, members: Mapping[str, Schema]) -> Schema:
+    """Return the schema of an event that names its type twice, as OpenAI's do."""
+    told = _object({"type": {"const": kind}, "sequence_number": _COUNT, **members})
+    return _object({"event": {"const": kind}, "data": _json(told)})
