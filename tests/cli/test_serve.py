@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -24,7 +23,7 @@ pytest.importorskip("starlette", reason="the extra server is not installed")
 
 ROOT = Path(__file__).parents[2]
 TOOL = {"type": "function", "function": {"name": "say", "parameters": {
-    "type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"],
+    "type": "object", "properties": {"text": {"type": "string", "maxLength": 40}}, "required": ["text"],
     "additionalProperties": False}}}  # fmt: skip
 BODY = {"model": "nano", "tools": [TOOL], "messages": [{"role": "user", "content": "Say hello"}]}
 
@@ -134,30 +133,39 @@ def test_what_runs_is_finished_when_the_server_is_stopped(
 ) -> None:
     """The answers under way arrive whole; the program ends well, with a line in the log for each."""
     server = program()
-    answers: list[httpx2.Response] = []
+    body = {**BODY, "n": 4, "temperature": 2, "seed": 1, "stream": True}
+    streams: list[str] = []
+    # A request is under way when its stream has begun; then most of it is to come.
+    is_begun = threading.Barrier(3)
 
     def ask() -> None:
-        body = {**BODY, "n": 16, "temperature": 2, "seed": 1}
-        answers.append(httpx2.post(f"{server.url}/v1/chat/completions", json=body, timeout=30,
-                                   trust_env=False))  # fmt: skip
+        url = f"{server.url}/v1/chat/completions"
+        with httpx2.stream("POST", url, json=body, timeout=60, trust_env=False) as answer:
+            pieces = answer.iter_text()
+            text = next(pieces)
+            is_begun.wait(60)
+            streams.append(text + "".join(pieces))
 
     threads = [threading.Thread(target=ask) for _ in range(2)]
     for thread in threads:
         thread.start()
-    client = httpx2.Client(base_url=server.url, trust_env=False)
-    for _ in range(200):
-        metrics = client.get("/metrics").text
-        if not re.search(r"^callmemaybe_turns_running 0", metrics, re.MULTILINE):
-            break
-        time.sleep(0.01)
-    client.close()
+    is_begun.wait(60)
     assert server.end(number) == 0
     for thread in threads:
         thread.join()
-    assert [answer.status_code for answer in answers] == [200, 200]
-    for answer in answers:
-        for choice in answer.json()["choices"]:
-            json.loads(choice["message"]["tool_calls"][0]["function"]["arguments"])
+    assert len(streams) == 2
+    for stream in streams:
+        *told, last, end = stream.split("\n\n")
+        assert (last, end) == ("data: [DONE]", "")
+        arguments, finished = [""] * 4, set()
+        for line in told:
+            (choice,) = json.loads(line.removeprefix("data: "))["choices"]
+            for call in choice["delta"].get("tool_calls", ()):
+                arguments[choice["index"]] += call["function"]["arguments"]
+            if choice["finish_reason"]:
+                finished.add((choice["index"], choice["finish_reason"]))
+        assert finished == {(index, "tool_calls") for index in range(4)}
+        assert all(isinstance(json.loads(one), dict) for one in arguments)
     logged = [json.loads(line) for line in server.lines]
     assert sum(line["route"] == "/v1/chat/completions" for line in logged) == 2
     assert "Traceback" not in "".join(server.lines)

@@ -40,6 +40,8 @@ def browser() -> Iterator[Any]:
     for argument in (
         "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
         "--window-size=1280,1000", "--force-color-profile=srgb",
+        # What fades in is, for the driver, without a text until it is there.
+        "--force-prefers-reduced-motion",
         "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     ):  # fmt: skip
         options.add_argument(argument)
