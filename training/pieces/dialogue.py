@@ -24,11 +24,14 @@ class Dialogues:
 
 def is_said(prompt: str, value: Any, schema: dict[str, Any]) -> bool:
     """Whether an argument can be found in the request at all."""
-    if "enum" in schema or isinstance(value, bool):
+    if isinstance(value, bool):
         return True
     if isinstance(value, int):
-        words = set(re.findall(r"\w+", prompt.lower()))
-        return str(value) in words or (value < 21 and NUMBER_WORDS[value] in words) or value == 1
+        words = set(re.findall(r"[^\W_]+", prompt.lower()))
+        alone = value == 1 and words & {"single", "myself", "alone", "me", "a", "an", "just", "1st"}
+        return str(value) in words or (value < 21 and NUMBER_WORDS[value] in words) or bool(alone)
+    if "enum" in schema:
+        return value not in ("checking", "savings") or value in prompt.lower()
     return str(value).lower() in prompt.lower()
 
 
@@ -68,8 +71,12 @@ def family(name: str) -> str:
 
 
 def show(tool: dict[str, Any], rng: Random | None) -> dict[str, Any]:
-    """The tool as offered; with `rng`, in one of several dresses."""
+    """The tool as offered; with `rng`, in one of several dresses.
+
+    Nothing is required: what a dialogue's first turn leaves out is asked for in the next.
+    """
     shown = {key: tool[key] for key in ("name", "description", "parameters")}
+    shown["parameters"] = {**shown["parameters"], "required": []}
     if rng is None:
         return shown
     if rng.random() < 0.5:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from random import Random
 from typing import Any
 
 from training.pieces import dialogue, synthetic
-from training.pieces.requests import draw_request
+from training.pieces.likeness import Kinship, describe_dialogue, describe_function
+from training.pieces.requests import draw_request, spoken
 from training.pieces.tasks import BlockStyle, Function, draw_variant
 
 Calls = list[tuple[int, dict[str, Any]]]
@@ -17,9 +19,37 @@ what is the meaning of life?|you are so helpful|I am bored|never mind|what can y
 who was the first emperor of Rome?|why is the sky blue?|I had a long day at work|that was great, thank you
 explain how magnets work|write a poem about autumn|do you like cats?|ok|what's your name?|see you later
 tell me something interesting about whales|I think we should talk|is there life on Mars?|yes|no|maybe
-my back hurts|what do you think about politics?|who wrote Hamlet?|how tall is Mount Everest?""".replace(
+my back hurts|what do you think about politics?|who wrote Hamlet?|how tall is Mount Everest?
+that's not what I meant|wait, let me think about it|you got that wrong last time|are you a robot?
+I'll do it myself, thanks|it doesn't matter any more|I love this song|my sister is getting married
+what would you do in my place?|is it normal to feel tired all day?|give me three reasons to learn Latin
+what's the difference between a virus and a bacterium?|I can't sleep|the weather was awful on our trip
+who invented the telephone?|let's just chat for a while|did you understand me?|that was fast!|cool
+summarise the plot of Romeo and Juliet|how do vaccines work?|I disagree with you|can we change the subject?
+what rhymes with orange?|why do cats purr?|happy birthday to me|I've changed my mind, leave it""".replace(
     "\n", "|"
 ).split("|")
+# Talk about what a function does that does not ask for it to be done.
+ABOUT = (
+    "what does it mean to {}?",
+    "why would anybody {}?",
+    "who invented the word {}?",
+    "I read an article about {} yesterday",
+    "is it hard to learn how to {}?",
+    "my uncle always wanted to {}, he never did",
+    "tell me the history of {}",
+    "what do people like about {}?",
+    "I had a dream about {} last night",
+    "write a short story about {}",
+    "what is the opposite of {}?",
+    "thanks, I have already done the {} myself",
+    "we talked about {} at school",
+    "how would you explain {} to a child?",
+    "can you recommend a book about {}?",
+    "is {} a good name for a band?",
+    "translate the word {} into Latin",
+    "I don't feel like {} today",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +95,17 @@ class Sources:
             self.by_domain.setdefault(function.domain, []).append(function)
         self.services = sorted(self.dialogues.tools) if self.dialogues else []
 
+    @cached_property
+    def kinship(self) -> Kinship:
+        """Which functions would answer each other's requests."""
+        texts = {function.key: describe_function(function) for function in self.functions}
+        for name in self.services:
+            assert self.dialogues
+            said = [prompt for prompt, _, _ in self.dialogues.examples[name][:40]]
+            key = dialogue.family(name)
+            texts[key] = texts.get(key, "") + describe_dialogue(self.dialogues.tools[name], said)
+        return Kinship(texts)
+
     def offer(self, kind: str, rng: Random, style: BlockStyle, domain: str | None) -> Offer:
         """Draw a tool of one kind."""
         if kind == "dialogue" and self.dialogues:
@@ -96,7 +137,7 @@ class Mix:
     kinds: dict[str, float]
     none: float = 0.12
     two: float = 0.04
-    sizes: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 7, 8, 8, 10, 12)
+    sizes: tuple[int, ...] = (1, 1, 2, 2, 3, 4, 5, 6, 7, 8, 8, 10, 12)
 
 
 class BlockMaker:
@@ -117,7 +158,7 @@ class BlockMaker:
         for _ in range(size * 4):
             each = rng.choice(("tasks", "synthetic", "dialogue")) if kind == "mixed" else kind
             offer = self.sources.offer(each, rng, style, rng.choice(domains) if close else None)
-            if all(offer.key != other.key for other in offers.values()):
+            if not any(self.sources.kinship.are_kin(offer.key, o.key) for o in offers.values()):
                 offers.setdefault(offer.tool["name"], offer)
             if len(offers) == size:
                 break
@@ -144,24 +185,45 @@ class BlockMaker:
                 (" and ", ", then ", ". Then ", " and also ", "; ", ". ", " and then ")
             )
             if len(prompt) + len(more) < 240:
-                both = prompt.rstrip(".?!") + joint + more[:1].lower() + more[1:]
+                first = more.split(" ")[0]
+                if first[1:].islower() and first[:2].isalpha() and not begins(others, first):
+                    more = more[0].lower() + more[1:]
+                both = prompt.rstrip(".?!") + joint + more
                 if self.sources.allow_prompt(both):
                     return Pair(both, [(index, arguments), (second, others)], "two")
         return Pair(prompt, [(index, arguments)], "one")
 
     def stray(self, block: Block, offers: list[Offer], rng: Random) -> str:
-        """A request that no tool of the block fits."""
-        if rng.random() < 0.12:
+        """A request that no tool of the block fits: idle talk, or what another function does.
+
+        Half of the latter are from the same domains, so that a likeness of topic is no reason to call.
+        """
+        luck = rng.random()
+        if luck < 0.07:
             return rng.choice(CHAT)
-        keys = {offer.key for offer in offers}
+        if luck < 0.14:
+            return talk_about(rng.choice(offers).tool["name"], rng)
         kind = block.kind if block.kind != "mixed" else rng.choice(("tasks", "synthetic"))
-        near = None
-        if kind == "tasks" and rng.random() < 0.25:
-            near = rng.choice([offer.key.split("/")[0] for offer in offers])
-        for _ in range(50):
-            domain = near if near in self.sources.by_domain else None
+        near = [offer.key.split("/")[0] for offer in offers if "/" in offer.key]
+        near = [domain for domain in near if domain in self.sources.by_domain]
+        close = bool(near) and kind == "tasks" and rng.random() < 0.55
+        for attempt in range(60):
+            domain = rng.choice(near) if close and attempt < 15 else None
             offer = self.sources.offer(kind, rng, BlockStyle.draw(rng), domain)
-            near = None
-            if offer.key not in keys:
-                return self.request(offer, rng)[0]
+            if any(self.sources.kinship.are_kin(offer.key, other.key) for other in offers):
+                continue
+            prompt = self.request(offer, rng)[0]
+            if not any(self.sources.kinship.mentions(prompt, other.tool) for other in offers):
+                return prompt
         return rng.choice(CHAT)
+
+
+def begins(arguments: dict[str, Any], word: str) -> bool:
+    """Whether an argument begins with a word."""
+    return any(str(value).startswith(word) for value in arguments.values())
+
+
+def talk_about(name: str, rng: Random) -> str:
+    """A sentence in which a function's words occur although nobody wants it called."""
+    words = spoken(name.rpartition(".")[2]).removeprefix("fn ")
+    return rng.choice(ABOUT).format(rng.choice((words, words, words.split()[-1], f"'{words}'")))

@@ -223,14 +223,18 @@ NO_VERB = {
 QUOTES = ("''", '""', "''", '""', "''", '""', "“”", "``", "«»", "‘’")
 
 
-def expand(template: str, rng: Random, keep: float = 0.5) -> str:
-    """Choose among `(a|b)` and keep or drop `[parts]`, innermost first."""
+def expand(template: str, rng: Random, often: str = "", keep: float = 0.5) -> str:
+    """Choose among `(a|b)` and keep or drop `[parts]`, innermost first.
+
+    Parts in which the pattern `often` is found are kept more often than others.
+    """
     inner = re.compile(r"\(([^()\[\]]*\|[^()\[\]]*)\)|\[((?:[^()\[\]]|\([^()|\[\]]*\))*)\]")
     while match := inner.search(template):
         if match[1] is not None:
             put = rng.choice(match[1].split("|"))
         else:
-            put = match[2] if rng.random() < keep else ""
+            rare = often and re.search(often, match[2])
+            put = match[2] if rng.random() < (0.75 if rare else keep) else ""
         template = template[: match.start()] + put + template[match.end() :]
     template = re.sub(r" {2,}", " ", template).strip()
     return re.sub(r" ([,.?!;:])(?=\s|$)", r"\1", template)
@@ -261,7 +265,7 @@ def draw_slot(
     """Draw a value for one parameter, the same one wherever a request says it again."""
     if parameter.type == "boolean":
         yes, _, no = (wording or parameter.key).partition("/")
-        value = known.value if known else not no or rng.random() < 0.5
+        value = known.value if known else bool(yes) and (not no or rng.random() < 0.5)
         return Slot(value, yes if value else no, "number")
     if known:
         return known
@@ -269,10 +273,27 @@ def draw_slot(
         choices = parameter.choices
         value = rng.choice(list(choices))
         shown = variant.enums[parameter.key][value]
-        surface = rng.choice([value, value, shown.lower(), *choices[value]])
+        surface = rng.choice([value, value, *choices[value]])
+        if isinstance(shown, str) and len(shown) > 2 and rng.random() < 0.3:
+            surface = shown.lower()
         return Slot(shown, surface.replace("_", " "), "number")
     slot = slots.make(rng, parameter.generator)
-    return Slot(as_type(slot.value, parameter.type), slot.surface, slot.style)
+    value = slot.surface if parameter.key in variant.as_said else slot.value
+    return Slot(as_type(value, parameter.type), slot.surface, slot.style)
+
+
+def with_article(before: str, surface: str) -> str:
+    """Turn "a" before a value into "an", or back, as the value wants it."""
+    match = re.search(r"(?:^|\s)(an?)\s$", before, re.IGNORECASE)
+    if not match or not surface[:1].isalpha():
+        return before
+    spelled = surface.split()[0].isupper() and len(surface.split()[0]) < 6
+    vowels = "AEFHILMNORSX" if spelled else "AEIOUaeiou"
+    vowel = surface[0] in vowels
+    if re.match(r"(?i)uni|use|usu|eu|one\b|once|ura|ukr", surface) and not spelled:
+        vowel = False
+    at = match.start(1)
+    return f"{before[:at]}{match[1][0]}{'n' if vowel else ''} "
 
 
 def misspell(text: str, rng: Random) -> str:
@@ -290,8 +311,11 @@ def misspell(text: str, rng: Random) -> str:
     )
 
 
-def wear(parts: list[tuple[str, bool]], rng: Random, imperative: bool) -> str:
-    """Add greetings, thanks, case, punctuation and typos around the slots."""
+def wear(parts: list[tuple[str, bool]], rng: Random, imperative: bool, loose: bool) -> str:
+    """Add greetings, thanks, case, punctuation and typos around the slots.
+
+    `loose`: the request ends with free text without quotes, to which nothing can be added.
+    """
     asking = False
     if imperative and rng.random() < 0.4:
         served = re.match(r"(give|tell|show|get|let|make|help|find) (me|us)\b", parts[0][0])
@@ -300,18 +324,24 @@ def wear(parts: list[tuple[str, bool]], rng: Random, imperative: bool) -> str:
         parts.insert(0, (before, False))
     if rng.random() < 0.07:
         parts.insert(0, (rng.choice(BEFORE_ANY), False))
-    ends_free = parts[-1][1] and not re.search(r"[\w\"'%]$", parts[-1][0])
+    ends_free = loose or parts[-1][1] and not re.search(r"[\w\"'%]$", parts[-1][0])
     question = parts[-1][0].endswith("?") and not parts[-1][1]
     if not ends_free and not question:
         if rng.random() < 0.07:
-            parts.append((rng.choice(AFTER), False))
-        if asking and rng.random() < 0.7:
+            after = rng.choice(AFTER)
+            if "please" not in after or not any("please" in text.lower() for text, _ in parts):
+                parts.append((after, False))
+        if parts[-1][0][-1:] in ".!?":
+            pass
+        elif asking and rng.random() < 0.7:
             parts.append(("?", False))
         elif rng.random() < 0.2:
             parts.append((rng.choice("..!"), False))
     if question and rng.random() < 0.15:
         parts[-1] = (parts[-1][0].rstrip("?"), False)
-    elif (not parts[-1][1] or parts[-1][0][-1:] in "'\"%0123456789") and rng.random() < 0.04:
+    elif (
+        not loose and (not parts[-1][1] or parts[-1][0][-1:] in "'\"%0123456789")
+    ) and rng.random() < 0.04:
         mark = "" if parts[-1][0][-1:] in "?!." else "."
         parts.append((f"{mark} {rng.choice(TAILS)}", False))
     if rng.random() < 0.05:
@@ -379,9 +409,13 @@ def draw_request(
         template = plain_template(function, variant, rng)
         imperative = False
     else:
+        rare = [p.key for p in function.parameters if p.type in ("boolean", "enum")]
+        often = rf"\{{(?:{'|'.join(rare)})\b" if rare else ""
         template = rng.choice(function.requests)
+        if rare and rng.random() < 0.3 and not re.search(often, template):
+            template = rng.choice(function.requests)
         told = template.startswith("~")
-        template = expand(template.lstrip("~ "), rng)
+        template = expand(template.lstrip("~ "), rng, often)
         start = template.split(" ")[0].lower()
         stated = told or template[-1] == "?" or start[0] in "{#" or "'" in start
         imperative = not stated and start not in NO_VERB
@@ -390,22 +424,20 @@ def draw_request(
     values: dict[str, Any] = {}
     drawn: dict[str, Slot] = {}
     position = 0
+    loose = False
     for match in re.finditer(r"\{(\w+)(?::([^}]*))?\}", template):
         before = template[position : match.start()]
-        if before:
-            parts.append((before, False))
         slot = draw_slot(by_key[match[1]], match[2], variant, rng, drawn.get(match[1]))
         drawn[match[1]], values[match[1]] = slot, slot.value
         position = match.end()
         marked = before[-1:] in ("'", '"', "`")
         last = position == len(template)
-        if slot.surface:
-            parts.append(
-                (
-                    dress(slot, rng, last=last, marked=marked),
-                    by_key[match[1]].type != "boolean",
-                )
-            )
+        said = dress(slot, rng, last=last, marked=marked)
+        loose = last and slot.style == "text" and said == slot.surface
+        if before:
+            parts.append((with_article(before, said), False))
+        if said:
+            parts.append((said, by_key[match[1]].type != "boolean"))
     if position < len(template):
         parts.append((template[position:], False))
-    return wear(parts, rng, imperative), arrange(values, variant)
+    return wear(parts, rng, imperative, loose), arrange(values, variant)

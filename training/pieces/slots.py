@@ -57,6 +57,17 @@ def grouped(digits: str) -> str:
     return f"{int(digits):,}"
 
 
+def runs(rng: Random) -> int:
+    """A whole number with runs of equal digits, whose places are easily confused."""
+    digit = rng.choice("0000123456789")
+    text = rng.choice("123456789") + digit * rng.randint(2, 8)
+    if rng.random() < 0.5:
+        text += "".join(rng.choice("0123456789") for _ in range(rng.randint(1, 3)))
+    elif rng.random() < 0.4:
+        text += rng.choice("123456789") * rng.randint(2, 4)
+    return int(text)
+
+
 def num(rng: Random, low: float = -1000, high: float = 1000) -> Slot:
     """Any number: small, decimal, negative, huge."""
     kind = rng.random()
@@ -68,7 +79,7 @@ def num(rng: Random, low: float = -1000, high: float = 1000) -> Slot:
         places = rng.choice((1, 1, 2, 2, 3, 5))
         text = f"{rng.uniform(max(low, -500), min(high, 500)):.{places}f}"
     elif kind < 0.95:
-        text = str(rng.randint(0, 10 ** rng.randint(3, 12)))
+        text = str(runs(rng) if rng.random() < 0.4 else rng.randint(0, 10 ** rng.randint(3, 12)))
     else:
         text = f"{rng.uniform(0, 1):.{rng.randint(1, 5)}f}"
     if low >= 0:
@@ -98,6 +109,7 @@ def integer(rng: Random, low: int = 0, high: int = 100) -> Slot:
 def wide(rng: Random) -> Slot:
     """A whole number of any size and sign."""
     value = rng.randint(0, 10 ** rng.choice((1, 2, 2, 3, 4, 6, 9, 15)))
+    value = runs(rng) if rng.random() < 0.12 else value
     value = -value if rng.random() < 0.15 else value
     return Slot(value, str(value), "number")
 
@@ -469,6 +481,9 @@ def sql(rng: Random) -> Slot:
             f"SELECT * FROM {table}",
             f"SELECT {column}, {other} FROM {table} WHERE {column} > {number}",
             f"SELECT COUNT(*) FROM {table} WHERE {column} = '{other}'",
+            f"SELECT DISTINCT {column} FROM {table}",
+            f"SELECT {column}, SUM({other}) FROM {table} GROUP BY {column}",
+            f"SELECT {column} FROM {table} WHERE {other} LIKE '{w.any_word(rng)}%' LIMIT {number}",
             f"DELETE FROM {table} WHERE id = {number};",
             f"UPDATE {table} SET {column} = '{other}' WHERE id = {number}",
             f"INSERT INTO {table} ({column}) VALUES ({number})",
@@ -564,9 +579,15 @@ GENERATORS: dict[str, Generator] = {
 def make(rng: Random, spec: str) -> Slot:
     """Draw from a generator named in a task file: `int(1,9)`, `a;b;c`, `list word 2 5`."""
     if spec.startswith("list "):
-        _, inner, low, high = spec.split()
-        return listing(rng, lambda r: make(r, inner), int(low), int(high))
+        try:
+            _, inner, low, high = spec.split()
+            bounds = int(low), int(high)
+        except ValueError:
+            raise ValueError(f"a list is `list GENERATOR LOW HIGH`, not {spec!r}") from None
+        return listing(rng, lambda r: make(r, inner), *bounds)
     if ";" in spec:
+        if not all(item.strip() for item in spec.split(";")):
+            raise ValueError(f"an empty choice in {spec!r}")
         value, differs, surface = rng.choice(spec.split(";")).strip().partition("=>")
         plain = bool(differs) or re.fullmatch(r"-?\d[\d.,]*", value)
         return Slot(value, surface if differs else value, "number" if plain else "bare")

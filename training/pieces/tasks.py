@@ -12,13 +12,15 @@ Types are those of the schema (`[string]` is an array). A generator is a name fr
 `slots.GENERATORS`, optionally with numbers, `a;b;c` for literal choices (`value=>as said` where
 the two differ), or for `enum`
 `value=synonym/synonym,value`. `?` after the names makes a parameter optional. A boolean slot
-carries its wording: `{flag:said when true/said when false}`. A request that starts with `~` is no
-imperative, so nobody puts "please" before it.
+carries its wording: `{flag:said when true/said when false}`; `{flag:words}` is always true and
+`{flag:/words}` always false. A request that starts with `~` is no imperative, so nobody puts
+"please" before it.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -46,6 +48,11 @@ class Parameter:
     @property
     def key(self) -> str:
         return self.names[0]
+
+    @property
+    def literal(self) -> bool:
+        """Whether the values of an enum are symbols that nobody would number."""
+        return any(not re.search("[a-z]", value) for value in self.choices)
 
     @property
     def choices(self) -> dict[str, list[str]]:
@@ -78,6 +85,7 @@ class Variant:
     names: dict[str, str]  # parameter key -> name shown
     enums: dict[str, dict[str, Any]]  # parameter key -> canonical value -> value shown
     groups: dict[str, str] = field(default_factory=dict)  # parameter key -> object it is in
+    as_said: frozenset[str] = frozenset()  # parameters whose values nothing asks to normalise
 
 
 def split(text: str, mark: str) -> tuple[str, ...]:
@@ -98,6 +106,8 @@ def read_parameter(line: str) -> Parameter:
     )
     if kind.strip("[]") not in SCALARS | FORMATS:
         raise ValueError(f"unknown type in {line!r}")
+    if kind == "enum" and len(parameter.choices) < 2:
+        raise ValueError(f"an enum needs two values or more: {line!r}")
     if kind not in ("boolean", "enum"):
         slots.make(Random(0), parameter.generator)
     return parameter
@@ -119,14 +129,27 @@ def check(function: Function) -> None:
 def read_tasks(folder: Path = TASKS) -> list[Function]:
     """Read all task files in name order."""
     functions: list[Function] = []
-    domain = ""
     for file in sorted(folder.glob("*.txt")):
-        for line in filter(str.strip, file.read_text("utf-8").splitlines()):
+        functions += read_file(file)
+    return functions
+
+
+def read_file(file: Path) -> list[Function]:
+    """Read one file; what is wrong with it is said with its line."""
+    functions: list[Function] = []
+    starts: list[int] = []
+    domain = ""
+    number = 0
+    try:
+        for number, line in enumerate(file.read_text("utf-8").splitlines(), 1):
             mark, _, rest = line.partition(" ")
+            if not line.strip():
+                continue
             if mark == "==":
                 domain = rest.strip()
             elif mark == "#":
                 functions.append(Function(domain, split(rest, "/")))
+                starts.append(number)
             elif mark == ":":
                 functions[-1].abouts = split(rest, "|")
             elif mark == "-":
@@ -134,9 +157,11 @@ def read_tasks(folder: Path = TASKS) -> list[Function]:
             elif mark == ">":
                 functions[-1].requests.append(rest.strip())
             else:
-                raise ValueError(f"{file.name}: {line!r}")
-    for function in functions:
-        check(function)
+                raise ValueError(f"a line begins with ==, #, :, - or >, not {line!r}")
+        for number, function in zip(starts, functions, strict=True):
+            check(function)
+    except (ValueError, IndexError) as error:
+        raise ValueError(f"{file.name}:{number}: {error}") from error
     return functions
 
 
@@ -187,17 +212,88 @@ def scalar_schema(kind: str, rng: Random) -> dict[str, Any]:
     return {"type": kind}
 
 
-def show_enum(parameter: Parameter, rng: Random) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Draw how the values of an enum are written; some functions take any string instead."""
-    case = rng.choice((str, str, str, str.upper, str.capitalize))
-    values = list(parameter.choices)
-    if rng.random() < 0.2 and all(parameter.choices.values()):
-        shown = {value: words[0] for value, words in parameter.choices.items()}
-    else:
-        shown = {value: case(value) for value in values}
+LEGENDS = (
+    ("'{}' for {}", ", "),
+    ("{} = {}", ", "),
+    ("{}: {}", "; "),
+    ("{} ({})", ", "),
+    ("{} means {}", ", "),
+    ('"{}" for {}', " and "),
+)
+
+
+def write_legend(shown: dict[str, Any], meaning: dict[str, str], rng: Random) -> str:
+    """Say what each value of an enum stands for."""
+    form, joint = rng.choice(LEGENDS)
+    return joint.join(form.format(shown[value], meaning[value]) for value in shown)
+
+
+def draw_codes(values: list[str], rng: Random) -> dict[str, Any] | None:
+    """Codes for the values of an enum: initials, numbers or letters; what they mean is not in them."""
+    initials = [value[0].lower() for value in values]
+    kind = rng.choice(("initials", "initials", "numbers", "letters"))
+    if kind == "numbers":
+        first = rng.choice((0, 1, 1))
+        return {value: first + index for index, value in enumerate(values)}
+    if kind == "initials" and len(set(initials)) == len(initials):
+        case = rng.choice((str, str.upper))
+        return {value: case(letter) for value, letter in zip(values, initials, strict=True)}
+    if kind == "letters" and len(values) < 6:
+        return {value: "ABCDE"[index] for index, value in enumerate(values)}
+    return None
+
+
+def show_enum(
+    parameter: Parameter, rng: Random, case: Callable[[str], str]
+) -> tuple[dict[str, Any], dict[str, Any], str]:
+    """Draw how the values of an enum are written, and a legend where they do not speak for themselves."""
+    choices = parameter.choices
+    values = list(choices)
     if rng.random() < 0.3:
         rng.shuffle(values)
-    return {"type": "string", "enum": [shown[value] for value in values]}, shown
+    legend = ""
+    luck = rng.random()
+    codes = draw_codes(values, rng) if luck < 0.07 and not parameter.literal else None
+    if codes:
+        shown = codes
+        legend = write_legend(codes, {value: value.replace("_", " ") for value in values}, rng)
+    elif luck < 0.15 and all(choices.values()):
+        shown = {value: choices[value][0] for value in values}
+    else:
+        shown = {value: case(value) if value == value.lower() else value for value in values}
+        if luck > 0.8 and all(choices.values()):
+            legend = write_legend(shown, {v: rng.choice(choices[v]) for v in values}, rng)
+    kind = "integer" if isinstance(shown[values[0]], int) else "string"
+    return {"type": kind, "enum": [shown[value] for value in values]}, shown, legend
+
+
+# Values that are not passed as they are said: what in a schema tells so, and how to tell it.
+HINTS = {
+    "isodate": (r"yyyy|\biso\b|\bformat\b", "(YYYY-MM-DD)", 0.75),
+    "hhmm": (r"hh:mm|24", "(HH:MM, 24 hours)", 0.75),
+    "mins": (r"min", "in minutes", 1.0),
+    "days": (r"day", "in days", 1.0),
+    "fraction": (r"fraction|decimal|between 0 and 1|0\.\d", "as a decimal fraction", 1.0),
+}
+
+
+def hint(parameter: Parameter, shown: str, schema: dict[str, Any], rng: Random) -> bool:
+    """Make sure that a schema says how a value is to be written; False: it does not, pass it as said."""
+    generator = parameter.generator.removeprefix("list ").partition("(")[0].partition(" ")[0]
+    if generator not in HINTS or schema.get("format") in ("date", "time"):
+        return True
+    pattern, words, share = HINTS[generator]
+    if re.search(pattern, f"{shown} {schema.get('description', '')}".lower()):
+        return True
+    if parameter.type == "string" and rng.random() > share:
+        return False
+    about = schema.get("description") or (
+        rng.choice(parameter.abouts) if parameter.abouts else shown
+    )
+    if not re.search(pattern, about.lower()):
+        about = f"{about.rstrip('.')} {words}"
+    schema["description"] = about
+    return True
 
 
 def phrase_about(parameter: Parameter, schema: dict[str, Any], rng: Random) -> str:
@@ -276,18 +372,26 @@ def draw_variant(function: Function, rng: Random, style: BlockStyle) -> Variant:
     enums: dict[str, dict[str, Any]] = {}
     properties: dict[str, Any] = {}
     required = []
+    as_said = set()
+    case = rng.choice((str, str, str, str.upper, str.capitalize))
     for parameter in parameters:
         shown = parameter.key if rng.random() < 0.5 else rng.choice(parameter.names)
         if names_style in ("camel", "pascal", "dotted_camel"):
             shown = restyle(shown, "camel", "")
         if shown in properties:
             shown = parameter.key
+        legend = ""
         if parameter.type == "enum":
-            schema, enums[parameter.key] = show_enum(parameter, rng)
+            schema, enums[parameter.key], legend = show_enum(parameter, rng, case)
         else:
             schema = scalar_schema(parameter.type, rng)
-        if parameter.abouts and rng.random() < style.describe_parameter:
+        if legend:
+            about = rng.choice(parameter.abouts).rstrip(".") if parameter.abouts else shown
+            schema["description"] = f"{about}{rng.choice((': ', '. ', ' - '))}{legend}"
+        elif parameter.abouts and rng.random() < style.describe_parameter:
             schema["description"] = phrase_about(parameter, schema, rng)
+        if not hint(parameter, shown, schema, rng):
+            as_said.add(parameter.key)
         names[parameter.key] = shown
         properties[shown] = schema
         if not parameter.optional:
@@ -297,7 +401,7 @@ def draw_variant(function: Function, rng: Random, style: BlockStyle) -> Variant:
     tool["parameters"] = schema
     inside = schema["properties"][group]["properties"] if group else {}
     groups = {key: group for key, shown in names.items() if group and shown in inside}
-    return Variant(function, tool, names, enums, groups)
+    return Variant(function, tool, names, enums, groups, frozenset(as_said))
 
 
 def as_type(value: Any, kind: str) -> Any:
