@@ -274,7 +274,9 @@ def draw_slot(
         value = rng.choice(list(choices))
         shown = variant.enums[parameter.key][value]
         surface = rng.choice([value, value, *choices[value]])
-        if isinstance(shown, str) and len(shown) > 2 and rng.random() < 0.3:
+        if parameter.told:
+            surface = choices[value][0] if rng.random() < 0.6 else value
+        elif isinstance(shown, str) and len(shown) > 2 and rng.random() < 0.3:
             surface = shown.lower()
         return Slot(shown, surface.replace("_", " "), "number")
     slot = slots.make(rng, parameter.generator)

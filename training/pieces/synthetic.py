@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from training.pieces import words as w
+from training.pieces.quantities import draw_formula
 from training.pieces.tasks import Function, Parameter
 
 KINDS = (
@@ -30,7 +31,43 @@ KINDS = (
 KIND_WEIGHTS = (5, 4, 3, 4, 3, 2, 2, 1.2, 0.8, 0.6, 0.5, 0.4)
 
 
-def draw_parameter(rng: Random, taken: set[str], optional: bool) -> Parameter:
+KIND_CHOICES = (("enum", ()), ("boolean", ()), ("string", ("word", "person", "slug", "id")))
+
+
+def draw_value(rng: Random) -> str:
+    """A value of an enum: a word, two words, a size, a format, a number with a letter."""
+    word = w.any_word(rng).lower()
+    return rng.choice(
+        (
+            word,
+            word,
+            word,
+            f"{word}_{w.any_word(rng).lower()}",
+            f"{word}-{w.any_word(rng).lower()}",
+            f"{word}{rng.randint(1, 9)}",
+            f"{rng.choice('ABCDMX')}{rng.randint(1, 99)}",
+            f"{rng.choice((1, 2, 5, 10, 64, 480, 720))}{rng.choice(('p', 'k', 'x', 'h', 'gb'))}",
+            word.capitalize(),
+        )
+    )
+
+
+def draw_enum(rng: Random) -> tuple[str, bool]:
+    """Values, and whether they mean something else that only the schema tells."""
+    values = list(dict.fromkeys(draw_value(rng) for _ in range(rng.choice((2, 2, 3, 3, 4, 5, 6)))))
+    if len(values) < 2:
+        values = ["on_request", "always"]
+    if rng.random() < 0.3:
+        meanings = list(dict.fromkeys(w.any_word(rng).lower() for _ in values))
+        if len(meanings) == len(values) and not set(meanings).intersection(values):
+            pairs = zip(values, meanings, strict=True)
+            return ",".join(f"{value}={meaning}" for value, meaning in pairs), True
+    return ",".join(values), False
+
+
+def draw_parameter(
+    rng: Random, taken: set[str], optional: bool, *, choices: bool = False
+) -> Parameter:
     """A parameter with a made-up name."""
     while True:
         parts = [w.any_word(rng).lower() for _ in range(rng.choice((1, 1, 1, 2)))]
@@ -38,16 +75,34 @@ def draw_parameter(rng: Random, taken: set[str], optional: bool) -> Parameter:
         if not taken.intersection(parts):
             break
     taken.update(parts)
-    kind, generators = rng.choices(KINDS, KIND_WEIGHTS)[0]
+    if choices:
+        kind, generators = rng.choices(KIND_CHOICES, (5, 4, 1))[0]
+    else:
+        kind, generators = rng.choices(KINDS, KIND_WEIGHTS)[0]
+    told = False
     if kind == "enum":
-        generator = ",".join({w.any_word(rng).lower() for _ in range(rng.randint(2, 5))})
+        generator, told = draw_enum(rng)
     else:
         generator = rng.choice(generators) if generators else ""
     spoken = name.replace("_", " ")
     about = rng.choice(
         (f"The {spoken}", f"{spoken.capitalize()} to use", f"{spoken} {w.any_word(rng)}")
     )
-    return Parameter((name,), kind, generator, (about,), optional)
+    if kind == "boolean":
+        about = rng.choice((f"Whether to {spoken}", f"With {spoken}", f"Use {spoken}", about))
+    return Parameter((name,), kind, generator, (about,), optional, told)
+
+
+YES_NO = """with {}/without {}|with {}/with no {}|{} on/{} off|{}: yes/{}: no|{} = true/{} = false|{} too/no {}
+and {}/but no {}|enable {}/disable {}|turn {} on/turn {} off|turn on {}/turn off {}|switch {} on/switch {} off
+including {}/excluding {}|include {}/exclude {}|include the {}/leave out the {}|including the {}/except the {}
+use {}/don't use {}|with the {}/skip the {}|I want {}/I don't want {}|{} allowed/{} not allowed
+allow {}/forbid {}|allow {}/don't allow {}|keep the {}/drop the {}|make it {}/don't make it {}
+it should be {}/it should not be {}|{} please/no {} please|{} enabled/{} disabled|do {}/do not {}
+yes to {}/no to {}|plus {}/minus {}|{} is fine/{} is not needed|needs {}/doesn't need {}|{}/not {}|{}/no {}
+set {} to true/set {} to false|{} active/{} inactive|show {}/hide {}|add {}/never add {}""".replace(
+    "\n", "|"
+).split("|")
 
 
 def ask(parameter: Parameter, rng: Random) -> str:
@@ -55,11 +110,22 @@ def ask(parameter: Parameter, rng: Random) -> str:
     key = parameter.key
     name = key.replace("_", " ")
     if parameter.type == "boolean":
+        yes, no = rng.choice(YES_NO).format(name, name).split("/")
+        return f"{{{key}:{yes}/{no}}}"
+    if parameter.type == "enum":
         forms = (
-            f"{{{key}:with {name}/without {name}}}",
-            f"{name} {{{key}:on/off}}",
-            f"{name} {{{key}:yes/no}}",
-            f"{name} = {{{key}:true/false}}",
+            f"{name} {{{key}}}",
+            f"{{{key}}} {name}",
+            f"{{{key}}}",
+            f"in {{{key}}}",
+            f"as {{{key}}}",
+            f"the {{{key}}} one",
+            f"make it {{{key}}}",
+            f"{name}: {{{key}}}",
+            f"with {{{key}}} {name}",
+            f"use {{{key}}}",
+            f"{{{key}}} as {name}",
+            f"the {name} should be {{{key}}}",
         )
     else:
         forms = (
@@ -74,7 +140,84 @@ def ask(parameter: Parameter, rng: Random) -> str:
     return rng.choice(forms)
 
 
+PAIRS = (
+    (
+        "move ship carry send drive",
+        "from to",
+        "from {a} to {b}|to {b} from {a}|{a} -> {b}|out of {a} into {b}",
+    ),
+    (
+        "replace swap exchange substitute",
+        "old new",
+        "{a} by {b}|{a} with {b}|{b} for {a}|{a}, take {b} instead",
+    ),
+    (
+        "rename change turn convert",
+        "current_name new_name",
+        "{a} to {b}|{a} into {b}|what is {a} to {b}",
+    ),
+    ("compare match relate", "first second", "{a} with {b}|{a} and {b}|{a} to {b}|{a} against {b}"),
+    ("lend give hand sell", "item recipient", "{a} to {b}|{b} the {a}|{a} over to {b}"),
+    ("link connect join attach tie", "source target", "{a} to {b}|{a} with {b}|{a} and {b}"),
+    ("put store place hide keep", "thing place", "{a} in {b}|{a} into {b}|into {b} {a}"),
+    ("call label mark tag", "thing label", "{a} {b}|{a} as {b}|{a} with the word {b}"),
+)
+PAIR_KINDS = ("word", "slug", "person", "city", "filename", "text", "id", "product", "path", "num")
+OTHER_NAMES = {
+    "from": "from/source/origin/start", "to": "to/destination/target/end", "old": "old/before/find/original",
+    "new": "new/after/replacement/with_value", "current_name": "current_name/old_name/source_name",
+    "new_name": "new_name/target_name/to_name", "first": "first/a/left/x", "second": "second/b/right/y",
+    "item": "item/object/what", "recipient": "recipient/to/receiver/who", "source": "source/from_node/origin",
+    "target": "target/to_node/endpoint", "thing": "thing/object/what", "place": "place/where/location",
+    "label": "label/mark/text",
+}  # fmt: skip
+
+
+def draw_pair_function(rng: Random) -> Function:
+    """A function of two values of one type, told apart by small words alone."""
+    verbs, keys, ways = rng.choice(PAIRS)
+    verb, noun = rng.choice(verbs.split()), w.any_word(rng).lower()
+    a, b = keys.split()
+    kind = rng.choice(PAIR_KINDS)
+    parameters = [
+        Parameter(
+            tuple(OTHER_NAMES[key].split("/")),
+            "number" if kind == "num" else "string",
+            kind,
+            (f"{key.replace('_', ' ').capitalize()} {noun}",),
+            False,
+        )
+        for key in (a, b)
+    ]
+    if rng.random() < 0.4:
+        parameters.append(draw_parameter(rng, {verb, noun, a, b}, True, choices=True))
+    function = Function(
+        noun,
+        (f"{verb}_{noun}", f"{verb}_{noun}s"),
+        (
+            f"{verb.capitalize()} one {noun} {ways.split('|')[0].format(a='the first', b='the second')}.",
+        ),
+        parameters,
+    )
+    thing = rng.choice(("", "", f"the {noun} ", f"{noun} "))
+    for way in ways.split("|"):
+        tail = f" [, {ask(parameters[2], rng)}]" if len(parameters) > 2 else ""
+        said = way.replace("{a}", f"{{{a}}}").replace("{b}", f"{{{b}}}")
+        function.requests.append(f"{verb} {thing}{said}{tail}")
+    return function
+
+
 def draw_function(rng: Random) -> Function:
+    """A made-up function of one of four families."""
+    luck = rng.random()
+    if luck < 0.25:
+        return draw_formula(rng)
+    if luck < 0.37:
+        return draw_pair_function(rng)
+    return draw_random_words(rng, choices=luck < 0.7)
+
+
+def draw_random_words(rng: Random, *, choices: bool) -> Function:
     """A function out of random words, with requests that use some of them."""
     verb, noun = rng.choice(w.VERBS), w.any_word(rng).lower()
     if rng.random() < 0.25:
@@ -91,7 +234,10 @@ def draw_function(rng: Random) -> Function:
     )
     taken: set[str] = {verb, noun}
     count = rng.choices((0, 1, 2, 3, 4, 5), (1, 8, 10, 6, 3, 1))[0]
-    parameters = [draw_parameter(rng, taken, rng.random() < 0.3) for _ in range(count)]
+    share = 0.5 if choices else 0.3
+    parameters = [
+        draw_parameter(rng, taken, rng.random() < share, choices=choices) for _ in range(count)
+    ]
     function = Function(w.any_word(rng).lower(), (name,), abouts, parameters)
     thing = rng.choice((noun, f"the {noun}", f"the {adjective} {noun}", f"a {noun}"))
     for _ in range(3):

@@ -44,6 +44,7 @@ class Parameter:
     generator: str
     abouts: tuple[str, ...]
     optional: bool
+    told: bool = False  # the values of this enum mean what a legend says and nothing else tells
 
     @property
     def key(self) -> str:
@@ -254,7 +255,10 @@ def show_enum(
     legend = ""
     luck = rng.random()
     codes = draw_codes(values, rng) if luck < 0.07 and not parameter.literal else None
-    if codes:
+    if parameter.told:
+        shown = {value: value for value in values}
+        legend = write_legend(shown, {value: choices[value][0] for value in values}, rng)
+    elif codes:
         shown = codes
         legend = write_legend(codes, {value: value.replace("_", " ") for value in values}, rng)
     elif luck < 0.15 and all(choices.values()):
