@@ -57,11 +57,12 @@ def test_what_does_not_fit_is_refused(document: Any, path: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)  # against a test that hangs; how fast the machine is must not matter
 @pytest.mark.parametrize("path", [path for method, path in OPERATIONS if method == "POST"])
 @pytest.mark.parametrize("is_good", [True, False])
 def test_the_document_holds_for_many(document: Any, path: str, is_good: bool) -> None:
     """The same, for more requests."""
-    ask(document[path]["POST"], is_good=is_good, examples=1000)
+    ask(document[path]["POST"], is_good=is_good, examples=500)
 
 
 def ask(operation: Any, *, is_good: bool, examples: int) -> None:
