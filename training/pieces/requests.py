@@ -436,6 +436,8 @@ def draw_request(
         last = position == len(template)
         said = dress(slot, rng, last=last, marked=marked)
         loose = last and slot.style == "text" and said == slot.surface
+        if said[:1] in (",", ";", ".", ":"):
+            before = before.rstrip(" ")
         if before:
             parts.append((with_article(before, said), False))
         if said:

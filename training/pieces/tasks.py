@@ -304,9 +304,13 @@ def phrase_about(parameter: Parameter, schema: dict[str, Any], rng: Random) -> s
     """Describe a parameter, as briefly or as long-winded as documentation does."""
     about = rng.choice(parameter.abouts)
     luck = rng.random()
-    if luck < 0.12 and not re.match(
-        r"(The|An?|How|Wh\w+|At|In|Only|Up|From|To|On|With|For|By|Between|Beside|Not|Also|As|Keep)\b",
-        about,
+    if (
+        luck < 0.12
+        and parameter.type != "boolean"
+        and not re.match(
+            r"(The|An?|How|Wh\w+|At|In|Only|Up|From|To|On|With|For|By|Between|Beside|Not|Also|As|Keep)\b",
+            about,
+        )
     ):
         about = f"The {about[0].lower()}{about[1:]}" if about[1:2].islower() else f"The {about}"
     elif luck < 0.2:
