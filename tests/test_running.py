@@ -190,11 +190,15 @@ def test_thinking_is_free_and_bounded() -> None:
     ask = b"<|im_start|>assistant\n"
     spoken = speaker(thought, ask=ask).speak(USER, TOOLS, wanted(thinking=100))
     assert spoken.thought == "Hm, " * 10
+    # Three tokens for each, and the mark behind them; marks in front are no thought yet.
+    assert spoken.thought_tokens == 31
     assert [call.name for call in spoken.calls] == ["ping"]
     short = speaker(thought, ask=ask).speak(USER, TOOLS, wanted("required", thinking=10))
     assert short.thought == "Hm, Hm, Hm, H"  # ten tokens: H, m and ", " are one each
+    assert short.thought_tokens == 11
     assert len(short.calls) == 1
-    assert speaker(thought, ask=ask).speak(USER, TOOLS, wanted()).thought == ""
+    none = speaker(thought, ask=ask).speak(USER, TOOLS, wanted())
+    assert (none.thought, none.thought_tokens) == ("", 0)
 
 
 def test_text_in_front_of_a_call_is_bounded() -> None:

@@ -20,7 +20,7 @@ from callmemaybe._speech import Speech, Spoken, TokenLogprob, Turn, same
 from callmemaybe.calls import ToolCall, ToolSpec, referring
 from callmemaybe.conversation.history import text_of
 from callmemaybe.decoding.branches import Choices
-from callmemaybe.decoding.decoder import SHOWN, Decoder, check_budget
+from callmemaybe.decoding.decoder import SHOWN, Decoder, Effort, check_budget
 from callmemaybe.decoding.draft import Copier
 from callmemaybe.decoding.prefixes import Prefixes
 from callmemaybe.decoding.sampler import Sampler
@@ -324,8 +324,9 @@ class Speaker:
             most = min(most, room)
         matcher = language.matcher.fork()
         check_budget(matcher.remaining, most)
+        session, held = self._prefixes.take(ids[:-1])
         return Decoder(
-            session=self._prefixes.fork(ids[:-1]),
+            session=session,
             matcher=matcher,
             sampler=sampler,
             prompt=ids[-1:],
@@ -339,6 +340,7 @@ class Speaker:
             watch=options.logprobs or options.watch,
             shown=options.top_logprobs if options.logprobs else SHOWN,
             clock=self._clock,
+            effort=Effort(held=held),
         )
 
 

@@ -50,7 +50,8 @@ class Spoken:
     counts) or "repeated" (it began to repeat a call, with which the turn ends). ``stop`` is the text
     that ended it, if one of those asked for did. ``distribution`` is the probability of each function,
     and of none (None), at the first choice. ``prompt_tokens`` and ``tokens`` count what was asked and
-    what was written.
+    what was written; ``cached_tokens`` are those of the prompt that were kept from earlier ones, and
+    ``thought_tokens`` those written in a thought, with the mark that ends it.
     """
 
     text: str = ""
@@ -60,7 +61,9 @@ class Spoken:
     stop: str | None = None
     distribution: Mapping[str | None, float] = field(default_factory=lambda: NOBODY)
     prompt_tokens: int = 0
+    cached_tokens: int = 0
     tokens: int = 0
+    thought_tokens: int = 0
     passes: int = 0
     seconds: float = 0.0
     #: What was written, control tokens by their text.
@@ -111,6 +114,7 @@ class Speech:
         self._clock = clock
         self._keeps = watch
         self._steps: list[Step] = []
+        self._thought_tokens = 0
         self._tokens: TextTokens | None = TextTokens() if logprobs else None
         self._spoken: Spoken | None = None
         self._run = self._running()
@@ -155,6 +159,8 @@ class Speech:
         self._pace(None)
         before = turn.place
         for step in decoder.steps():
+            if before == "thought" and turn.wish.thinking:
+                self._thought_tokens += len(step.ids)
             if self._keeps:
                 self._steps.append(step)
             events = tuple(turn.read(decoder.symbols))
@@ -200,7 +206,9 @@ class Speech:
             stop=turn.stopped,
             distribution=distribution(decoder.decisions, turn.spellings, turn.names),
             prompt_tokens=self._prompt_tokens,
+            cached_tokens=decoder.effort.held,
             tokens=len(decoder.matcher.ids),
+            thought_tokens=self._thought_tokens,
             passes=decoder.effort.passes,
             seconds=self._clock() - self._started,
             raw="".join(

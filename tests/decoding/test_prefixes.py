@@ -18,12 +18,17 @@ IDS = st.lists(st.integers(0, 3), max_size=6)
 @settings(max_examples=50, deadline=None)
 @given(asked=st.lists(IDS, max_size=12))
 def test_whatever_was_asked_before_a_session_holds_its_ids(asked: list[list[int]]) -> None:
-    """A session holds exactly the ids asked for, is the caller's own, and nothing is fed twice."""
+    """A session holds exactly the ids asked for, is the caller's own, and nothing is fed twice.
+
+    What is said to have been held is what was not fed.
+    """
     model = ScriptedModel(10)
     prefixes = Prefixes(model)
     seen: set[tuple[int, ...]] = set()
     for ids in asked:
-        session = prefixes.fork(ids)
+        before = model.counter.tokens
+        session, held = prefixes.take(ids)
+        assert model.counter.tokens - before == len(ids) - held
         assert session.ids == tuple(ids)  # type: ignore[attr-defined]
         session.feed([9])
         seen |= {tuple(ids[:end]) for end in range(1, len(ids) + 1)}

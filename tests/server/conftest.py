@@ -143,13 +143,17 @@ def begin(
     *wishes: Sequence[Part],
     turn: Callable[[bytes], int] = results_so_far,
     slow: float = 0.0,
+    ask: bytes = ASK,
     context: int | None = None,
     observers: Sequence[Any] = (),
     **options: Any,
 ) -> Running:
-    """Start a server over a model that wants to say one thing a turn; ``slow`` is seconds a token."""
+    """Start a server over a model that wants to say one thing a turn; ``slow`` is seconds a token.
+
+    It says it behind ``ask``, which is how a prompt without room for a thought ends.
+    """
     said = [tuple(wish) for wish in wishes] or [calling(PARIS)]
-    talker = speaks(VOCABULARY, said, turn, ASK)
+    talker = speaks(VOCABULARY, said, turn, ask)
     model = ScriptedModel(talker.size, talker.script, context=context, name="talker")
     if slow:
         model = _slow(model, slow)

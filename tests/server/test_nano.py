@@ -77,6 +77,7 @@ def test_every_call_is_valid(client: httpx2.Client, said: str) -> None:
         ({"tools": None}, "tools"),
         ({"tool_choice": "none"}, "tool_choice"),
         ({"response_format": {"type": "json_object"}}, "response_format"),
+        ({"reasoning_effort": "low"}, "reasoning_effort"),
         ({"messages": [{"role": "system", "content": "Be brief."}, *USER]}, "messages"),
         ({"messages": [*USER, {"role": "assistant", "content": "x"}, *USER]}, "messages"),
         ({"messages": [{"role": "user", "content": "x " * 9000}]}, "messages"),

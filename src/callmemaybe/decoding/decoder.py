@@ -42,12 +42,16 @@ def check_budget(shortest: int, max_tokens: int) -> None:
 
 @dataclass
 class Effort:
-    """What a decoding took: forward passes, ids through the model (of these guessed), seconds in it."""
+    """What a decoding took: forward passes, ids through the model (of these guessed), seconds in it.
+
+    ``held`` are ids of the prompt that the model did not have to be fed.
+    """
 
     passes: int = 0
     fed: int = 0
     seconds: float = 0.0
     guessed: int = 0
+    held: int = 0
 
 
 @dataclass

@@ -11,6 +11,7 @@ import threading
 from bisect import bisect, insort
 from collections import OrderedDict
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from callmemaybe.decoding.batch import patiently
 from callmemaybe.decoding.store import Store
@@ -26,6 +27,13 @@ MOST_KEPT = 256
 WORTH_STORING = 32
 
 Key = tuple[int, ...]
+
+
+class Taken(NamedTuple):
+    """A session, and how many of its ids were held before it was asked for: those cost no pass."""
+
+    session: Session
+    held: int
 
 
 class Prefixes:
@@ -49,13 +57,20 @@ class Prefixes:
 
     def fork(self, ids: Sequence[int]) -> Session:
         """Return a session that holds ``ids`` and is the caller's own."""
+        return self.take(ids).session
+
+    def take(self, ids: Sequence[int]) -> Taken:
+        """Return what :meth:`fork` does, and how many of the ids were held already.
+
+        Held are those in a kept session, on disk, or fed meanwhile for somebody else.
+        """
         key = tuple(ids)
         while True:
             with self._lock:
                 found = self._kept.get(key)
                 if found is not None:
                     self._kept.move_to_end(key)
-                    return found.fork()
+                    return Taken(found.fork(), len(key))
                 made = self._making.get(key)
                 if made is None:
                     self._making[key] = threading.Event()
@@ -78,39 +93,41 @@ class Prefixes:
         fork.rewind(fork.length - shared)
         return fork
 
-    def _make(self, key: Key, session: Session) -> Session:
+    def _make(self, key: Key, session: Session) -> Taken:
         """Feed what ``session`` lacks of ``key``, and keep it."""
+        held = session.length
         try:
-            if session.length < len(key):
+            if held < len(key):
                 # Not under the lock: others may get at what is kept meanwhile.
-                session = self._fed(key, session)
+                session, held = self._fed(key, session)
             with self._lock:
                 if key not in self._kept:
                     self._kept[key] = session
                     insort(self._sorted, key)
                     self._bytes += session.memory
                 self._make_room()
-                return session.fork()
+                return Taken(session.fork(), held)
         finally:
             with self._lock:
                 self._making.pop(key).set()
 
-    def _fed(self, key: Key, session: Session) -> Session:
+    def _fed(self, key: Key, session: Session) -> Taken:
         """Return a session that holds ``key``: from the disk, or by feeding ``session`` the rest."""
-        rest = len(key) - session.length
+        held = session.length
+        rest = len(key) - held
         if self._store is None or rest < WORTH_STORING:
             session.feed(key[-rest:], keep=0)
-            return session
+            return Taken(session, held)
         stored = self._store.load(self._model, key)
         if stored is not None:
             fresh = self._model.open()
             if fresh.thaw(len(key), stored):
-                return fresh
+                return Taken(fresh, len(key))
         session.feed(key[-rest:], keep=0)
         frozen = session.freeze()
         if frozen is not None:
             self._store.save(self._model, key, frozen)
-        return session
+        return Taken(session, held)
 
     def _make_room(self) -> None:
         while len(self._kept) > 1 and (self._bytes > self._most or len(self._kept) > MOST_KEPT):

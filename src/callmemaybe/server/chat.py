@@ -15,6 +15,7 @@ from callmemaybe.server.common import (
     logprob_json,
     new_id,
     options_of,
+    thinking_of,
     tools_of,
     wish_of,
 )
@@ -56,6 +57,7 @@ def asks(request: ChatRequest, served: Served) -> list[Ask]:
         [tool.model_dump(exclude_none=True) for tool in request.tools or ()], settings.most_tools
     )
     form = request.response_format
+    thinking = thinking_of(request.reasoning_effort, "reasoning_effort", served)
     wish = wish_of(
         request.tool_choice,
         served=served,
@@ -63,6 +65,7 @@ def asks(request: ChatRequest, served: Served) -> list[Ask]:
         parallel=request.parallel_tool_calls,
         most=None,
         answer=form_of(form, form.json_schema.schema_ if isinstance(form, BySchema) else None),
+        thinking=thinking,
     )
     stop = request.stop
     found = []
@@ -71,6 +74,7 @@ def asks(request: ChatRequest, served: Served) -> list[Ask]:
             settings,
             most=request.max_completion_tokens or request.max_tokens,
             param="max_tokens" if request.max_tokens else "max_completion_tokens",
+            thinking=thinking,
             temperature=request.temperature,
             top_p=request.top_p,
             seed=None if request.seed is None else (request.seed + index) % SEEDS,
@@ -231,14 +235,17 @@ class Answer:
     def _usage(self) -> dict[str, Any]:
         dones = self.dones
         read = max((done.prompt_tokens for done in dones), default=0)
+        # The prompt counts once, so of it counts as kept what was before any of the choices.
+        cached = min((done.cached_tokens for done in dones), default=0)
         written = sum(done.tokens for done in dones)
+        thought = sum(done.thought_tokens for done in dones)
         return {
             "prompt_tokens": read,
             "completion_tokens": written,
             "total_tokens": read + written,
-            "prompt_tokens_details": {"cached_tokens": 0, "audio_tokens": 0},
+            "prompt_tokens_details": {"cached_tokens": cached, "audio_tokens": 0},
             "completion_tokens_details": {
-                "reasoning_tokens": 0, "audio_tokens": 0,
+                "reasoning_tokens": thought, "audio_tokens": 0,
                 "accepted_prediction_tokens": 0, "rejected_prediction_tokens": 0,
             },
         }  # fmt: skip

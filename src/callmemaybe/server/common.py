@@ -18,7 +18,7 @@ from callmemaybe.calls import ToolSpec
 from callmemaybe.errors import CallMeMaybeError
 from callmemaybe.grammar import Grammar, regex
 from callmemaybe.grammar.ebnf import ebnf
-from callmemaybe.server.problems import Problem, invalid
+from callmemaybe.server.problems import Problem, invalid, unsupported
 from callmemaybe.server.settings import Settings
 from callmemaybe.server.shapes import AnyObject, ByGrammar, ByRegex, FreeText, Shape
 from callmemaybe.wire.choice import wanted
@@ -27,6 +27,8 @@ from callmemaybe.wire.writer import Wanted
 
 #: What a schema may ask of a value at least, all in all.
 MOST_LEAST = 20_000
+#: Most tokens of thought for each effort.
+THOUGHTS = {"none": 0, "minimal": 256, "low": 1024, "medium": 4096, "high": 16384, "xhigh": 65536}
 _LEAST = ("minLength", "minItems", "minProperties")
 _LETTERS = string.ascii_letters + string.digits
 #: What stands for a probability of nought, which JSON cannot write as a logarithm.
@@ -157,6 +159,7 @@ def wish_of(
     parallel: bool | None,
     most: int | None,
     answer: Any,
+    thinking: int,
 ) -> Wanted:
     """Return what an answer may be; raise Problem for what this model cannot write."""
     talks = served.format.talks
@@ -174,7 +177,17 @@ def wish_of(
             f"The model {served.name!r} only calls functions; its answers have no other form.",
         )
     is_parallel = served.format.is_parallel and parallel is not False
-    return wanted(told, has_tools=has_tools, parallel=is_parallel, most=most, answer=answer)
+    return wanted(told, has_tools=has_tools, parallel=is_parallel, most=most, answer=answer,
+                  thinking=thinking)  # fmt: skip
+
+
+def thinking_of(effort: str | None, param: str, served: Served) -> int:
+    """Return how many tokens a thought may take; raise Problem where the model does not think."""
+    most = THOUGHTS[effort or "none"]
+    if most and not served.format.thinks:
+        raise unsupported(param, f"The model {served.name!r} does not think aloud: leave {param!r} "
+                                 "out, or say 'none'.")  # fmt: skip
+    return min(most, served.settings.most_tokens)
 
 
 def options_of(
@@ -182,13 +195,19 @@ def options_of(
     *,
     most: int | None,
     param: str,
+    thinking: int,
     **others: Any,
 ) -> Options:
-    """Return the options of a turn whose tokens are limited by the parameter ``param``."""
+    """Return the options of a turn whose tokens are limited by the parameter ``param``.
+
+    Tokens of thought count; where nothing was said of a limit, they are added to the usual one.
+    """
     if most is not None and most > settings.most_tokens:
         raise invalid(param, f"{param!r} is {most}; this server gives at most "
                              f"{settings.most_tokens} tokens.")  # fmt: skip
-    return Options(max_tokens=most or settings.default_tokens, **others)
+    return Options(
+        max_tokens=most or min(settings.default_tokens + thinking, settings.most_tokens), **others
+    )
 
 
 def check_history(messages: Sequence[Mapping[str, Any]], param: str, served: Served) -> None:

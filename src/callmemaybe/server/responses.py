@@ -14,6 +14,7 @@ from callmemaybe.server.common import (
     logprob_json,
     new_id,
     options_of,
+    thinking_of,
     tools_of,
     wish_of,
 )
@@ -51,6 +52,8 @@ def asks(request: ResponsesRequest, served: Served) -> list[Ask]:
     )
     form = request.text.format if request.text else None
     parallel = request.parallel_tool_calls
+    effort = request.reasoning.effort if request.reasoning else None
+    thinking = thinking_of(effort, "reasoning.effort", served)
     wish = wish_of(
         request.tool_choice,
         served=served,
@@ -58,11 +61,13 @@ def asks(request: ResponsesRequest, served: Served) -> list[Ask]:
         parallel=parallel,
         most=request.max_tool_calls if parallel is not False else None,
         answer=form_of(form, form.schema_ if isinstance(form, BySchemaFlat) else None),
+        thinking=thinking,
     )
     options = options_of(
         settings,
         most=request.max_output_tokens,
         param="max_output_tokens",
+        thinking=thinking,
         temperature=request.temperature,
         top_p=request.top_p,
         logprobs=_wants_logprobs(request),
@@ -178,9 +183,9 @@ class Answer:
             ],
             "usage": {
                 "input_tokens": done.prompt_tokens,
-                "input_tokens_details": {"cached_tokens": 0},
+                "input_tokens_details": {"cached_tokens": done.cached_tokens},
                 "output_tokens": done.tokens,
-                "output_tokens_details": {"reasoning_tokens": 0},
+                "output_tokens_details": {"reasoning_tokens": done.thought_tokens},
                 "total_tokens": done.prompt_tokens + done.tokens,
             },
         }
@@ -289,7 +294,9 @@ def _base(request: ResponsesRequest, served: Served, now: int) -> dict[str, Any]
         "output": [],
         "parallel_tool_calls": request.parallel_tool_calls is not False,
         "previous_response_id": None,
-        "reasoning": {"effort": None, "summary": None},
+        "reasoning": {
+            "effort": request.reasoning.effort if request.reasoning else None, "summary": None,
+        },
         "service_tier": "default",
         "store": False,
         "temperature": request.temperature or 0.0,

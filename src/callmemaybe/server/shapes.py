@@ -254,6 +254,17 @@ class StreamOptions(Shape):
     include_obfuscation: Literal[False] | None = None
 
 
+#: How much a model that thinks aloud is to think; see ``common.THOUGHTS``.
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
+
+
+class Reasoning(Shape):
+    """How much a model is to think; thoughts are not told, nor summed up."""
+
+    effort: Effort | None = None
+    summary: None = None
+
+
 class Extensions(Shape):
     """Extensions of ours: ``steps`` tells each step of the decoding in the stream."""
 
@@ -273,6 +284,7 @@ class ChatRequest(Shape):
     max_completion_tokens: Count | None = None
     temperature: Temperature | None = None
     top_p: Share | None = None
+    reasoning_effort: Effort | None = None
     n: Count | None = None
     seed: Seed | None = None
     stop: str | Annotated[list[str], Field(min_length=1, max_length=MOST_STOPS)] | None = None
@@ -357,6 +369,7 @@ class ResponsesRequest(Shape):
     text: TextSettings | None = None
     temperature: Temperature | None = None
     top_p: Share | None = None
+    reasoning: Reasoning | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=MOST_ALTERNATIVES)] | None = None
     include: list[Literal["message.output_text.logprobs"]] | None = None
     stream: bool | None = None
@@ -378,7 +391,6 @@ CHAT_NEUTRAL: Mapping[str, Sequence[Any]] = {
     "prediction": (None,),
     "presence_penalty": (None, 0),
     "prompt_cache_retention": (None,),
-    "reasoning_effort": (None, "none"),
     "service_tier": (None, "auto", "default"),
     "store": (None, False),
     "verbosity": (None,),
@@ -391,13 +403,6 @@ RESPONSES_NEUTRAL: Mapping[str, Sequence[Any]] = {
     "previous_response_id": (None,),
     "prompt": (None,),
     "prompt_cache_retention": (None,),
-    "reasoning": (
-        None,
-        {},
-        {"effort": None},
-        {"effort": "none"},
-        {"effort": None, "summary": None},
-    ),
     "service_tier": (None, "auto", "default"),
     "store": (None, False),
     "truncation": (None, "disabled"),

@@ -70,7 +70,9 @@ class Done:
 
     finish: Finish
     prompt_tokens: int = 0
+    cached_tokens: int = 0
     tokens: int = 0
+    thought_tokens: int = 0
     passes: int = 0
     seconds: float = 0.0
     distribution: Mapping[str | None, float] = field(default_factory=dict)
@@ -152,7 +154,9 @@ class _Teller:
         yield Done(
             "length" if spoken.ended == "length" else finish,
             spoken.prompt_tokens,
+            spoken.cached_tokens,
             spoken.tokens,
+            spoken.thought_tokens,
             spoken.passes,
             spoken.seconds,
             spoken.distribution,
