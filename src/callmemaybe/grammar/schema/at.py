@@ -44,22 +44,21 @@ class At:
 
     def whole(self, value: Any) -> int:
         """Check a count: a whole number from 0 up (2.0 is one)."""
-        if isinstance(value, bool) or not isinstance(value, int | float | Decimal) or value < 0:
+        number = self.number(value)
+        if number < 0:
             raise self.refuse("a number from 0 up is expected")
-        if value != int(value):
+        if number.denominator != 1:
             raise self.refuse("a whole number is expected")
-        return int(value)
+        return number.numerator
 
     def number(self, value: Any) -> Fraction:
         """Check a finite number; a float means the decimal that it is written as."""
         if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
             raise self.refuse("a number is expected")
-        if isinstance(value, int):
-            return Fraction(value)
         try:
             return exact(value)
-        except ValueError:
-            raise self.refuse("a finite number is expected") from None
+        except ValueError as error:
+            raise self.refuse(f"a finite number is expected: {error}") from None
 
     def mapping(self, value: Any) -> dict[str, Any]:
         """Check an object."""

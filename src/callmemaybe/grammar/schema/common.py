@@ -91,7 +91,10 @@ class Common:
         if not said <= _LIMITS or not _is_flat(schema):
             return None
         limits = {key: value for key, value in schema.items() if key in said}
-        text = repr(limits)
+        try:
+            text = repr(limits)
+        except ValueError:  # an integer too long for Python to write
+            return None
         return self._remembered(text, limits, said) if len(text) <= LONGEST else None
 
     def _remembered(self, text: str, schema: dict[str, Any], said: AbstractSet[str]) -> Node | None:

@@ -113,11 +113,11 @@ def naturals(low: int, high: int | None) -> Node:
     """Return the decimal numerals from ``low`` (>= 0) to ``high``, without leading zeros."""
     if high is not None and high < low:
         return NOTHING
-    first = _text(low)
+    first = written(low)
     if high is None:
         longer = seq(NONZERO, repeat(DIGIT, len(first), None))
         return alt(_same_length(first, None), longer)
-    last = _text(high)
+    last = written(high)
     if len(first) == len(last):
         return _same_length(first, last)
     between = NOTHING
@@ -127,13 +127,14 @@ def naturals(low: int, high: int | None) -> Node:
     return alt(_same_length(first, None), between, _same_length(shortest_of_last, last))
 
 
-def _text(number: int) -> str:
+def written(number: int) -> str:
+    """Return the digits of a whole number from 0 up, of any length."""
     # str(int) refuses more than 4,300 digits (CVE-2020-10735).
     if number.bit_length() < 13_000:
         return str(number)
     half = number.bit_length() * 3 // 20
     head, tail = divmod(number, 10**half)
-    return _text(head) + _text(tail).rjust(half, "0")
+    return written(head) + written(tail).rjust(half, "0")
 
 
 def _same_length(low: str, high: str | None) -> Node:
@@ -252,7 +253,7 @@ def _overlap(above: Node, below: Node) -> Node:
 
 
 def _numeral(number: int) -> Node:
-    return lit(_text(number))
+    return lit(written(number))
 
 
 def _fraction_from(digits: str, above: bool) -> Node:
@@ -300,7 +301,7 @@ def _normal(value: Fraction | None) -> tuple[Fraction, int] | None:
     """Return (mantissa from 1 to below 10, exponent) of a positive number."""
     if value is None or value == 0:
         return None
-    exponent = len(_text(value.numerator)) - len(_text(value.denominator))
+    exponent = len(written(value.numerator)) - len(written(value.denominator))
     mantissa = value / Fraction(10) ** exponent
     if mantissa < 1:
         return mantissa * 10, exponent - 1

@@ -8,6 +8,7 @@ from fractions import Fraction
 from json.encoder import encode_basestring
 from typing import Any
 
+from callmemaybe.grammar.schema.numbers import written
 from callmemaybe.grammar.schema.shapes import (
     ARRAY,
     FALSE,
@@ -22,6 +23,11 @@ from callmemaybe.grammar.schema.shapes import (
 
 #: Most spellings of one constant array or object.
 _MANY = 16
+#: Most digits of a number of a schema, written without exponent (as many as Python's int() reads):
+#: 1e999999999 is ten characters long, and its digits would fill the memory.
+DIGITS = 4_300
+#: The bits of an integer with so many digits.
+_LONG = DIGITS * 3322 // 1000
 _TRUE, _FALSE = ("true",), ("false",)
 
 
@@ -34,6 +40,8 @@ def kind_of(value: Any) -> int:
     if isinstance(value, bool):
         return TRUE if value else FALSE
     if isinstance(value, int):
+        if value.bit_length() > _LONG:
+            raise _too_long()
         return INTEGER
     if isinstance(value, float | Decimal):
         return INTEGER if exact(value).denominator == 1 else FRACTION
@@ -45,11 +53,27 @@ def kind_of(value: Any) -> int:
 
 
 def exact(number: float | Decimal) -> Fraction:
-    """Return the number that was written: 0.1 is a tenth. ValueError if it is not finite."""
+    """Return the number that was written: 0.1 is a tenth.
+
+    Raises ValueError if it is not finite, or longer than DIGITS.
+    """
+    if isinstance(number, Decimal) and number.is_finite():
+        if not number:
+            return Fraction(0)
+        _, digits, exponent = number.as_tuple()
+        assert isinstance(exponent, int)
+        if max(len(digits) + exponent, -exponent, len(digits)) > DIGITS:
+            raise _too_long()
+    if isinstance(number, int) and number.bit_length() > _LONG:
+        raise _too_long()
     try:
-        return Fraction(repr(number) if isinstance(number, float) else str(number))
-    except ValueError:
+        return Fraction(repr(number) if isinstance(number, float) else number)
+    except (ValueError, OverflowError):
         raise ValueError(f"{number} is no JSON number") from None
+
+
+def _too_long() -> ValueError:
+    return ValueError(f"a number of more than {DIGITS:,} digits is not supported")
 
 
 def identity(value: Any) -> Any:
@@ -59,6 +83,8 @@ def identity(value: Any) -> Any:
     if isinstance(value, bool):
         return _TRUE if value else _FALSE
     if isinstance(value, int):
+        if value.bit_length() > _LONG:
+            raise _too_long()
         return value
     if isinstance(value, float | Decimal):
         number = exact(value)
@@ -130,5 +156,8 @@ def _plain(number: Fraction) -> str:
     places = 0
     while (number * 10**places).denominator != 1:
         places += 1
-    scaled = Decimal((number * 10**places).numerator)
-    return format(scaled.scaleb(-places), "f") if places else format(scaled, "f")
+    digits = written(abs(number.numerator) * 10**places // number.denominator)
+    if places:
+        digits = digits.rjust(places + 1, "0")
+        digits = f"{digits[:-places]}.{digits[-places:]}"
+    return f"-{digits}" if number < 0 else digits
