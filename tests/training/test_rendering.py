@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
+from callmemaybe.calls import ToolCall, ToolSpec
 from callmemaybe.wire.formats import nano
 from training.pieces.rendering import (
     Choice,
     Number,
     completion,
     escape,
+    form,
     object_segments,
     to_json,
     tool_text,
@@ -40,6 +42,12 @@ SCHEMAS: list[Any] = [
         "required": ["a"],
     },
 ]
+
+
+PARAMETERS = {
+    "type": "object",
+    "properties": {"x": {"enum": ["m", "n"]}, "y": {"type": "string"}},
+}
 
 
 @pytest.mark.parametrize("schema", SCHEMAS, ids=str)
@@ -77,12 +85,25 @@ def test_a_refusal_is_one_choice() -> None:
 
 
 def test_calls_are_written_as_the_package_reads_them() -> None:
-    """A name is text that `<|args|>` ends; a second call is asked for with `<|call|>`."""
-    tools = [{"name": "a_b", "parameters": {}}, {"name": "c.d", "parameters": {}}]
-    one = "".join(s.text for s in completion([(1, {})], tools))
+    """A name is text that `<|args|>` ends; the form follows; `<|call|>` asks for a second call."""
+    tools = [{"name": "a_b", "parameters": {}}, {"name": "c.d", "parameters": PARAMETERS}]
+    one = "".join(s.text for s in completion([(1, {"x": "n"})], tools))
     two = "".join(s.text for s in completion([(0, {}), (1, {})], tools))
-    assert one == "c.d<|args|>{}<|end|>"
-    assert two == "a_b<|args|>{}<|call|>c.d<|args|>{}<|end|>"
+    form = 'x? "m"|"n"\ny? string'
+    assert one == f'c.d<|args|>{form}<|fill|>{{"x":"n"}}<|end|>'
+    assert two == f"a_b<|args|><|fill|>{{}}<|call|>c.d<|args|>{form}<|fill|>{{}}<|end|>"
+    calls = [ToolCall("a_b", "{}"), ToolCall("c.d", "{}")]
+    specs = [ToolSpec(tool["name"], parameters=tool["parameters"]) for tool in tools]
+    written = nano.FORMAT.render(calls, tools=specs)
+    assert "".join(p if isinstance(p, str) else p.text for p in written) == two
+
+
+def test_a_form_says_what_is_meant() -> None:
+    """Marks of a form stand at optional parameters and at the values of a given enum."""
+    made = form({"parameters": PARAMETERS}, {"x": "n"})
+    assert [(made.text[at], true) for at, true in made.marks] == [
+        ("x", True), ("m", False), ("n", True), ("y", False),
+    ]  # fmt: skip
 
 
 def test_numbers_keep_their_digits() -> None:

@@ -32,7 +32,7 @@ def scene():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.05)
     encoder = Encoder(tokenizer)
-    batch = draw_batch(RECIPE.maker("function"), encoder, "step", Limits(1, 6, 150, 220))
+    batch = draw_batch(RECIPE.maker("function"), encoder, "step", Limits(1, 6, 150, 280))
     p = places(batch)
     with torch.no_grad():
         x, own, odds = model(p)

@@ -96,6 +96,8 @@ def joined(events: list[Event]) -> list[Event]:
 
 #: Formats that cannot do without their control tokens.
 BOUND = {"nano", "functiongemma", "gemma4"}
+#: Formats that write the called function's parameters into the call.
+REMINDING = {"nano"}
 #: Formats whose arguments are JSON, byte for byte as they will be told.
 VERBATIM = {form.name for form in FORMATS} - {
     "functiongemma", "gemma4", "pythonic", "lfm2", "qwen3_coder",
@@ -111,6 +113,8 @@ def controls_of(form: Format, kind: str) -> frozenset[str] | None:
 def written(form: Format, calls: list[ToolCall], **more: object) -> tuple[Part, ...]:
     """Render as many of the calls as the format takes at once; what it cannot write is no example."""
     some = calls if form.is_parallel else calls[:1]
+    if form.name in REMINDING and "tools" not in more:
+        more["tools"] = [ToolSpec(call.name, parameters=ANYTHING) for call in calls]
     try:
         return form.render(some, **more)  # type: ignore[arg-type]
     except InputError as error:
@@ -194,7 +198,7 @@ def test_events_come_as_soon_as_they_are_certain(form: Format) -> None:
     reader = form.reader()
     log = [
         reader.feed(symbol if isinstance(symbol, Control) else bytes([symbol]))
-        for symbol in symbols(form.render([ToolCall("a", '{"x": 1}')]))
+        for symbol in symbols(written(form, [ToolCall("a", '{"x": 1}')]))
     ]
     kinds = [type(event) for events in log for event in events]
     deltas = kinds[1:-1]
@@ -225,7 +229,7 @@ def test_a_fragment_is_never_a_call(form: Format, scene, data: st.DataObject) ->
 @every_format
 def test_a_control_token_is_never_its_text(form: Format) -> None:
     """Where a control token stands, its characters do not read as it, nor the other way round."""
-    parts = form.render([ToolCall("f", "{}")])
+    parts = written(form, [ToolCall("f", "{}")])
     spelled = ["".join(p.text if isinstance(p, Control) else p for p in parts)]
     if any(isinstance(part, Control) for part in parts):
         with suppress(InputError):
@@ -356,3 +360,9 @@ def ways_on(automaton, state: int, *, ending: bool) -> list[tuple[int | str, int
         least = min((automaton.distance(target) for _, target in ways), default=0)
         ways = [way for way in ways if automaton.distance(way[1]) == least]
     return ways
+
+
+def test_a_reminder_names_what_is_unknown() -> None:
+    """A format that repeats the parameters cannot write a call of a function it was not told."""
+    with pytest.raises(InputError, match="'f' is unknown; give it among the tools"):
+        formats.get("nano").render([ToolCall("f", "{}")])

@@ -25,6 +25,7 @@ from training.pieces.recipe import Recipe
 from training.pieces.rendering import Choice
 from training.pieces.tensors import places
 
+MEANT = 0.5  # what a place of a form counts, beside 1 for a token of a value
 STOP = 0.5  # what a token counts that may end the answer, beside 1 for a token of a value
 
 
@@ -138,7 +139,12 @@ class Run:
         weight[torch.from_numpy(batch.graded_kind == CHOICES.index(Choice.STOP))] = STOP
         pairs = len(batch.pair_pad)
         values = -(likely * weight).sum() / pairs
-        (self.plan.get("choice", 2.0) * choice + values).backward()
+        meant = functional.binary_cross_entropy_with_logits(
+            self.model.meant(self.model.final(x[p.marks]).float())[:, 0],
+            torch.from_numpy(batch.marks_true).float(),
+            reduction="sum",
+        )
+        (self.plan.get("choice", 2.0) * choice + values + MEANT * meant / pairs).backward()
         scale = self.rate()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 20.0)
         for optimizer in self.optimizers:
@@ -164,6 +170,7 @@ class Run:
         return {
             "choice": choice.item(),
             "values": values.item(),
+            "meant": meant.item() / max(1, len(batch.marks)),
             "name": float(right[~none].mean()),
             "none": float(right[none].mean()) if none.any() else 1.0,
             "token": float(sure[value].mean()),

@@ -10,6 +10,9 @@ training only learns what they should look for:
   (a softmax: what many tools say is shared among them and counts little, as in tf-idf). `<|call|>`
   adds the votes up by tool, weighing the request's tokens by attention, and chooses. Nothing in it
   knows how many tools there are, or in which order.
+* **Form.** Before an argument is written, the called tool's parameters are read once more, by places that
+  see the request (the votes' likeness, the other way round): what is not said can be left out, what is
+  meant can be pointed at.
 * **Pointer.** The next token of an argument is a mixture of a softmax over bases and forms, and of
   copies: attention over what may be repeated, with a head start for places that follow what was
   just written (pointer-generator: See et al., 2017; induction: Olsson et al., 2022).
@@ -91,6 +94,9 @@ class Places(NamedTuple):
     graded: Tensor
     graded_pair: Tensor
     graded_slot: Tensor  # number of the place within its pair
+    form_pad: Tensor  # int64 [pairs, Lf]: places that read the called tool's parameters again
+    form_flat: Tensor
+    marks: Tensor
 
 
 def take(x: Tensor, places: Tensor) -> Tensor:
@@ -245,6 +251,7 @@ class Votes(nn.Module):
         width, size = shape.width, VOTES * VOTE_HEAD
         self.q, self.k = linear(2 * width, size), linear(2 * width, size)
         self.v, self.o = linear(width, size), linear(size, width)
+        self.told = linear(size, width)
         self.gain = nn.Parameter(torch.full((VOTES,), GAIN))
         self.elsewhere = nn.Parameter(torch.full((VOTES,), ELSEWHERE))
         heads = VOTES * WEIGHTS
@@ -297,7 +304,24 @@ class Votes(nn.Module):
         read = (shares[..., :-1].to(v.dtype) @ v).transpose(1, 2).flatten(2)
         added = self.o(read).view(-1, x.shape[-1])[p.again_flat]
         places = p.again_pad.view(-1)[p.again_flat]
+        q = q.transpose(1, 2).reshape(pairs, -1, VOTES, VOTE_HEAD)
+        added = torch.cat((added, self.listen(x, first, q, p)))
+        places = torch.cat((places, p.form_pad.view(-1)[p.form_flat]))
         return votes, x.index_add(0, places, added.to(x.dtype))
+
+    def listen(self, x: Tensor, first: Tensor, q: Tensor, p: Places) -> Tensor:
+        """What the places of forms hear of the request, by the same likeness the other way round.
+
+        q: queries of the request [pairs, Lr, heads, head] -> [places of forms, width].
+        """
+        k = self.keys(take(x, p.form_pad), take(first, p.form_pad)).transpose(1, 2)
+        v = self.heads(self.v(norm(take(x, p.again_pad))), VOTE_HEAD).transpose(1, 2)
+        scores = (k @ q.permute(0, 2, 3, 1)).float()  # [pairs, heads, Lf, Lr]
+        scores = scores.masked_fill(~p.again_mask[:, None, None], -torch.inf)
+        sink = self.elsewhere.view(1, -1, 1, 1).expand(*scores.shape[:3], 1)
+        shares = torch.cat((scores, sink), -1).softmax(-1)[..., :-1]
+        read = (shares.to(v.dtype) @ v).transpose(1, 2).flatten(2)
+        return self.told(read).view(-1, x.shape[-1])[p.form_flat]
 
     def count(self, x: Tensor, votes: Tensor, p: Places) -> Tensor:
         """Log-odds [calls, J + 1] of each tool of the list, and of none (last)."""
@@ -377,6 +401,7 @@ class Nano(nn.Module):
         self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
         self.votes, self.pointer = Votes(shape), Pointer(shape)
         self.final = Norm(width)
+        self.meant = nn.Linear(width, 1)  # only training asks it: is this part of the form meant?
         for name, value in (("lexicon", lexicon), ("base", base), ("form", form), ("bare", bare)):
             self.register_buffer(name, value)
         half = shape.turned // 2
@@ -393,6 +418,7 @@ class Nano(nn.Module):
                 layer.o.weight.zero_()
                 layer.down.weight.zero_()
             self.votes.o.weight.zero_()
+            self.votes.told.weight.zero_()
             for each in self.back:
                 each.weight.mul_(0.3)
 

@@ -7,6 +7,7 @@ for the second request that shares them. `ids` holds all tokens one behind anoth
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from functools import lru_cache
 from random import Random
@@ -17,7 +18,9 @@ from tokenizers import Tokenizer
 from training.pieces.mixture import Block, BlockMaker, Pair
 from training.pieces.rendering import (
     AGAIN,
+    ARGS,
     CALL,
+    FILL,
     TOOL,
     USER,
     Choice,
@@ -57,6 +60,14 @@ class Encoder:
     def pieces(self, segments: list[Segment]) -> list[tuple[int, ...]]:
         return [(self.control(s.text),) if s.control else self.text(s.text) for s in segments]
 
+    def marked(self, segment: Segment) -> list[tuple[int, bool]]:
+        """The tokens of a form that its marks are about."""
+        starts = [start for start, _ in self._spans(segment.text)]
+        return [(bisect_right(starts, at) - 1, true) for at, true in segment.marks]
+
+    def _spans(self, text: str) -> list[tuple[int, int]]:
+        return list(self.tokenizer.encode(text, add_special_tokens=False).offsets)
+
 
 @dataclass(slots=True)
 class Placed:
@@ -70,6 +81,8 @@ class Placed:
     arguments: list[int]  # number of the argument, 0 for none
     kinds: list[str]  # type of argument number n (from 1)
     calls: list[int]  # places of <|call|>
+    forms: list[int]  # places that read the called tool's parameters again
+    marks: list[tuple[int, bool]]  # places of the forms, and whether what they name is meant
 
 
 @dataclass(slots=True)
@@ -86,11 +99,13 @@ def place(encoder: Encoder, block: Block, pair: Pair) -> Placed:
     ids, again = encoder.request(pair.prompt)
     owners, choices, arguments = ([0] * len(ids) for _ in range(3))
     calls, kinds = [len(ids) - 1], []  # type: tuple[list[int], list[str]]
+    forms: list[int] = []
+    marks: list[tuple[int, bool]] = []
     segments = completion(pair.calls, block.tools)
     owner, inside = 0, False
     for segment, piece in zip(segments, encoder.pieces(segments), strict=True):
         if segment.control:
-            owner = len(calls) if segment.text == "<|args|>" else 0
+            owner = len(calls) if segment.text in (ARGS, FILL) else 0
             if segment.text == CALL:
                 calls.append(len(ids))
         if segment.text == ":" and segment.choice is Choice.FORCED:
@@ -101,11 +116,14 @@ def place(encoder: Encoder, block: Block, pair: Pair) -> Placed:
                 kinds.append(segment.kind)
                 inside = True
             number = len(kinds)
+        if segment.kind == "form":
+            marks += [(len(ids) + at, true) for at, true in encoder.marked(segment)]
+            forms += range(len(ids), len(ids) + len(piece))
         ids += piece
         owners += [owner] * len(piece)
         choices += [CHOICES.index(segment.choice)] * len(piece)
         arguments += [number] * len(piece)
-    return Placed(pair, ids, again, owners, choices, arguments, kinds, calls)
+    return Placed(pair, ids, again, owners, choices, arguments, kinds, calls, forms, marks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +181,9 @@ class Batch:
     graded_pair: np.ndarray  # int64 [G]
     graded_kind: np.ndarray  # int64 [G]: index into CHOICES
     graded_argument: np.ndarray  # int64 [G]
+    form_pad: np.ndarray  # int64 [pairs, Lf]: places of the forms
+    marks: np.ndarray  # int64 [M]: places in forms of which something is known
+    marks_true: np.ndarray  # bool [M]
 
 
 def padded(lists: list[list[int]], least: int = 1) -> np.ndarray:
@@ -194,6 +215,8 @@ def stack(rows: list[Row]) -> Batch:
             row_tools[-1].append(len(tools))
             tools.append(add(each, len(tools)))
     pairs, owners, again, seen, seen_owner = [], [], [], [], []
+    forms: list[list[int]] = []
+    marks: list[tuple[int, bool]] = []
     calls: list[tuple[int, int, int]] = []
     graded: list[tuple[int, int, int, int]] = []
     width = max(map(len, row_tools))
@@ -204,6 +227,8 @@ def stack(rows: list[Row]) -> Batch:
             places = add(placed.ids, len(tools) + index)
             pairs.append(places)
             owners.append(placed.owners)
+            forms.append([places[p] for p in placed.forms])
+            marks += [(places[p], true) for p, true in placed.marks]
             again.append(places[placed.again : placed.calls[0]])
             chosen = [tools[row_tools[number][i]] for i, _ in placed.pair.calls]
             seen.append([p for each in chosen for p in each])
@@ -242,6 +267,9 @@ def stack(rows: list[Row]) -> Batch:
         grade[:, 1],
         grade[:, 2],
         grade[:, 3],
+        padded(forms),
+        np.array([p for p, _ in marks], np.int64),
+        np.array([true for _, true in marks], bool),
     )
 
 

@@ -21,10 +21,13 @@ PAD, TOOLS, USER, CALL, NONE, END = (
     "<|none|>",
     "<|end|>",
 )
-TOOL, ARGS, AGAIN = "<|tool|>", "<|args|>", "<|again|>"
-SPARE = tuple(f"<|spare{index}|>" for index in range(1, 5))
+TOOL, ARGS, AGAIN, FILL = "<|tool|>", "<|args|>", "<|again|>", "<|fill|>"
+SPARE = tuple(f"<|spare{index}|>" for index in range(2, 5))
 RESERVED = ("<|think|>", "<|text|>", "<|result|>", "<|error|>")
-CONTROL_TOKENS = (PAD, TOOLS, USER, CALL, NONE, END, TOOL, ARGS, AGAIN, *SPARE, *RESERVED)
+CONTROL_TOKENS = (PAD, TOOLS, USER, CALL, NONE, END, TOOL, ARGS, AGAIN, FILL, *SPARE, *RESERVED)
+
+
+LONGEST_TYPE = 200  # characters of a type in a form
 
 
 class Number(str):
@@ -52,6 +55,9 @@ class Segment:
     choice: Choice
     control: bool = False
     kind: str = ""  # for values: the parameter's type, for reports
+    marks: tuple[
+        tuple[int, bool], ...
+    ] = ()  # in a form: from which character on, and whether meant
 
 
 def one_line(text: str) -> str:
@@ -115,6 +121,44 @@ def tool_text(tool: Mapping[str, Any]) -> str:
             line += " " + description
         lines.append(line)
     return "\n".join(lines)
+
+
+def form_lines(tool: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    """Yield the parameters as the form names them: the name, and its type behind a space.
+
+    A type that is longer than a form's line may be is left out.
+    """
+    parameters = tool.get("parameters") or {}
+    required = parameters.get("required", ())
+    for name, schema in parameters.get("properties", {}).items():
+        kind = type_text(schema)
+        mark = "" if name in required else "?"
+        yield name, f"{mark} {kind}" if len(kind) <= LONGEST_TYPE else mark
+
+
+def form(tool: Mapping[str, Any], arguments: Mapping[str, Any] | None = None) -> Segment:
+    """Write what is to be filled in: the called tool's parameters once more, without descriptions.
+
+    The model reads them knowing the request; nothing of it is chosen. With `arguments`, its marks
+    say which optional parameters are given, and which of several values was meant.
+    """
+    parameters = tool.get("parameters") or {}
+    required = parameters.get("required", ())
+    text, marks = "", []
+    for name, kind in form_lines(tool):
+        text += "\n" if text else ""
+        if arguments is not None and name not in required:
+            marks.append((len(text), name in arguments))
+        text += name
+        schema = parameters["properties"][name]
+        values = schema.get("enum", ()) if isinstance(schema, Mapping) else ()
+        if arguments is not None and name in arguments and len(values) > 1 and "|" in kind:
+            at = len(text) + kind.index(" ") + 1
+            for value in map(to_json, values):
+                marks.append((at + value.startswith('"'), value == to_json(arguments[name])))
+                at += len(value) + 1
+        text += kind
+    return Segment(text, Choice.FORCED, kind="form", marks=tuple(marks))
 
 
 def value_segments(value: Any, schema: Any, kind: str | None = None) -> Iterable[Segment]:
@@ -186,6 +230,8 @@ def completion(
             segments.append(Segment(CALL, Choice.STOP, True))
         segments.append(Segment(escape(tools[index]["name"]), Choice.NAME))
         segments.append(Segment(ARGS, Choice.STOP, True))
+        segments.append(form(tools[index], arguments))
+        segments.append(Segment(FILL, Choice.FORCED, True))
         segments.extend(object_segments(arguments, tools[index].get("parameters") or {}))
     segments.append(Segment(END, Choice.STOP, True))
     return segments

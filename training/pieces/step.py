@@ -109,6 +109,7 @@ class Step(nn.Module):
         anchor = self.latest(begins | is_call)
         inner = begins | is_call | (ids == c["<|args|>"]) | (ids == c["<|end|>"])
         third = self.latest(inner)
+        filled = self.latest(inner | (ids == c["<|fill|>"]))
         offset = column - anchor
         code = torch.cumsum(self.code[ids] * offset, 1)
         code = code - torch.gather(code, 1, anchor)
@@ -122,6 +123,7 @@ class Step(nn.Module):
         # rows
         place = torch.gather(third, 1, at)
         in_args = torch.gather(ids, 1, place) == c["<|args|>"]
+        forms = in_args & (torch.gather(filled, 1, at) == place) & (place != at)
         name = torch.gather(code, 1, (place - 1).clamp(min=0))
         same = (name[:, :, None] == code[:, None]) & named[:, None]
         owner = count * in_tools.long()
@@ -136,21 +138,26 @@ class Step(nn.Module):
             offset_row[:, :, None] == offset[:, None]
         )
         past = column[:, None] <= at[:, :, None]
+        rereads = torch.gather(again.long(), 1, at) > 0
         alike = (own[:, :, None] == owner[:, None]) & (own > 0)[:, :, None]
         seen = (past & (alike | user[:, None])) | (column[:, None] == at[:, :, None])
         return {
             "position": torch.gather(column - start, 1, at),
             "seen": seen,  # [B, L, T]
             "tools": in_tools & (column <= at[:, -1:]),
-            "votable": in_tools[:, None] & past,  # [B, L, T]
+            # whom a place hears: the request hears the tools, a form the request
+            "heard": (~forms[:, :, None] & in_tools[:, None] | forms[:, :, None] & again[:, None])
+            & past,
+            "forms": forms,  # [B, L]
             "owner": (owner - 1).clamp(0, MOST - 1),
             "last": in_tools & edge,
             "again": again,
-            "rereads": torch.gather(again.long(), 1, at) > 0,  # [B, L]
+            "rereads": rereads,  # [B, L]
             "readable": again[:, None] & past,  # [B, L, T]
             "naming": naming,  # [B, L]
-            "some_tool": (mine > 0).any(),
-            "some_reread": (torch.gather(again.long(), 1, at) > 0).any(),
+            "some_reread": rereads.any(),
+            "some_listens": (rereads | forms).any(),
+            "some_active": ((mine > 0) | rereads | forms).any(),
             "some_call": (at_anchor == at).any(),
             "anchor": at_anchor,  # [B, L]
             "continues": continues & in_tools[:, None],  # [B, L, T]
@@ -226,24 +233,32 @@ class Step(nn.Module):
         return x + layer.down(functional.silu(gate) * up)
 
     def cast(self, x: Tensor, own: Tensor, r: dict[str, Tensor], put: Put) -> Tensor:
-        """As `Votes.cast`: votes of the second reading, and what they read."""
+        """As `Votes.cast`: votes of the second reading, and what it and the forms read.
+
+        A column holds what those who hear it compare themselves with: a key in a tool, a query in the
+        request.
+        """
         v = self.model.votes
         batch, length, _ = x.shape
-        some_tool, some_reread = r["some_tool"], r["some_reread"]
-        keys = put("vote_key", Only.apply(some_tool, v.keys(x, own).flatten(2), x, 0))
+        active, listens = r["some_active"], r["some_listens"]
+        forms, rereads = (r[n][..., None] for n in ("forms", "rereads"))
+        asks, answers = v.queries(x, own).flatten(2), v.keys(x, own).flatten(2)
+        keys = put("vote_key", Only.apply(active, torch.where(rereads, asks, answers), x, 0))
         keys = keys.unflatten(-1, (VOTES, VOTE_HEAD))
-        values = put("vote_value", Only.apply(some_tool, v.v(norm(x)), x, 0))
+        values = put("vote_value", Only.apply(active, v.v(norm(x)), x, 0))
         values = values.unflatten(-1, (VOTES, VOTE_HEAD))
-        q = v.queries(x, own).transpose(1, 2)
-        scores = q @ keys.permute(0, 2, 3, 1) + (~r["votable"])[:, None].float() * FAR
+        q = Only.apply(active, torch.where(forms, answers, asks), x, 0)
+        q = q.unflatten(-1, (VOTES, VOTE_HEAD)).transpose(1, 2)
+        scores = q @ keys.permute(0, 2, 3, 1) + (~r["heard"])[:, None].float() * FAR
         sink = v.elsewhere.view(1, -1, 1, 1).expand(batch, VOTES, length, 1)
         shares = torch.cat((scores, sink), -1).softmax(-1)
         of_tool = functional.one_hot(r["owner"], MOST).float()  # [B, T, MOST]
         votes = torch.cat((shares[..., :-1] @ of_tool[:, None], shares[..., -1:]), -1)
         votes = votes.transpose(1, 2).flatten(2)
-        put("votes", Only.apply(some_reread, votes, torch.cat((x, x[..., :VOTES]), -1), 1))
+        put("votes", Only.apply(listens, votes, torch.cat((x, x[..., :VOTES]), -1), 1))
         read = (shares[..., :-1] @ values.transpose(1, 2)).transpose(1, 2).flatten(2)
-        return Only.apply(some_reread, x + v.o(read) * r["rereads"][..., None].float(), x, 1)
+        told = v.o(read) * rereads.float() + v.told(read) * forms.float()
+        return Only.apply(listens, x + told, x, 1)
 
     def count(self, x: Tensor, r: dict[str, Tensor], cache: dict[str, Tensor], put: Put) -> Tensor:
         """As `Votes.count`, for every row: log-odds [B, L, MOST + 1]."""

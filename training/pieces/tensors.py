@@ -89,6 +89,7 @@ def places(batch: Batch) -> Places:
     lists, numbers = torch.from_numpy(batch.list_pad), torch.from_numpy(batch.list_tool)
     rows = torch.from_numpy(batch.row_tools)
     again = torch.from_numpy(batch.again_pad)
+    forms = torch.from_numpy(batch.form_pad)
     return Places(
         torch.from_numpy(batch.ids),
         torch.from_numpy(batch.positions),
@@ -113,4 +114,7 @@ def places(batch: Batch) -> Places:
         torch.from_numpy(batch.graded),
         torch.from_numpy(batch.graded_pair),
         torch.from_numpy(at_graded - starts[batch.graded_pair]),
+        forms.clamp(min=0),
+        torch.nonzero(forms.view(-1) >= 0)[:, 0],
+        torch.from_numpy(batch.marks),
     )

@@ -10,8 +10,10 @@ import hashlib
 import json
 import re
 import string
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from callmemaybe.calls import ToolSpec
 from callmemaybe.grammar.nodes import Control
 from callmemaybe.wire.notation import JSON, Notation, is_bare
 
@@ -60,6 +62,16 @@ class Name:
         if not isinstance(name, str) or is_bare(name):
             raise ValueError(text)
         return name
+
+
+@dataclass(frozen=True, slots=True)
+class Reminder:
+    """Text that the called tool alone decides, between its name and a control token.
+
+    Nothing is chosen in it: the model reads it again where it now matters, knowing the request.
+    """
+
+    write: Callable[[ToolSpec], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +145,7 @@ class Either:
     no_call: Piece
 
 
-Piece = Text | Token | Name | Arguments | Id | Answer | Thought | Chain | Calls | Either
+Piece = Text | Token | Name | Reminder | Arguments | Id | Answer | Thought | Chain | Calls | Either
 
 
 def chain(*pieces: Piece) -> Chain:

@@ -26,6 +26,7 @@ from callmemaybe.wire.pieces import (
     Name,
     Part,
     Piece,
+    Reminder,
     Text,
     Thought,
     Token,
@@ -289,6 +290,9 @@ class Reader:
                 yield from self._enter(rest, told)
             case Name():
                 yield _Way(piece, b"", rest, told)
+            case Reminder():
+                yield _Way(piece, None, rest, told)
+                yield from self._enter(rest, told)
             case Id():
                 yield _Way(piece, piece.length, rest, told)
             case Arguments() if piece.notation.outer is not None:
@@ -331,6 +335,9 @@ class Reader:
                         yield from self._enter(rest, told)
                     else:
                         yield _Way(leaf, moved, rest, told)
+            case Reminder():
+                yield way
+                yield from self._enter(rest, told)
             case Id():
                 if not (symbol < 0x80 and chr(symbol).isalnum()):
                     return

@@ -21,6 +21,7 @@ from callmemaybe.wire.pieces import (
     Part,
     Parts,
     Piece,
+    Reminder,
     Text,
     Thought,
     Token,
@@ -74,6 +75,8 @@ class _Renderer:
                 yield piece.encode(calls[0].name)
             case Id():
                 yield piece.encode(calls[0].id)
+            case Reminder():
+                yield self._reminder(piece, calls[0].name)
             case Arguments():
                 yield from self._arguments(piece, calls[0])
             case Answer():
@@ -94,6 +97,14 @@ class _Renderer:
                 yield from self.parts(piece.calls if calls else piece.no_call, calls)
             case Calls():
                 yield from self._calls(piece, calls)
+
+    def _reminder(self, piece: Reminder, name: str) -> str:
+        if name not in self._tools:
+            raise InputError(
+                f"this format writes the parameters of the called function, and {name!r} is unknown",
+                hint="give it among the tools",
+            )
+        return piece.write(self._tools[name])
 
     def _arguments(self, piece: Arguments, call: ToolCall) -> Iterable[Part]:
         notation = piece.notation

@@ -41,6 +41,7 @@ from callmemaybe.wire.pieces import (
     Name,
     Parts,
     Piece,
+    Reminder,
     Text,
     Thought,
     Token,
@@ -115,6 +116,9 @@ class Writer:
                 return self._thought(piece)
             case Id():
                 return repeat(_ALPHANUMERIC, piece.length, piece.length)
+            case Reminder():
+                assert tool is not None, "the reminder stands behind the name"
+                return lit(piece.write(self._tools[tool]))
             case Arguments():
                 assert tool is not None, "the arguments stand behind the name"
                 return capture("arguments", self._arguments(tool, piece))

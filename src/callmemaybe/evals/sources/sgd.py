@@ -1,7 +1,9 @@
 """Requests from Schema-Guided Dialogue (CC BY-SA 4.0), each with four functions offered.
 
 The folder has ``functions.json`` and ``{train,dev,test}.jsonl.gz`` of ``{"id", "prompt", "turns",
-"function", "arguments"}``. Cases are the one-turn requests of dev and test. Tags: the split,
+"function", "arguments"}``. Cases are the one-turn requests of dev and test. Nothing is required of
+the functions offered: half of the requests leave out what a later turn is asked for, and no call that
+keeps the schema could then be the expected one. Tags: the split,
 "unseen" or "seen" (whether train has the function), and "said" or "unsaid" (whether the request
 holds every string that is expected: no one can copy what was not said).
 """
@@ -70,7 +72,11 @@ def _offered(name: str, functions: Mapping[str, Any], identity: str) -> tuple[To
     offered: Sequence[str] = [name, *dice.sample(others, OFFERED - 1)]
     shown = sorted(offered, key=lambda _: dice.random())
     return tuple(
-        ToolSpec(each, functions[each]["description"], functions[each]["parameters"])
+        ToolSpec(
+            each,
+            functions[each]["description"],
+            {**functions[each]["parameters"], "required": []},
+        )
         for each in shown
     )
 

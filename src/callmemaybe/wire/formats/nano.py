@@ -6,14 +6,16 @@
     city string The city
     unit? "c"|"f" Temperature unit<|tool|>...<|user|>REQUEST<|again|>REQUEST<|call|>
 
-    one call    get_weather<|args|>{"city":"Paris","unit":"c"}<|end|>
-    two calls   get_weather<|args|>{...}<|call|>get_time<|args|>{...}<|end|>
+    one call    get_weather<|args|>city string
+                unit? "c"|"f"<|fill|>{"city":"Paris","unit":"c"}<|end|>
+    two calls   get_weather<|args|>...<|fill|>{...}<|call|>get_time<|args|>...<|fill|>{...}<|end|>
     no call     <|none|><|end|>
 
 The request is written as the inside of a JSON string, so that copying from it into an argument is
 verbatim; and twice, so that a model that reads from left to right knows the end when it reads the
 beginning again. A control token ends the name, so that no name can be mistaken for the beginning of
-another.
+another. Then the called tool's parameters are written once more, as a form to be filled in: nothing of it
+is chosen, but the model reads it knowing the request, which it did not when it read the tools.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from callmemaybe.wire.pieces import (
     Name,
     Part,
     Parts,
+    Reminder,
     Token,
     chain,
     join,
@@ -40,7 +43,9 @@ from callmemaybe.wire.pieces import (
 from callmemaybe.wire.prompt import request_text
 
 _TOOLS, _TOOL, _USER, _CALL = "<|tools|>", "<|tool|>", "<|user|>", "<|call|>"
-_AGAIN, _ARGS, _NONE, _END = "<|again|>", "<|args|>", "<|none|>", "<|end|>"
+_AGAIN, _ARGS, _FILL, _NONE, _END = "<|again|>", "<|args|>", "<|fill|>", "<|none|>", "<|end|>"
+
+LONGEST_TYPE = 200  # characters of a type in a form
 
 
 def prefix(tools: Sequence[ToolSpec], _controls: Controls) -> Parts:
@@ -57,6 +62,22 @@ def request(
     """Write the request and ask for the call."""
     said = dumps(request_text(messages))[1:-1]
     return join([said, Control(_AGAIN), said, Control(_CALL)])
+
+
+def form(tool: ToolSpec) -> str:
+    """Write the parameters once more, without descriptions and long types."""
+    properties = tool.parameters.get("properties")
+    if not isinstance(properties, Mapping):
+        return ""
+    required = tool.parameters.get("required") or ()
+    return "\n".join(
+        f"{name}{'' if name in required else '?'}{_short(type_text(inner))}"
+        for name, inner in properties.items()
+    )
+
+
+def _short(text: str) -> str:
+    return f" {text}" if len(text) <= LONGEST_TYPE else ""
 
 
 def _lines(tool: ToolSpec) -> Iterator[str]:
@@ -113,13 +134,16 @@ FORMAT = Format(
     summary="the embedded model: a short prompt, compact JSON",
     tree=chain(
         Either(
-            Calls(chain(Name(), Token(_ARGS), Arguments("compact")), between=chain(Token(_CALL))),
+            Calls(
+                chain(Name(), Token(_ARGS), Reminder(form), Token(_FILL), Arguments("compact")),
+                between=chain(Token(_CALL)),
+            ),
             no_call=Token(_NONE),
         ),
         Token(_END),
     ),
     prefix=prefix,
     request=request,
-    controls=frozenset((_TOOLS, _TOOL, _USER, _AGAIN, _CALL, _ARGS, _NONE, _END)),
+    controls=frozenset((_TOOLS, _TOOL, _USER, _AGAIN, _CALL, _ARGS, _FILL, _NONE, _END)),
     priority=1,
 )
