@@ -58,7 +58,7 @@ def error_of(response: httpx2.Response) -> dict[str, Any]:
         ({"logit_bias": {"5": 1}}, "logit_bias", "unsupported_parameter"),
         ({"frequency_penalty": 0.5}, "frequency_penalty", "unsupported_parameter"),
         ({"store": True}, "store", "unsupported_parameter"),
-        ({"reasoning_effort": "high"}, "reasoning_effort", "unsupported_parameter"),
+        ({"reasoning_effort": "much"}, "reasoning_effort", "invalid_value"),
         ({"functions": []}, "functions", "unsupported_parameter"),
         ({"model": "gpt-4o"}, "model", "model_not_found"),
         ({"tools": [], "tool_choice": "required"}, "tool_choice", "invalid_value"),

@@ -187,7 +187,10 @@ def thinking_of(effort: str | None, param: str, served: Served) -> int:
     if most and not served.format.thinks:
         raise unsupported(param, f"The model {served.name!r} does not think aloud: leave {param!r} "
                                  "out, or say 'none'.")  # fmt: skip
-    return min(most, served.settings.most_tokens)
+    # An answer of the usual length is to fit behind the longest thought.
+    limits = served.settings
+    room = max(limits.most_tokens - limits.default_tokens, limits.most_tokens // 2)
+    return min(most, room)
 
 
 def options_of(
