@@ -310,7 +310,7 @@ def test_the_budget_must_hold_a_call_even_where_none_is_allowed(
     """That calling nothing is shorter does not make a budget big enough."""
     made = caller(form, vocab, 0)
     least = made._shortest
-    assert least == made._matcher.remaining
+    assert least == made._language.matcher.remaining
     for no_call in (False, True):
         assert caller(form, vocab, 0, no_call=no_call, max_tokens=least)._shortest == least
         with pytest.raises(BudgetError, match=f"takes {least} tokens"):

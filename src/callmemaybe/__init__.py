@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from callmemaybe.errors import ConversationError as ConversationError
     from callmemaybe.errors import DecodingError as DecodingError
     from callmemaybe.errors import GrammarError as GrammarError
+    from callmemaybe.errors import GroundError as GroundError
     from callmemaybe.errors import InputError as InputError
     from callmemaybe.errors import ModelError as ModelError
     from callmemaybe.errors import UnsupportedSchema as UnsupportedSchema
@@ -56,6 +57,7 @@ _ROOMS = {
     "DecodingError": "errors",
     "Grammar": "grammar",
     "GrammarError": "errors",
+    "GroundError": "errors",
     "InputError": "errors",
     "Matcher": "matching",
     "Model": "models",

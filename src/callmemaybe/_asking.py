@@ -15,12 +15,15 @@ from typing import Any
 from callmemaybe import _json
 from callmemaybe.calls import ToolCall, ToolSpec
 from callmemaybe.errors import GrammarError, InputError, ModelError
-from callmemaybe.grammar import compile as compile_grammar
+from callmemaybe.grammar import Automaton
+from callmemaybe.grammar.compile import automaton_of
 from callmemaybe.grammar.export import to_ebnf, to_gbnf, to_regex
 from callmemaybe.grammar.grammar import Grammar
 from callmemaybe.models.remote import Answer, Constraint, Remote
 from callmemaybe.wire import Format
 from callmemaybe.wire.plain import PLAIN
+from callmemaybe.wire.said import Limits
+from callmemaybe.wire.writer import Wanted
 
 _NOTHING: frozenset[str] = frozenset()
 
@@ -45,6 +48,7 @@ class Asking:
         self,
         remote: Remote,
         tools: Sequence[ToolSpec],
+        limits: Limits,
         *,
         format: str | Format | None = None,  # noqa: A002 - the word users know
         no_call: bool = False,
@@ -63,14 +67,9 @@ class Asking:
             "seed": seed,
         }
         self.format = PLAIN
-        grammar = self.format.grammar(self._tools, no_call=no_call, controls=_NOTHING)
-        self._automaton = compile_grammar(grammar)
-        self._constraint = Constraint(
-            gbnf=_said(to_gbnf, grammar),
-            ebnf=_said(to_ebnf, grammar),
-            regex=_said(to_regex, grammar),
-            schema=_schema(self._tools, no_call),
-        )
+        self._wish, self._limits = Wanted(no_call=no_call), limits
+        self._is_grounded = self._limits.asked(self._tools)
+        self._terms = self._terms_of(self._limits.shared(self._wish))
         parts = self.format.prefix(self._tools, _NOTHING)
         self._system = "".join(part for part in parts if isinstance(part, str))
         if no_call:
@@ -79,31 +78,37 @@ class Asking:
     def ask(self, prompt: str) -> Asked:
         """Return the call that ``prompt`` asks for.
 
-        Raises ModelError if the server fails, or writes what is not in the language.
+        Raises ModelError if the server fails, or writes what is not in the language, and GroundError
+        if no function can be called with what the prompt says.
         """
         messages = [
             {"role": "system", "content": self._system},
             {"role": "user", "content": prompt.encode(errors="replace").decode()},
         ]
-        answer = self._remote.complete(messages, self._constraint, **self._settings)
-        wrong = self._first_wrong(answer.text)
+        terms = self._terms
+        if self._is_grounded:
+            terms = self._terms_of(self._limits.of(self._wish, messages))
+        automaton, constraint = terms
+        answer = self._remote.complete(messages, constraint, **self._settings)
+        wrong = _first_wrong(automaton, answer.text)
         if wrong is None:
             return Asked(self._read(answer.text), answer, ())
         text = self._rewritten(answer)
-        if text is None or self._first_wrong(text) is not None:
+        if text is None or _first_wrong(automaton, text) is not None:
             raise ModelError(self._complaint(answer, wrong))
         said = f"asked by {answer.way}, the server chose spaces or the order of keys itself"
         return Asked(self._read(text), answer, (said,))
 
-    def _first_wrong(self, text: str) -> int | None:
-        """Return how many bytes are right before the first that is not; None if all are."""
-        automaton, data = self._automaton, text.encode(errors="replace")
-        state = automaton.start
-        for at, byte in enumerate(data):
-            state = automaton.step(state, byte)
-            if state < 0:
-                return at
-        return None if automaton.is_accepting(state) else len(data)
+    def _terms_of(self, wish: Wanted) -> tuple[Automaton, Constraint]:
+        """Return what an answer may be: to check it by, and in the server's words."""
+        grammar = self.format.language(self._tools, wish, controls=_NOTHING)
+        constraint = Constraint(
+            gbnf=_said(to_gbnf, grammar),
+            ebnf=_said(to_ebnf, grammar),
+            regex=_said(to_regex, grammar),
+            schema=_schema(self._tools, wish.no_call),
+        )
+        return automaton_of(grammar), constraint
 
     def _rewritten(self, answer: Answer) -> str | None:
         """Return the answer in our own spelling, if it is JSON of the right shape."""
@@ -119,7 +124,8 @@ class Asking:
         if tool is None or not isinstance(found["arguments"], dict):
             return None
         arguments = _json.dumps(_ordered(found["arguments"], tool.parameters))
-        parts = self.format.render([ToolCall(tool.name, arguments)], controls=_NOTHING)
+        call = ToolCall(tool.name, arguments)
+        parts = self.format.render([call], tools=[tool], controls=_NOTHING)
         return "".join(part for part in parts if isinstance(part, str))
 
     def _complaint(self, answer: Answer, wrong: int) -> str:
@@ -132,6 +138,17 @@ class Asking:
     def _read(self, text: str) -> ToolCall | None:
         calls = self.format.read([text], controls=_NOTHING)
         return calls[0] if calls else None
+
+
+def _first_wrong(automaton: Automaton, text: str) -> int | None:
+    """Return how many bytes are right before the first that is not; None if all are."""
+    data = text.encode(errors="replace")
+    state = automaton.start
+    for at, byte in enumerate(data):
+        state = automaton.step(state, byte)
+        if state < 0:
+            return at
+    return None if automaton.is_accepting(state) else len(data)
 
 
 def _said(write: Callable[[Grammar], str], grammar: Grammar) -> str | None:

@@ -13,7 +13,8 @@ from callmemaybe.decoding.step import Step
 class Outcome:
     """What one request came to.
 
-    ``call`` is None when the model decided that no function fits.
+    ``call`` is None when the model decided that no function fits, or when none can be called with what
+    was said (``remarks`` then says so).
     """
 
     call: ToolCall | None
@@ -32,7 +33,7 @@ class Outcome:
     #: they were asked for: exact, forced tokens included, under no mask.
     logprob: float | None = None
     argument_logprobs: Mapping[str, float] = field(default_factory=dict)
-    #: What a server that was asked did not hold to, though the call is valid.
+    #: What a server that was asked did not hold to, though the call is valid; why nothing was asked.
     remarks: tuple[str, ...] = ()
     #: Tokens left out of the middle of a request that did not fit into the model's context.
     omitted: int = 0

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from callmemaybe._json import dumps
+from callmemaybe._language import Language
 from callmemaybe._setting import encode, format_of, seeded, validator_of, vocabulary_of
 from callmemaybe._speech import Speech, Spoken, TokenLogprob, Turn, same
 from callmemaybe.calls import ToolCall, ToolSpec, referring
@@ -26,13 +27,13 @@ from callmemaybe.decoding.prefixes import Prefixes
 from callmemaybe.decoding.sampler import Sampler
 from callmemaybe.errors import InputError, ModelError
 from callmemaybe.grammar import Grammar
-from callmemaybe.grammar import compile as compile_grammar
 from callmemaybe.matching import Matcher
 from callmemaybe.models.base import Model
 from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.wire import Format
 from callmemaybe.wire.format import Message
 from callmemaybe.wire.reader import Event
+from callmemaybe.wire.said import Limits
 from callmemaybe.wire.writer import Wanted
 
 __all__ = ["Options", "Speaker", "Speech", "Spoken", "TokenLogprob"]
@@ -114,6 +115,7 @@ class Speaker:
         vocabulary: Vocabulary | None = None,
         prefixes: Prefixes | None = None,
         clock: Callable[[], float] = time.perf_counter,
+        limits: Limits | None = None,
     ) -> None:
         self.model = model
         self.vocabulary = vocabulary or vocabulary_of(model)
@@ -125,6 +127,7 @@ class Speaker:
         self._sampler = sampler or Sampler()
         self._seed = seed
         self._clock = clock
+        self._limits = limits or Limits()
         self._languages: OrderedDict[tuple[str, Any], _Language] = OrderedDict()
 
     def open(
@@ -149,7 +152,7 @@ class Speaker:
         wish = wanted or Wanted(calls=bool(tools), no_call=True)
         seed = self._seed if options.seed is None else options.seed
         sampler = seeded(options.sampler(self._sampler), seed, _said(messages))
-        language = self._language(tools, wish)
+        language = self._language(tools, wish, messages)
         parts = self.format.prompt(messages, tools, self._controls, thinking=wish.thinking > 0)
         ids = encode(parts, self.vocabulary, self.format, self.model)
         if not ids:
@@ -279,7 +282,11 @@ class Speaker:
 
     # -- what turns share -------------------------------------------------------------------------
 
-    def _language(self, tools: Sequence[ToolSpec], wish: Wanted) -> _Language:
+    def _language(
+        self, tools: Sequence[ToolSpec], wish: Wanted, messages: Sequence[Message]
+    ) -> _Language:
+        if self._limits.asked(tools, wish.answer):
+            return self._made(tools, self._limits.of(wish, messages), is_shared=False)
         is_grammar = isinstance(wish.answer, Grammar)
         key = dumps([
             [[tool.name, tool.parameters] for tool in tools], wish.calls, wish.no_call, wish.most,
@@ -288,18 +295,18 @@ class Speaker:
         ]), wish.answer if is_grammar else None  # fmt: skip
         found = self._languages.get(key)
         if found is None:
-            grammar = self.format.language(tools, wish, controls=self._controls)
-            automaton = compile_grammar(grammar)
-            found = self._languages[key] = _Language(
-                tuple(tools),
-                Matcher(automaton, self.vocabulary),
-                Choices(automaton, self.vocabulary),
-                {tool.name: validator_of(tool) for tool in tools},
-            )
+            found = self._made(tools, replace(wish, order=self._limits.order), is_shared=True)
+            self._languages[key] = found
             if len(self._languages) > KEPT:
                 self._languages.popitem(last=False)
         self._languages.move_to_end(key)
         return found
+
+    def _made(self, tools: Sequence[ToolSpec], wish: Wanted, *, is_shared: bool) -> _Language:
+        grammar = self.format.language(tools, wish, controls=self._controls)
+        validators = {tool.name: validator_of(tool) for tool in tools}
+        language = Language.of(grammar, self.vocabulary, is_shared=is_shared)
+        return _Language(tuple(tools), language.matcher, language.choices, validators)
 
     def _decoder(
         self,

@@ -23,6 +23,7 @@ import numpy as np
 
 from callmemaybe import models
 from callmemaybe._asking import Asking
+from callmemaybe._language import Language
 from callmemaybe._outcome import Outcome
 from callmemaybe._retrieval import Catalogue
 from callmemaybe._setting import (
@@ -43,19 +44,19 @@ from callmemaybe.calls import ToolCall, ToolSpec
 from callmemaybe.decoding import scoring
 from callmemaybe.decoding.answer import Found, Request, Strategy, answer
 from callmemaybe.decoding.batch import Batch
-from callmemaybe.decoding.branches import Choices, spell
+from callmemaybe.decoding.branches import spell
 from callmemaybe.decoding.decoder import check_budget
 from callmemaybe.decoding.prefixes import Prefixes
 from callmemaybe.decoding.sampler import Sampler
 from callmemaybe.decoding.step import Step
-from callmemaybe.errors import InputError, ModelError
-from callmemaybe.grammar import compile as compile_grammar
-from callmemaybe.matching import Matcher
+from callmemaybe.errors import GroundError, InputError, ModelError
 from callmemaybe.models.base import Model
 from callmemaybe.models.remote import Remote
 from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.wire import Format
 from callmemaybe.wire.pieces import Parts
+from callmemaybe.wire.said import Limits
+from callmemaybe.wire.writer import Wanted
 
 if TYPE_CHECKING:
     from callmemaybe._running import (
@@ -95,8 +96,11 @@ class Caller:
     the answer and each argument are. ``best_of`` draws so many answers (with a temperature) and
     keeps the most probable; ``beam`` searches for it with so many hypotheses at a time.
     ``overflow`` says what becomes of a request that does not fit into the model's context: "cut"
-    leaves out its middle and says so in the outcome, "refuse" raises ModelError. ``prefixes`` keeps
-    what requests have in common; callers of one model may share it. ``clock`` returns seconds.
+    leaves out its middle and says so in the outcome, "refuse" raises ModelError. ``order`` "any" lets
+    a model write keys in any order. ``ground`` "prompt" limits strings and numbers to what was said
+    (see ``wire.said.Limits``, also for ``ground_in``); a parameter asks for it with ``x-ground``.
+    ``prefixes`` keeps what requests have in common; callers of one model may share it. ``clock``
+    returns seconds.
 
     Raises InputError (UnsupportedSchema) for tools that cannot be promised, BudgetError for a
     ``max_tokens`` below the shortest valid call, ModelError for a model that cannot be used.
@@ -123,6 +127,9 @@ class Caller:
         best_of: int = 1,
         beam: int = 1,
         overflow: Literal["cut", "refuse"] = "cut",
+        order: Literal["schema", "any"] = "schema",
+        ground: Literal["prompt", "prompt-or-free"] | None = None,
+        ground_in: Literal["request", "conversation"] = "request",
         vocabulary: Vocabulary | None = None,
         prefixes: Prefixes | None = None,
         clock: Callable[[], float] = time.perf_counter,
@@ -135,16 +142,14 @@ class Caller:
         self.tools = tools.tools if isinstance(tools, Catalogue) else tuple(map(tool_of, tools))
         self.max_tokens = max_tokens
         self._clock = clock
+        self._limits = Limits(order, ground, ground_in)
         some = self.tools if self.catalogue is None else self.tools[:1]
         self._validators = [validator_of(tool) for tool in some]
         self._asking: Asking | None = None
         if isinstance(model, Remote):
-            if (top_p, top_k, min_p) != (1.0, 0, 0.0):
-                raise InputError(
-                    "a server is asked with a temperature only", where="top_p, top_k, min_p"
-                )
+            _check_server(top_p, top_k, min_p)
             self._asking = Asking(
-                model, some, format=format, no_call=no_call, max_tokens=max_tokens,
+                model, some, self._limits, format=format, no_call=no_call, max_tokens=max_tokens,
                 temperature=temperature, seed=seed,
             )  # fmt: skip
             self.format = self._asking.format
@@ -177,13 +182,16 @@ class Caller:
 
     def _prepare(self, no_call: bool) -> None:
         """Make what all requests share: the language, its matcher, and the prefix of the prompt."""
-        grammar = self.format.grammar(self.tools, no_call=no_call, controls=self._controls)
-        automaton = compile_grammar(grammar)
-        self._matcher = Matcher(automaton, self.vocabulary)
-        self._choices = Choices(automaton, self.vocabulary)
+        self._wish = Wanted(no_call=no_call)
+        self._is_grounded = self._limits.asked(self.tools)
+        self._language = self._language_of(self._limits.shared(self._wish), is_shared=True)
         self._shared = self._encode(self.format.prefix(self.tools, self._controls))
-        self._shortest = self._shortest_call()
+        self._shortest = self._language.shortest_call()
         check_budget(self._shortest, self.max_tokens)
+
+    def _language_of(self, wish: Wanted, *, is_shared: bool) -> Language:
+        grammar = self.format.language(self.tools, wish, controls=self._controls)
+        return Language.of(grammar, self.vocabulary, is_shared=is_shared)
 
     def call(self, prompt: str, *, on_step: OnStep = None) -> Outcome:
         """Return the call that ``prompt`` asks for; ``on_step`` sees each step as it is taken.
@@ -225,12 +233,19 @@ class Caller:
         messages = [{"role": "user", "content": prompt}]
         request = self._encode(self.format.request(messages, self.tools, self._controls))
         request, omitted, room = self._fit(request)
+        language = self._language
+        if self._is_grounded:
+            try:
+                language = self._language_of(self._limits.of(self._wish, messages), is_shared=False)
+            except GroundError as error:
+                return Outcome(call=None, remarks=(str(error),))
+            check_budget(language.shortest_call(), min(self.max_tokens, room))
         encoded = self._clock()
         session = self._prefixes.fork(self._shared)
         if batch is not None and batch is not self._local:
             session = batch.seat(session)
         found = answer(
-            session, self._matcher, self._choices, self._strategy, seeded(self._sampler, self._seed, prompt),
+            session, language.matcher, language.choices, self._strategy, seeded(self._sampler, self._seed, prompt),
             Request(request, prompt, min(self.max_tokens, room)), on_step,
         )  # fmt: skip
         decoded = self._clock()
@@ -316,6 +331,7 @@ class Caller:
             vocabulary=self.vocabulary,
             prefixes=self._prefixes,
             clock=self._clock,
+            limits=self._limits,
         )
 
     def submitting(self, at_once: int = 8) -> AbstractContextManager[Submit[Outcome]]:
@@ -341,7 +357,10 @@ class Caller:
     def _ask(self, asking: Asking, prompt: str) -> Outcome:
         """Return the call that a server makes of ``prompt``."""
         started = self._clock()
-        asked = asking.ask(prompt)
+        try:
+            asked = asking.ask(prompt)
+        except GroundError as error:
+            return Outcome(call=None, remarks=(str(error),))
         if asked.call is not None:
             self._validate(asked.call)
         total = self._clock() - started
@@ -357,18 +376,6 @@ class Caller:
     @cached_property
     def _spellings(self) -> Mapping[bytes, str]:
         return self.format.spellings(self.tools)
-
-    def _shortest_call(self) -> int:
-        """Return how many tokens the shortest valid call takes (calling nothing may take fewer)."""
-        fork = self._choices.at(self._matcher.state, ())
-        if fork is None:
-            return self._matcher.remaining
-        lengths = []
-        for branch in fork.branches:
-            if branch.name is not None and self._matcher.try_accept(branch.ids) == len(branch.ids):
-                lengths.append(len(branch.ids) + self._matcher.remaining)
-                self._matcher.rollback(len(branch.ids))
-        return min(lengths)
 
     def _fit(self, request: list[int]) -> tuple[list[int], int, int]:
         """Return the request as far as it fits, how many ids it lost, and the room for an answer."""
@@ -466,6 +473,11 @@ class Caller:
             # With one function, only whether to call it was open, if anything.
             chances[self.tools[0].name] = share
         return dict(sorted(chances.items(), key=lambda item: -item[1]))
+
+
+def _check_server(*drawing: float) -> None:
+    if drawing != (1.0, 0, 0.0):
+        raise InputError("a server is asked with a temperature only", where="top_p, top_k, min_p")
 
 
 def load_model(

@@ -4,6 +4,7 @@
 
     CallMeMaybeError            the root: `except CallMeMaybeError` catches everything of ours
     |- InputError               the caller's data is wrong; str() is "where: what; what to do"
+    |  |- GroundError           no function can be called with what was said (.functions)
     |  |- UnsupportedSchema     a JSON Schema says something we cannot promise (.pointer)
     |  `- GrammarError          a regex or a grammar text is wrong (.line)
     |- ConversationError        an event that may not happen now, or names a wrong call id
@@ -16,6 +17,8 @@ Foreign exceptions are translated into these once, at the edge where they appear
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 
 class CallMeMaybeError(Exception):
@@ -38,6 +41,22 @@ class InputError(CallMeMaybeError):
         place = f"{self.where}: " if self.where else ""
         advice = f"; {self.hint}" if self.hint else ""
         return f"{place}{self.message}{advice}"
+
+
+class GroundError(InputError):
+    """No function can be called: each needs an argument that nothing that was said can be.
+
+    ``functions`` are their names.
+    """
+
+    def __init__(self, functions: Sequence[str]) -> None:
+        self.functions = tuple(functions)
+        names = ", ".join(self.functions[:3]) + (", ..." if len(self.functions) > 3 else "")
+        super().__init__(
+            f"nothing that was said can be what the arguments of {names} have to be",
+            where="ground",
+            hint="ask for what is missing, or ground with prompt-or-free",
+        )
 
 
 class UnsupportedSchema(InputError):

@@ -257,7 +257,8 @@ def _speechless(piece: Piece) -> Piece:
 
 def _key(tools: Sequence[ToolSpec], wanted: Wanted, controls: Controls) -> Hashable:
     """Return what a language depends on, by content; None where that cannot be told."""
-    if wanted.answer is not None or wanted.given:
+    is_of_one_request = wanted.ground is not None and wanted.ground.is_known
+    if wanted.answer is not None or wanted.given or is_of_one_request:
         return None
     try:
         # Version 2 writes equal values as equal bytes, and 1, 1.0 and true as different ones.

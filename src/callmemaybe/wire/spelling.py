@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from callmemaybe._json import dumps
 from callmemaybe.errors import UnsupportedSchema
 from callmemaybe.grammar.automaton import DEAD, Automaton
 from callmemaybe.grammar.characters import json_spelling
@@ -41,16 +42,18 @@ from callmemaybe.grammar.nodes import (
     seq,
     words,
 )
-from callmemaybe.grammar.schema import json_schema_node
+from callmemaybe.grammar.schema import Ground, json_schema_node
 from callmemaybe.grammar.schema.style import Style
 from callmemaybe.grammar.tree import machine_of
-from callmemaybe.wire.notation import BARE, Notation, is_bare, kinds_of, ordered
+from callmemaybe.grammar.unordered import Members, Unordered
+from callmemaybe.wire.notation import BARE, Notation, holds, is_bare, kinds_of, ordered
 
 _COMMA, _COLON, _PAD = (Control(f"\0{mark}") for mark in ("comma", "colon", "pad"))
 _MARKED = Style("marked", _COMMA, _COLON, _PAD)
 #: States of one automaton over strings; a length limit of tens of thousands needs so many.
 MOST_STATES = 400_000
 
+_QUOTE = lit('"')
 _ANY = many(byte_range(0x00, 0xFF))
 _BARE = lexeme(seq(byte_set(BARE - frozenset(b"-./0123456789")), many(byte_set(BARE))))
 _JSON_LIKE = lexeme(
@@ -62,15 +65,23 @@ _LEAVES = (Literal, Words, Lexeme, Both, Except, Substrings, Table, Bytes)
 
 
 def arguments_node(
-    schema: Mapping[str, Any], notation: Notation, prefix: str
+    schema: Mapping[str, Any],
+    notation: Notation,
+    prefix: str,
+    *,
+    order: str = "schema",
+    ground: Ground | None = None,
 ) -> tuple[Node, dict[str, Node]]:
     """Return the arguments that a schema allows, in a notation, and the rules they need.
 
-    Raises UnsupportedSchema for what cannot be promised.
+    ``order`` and ``ground`` are those of ``json_schema``. Raises UnsupportedSchema for what cannot
+    be promised.
     """
     if notation.is_sorted:
         schema = ordered(schema)
-    node, rules = json_schema_node(schema, style=_MARKED, prefix=prefix, additional=False)
+    node, rules = json_schema_node(
+        schema, style=_MARKED, prefix=prefix, additional=False, order=order, ground=ground
+    )
     writer = _Writer(notation, schema, rules)
     root = writer.node(node, outer=True)
     written: dict[str, Node] = {}
@@ -123,6 +134,8 @@ class _Writer:
                 return Ref(self.named(node.name))
             case Control():
                 return self._mark(node, outer)
+            case Unordered():
+                return self._unordered(node, outer)
             case _ if isinstance(node, _LEAVES):
                 return node if _is_punctuation(node) else self._scalar(node)
         raise AssertionError(f"no token of JSON: {node!r}")
@@ -153,6 +166,51 @@ class _Writer:
                 depth += _is_brace(part, "{[") - _is_brace(part, "}]")
                 found.append(self.node(part, outer=is_outer))
         return seq(*found)
+
+    # -- members in any order -----------------------------------------------------------------
+
+    def _unordered(self, node: Unordered, outer: bool) -> Node:
+        """Write members in any order; their keys in one way each, so that they stay words."""
+        members = node.members
+        written = sorted(
+            (self._begin(json.loads(key), outer), self._value(key, value, outer),
+             members.needed >> index & 1)
+            for index, (key, value) in enumerate(zip(members.keys, members.values, strict=True))
+        )  # fmt: skip
+        comma = self._mark(_COMMA, outer)
+        extra, last = (self.node(one, outer=outer) for one in (members.extra, members.last))
+        keys, values = tuple(key for key, *_ in written), tuple(value for _, value, _ in written)
+        needed = sum(must << index for index, (*_, must) in enumerate(written))
+        return Unordered(
+            Members(keys, values, needed, comma, extra, last),
+            node.left, node.fewest, node.most, node.begun, node.owed,
+        )  # fmt: skip
+
+    def _begin(self, key: str, outer: bool) -> bytes:
+        """Return a key with what stands before and behind it."""
+        notation, marks = self._notation, self._notation.outer if outer else None
+        before, behind = (marks.before_key, marks.after_key) if marks else ("", notation.colon)
+        is_raw = notation.raw and outer
+        if is_raw and not holds(key, behind):
+            return f"{before}{key}{behind}".encode()
+        if (notation.bare or outer) and not is_raw and is_bare(key):
+            return f"{before}{key}{behind}".encode()
+        if is_raw or notation.fence:
+            raise UnsupportedSchema(
+                f"this format cannot write the key {key!r} in any order", pointer=""
+            )
+        return f"{before}{dumps(key)}{behind}".encode()
+
+    def _value(self, key: bytes, value: Node, outer: bool) -> Node:
+        """Write what follows a key: the colon, which is written already, and the value."""
+        assert isinstance(value, Sequence)
+        inner, marks = seq(*value.parts[1:]), self._notation.outer if outer else None
+        if marks is None:
+            return self.node(inner, outer=False)
+        if not self._notation.raw:
+            return seq(self.node(inner, outer=False), lit(marks.after_value))
+        allowed = kinds_of(json.loads(key), self._schema)
+        return seq(self._raw(inner, allowed, marks.after_value), lit(marks.after_value))
 
     # -- members of the arguments ---------------------------------------------------------------
 
@@ -275,13 +333,35 @@ def _is_punctuation(node: Node) -> bool:
 # -- strings in another spelling ------------------------------------------------------------------
 
 
-@lru_cache(maxsize=512)
 def respelled(node: Node, quote: str) -> Node:
     """Return what stands inside the quotes of a language of JSON strings, in another spelling.
 
     With a ``quote``, it and backslashes and control characters are escaped; without, nothing is.
     """
-    escapes = {} if not quote else {**_ESCAPES, ord(quote): b"\\" + quote.encode()}
+    body = node.body if isinstance(node, Lexeme) else None
+    parts = body.parts if isinstance(body, Sequence) else ()
+    if len(parts) == 3 and parts[0] is parts[2] is _QUOTE:
+        texts = parts[1].options if isinstance(parts[1], Choice) else parts[1:2]
+        if all(isinstance(text, Substrings) for text in texts):
+            return lexeme(alt(*(_respelled_text(text, quote) for text in texts)))  # type: ignore[arg-type]
+    return _respelled_machine(node, quote)
+
+
+def _escapes_in(quote: str) -> Mapping[int, bytes]:
+    return {} if not quote else {**_ESCAPES, ord(quote): b"\\" + quote.encode()}
+
+
+def _respelled_text(node: Substrings, quote: str) -> Node:
+    """Spell a text's characters anew: no need to walk through all its parts."""
+    escapes = _escapes_in(quote)
+    chars = [json.loads(b'"' + unit + b'"') for unit in node.units]
+    units = tuple(escapes.get(ord(char), char.encode()) for char in chars)
+    return Substrings(units, node.starts, node.ends)
+
+
+@lru_cache(maxsize=512)
+def _respelled_machine(node: Node, quote: str) -> Node:
+    escapes = _escapes_in(quote)
     machine = machine_of(lexeme(node))
     opened = machine.step(machine.start, 0x22)
     if opened == DEAD:

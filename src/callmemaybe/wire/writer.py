@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from callmemaybe.calls import ToolCall, ToolSpec
-from callmemaybe.errors import InputError, UnsupportedSchema, VocabularyError
+from callmemaybe.errors import (
+    GrammarError,
+    GroundError,
+    InputError,
+    UnsupportedSchema,
+    VocabularyError,
+)
 from callmemaybe.grammar.characters import ALL, chars, complement, utf8
 from callmemaybe.grammar.grammar import Grammar
 from callmemaybe.grammar.nodes import (
@@ -29,7 +35,9 @@ from callmemaybe.grammar.nodes import (
     seq,
     words_then,
 )
-from callmemaybe.grammar.schema import json_schema_node
+from callmemaybe.grammar.schema import Ground, json_schema_node
+from callmemaybe.grammar.schema.front import NoValue
+from callmemaybe.grammar.schema.ground import asks
 from callmemaybe.wire.pieces import (
     Answer,
     Arguments,
@@ -64,7 +72,8 @@ class Wanted:
     ``given``: calls that the answer begins with, as they are. ``thinking`` and ``text``: most
     tokens of thought, and of text in front of a call that is required; the grammar says only where they
     may stand, whoever decodes counts them. ``answer_length``: most characters of a text; ``answer``: the
-    JSON Schema, or the grammar, of an answer that is no free text.
+    JSON Schema, or the grammar, of an answer that is no free text. ``order`` and ``ground`` limit the
+    arguments (see :class:`callmemaybe.wire.said.Limits`); without ``ground``, ``x-ground`` is refused.
     """
 
     calls: bool = True
@@ -76,6 +85,8 @@ class Wanted:
     text: int = 0
     answer: Any = None
     answer_length: int | None = None
+    order: str = "schema"
+    ground: Ground | None = None
 
 
 class Writer:
@@ -87,6 +98,8 @@ class Writer:
         self._wanted = wanted
         self._controls = controls
         self._rules: dict[str, Node] = {}
+        #: Functions that cannot be called with what was said.
+        self._unsaid: list[str] = []
         if wanted.only is not None and (unknown := {*wanted.only} - {tool.name for tool in tools}):
             raise InputError(
                 f"there is no function {min(unknown)!r} to choose", where="tool_choice"
@@ -96,7 +109,10 @@ class Writer:
         """Return the whole grammar."""
         if self._wanted.thinking and not _thinks(tree):
             raise InputError("this format has no place for thinking")
-        return Grammar(self._node(tree, None), self._rules)
+        root = self._node(tree, None)
+        if root is NOTHING and self._unsaid:
+            raise GroundError(self._unsaid)
+        return Grammar(root, self._rules)
 
     def _node(self, piece: Piece, tool: int | None) -> Node:
         match piece:
@@ -173,7 +189,12 @@ class Writer:
         if isinstance(wanted.answer, Grammar):
             node, rules = wanted.answer.root, wanted.answer.rules
         else:
-            node, rules = json_schema_node(wanted.answer, style="spaced", prefix="answer/")
+            # An answer is in the model's own words, but for what its schema grounds itself.
+            said = wanted.ground if asks(wanted.answer) else None
+            node, rules = json_schema_node(
+                wanted.answer, style="spaced", prefix="answer/",
+                ground=None if said is None else replace(said, everywhere=None),
+            )  # fmt: skip
         if wanted.calls and free.not_first:
             answers = Grammar(node, rules)
             first = _first_bytes(answers)
@@ -228,26 +249,45 @@ class Writer:
         return seq(*parts)
 
     def _arguments(self, index: int, piece: Arguments) -> Node:
+        """Write the arguments of a tool; NOTHING where nothing that was said can be one of them."""
         tool = self._tools[index]
-        prefix = f"{index}/"
+        ground = self._wanted.ground
+        if ground is not None and ground.everywhere is None and not asks(tool.schema):
+            ground = None
         try:
-            if piece.notation.outer is not None:
-                self._check_fence(piece.notation.fence)
-                node, rules = arguments_node(tool.schema, piece.notation, prefix)
-            else:
-                # A model that invents arguments nobody declared helps nobody: additional=False.
-                node, rules = json_schema_node(
-                    tool.schema, style=piece.style, prefix=prefix, additional=False
-                )
+            node, rules = self._written(tool, f"{index}/", piece, ground)
+            if ground is not None and ground.is_known:
+                Grammar(node, rules)  # an emptiness may show only once rules are followed
         except UnsupportedSchema as error:
+            if isinstance(error, NoValue) and ground is not None and ground.is_known:
+                return self._left_out(tool)
             raise UnsupportedSchema(
                 error.message,
                 pointer=error.pointer,
                 where=f"function {tool.name!r}, parameters{error.pointer}",
                 hint=error.hint,
             ) from None
+        except GrammarError:
+            return self._left_out(tool)
         self._rules.update(rules)
         return node
+
+    def _written(
+        self, tool: ToolSpec, prefix: str, piece: Arguments, ground: Ground | None
+    ) -> tuple[Node, dict[str, Node]]:
+        order = self._wanted.order
+        if piece.notation.outer is not None:
+            self._check_fence(piece.notation.fence)
+            return arguments_node(tool.schema, piece.notation, prefix, order=order, ground=ground)
+        # A model that invents arguments nobody declared helps nobody: additional=False.
+        return json_schema_node(
+            tool.schema, style=piece.style, prefix=prefix, additional=False, order=order,
+            ground=ground,
+        )  # fmt: skip
+
+    def _left_out(self, tool: ToolSpec) -> Node:
+        self._unsaid.append(tool.name)
+        return NOTHING
 
     def _check_fence(self, fence: str) -> None:
         if fence and not has(Token(fence), self._controls):

@@ -234,9 +234,10 @@ class Emitter:
             self._document.leave(pointer, error.message, error.hint)
             return ANY_STRING
         level = self._level(shape, facet)
-        if level <= NEVER_GROUNDED or self._document.ground is None:
+        ground = self._document.ground
+        if level <= NEVER_GROUNDED or ground is None or not ground.is_known:
             return node
-        said = self._document.ground.strings
+        said = ground.strings
         grounded = said if node is ANY_STRING or said is NOTHING else Both(node, said)
         if least_of(grounded, {}) < INFINITE:
             return grounded
@@ -254,9 +255,10 @@ class Emitter:
     def _number(self, shape: Shape) -> Node:
         facet = shape.facets.get(NUMBER)
         level = self._level(shape, facet)
-        if level > NEVER_GROUNDED and self._document.ground is not None:
+        ground = self._document.ground
+        if level > NEVER_GROUNDED and ground is not None and ground.is_known:
             accepts = self._normaliser.judge.accepts
-            fit = [value for value in self._document.ground.values if accepts(shape, value)]
+            fit = [value for value in ground.values if accepts(shape, value)]
             if fit or level == GROUNDED:
                 return words(text for value in fit for text in number_texts(value, shape.kinds))
         if facet is None:

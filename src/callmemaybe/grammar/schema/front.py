@@ -18,6 +18,10 @@ from callmemaybe.grammar.schema.style import STYLES, Style
 ORDERS = ("schema", "any")
 
 
+class NoValue(UnsupportedSchema):
+    """No value meets a schema (or none that was said)."""
+
+
 def json_schema(
     schema: Any,
     *,
@@ -116,7 +120,7 @@ def _emitted(
 
 
 def _empty() -> UnsupportedSchema:
-    return UnsupportedSchema(
+    return NoValue(
         "no value meets this schema",
         pointer="",
         hint="look for keywords that contradict each other",

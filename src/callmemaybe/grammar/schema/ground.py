@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 from itertools import pairwise
+from typing import Any
 
 from callmemaybe.grammar.characters import json_spelling
-from callmemaybe.grammar.nodes import NOTHING, Node, Substrings, lexeme, lit, seq
+from callmemaybe.grammar.nodes import NOTHING, Node, Substrings, alt, lexeme, lit, seq
 
 #: How strictly a value is grounded; where schemas are combined the strictest holds.
 UNSAID, NEVER_GROUNDED, OR_FREE, GROUNDED = range(4)
@@ -33,16 +35,18 @@ _HALVES = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What was said: the text whose parts strings may be, and the numbers.
+    """What was said: the text (or texts) whose parts strings may be, and the numbers.
 
     ``everywhere`` is what holds where a schema does not say: None (nothing), "prompt" or
     "prompt-or-free". Then it is asked of every string without pattern and format, and of every
     number. ``numbers`` are further numbers that count as said (say, of words: "a dozen").
     """
 
-    text: str
+    text: str | tuple[str, ...]
     everywhere: str | None = None
     numbers: tuple[int | Decimal, ...] = ()
+    #: False: a text will come, and is not known yet; until then every value counts as said.
+    is_known: bool = True
 
     def __post_init__(self) -> None:
         """Check ``everywhere``."""
@@ -57,16 +61,40 @@ class Ground:
     @property
     def strings(self) -> Node:
         """The JSON strings (with quotes, spelled as json.dumps does) that occur in the text."""
-        return _strings(self.text)
+        return _strings(self._texts)
 
     @property
     def values(self) -> tuple[int | Decimal, ...]:
         """The numbers that occur in the text, and the further ones."""
-        return tuple(dict.fromkeys((*numbers_in(self.text), *self.numbers)))
+        said = (number for text in self._texts for number in numbers_in(text))
+        return tuple(dict.fromkeys((*said, *self.numbers)))
+
+    @property
+    def _texts(self) -> tuple[str, ...]:
+        return (self.text,) if isinstance(self.text, str) else self.text
+
+
+def asks(schema: Any) -> bool:
+    """Whether a schema may ask for something that was said: whether ``x-ground`` is in it."""
+    waiting = [schema]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, Mapping):
+            if "x-ground" in value:
+                return True
+            waiting.extend(one for one in value.values() if isinstance(one, Mapping | list | tuple))
+        elif isinstance(value, list | tuple):
+            waiting.extend(one for one in value if isinstance(one, Mapping | list | tuple))
+    return False
 
 
 @lru_cache(maxsize=64)
-def _strings(text: str) -> Node:
+def _strings(texts: tuple[str, ...]) -> Node:
+    return lexeme(seq(lit('"'), alt(*map(_parts, texts)), lit('"')))
+
+
+def _parts(text: str) -> Node:
+    """Return the parts of a text, spelled as in a JSON string."""
     kept = _HALVES.sub("", text)
     if not kept.strip():
         return NOTHING
@@ -74,7 +102,7 @@ def _strings(text: str) -> Node:
     starts = tuple(not cut and not c.isspace() for cut, c in zip(inner[:-1], kept, strict=True))
     ends = tuple(not cut and not c.isspace() for cut, c in zip(inner[1:], kept, strict=True))
     units = tuple(json_spelling(ord(char)).encode() for char in kept)
-    return lexeme(seq(lit('"'), Substrings(units, starts, ends), lit('"')))
+    return Substrings(units, starts, ends)
 
 
 def _is_one_word(left: str, right: str) -> bool:

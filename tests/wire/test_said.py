@@ -1,0 +1,194 @@
+"""What arguments may be beyond their schema, in every format: keys in any order, only what was said."""
+
+from __future__ import annotations
+
+import json
+import random
+from decimal import Decimal
+from itertools import permutations
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from callmemaybe._json import dumps
+from callmemaybe.calls import ToolCall, ToolSpec
+from callmemaybe.errors import GroundError, InputError, UnsupportedSchema
+from callmemaybe.grammar import Ground
+from callmemaybe.grammar.compile import automaton_of
+from callmemaybe.grammar.nodes import Control
+from callmemaybe.grammar.schema.ground import numbers_in
+from callmemaybe.wire import Format, formats
+from callmemaybe.wire import format as module
+from callmemaybe.wire.said import Limits
+from callmemaybe.wire.writer import Wanted
+from tests.wire.test_laws import accepts, every_format, ways_on
+
+PARAMETERS: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string"},
+        "days": {"type": "integer", "minimum": 1},
+        "wet": {"type": "boolean"},
+        "unit": {"enum": ["c", "f"]},
+        "tags": {"type": "array", "items": {"type": "string"}, "maxItems": 2},
+        "at": {
+            "type": "object",
+            "properties": {"x": {"type": "number"}, "y": {"type": "number"}},
+            "required": ["x", "y"],
+            "additionalProperties": False,
+        },
+        "note": {"type": "string", "x-ground": False, "maxLength": 3},
+    },
+    "required": ["city", "days"],
+    "additionalProperties": False,
+}
+TOOLS = [ToolSpec("weather", parameters=PARAMETERS)]
+TEXT = 'Weather in "New York" <b>&amp;</b> for 3 days, at 40.7 and 74, 1\\2\n\u660e\u5929 tomorrow'
+
+
+def walk(form: Format, wanted: Wanted, seed: int) -> list[bytes | Control]:
+    """Return a random answer, drawn from the grammar."""
+    automaton, dice = automaton_of(form.language(TOOLS, wanted)), random.Random(seed)
+    state, path = automaton.start, []
+    while True:
+        ways = ways_on(automaton, state, ending=len(path) > 150)
+        if not ways or (automaton.is_accepting(state) and len(path) > 150):
+            assert automaton.is_accepting(state)
+            return path
+        symbol, state = dice.choice(ways)
+        path.append(Control(symbol) if isinstance(symbol, str) else bytes([symbol]))
+
+
+def is_said(value: Any, text: str) -> bool:
+    """Whether every string and number in a value occurs in a text."""
+    if isinstance(value, dict):
+        return all(is_said(inner, text) for inner in value.values())
+    if isinstance(value, list):
+        return all(is_said(inner, text) for inner in value)
+    if isinstance(value, str):
+        return bool(value) and value in text
+    return isinstance(value, bool) or Decimal(value) in map(Decimal, numbers_in(text))
+
+
+@every_format
+@settings(max_examples=12, deadline=None)
+@given(seed=st.integers(0, 2**32), order=st.sampled_from(["schema", "any"]))
+def test_whatever_is_written_was_said(form: Format, seed: int, order: str) -> None:
+    """Law: in every format a grounded argument occurs in the text, and the call is valid."""
+    wanted = Wanted(order=order, ground=Ground(TEXT, "prompt"))
+    (call,) = form.read(walk(form, wanted, seed), TOOLS)
+    arguments = call.parsed
+    jsonschema_rs.validate(PARAMETERS, json.loads(call.arguments))
+    for free in ("note", "unit"):
+        arguments.pop(free, None)
+    assert is_said(arguments, TEXT)
+
+
+@every_format
+def test_any_order_means_every_order(form: Format) -> None:
+    """Law: all permutations of a valid call's arguments are allowed and read; repeats are not."""
+    automaton = automaton_of(form.language(TOOLS, Wanted(order="any")))
+    members = {"city": 'O"slo', "days": 2, "wet": True, "at": {"y": 1, "x": 2}}
+    for keys in permutations(members):
+        call = ToolCall("weather", dumps({key: members[key] for key in keys}))
+        parts = form.render([call], tools=TOOLS)
+        assert accepts(automaton, parts)
+        assert form.read(parts, TOOLS)[0].parsed == members
+    (short,) = form.read(form.render([ToolCall("weather", '{"days": 2}')], tools=TOOLS), TOOLS)
+    assert not accepts(automaton, form.render([short], tools=TOOLS))
+
+
+def test_keys_that_are_no_words_in_any_order() -> None:
+    """Law: where a key needs quotes it keeps them; where that takes tokens, any order is refused."""
+    tools = [ToolSpec("f", parameters={"type": "object", "properties": {"a b": {}, "c>\nd": {}}})]
+    for form in map(formats.get, formats.names()):
+        if form.name in {"gemma4", "functiongemma", "qwen3_coder"}:
+            with pytest.raises(UnsupportedSchema, match="in any order"):
+                form.language(tools, Wanted(order="any"))
+            continue
+        automaton = automaton_of(form.language(tools, Wanted(order="any")))
+        call = ToolCall("f", '{"c>\\nd": 1, "a b": {"a b": 2}}')
+        assert accepts(automaton, form.render([call], tools=tools))
+
+
+def _needs(name: str, kind: str) -> dict[str, Any]:
+    return {"type": "object", "properties": {name: {"type": kind}}, "required": [name]}
+
+
+def test_a_function_without_anything_to_say_is_left_out() -> None:
+    """Law: what cannot be called with what was said is not in the language; with nothing left, an error."""
+    form = formats.get("hermes")
+    add = ToolSpec("add", parameters=_needs("a", "number"))
+    echo = ToolSpec("echo", parameters=_needs("text", "string"))
+    ping = ToolSpec("ping")
+    ground = Ground("no number", "prompt")
+    automaton = automaton_of(form.language([add, echo, ping], Wanted(ground=ground)))
+    for call, allowed in (
+        (ToolCall("add", '{"a": 1}'), False),
+        (ToolCall("echo", '{"text": "number"}'), True),
+        (ToolCall("echo", '{"text": "numb"}'), False),
+        (ToolCall("ping", "{}"), True),
+    ):
+        assert accepts(automaton, form.render([call])) is allowed
+    with pytest.raises(GroundError, match="nothing that was said") as caught:
+        form.language([add], Wanted(ground=ground))
+    assert caught.value.functions == ("add",)
+    silent = automaton_of(form.language([add], Wanted(ground=ground, no_call=True)))
+    assert accepts(silent, form.render([], answer="which?"))
+    loose = Ground("no number", "prompt-or-free")
+    assert accepts(
+        automaton_of(form.language([add], Wanted(ground=loose))),
+        form.render([ToolCall("add", '{"a": 1}')]),
+    )
+
+
+def test_an_emptiness_behind_rules_is_found() -> None:
+    """Law: a recursive schema in which nothing was said leaves its function out as well."""
+    schema = {
+        "type": "object",
+        "properties": {"n": {"type": "integer"}, "more": {"$ref": "#"}},
+        "required": ["n"],
+    }
+    with pytest.raises(GroundError):
+        formats.get("hermes").language(
+            [ToolSpec("f", parameters=schema)], Wanted(ground=Ground("none", "prompt"))
+        )
+
+
+def test_a_request_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Law: what was said in one request takes no place among the languages that requests share."""
+    kept: dict[Any, Any] = {}
+    monkeypatch.setattr(module, "_LANGUAGES", kept)
+    form = formats.get("hermes")
+    for number in range(5):
+        form.language(TOOLS, Wanted(ground=Ground(f"{number + 1} days in Oslo", "prompt")))
+    assert not kept
+
+
+MESSAGES = [
+    {"role": "system", "content": "Be kind to Ada."},
+    {"role": "user", "content": "Paris"},
+    {"role": "assistant", "content": "Berlin"},
+    {"role": "tool", "content": "Lima"},
+    {"role": "user", "content": "Oslo"},
+    {"role": "assistant", "content": "Rome"},
+]
+
+
+@pytest.mark.parametrize(
+    ("where", "texts"), [("request", ("Oslo",)), ("conversation", ("Paris", "Lima", "Oslo"))]
+)
+def test_what_counts_as_said(where: str, texts: tuple[str, ...]) -> None:
+    """Law: users count, and in a conversation what tools returned; the model and its orders never."""
+    wanted = Limits(ground="prompt", ground_in=where).of(Wanted(), MESSAGES)
+    assert wanted.ground == Ground(texts, "prompt")
+
+
+@pytest.mark.parametrize("name", ["order", "ground", "ground_in"])
+def test_settings_are_checked(name: str) -> None:
+    """Law: a value that is none of those there are is refused by the name of its setting."""
+    with pytest.raises(InputError, match=f"{name}: there is no 'x'"):
+        Limits(**{name: "x"})
