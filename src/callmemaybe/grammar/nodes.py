@@ -8,77 +8,22 @@ from a node (an automaton, a length) can be kept beside it and shared between gr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
-from typing import Any, ClassVar, Self
-from weakref import WeakValueDictionary
+
+from callmemaybe.grammar.interning import Node as Node  # noqa: PLC0414 - of this module's face
+from callmemaybe.grammar.interning import bytes_of as bytes_of  # noqa: PLC0414 - as above
+from callmemaybe.grammar.interning import set_least
 
 ALL_BYTES = (1 << 256) - 1
 INFINITE = math.inf
-
-
-class Node:
-    """One node of a grammar; compare with ``is``. Construct through the functions below."""
-
-    __slots__ = ("__weakref__", "_fields", "least", "machine")
-    _interned: ClassVar[WeakValueDictionary[tuple[Any, ...], Node]] = WeakValueDictionary()
-
-    #: Whether the node has an automaton of its own (see ``tree.machine_of``).
-    is_machine: ClassVar[bool] = False
-    _fields: tuple[Any, ...]
-    #: Fewest symbols of any string of this node, once known; None while it depends on a Ref.
-    least: float | None
-    #: The automaton derived from this node when it is used as a lexeme; filled by ``automaton.py``.
-    machine: Any
-
-    def __new__(cls, *fields: Any) -> Self:
-        """Return the one node with this content."""
-        key = (cls, *fields)
-        found = Node._interned.get(key)
-        if found is None:
-            node = super().__new__(cls)
-            _set_fields(node, fields)
-            _set_machine(node, None)
-            _set_least(node, len(fields[0]) if cls is Literal else None)
-            found = Node._interned.setdefault(key, node)
-        return found  # type: ignore[return-value]
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError("grammar nodes are immutable")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), self._fields
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(map(_short, self._fields))})"
-
-    @property
-    def children(self) -> tuple[Node, ...]:
-        """The nodes directly below this one, in order."""
-        return ()
-
-
-# What writes the slots of a node that nothing else may write to.
-_set_fields = Node.__dict__["_fields"].__set__
-_set_machine = Node.__dict__["machine"].__set__
-_set_least = Node.__dict__["least"].__set__
-
-
-def _short(field: object) -> str:
-    if isinstance(field, int) and field > 1 << 64:
-        return _byte_class(field)
-    text = repr(field)
-    return text if len(text) <= 200 else text[:197] + "..."
-
-
-def _byte_class(mask: int) -> str:
-    return "[" + "".join(repr(bytes([b]))[2:-1] for b in bytes_of(mask)) + "]"
 
 
 class Literal(Node):
     """Exactly these bytes (at least one)."""
 
     __slots__ = ()
+    is_text = True
 
     @property
     def data(self) -> bytes:
@@ -362,14 +307,6 @@ def from_mask(mask: int) -> Node:
     return Bytes(mask)
 
 
-def bytes_of(mask: int) -> Iterator[int]:
-    """Yield the bytes of a 256-bit set, ascending."""
-    while mask:
-        low = mask & -mask
-        yield low.bit_length() - 1
-        mask ^= low
-
-
 def seq(*parts: Node) -> Node:
     """Concatenation; flattens, joins neighbouring literals, and is NOTHING if a part is."""
     flat: list[Node] = []
@@ -399,7 +336,7 @@ def seq(*parts: Node) -> Node:
     if node.least is None:
         lengths = [part.least for part in flat]
         if None not in lengths:
-            _set_least(node, sum(lengths))  # type: ignore[arg-type]
+            set_least(node, sum(lengths))  # type: ignore[arg-type]
     return node
 
 

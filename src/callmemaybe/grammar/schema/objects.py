@@ -28,6 +28,7 @@ from callmemaybe.grammar.unordered import Members, Unordered
 PATTERNS = 6
 #: From this many places where an object may start, what follows is shared instead of copied.
 _SHARED = 6
+_LEFT, _RIGHT = lit("{"), lit("}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +131,8 @@ def object_body(
         return _ending(style, parts, extra, _members(style, last))
     needed = [part.required for part in parts]
     fewest = sum(needed)
+    if fewest and needed[0] and most is None and least <= fewest and style.padding is EMPTY:
+        return _plain(style, parts, extra)
     if (most is None or (extra is NOTHING and most >= len(parts))) and least <= fewest:
         inside, may_be_empty = _free(style, parts, needed, extra), fewest == 0
     else:
@@ -138,8 +141,8 @@ def object_body(
         may_be_empty = may_be_empty and fewest == 0
     full = NOTHING
     if inside is not NOTHING:
-        full = seq(lit("{"), style.padding, inside, style.padding, lit("}"))
-    return alt(full, seq(lit("{"), style.padding, lit("}"))) if may_be_empty else full
+        full = seq(_LEFT, style.padding, inside, style.padding, _RIGHT)
+    return alt(full, seq(_LEFT, style.padding, _RIGHT)) if may_be_empty else full
 
 
 def unordered_body(
@@ -175,8 +178,18 @@ def unordered_body(
     return alt(full, seq(lit("{"), style.padding, lit("}"))) if may_be_empty else full
 
 
-def _member(style: Style, part: Part) -> Node:
+def _member(style: Style, part: Part, before: str = "") -> Node:
+    """Write a member; ``before`` is what stands in front of it, where separators are texts."""
+    if style.separators is not None:
+        return seq(lit(f"{before}{part.key}{style.separators[1]}"), part.value)
     return seq(lit(part.key), style.colon, part.value)
+
+
+def _further(style: Style, part: Part) -> Node:
+    """Write a member that another one stands in front of."""
+    if style.separators is not None:
+        return _member(style, part, style.separators[0])
+    return seq(style.comma, lit(part.key), style.colon, part.value)
 
 
 def _members(style: Style, classes: list[KeyClass]) -> Node:
@@ -194,12 +207,29 @@ def _ending(style: Style, parts: list[Part], extra: Node, last: Node) -> Node:
     return seq(lit("{"), style.padding, node, style.padding, lit("}"))
 
 
+def _plain(style: Style, parts: list[Part], extra: Node) -> Node:
+    """Return objects whose first member is always there: what `_free` leads to, in one go."""
+    pieces = [_LEFT]
+    for part in parts:
+        if not part.required:
+            pieces.append(opt(_further(style, part)))
+        elif style.separators is not None:
+            comma, colon = style.separators
+            comma = comma if len(pieces) > 1 else ""
+            pieces += (lit(f"{comma}{part.key}{colon}"), part.value)
+        else:
+            pieces.append(_further(style, part) if len(pieces) > 1 else _member(style, part))
+    if extra is not NOTHING:
+        pieces.append(many(seq(style.comma, extra)))
+    pieces.append(_RIGHT)
+    return seq(*pieces)
+
+
 def _free(style: Style, parts: list[Part], needed: list[bool], extra: Node) -> Node:
     """Return the members without limits on their number; at least one is there."""
-    comma, colon = style.comma, style.colon
-    follows = [seq(comma, lit(part.key), colon, part.value) for part in parts]
     follows = [
-        follow if must else opt(follow) for follow, must in zip(follows, needed, strict=True)
+        _further(style, part) if must else opt(_further(style, part))
+        for part, must in zip(parts, needed, strict=True)
     ]
     # Any member up to the first that must be there can be the first one written.
     starts = needed.index(True) + 1 if True in needed else len(parts)
