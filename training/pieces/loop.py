@@ -123,9 +123,15 @@ class Run:
 
     def rate(self) -> float:
         """Share of the full learning rate at this moment."""
-        done = min(1.0, self.elapsed / (60 * self.plan["minutes"]))
+        done = min(1.0, self.done())
         start = self.plan["decay_from"]
         return min(1.0, (self.step + 1) / 40) * min(1.0, max(0.02, (1 - done) / (1 - start)))
+
+    def done(self) -> float:
+        """Share of the run that is behind: by requests if the recipe counts them, else by the clock."""
+        if most := self.plan.get("requests"):
+            return self.pairs / float(most)
+        return self.elapsed / float(60 * self.plan["minutes"])
 
     def learn(self, batch: Batch) -> dict[str, float]:
         """One step; returns loss and share of right choices."""
@@ -208,7 +214,7 @@ class Run:
         saved = judged = self.elapsed
         sums: dict[str, float] = {}
         self.tick = time.monotonic()
-        while not self.stopped and self.elapsed < 60 * plan["minutes"]:
+        while not self.stopped and self.done() < 1:
             for key, value in self.learn(source.get()).items():
                 sums[key] = sums.get(key, 0.0) + value
             if self.step % plan["report_steps"] == 0:

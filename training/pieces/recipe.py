@@ -52,7 +52,15 @@ class Recipe:
     def functions(self, part: str) -> list[Function]:
         """`train`, `function` (held out in a known domain) or `domain` (a whole domain held out)."""
         wanted = "" if part == "train" else part
-        return [f for f in read_tasks() if self.is_held_out(f) == wanted]
+        found = [f for f in read_tasks() if self.is_held_out(f) == wanted]
+        return [f for f in found if self.is_shared(f.key)] if part == "train" else found
+
+    def is_shared(self, key: str) -> bool:
+        """Whether a training function is among the `share` of them that this run learns from.
+
+        Smaller shares are parts of larger ones.
+        """
+        return crc32(f"share {key}".encode()) < self.table["training"].get("share", 1) * 2**32
 
     def dialogues(self, part: str) -> dialogue.Dialogues | None:
         """SGD requests; training drops what comes near dev or test, dev keeps unseen services."""
@@ -67,6 +75,7 @@ class Recipe:
             kept = {
                 name: [e for e in examples if guard.allows_prompt(e[0])]
                 for name, examples in loaded.examples.items()
+                if self.is_shared(name)
             }
         else:
             trained = dialogue.load(folder, "train", turns=99, strict=False).tools
