@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -434,6 +435,8 @@ def draw_request(
         position = match.end()
         marked = before[-1:] in ("'", '"', "`")
         last = position == len(template)
+        if template[position : position + 1] in ("%", "°") and slot.surface.isalpha():
+            slot = replace(slot, surface=str(slot.value))  # nobody writes "five%"
         said = dress(slot, rng, last=last, marked=marked)
         loose = last and slot.style == "text" and said == slot.surface
         if said[:1] in (",", ";", ".", ":"):

@@ -1005,6 +1005,7 @@ POOLS: dict[str, Generator] = {
         "admin editor viewer owner guest developer auditor manager operator moderator",
         invented=0.08,
     ),
+    "note": from_words("C D E F G A B C# Eb F# Ab Bb C4 E4 G4 A3 B3 D5 F#4 Bb2", invented=0.0),
     "drink": from_pool(
         "coffee|green tea|water|orange juice|red wine|beer|latte|lemonade|espresso|hot chocolate|mojito|oat milk cappuccino",
         invented=0.05,
