@@ -8,7 +8,7 @@ of the sorted tokens; so one tree serves a walk along few bytes and a sweep over
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,6 @@ class Trie:
     ``first``  int32[nodes+1]  the children of node n are ``first[n]`` to ``first[n+1]``
     ``low``, ``high`` int32[nodes]  the tokens that begin with node n are ``order[low[n]:high[n]]``
     ``own``    int32[nodes]    how many of them end at n; they are the first ones
-    ``texts``  the tokens in the same order as ``order``
     ``starts`` the first node of every level; a node's level is the length of its prefix
 
     ``bytes_``, ``first_``, ``order_``, ``own_``, ``low_`` and ``high_`` are the same data in the
@@ -48,6 +47,8 @@ class Trie:
         "_lengths",
         "_node_of_id",
         "_onward",
+        "_texts",
+        "_tokens",
         "_wide_byte",
         "byte",
         "bytes_",
@@ -63,20 +64,53 @@ class Trie:
         "own_",
         "parent",
         "starts",
-        "texts",
     )  # fmt: skip
 
-    def __init__(self, tokens: Sequence[bytes], ids: Sequence[int] | None = None) -> None:
-        """Build the tree of all non-empty ``tokens``; ``ids`` defaults to their positions."""
-        named = range(len(tokens)) if ids is None else ids
-        pairs = sorted((token, name) for token, name in zip(tokens, named, strict=True) if token)
-        self.order: Int32 = np.array([name for _, name in pairs], np.int32)
-        self.texts = [token for token, _ in pairs]
+    #: What :meth:`arrays` returns, and the type of each.
+    ARRAYS: Mapping[str, type[np.generic]] = {
+        "order": np.int32, "byte": np.uint8, "parent": np.intp, "first": np.int32, "low": np.int32,
+        "high": np.int32, "own": np.int32, "starts": np.int64,
+    }  # fmt: skip
+
+    def __init__(
+        self,
+        tokens: Sequence[bytes],
+        ids: Sequence[int] | None = None,
+        *,
+        arrays: Mapping[str, npt.NDArray[Any]] | None = None,
+    ) -> None:
+        """Build the tree of all non-empty ``tokens``; ``ids`` defaults to their positions.
+
+        ``arrays`` is what :meth:`arrays` gave for the same tokens; with it nothing is built.
+        """
+        self._tokens = tokens
+        self._texts: list[bytes] | None = None
+        if arrays is None:
+            named = range(len(tokens)) if ids is None else ids
+            pairs = sorted(
+                (token, name) for token, name in zip(tokens, named, strict=True) if token
+            )
+            self.order: Int32 = np.array([name for _, name in pairs], np.int32)
+            self._texts = [token for token, _ in pairs]
+            self._build(self._texts)
+        else:
+            for name in self.ARRAYS:
+                setattr(self, name, arrays[name])
+            self.starts = arrays["starts"].tolist()
         self._onward: dict[int, int] = {}
         self._lengths: npt.NDArray[np.uint64] | None = None
         self._wide_byte: npt.NDArray[np.intp] | None = None
         self._node_of_id: npt.NDArray[np.intp] | None = None
-        self._build(self.texts)
+        self.bytes_ = self.byte.tobytes()
+        self.first_ = self.first.data
+        self.own_ = self.own.data
+        self.order_ = self.order.data
+        self.low_ = self.low.data
+        self.high_ = self.high.data
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the tree as flat arrays, from which it can be made again."""
+        return {name: np.asarray(getattr(self, name), kind) for name, kind in self.ARRAYS.items()}
 
     def _build(self, ordered: list[bytes]) -> None:
         lengths = np.fromiter(map(len, ordered), np.int64, len(ordered))
@@ -113,12 +147,13 @@ class Trie:
         self.parent: npt.NDArray[np.intp] = np.concatenate([[0], *parents]).astype(np.intp)
         children = np.bincount(self.parent[1:], minlength=total)
         self.first: Int32 = np.concatenate([[1], 1 + np.cumsum(children)]).astype(np.int32)
-        self.bytes_ = self.byte.tobytes()
-        self.first_ = self.first.data
-        self.own_ = self.own.data
-        self.order_ = self.order.data
-        self.low_ = self.low.data
-        self.high_ = self.high.data
+
+    @property
+    def texts(self) -> list[bytes]:
+        """The tokens in the same order as ``order``."""
+        if self._texts is None:
+            self._texts = list(map(self._tokens.__getitem__, self.order_))
+        return self._texts
 
     @property
     def wide_byte(self) -> npt.NDArray[np.intp]:

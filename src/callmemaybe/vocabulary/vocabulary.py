@@ -45,11 +45,12 @@ class Vocabulary:
         ends: Iterable[int] = (),
         *,
         size: int | None = None,
+        trie: Trie | None = None,
     ) -> None:
         """Take the bytes of each id (empty: a control token or unused) and the control tokens' ids.
 
         ``encode`` gives the canonical ids of a text; without it the longest token that fits is
-        taken, from left to right. Raises VocabularyError for ids out of range, for a control token
+        taken, from left to right. ``trie`` is the prefix tree of these tokens where it is known. Raises VocabularyError for ids out of range, for a control token
         that also has bytes, and for a vocabulary without any token.
         """
         self.size = len(tokens) if size is None else size
@@ -68,6 +69,8 @@ class Vocabulary:
         if not any(self.tokens):
             raise VocabularyError("the vocabulary has no token")
         self._encode_text = encode
+        if trie is not None:
+            self.trie = trie
 
     @classmethod
     def from_file(

@@ -64,7 +64,7 @@ class Gguf:
         data = _tokenizer_json(path, held, tokens)
         return tokenizer_json.read(
             path,
-            json.dumps(data),
+            json.dumps(data).encode(),
             len(tokens) if size is None else size,
             _ends(held) if ends is None else ends,
         )

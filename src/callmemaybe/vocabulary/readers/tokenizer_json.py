@@ -1,29 +1,46 @@
 """``tokenizer.json`` of Hugging Face tokenizers: byte-level BPE, and BPE in SentencePiece's style.
 
-The tokens' bytes are read from the file; encoding is done by ``tokenizers`` itself, set up so that
-what it returns has exactly the bytes it was given: no control tokens, no prefix space, no Unicode
-normalisation. For text in normal form that is what the tokenizer gives anyway.
+The tokens' bytes are read from the file. What follows from it (the bytes, their prefix tree, the
+merges as arrays) is kept in the user's cache folder, so that the next process does not read the
+file again, but maps what is kept; both go the same way from there.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import tokenizers
+import numpy as np
 
+from callmemaybe import __version__
 from callmemaybe.errors import VocabularyError
+from callmemaybe.vocabulary import bpe, kept
+from callmemaybe.vocabulary.kept import Kept
+from callmemaybe.vocabulary.readers._encoders import (
+    SPACE_PIECE,
+    Encode,
+    Library,
+    compiled,
+    own,
+    parts_of,
+)
+from callmemaybe.vocabulary.trie import Trie
 from callmemaybe.vocabulary.vocabulary import Vocabulary
 
+#: Raise it whenever anything that is kept comes out differently.
+FORMAT = 1
+#: What beside the file tells the width of the logits and the ends of a turn.
+CONFIGURATIONS = ("config.json", "generation_config.json", "tokenizer_config.json")
 #: Added tokens of this shape are control tokens even where the file does not call them special
 #: (Qwen's ``<tool_call>``); what else was added (runs of spaces, words) is text.
 MARKER = re.compile(r"<.+>|\[.+\]", re.DOTALL)
 BYTE_PIECE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
-SPACE_PIECE = "\u2581"
 
 
 class TokenizerJson:
@@ -37,21 +54,100 @@ class TokenizerJson:
         """Read the tokenizer; see ``Reader``."""
         file = path / "tokenizer.json" if path.is_dir() else path
         try:
-            text = file.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
+            content = file.read_bytes()
+        except OSError as error:
             raise VocabularyError(f"{file}: cannot be read: {error}") from error
-        return read(file, text, size, ends)
+        return read(file, content, size, ends)
 
 
 READER = TokenizerJson()
 
 
-def read(file: Path, text: str, size: int | None, ends: Iterable[int] | None) -> Vocabulary:
-    """Return the vocabulary that ``text``, the content of a ``tokenizer.json``, describes.
+def read(file: Path, content: bytes, size: int | None, ends: Iterable[int] | None) -> Vocabulary:
+    """Return the vocabulary that ``content``, what a ``tokenizer.json`` holds, describes.
 
     ``file`` is named in messages; the configuration is read from beside it. Raises VocabularyError.
     """
-    data = _parse(file, text)
+    asked = None if ends is None else frozenset(ends)
+    key = _key(file.parent, content, size, asked)
+    found = kept.load(key)
+    if found is None:
+        found = _compile(file, content, size, asked)
+        vocabulary = _made(file, content, found)
+        _check(file, vocabulary)
+        kept.save(key, found)
+        return vocabulary
+    return _made(file, content, found)
+
+
+def _key(folder: Path, content: bytes, size: int | None, ends: frozenset[int] | None) -> str:
+    """Return what tells apart all that a vocabulary is made of, and by which code."""
+    machine = (FORMAT, __version__, sys.byteorder, np.dtype(np.intp).str)
+    asked = (size, None if ends is None else sorted(ends))
+    digest = hashlib.blake2b(repr((machine, asked)).encode(), digest_size=16)
+    for name in CONFIGURATIONS:
+        try:
+            beside = (folder / name).read_bytes()
+        except OSError:
+            beside = b""
+        digest.update(len(beside).to_bytes(8, "little") + beside)
+    digest.update(content)
+    return digest.hexdigest()
+
+
+def _made(file: Path, content: bytes, found: Kept) -> Vocabulary:
+    """Return the vocabulary that these facts and arrays describe."""
+    facts, arrays = found
+    controls: dict[str, int] = facts["controls"]
+    blob, bounds = arrays["tokens"].tobytes(), arrays["bounds"].tolist()
+    tokens = tuple(blob[low:high] for low, high in pairwise(bounds))
+    trie = Trie(tokens, arrays={name: arrays[f"trie.{name}"] for name in Trie.ARRAYS})
+    encode: Encode
+    if facts["encoding"] is None:
+        encode = Library(file, content, controls).encode
+    else:
+        merges = {name: arrays[f"merges.{name}"] for name in bpe.ARRAYS}
+        encode = own(file, Kept(facts["encoding"], merges), trie)
+    return Vocabulary(tokens, controls, encode, facts["ends"], trie=trie)
+
+
+def _check(file: Path, vocabulary: Vocabulary) -> None:
+    """Raise VocabularyError if nothing can be encoded, or a control token's text becomes the token."""
+    vocabulary.encode(b" ")  # the library only now sees what it may refuse
+    for name, index in vocabulary.controls.items():
+        if index in vocabulary.encode(name.encode()):
+            raise VocabularyError(f"{file}: the text {name!r} always becomes the control token")
+
+
+def _compile(file: Path, content: bytes, size: int | None, ends: frozenset[int] | None) -> Kept:
+    """Return all that follows from the files."""
+    data = _parse(file, content)
+    tokens, controls, is_plain = _tokens(file, data)
+    width = max(_size(file.parent, len(tokens)), 1) if size is None else size
+    stated = (end for end in _ends(file.parent, controls) if 0 <= end < width)
+    made = Vocabulary(tokens, controls, None, stated if ends is None else ends, size=width)
+    bounds = np.zeros(width + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, made.tokens), np.int64, width), out=bounds[1:])
+    arrays: dict[str, Any] = {
+        "tokens": np.frombuffer(b"".join(made.tokens), np.uint8),
+        "bounds": bounds,
+        **{f"trie.{name}": array for name, array in made.trie.arrays().items()},
+    }
+    # Ours knows no tokens but those of the merges, and all of them are in the vocabulary.
+    is_whole = [*tokens, *[b""] * (width - len(tokens))] == list(made.tokens)
+    encoding = compiled(data, controls) if is_plain and is_whole else None
+    if encoding is not None:
+        arrays |= {f"merges.{name}": array for name, array in encoding.arrays.items()}
+    facts = {
+        "controls": dict(made.controls),
+        "ends": sorted(made.ends),
+        "encoding": None if encoding is None else encoding.facts,
+    }
+    return Kept(facts, arrays)
+
+
+def _tokens(file: Path, data: Mapping[str, Any]) -> tuple[list[bytes], dict[str, int], bool]:
+    """Return the bytes by id, the control tokens, and whether it is byte-level with no added words."""
     pieces = data["model"]["vocab"]
     byte_level = _alphabet(file, data)
     spelled = _byte_level(list(pieces)) if byte_level else _sentencepiece(list(pieces))
@@ -62,29 +158,20 @@ def read(file: Path, text: str, size: int | None, ends: Iterable[int] | None) ->
         tokens[index] = token
     controls: dict[str, int] = {}
     for entry in added:
-        index, content = entry["id"], entry["content"]
-        is_control = entry.get("special") or MARKER.fullmatch(content)
-        tokens[index] = b"" if is_control else content.encode()
+        index, text = entry["id"], entry["content"]
+        is_control = entry.get("special") or MARKER.fullmatch(text)
+        tokens[index] = b"" if is_control else text.encode()
         if is_control:
-            controls[content] = index
+            controls[text] = index
     for name in [data["model"].get("unk_token")]:
         if name in pieces and name not in controls:
             tokens[pieces[name]] = b""
-    folder = file.parent
-    width = max(_size(folder, count), 1) if size is None else size
-    stated = (end for end in _ends(folder, controls) if 0 <= end < width)
-    return Vocabulary(
-        tokens,
-        controls,
-        _encoder(file, text, data, controls),
-        stated if ends is None else ends,
-        size=width,
-    )
+    return tokens, controls, byte_level and len(controls) == len(added)
 
 
-def _parse(file: Path, text: str) -> dict[str, Any]:
+def _parse(file: Path, content: bytes) -> dict[str, Any]:
     try:
-        data: dict[str, Any] = json.loads(text)
+        data: dict[str, Any] = json.loads(content)
         kind = data["model"].get("type", "BPE")
         if not isinstance(data["model"]["vocab"], dict) or kind != "BPE":
             raise VocabularyError(
@@ -104,7 +191,7 @@ def _alphabet(file: Path, data: Mapping[str, Any]) -> bool:
     for setting in ("continuing_subword_prefix", "end_of_word_suffix"):
         if model.get(setting):
             raise VocabularyError(f"{file}: BPE with a {setting} is not supported")
-    parts = [*_parts(data.get("decoder")), *_parts(data.get("pre_tokenizer"))]
+    parts = [*parts_of(data.get("decoder")), *parts_of(data.get("pre_tokenizer"))]
     kinds = {part["type"] for part in parts}
     if "ByteLevel" in kinds:
         return True
@@ -116,26 +203,13 @@ def _alphabet(file: Path, data: Mapping[str, Any]) -> bool:
     )
 
 
-def _parts(component: Mapping[str, Any] | None) -> list[dict[str, Any]]:
-    """Flatten the Sequences of a normalizer, pre-tokenizer or decoder."""
-    if not component:
-        return []
-    for key in ("normalizers", "pretokenizers", "decoders"):
-        if key in component:
-            return [part for inner in component[key] for part in _parts(inner)]
-    return [dict(component)]
-
-
 def _byte_level(pieces: list[str]) -> list[bytes]:
-    """Translate GPT-2's alphabet (printable bytes stand for themselves, others moved up) to bytes."""
-    kept = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    moved = [byte for byte in range(256) if byte not in kept]
-    table = {0x100 + place: byte for place, byte in enumerate(moved)}
-    alphabet = frozenset(map(chr, [*kept, *table]))
+    """Translate GPT-2's alphabet to bytes."""
+    alphabet = frozenset(map(chr, bpe.ALPHABET))
     joined = "".join(pieces)
     if not alphabet.issuperset(joined):  # an added word that sits in the vocabulary in plain text
         return [_byte_level([p])[0] if alphabet.issuperset(p) else p.encode() for p in pieces]
-    raw = joined.translate(table).encode("latin-1")
+    raw = joined.translate(bpe.ALPHABET).encode("latin-1")
     ends = [0]
     for piece in pieces:
         ends.append(ends[-1] + len(piece))
@@ -149,58 +223,6 @@ def _sentencepiece(pieces: list[str]) -> list[bytes]:
         raw = bytes.fromhex(byte[1]) if byte else piece.replace(SPACE_PIECE, " ").encode()
         found.append(raw)
     return found
-
-
-def _encoder(file: Path, text: str, data: Mapping[str, Any], controls: Mapping[str, int]) -> Any:
-    """Return text -> ids by the tokenizer itself, faithful to the bytes, blind to control tokens."""
-    try:
-        tokenizer = tokenizers.Tokenizer.from_str(text)
-        faithful = _faithful(data)
-    except Exception as error:  # the library raises bare Exceptions
-        raise VocabularyError(f"{file}: tokenizers refuses it: {error}") from error
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    if tokenizer.model.dropout is not None:
-        tokenizer.model.dropout = None
-    tokenizer.normalizer = faithful.normalizer
-    tokenizer.pre_tokenizer = faithful.pre_tokenizer
-    # With encode_special_tokens the library reads special tokens as text; make all of ours special.
-    tokenizer.add_special_tokens(
-        [tokenizers.AddedToken(name, special=True, normalized=False) for name in controls]
-    )
-    tokenizer.encode_special_tokens = True
-
-    def encode(plain: str) -> list[int]:
-        ids: list[int] = tokenizer.encode(plain, add_special_tokens=False).ids
-        return ids
-
-    for name, index in controls.items():
-        if index in encode(name):
-            raise VocabularyError(f"{file}: the text {name!r} always becomes the control token")
-    return encode
-
-
-def _faithful(data: Mapping[str, Any]) -> tokenizers.Tokenizer:
-    """Build the file's normalizer and pre-tokenizer without whatever would change the bytes."""
-    normalizers = [
-        part
-        for part in _parts(data.get("normalizer"))
-        if part["type"] == "Replace" and part.get("content") == SPACE_PIECE
-    ]
-    splitters = _parts(data.get("pre_tokenizer"))
-    for part in splitters:
-        if part["type"] == "Metaspace":
-            part["prepend_scheme"] = "never"
-        if "add_prefix_space" in part:
-            part["add_prefix_space"] = False
-    small: dict[str, Any] = {
-        "version": "1.0",
-        "added_tokens": [],
-        "normalizer": {"type": "Sequence", "normalizers": normalizers} if normalizers else None,
-        "pre_tokenizer": {"type": "Sequence", "pretokenizers": splitters} if splitters else None,
-        "model": {"type": "BPE", "vocab": {}, "merges": []},
-    }
-    return tokenizers.Tokenizer.from_str(json.dumps(small))
 
 
 def _configuration(folder: Path, name: str) -> dict[str, Any]:

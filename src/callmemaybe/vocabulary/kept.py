@@ -1,0 +1,168 @@
+"""Arrays kept between processes, in the user's cache folder: one file for each key.
+
+A file is mapped, not read: processes share its pages. It is whole or not there, because it is
+written under another name and then renamed; readers of a replaced file keep the old one. What is
+damaged, cut off, or was written for another key is as good as missing, and so is a folder that
+cannot be read or written: nothing here ever fails, it only costs the work again.
+
+The folder is ``callmemaybe`` in the platform's cache folder, or what the environment variable
+CALLMEMAYBE_CACHE names; if that is empty, nothing is kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import mmap
+import os
+import struct
+import sys
+import tempfile
+import time
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+VARIABLE = "CALLMEMAYBE_CACHE"
+ENDING = ".arrays"
+#: So many files are kept, those used last.
+MOST = 16
+#: What a writer that died left behind is removed after so many seconds.
+ABANDONED = 3600
+
+_MAGIC = b"callmemaybe\x00\x01\n\x1a\n"
+#: The magic, checksum of all that follows, length of the head, length of the file.
+_START = struct.Struct("<16sIIQ")
+_ALIGNED = 64
+
+log = logging.getLogger(__name__)
+
+
+class Kept(NamedTuple):
+    """Anything that JSON can say, and named arrays of one dimension."""
+
+    facts: dict[str, Any]
+    arrays: Mapping[str, npt.NDArray[Any]]
+
+
+def folder() -> Path | None:
+    """Return where files are kept; None where nothing is."""
+    named = os.environ.get(VARIABLE)
+    if named is not None:
+        return Path(named) if named else None
+    try:
+        if sys.platform == "win32":
+            base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+        elif sys.platform == "darwin":
+            base = Path.home() / "Library" / "Caches"
+        else:
+            base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError:  # nobody's home
+        return None
+    return base / "callmemaybe"
+
+
+def load(key: str) -> Kept | None:
+    """Return what was kept under a key, read-only; None if there is nothing usable."""
+    place = folder()
+    if place is None:
+        return None
+    path = place / f"{key}{ENDING}"
+    try:
+        with path.open("rb") as file:
+            content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:  # an empty file cannot be mapped
+        log.info("%s cannot be used: %s", path, error)
+        return None
+    try:
+        found = _parse(content, key)
+    except (ValueError, KeyError, TypeError, struct.error) as error:
+        log.info("%s is damaged and will be made again: %s", path, error)
+        return None
+    with contextlib.suppress(OSError):
+        os.utime(path)  # it was used last
+    return found
+
+
+def save(key: str, kept: Kept) -> None:
+    """Keep arrays under a key, for whoever comes next; does nothing where that cannot be done."""
+    place = folder()
+    if place is None:
+        return
+    temporary = None
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=place, suffix=".part")
+        with os.fdopen(handle, "wb") as file:
+            for part in _written(key, kept):
+                file.write(part)
+        os.replace(temporary, place / f"{key}{ENDING}")
+        _tidy(place)
+    except OSError as error:
+        log.info("nothing is kept in %s: %s", place, error)
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+
+
+def _written(key: str, kept: Kept) -> list[bytes]:
+    """Return the file in parts."""
+    listed, parts, at = [], [], 0
+    for name, array in kept.arrays.items():
+        gap = -at % _ALIGNED
+        data = np.ascontiguousarray(array).tobytes()
+        listed.append([name, array.dtype.str, len(array), at + gap])
+        parts += [bytes(gap), data]
+        at += gap + len(data)
+    head = json.dumps({"key": key, "facts": kept.facts, "arrays": listed}).encode()
+    head += b" " * (-(_START.size + len(head)) % _ALIGNED)
+    parts.insert(0, head)
+    checksum = 0
+    for part in parts:
+        checksum = zlib.crc32(part, checksum)
+    length = _START.size + sum(map(len, parts))
+    return [_START.pack(_MAGIC, checksum, len(head), length), *parts]
+
+
+def _parse(content: mmap.mmap, key: str) -> Kept:
+    """Return what a file says; ValueError and others if it is not such a file, or not whole."""
+    magic, checksum, size, length = _START.unpack_from(content)
+    if magic != _MAGIC or length != len(content):
+        raise ValueError("it is cut off, or something else")
+    with memoryview(content) as view, view[_START.size :] as rest:
+        if zlib.crc32(rest) != checksum:
+            raise ValueError("its checksum is wrong")
+    head = json.loads(content[_START.size : _START.size + size])
+    if head["key"] != key:
+        raise ValueError("it was written for another key")
+    base = _START.size + size
+    arrays = {
+        name: np.frombuffer(content, np.dtype(kind), count, base + at)
+        for name, kind, count, at in head["arrays"]
+    }
+    return Kept(head["facts"], arrays)
+
+
+def _tidy(place: Path) -> None:
+    """Remove the files that were not used for longest, and what writers that died have left."""
+    now = time.time()
+    aged = []
+    for path in place.iterdir():
+        if path.suffix not in (ENDING, ".part"):
+            continue
+        with contextlib.suppress(OSError):  # another process was faster
+            used = path.stat().st_mtime
+            if path.suffix == ENDING:
+                aged.append((used, path))
+            elif now - used > ABANDONED:
+                path.unlink()
+    for _, path in sorted(aged)[: max(len(aged) - MOST, 0)]:
+        with contextlib.suppress(OSError):
+            path.unlink()

@@ -1,0 +1,17 @@
+"""Every run of the tests has a cache folder of its own, and leaves the user's alone."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+
+import pytest
+
+from callmemaybe.vocabulary import kept
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let this process, and those that tests start, keep vocabularies in an empty folder."""
+    folder = os.environ[kept.VARIABLE] = tempfile.mkdtemp(prefix="callmemaybe-tests-")
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
