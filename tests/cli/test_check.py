@@ -59,6 +59,18 @@ def test_what_is_refused_ends_with_two() -> None:
     assert "not in the schema" in done.output
 
 
+def test_what_must_be_said_is_known_or_to_come() -> None:
+    """Law: x-ground is masked, whatever will be said; of a text given the language is that text's."""
+    schema = {"type": "string", "x-ground": "prompt"}
+    data = json.loads(run(schema, "--json").output)
+    assert {row["pointer"]: row["how"] for row in data["keywords"]}["/x-ground"] == "masked"
+    assert data["bytes"]["most"] is None
+    assert json.loads(run(schema, "--json", "--ground", "to Oslo").output)["bytes"] == {
+        "fewest": 4, "most": 9,
+    }  # fmt: skip
+    assert run(schema, "--ground", "").exit_code == 2
+
+
 @pytest.mark.parametrize("text", ["[]", "3", "[", ""])
 def test_what_is_no_schema_is_said_in_one_sentence(text: str, tmp_path: Path) -> None:
     """Law: a file that holds no schema is refused as bad input, with its name."""

@@ -70,6 +70,22 @@ def test_no_call_may_be_allowed(program: Program) -> None:
         assert record["name"] is not None or record["parameters"] == {}
 
 
+def test_arguments_may_be_limited_to_what_was_said(program: Program) -> None:
+    """With --ground prompt every number stands in the prompt; a prompt without any calls what it can."""
+    program.write("functions.json", FUNCTIONS[:1])
+    program.write("prompts.json", ["between 17 and 4000", "no number"])
+    done = program.run("--ground", "prompt", "--order", "any")
+    assert done.returncode == 1, done.stderr
+    first, second = program.results()
+    assert {*first["parameters"].values()} <= {17.0, 4000.0}
+    assert {*first["parameters"]} == {"a", "b"}
+    assert second["name"] is None
+    assert "nothing that was said" in done.stderr
+    free = program.run("--ground", "prompt-or-free", "--resume")
+    assert "changed" in free.stderr
+    assert program.results()[1]["name"] == "add"
+
+
 def test_equal_seeds_give_equal_results(program: Program) -> None:
     """Sampling is repeatable, and greedy decoding needs no seed."""
     program.write("prompts.json", ["one", "two", "three"])

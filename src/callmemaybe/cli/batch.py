@@ -145,7 +145,8 @@ class Batch:
 
     def _record(self, prompt: str, outcome: Outcome) -> Record:
         if outcome.call is None:
-            failure = None if self.may_decline else "the answer holds no complete call"
+            why = next(iter(outcome.remarks), "the answer holds no complete call")
+            failure = None if self.may_decline else why
             return Record(prompt, None, failure=failure)
         name = outcome.call.name
         tool = next(tool for tool in self.tools if tool.name == name)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from callmemaybe.cli.limits import Ground, GroundOption, Order, OrderOption
 from callmemaybe.cli.toolfiles import (
     DEFAULT_LEDGER,
     load_tools,
@@ -48,6 +49,8 @@ def chat(
         list[str],
         typer.Option("--yes", help="Effect classes that run without asking, or all."),
     ] = [],  # noqa: B006 - typer copies it
+    order: OrderOption = Order.SCHEMA,
+    ground: GroundOption = Ground.OFF,
     db: Annotated[
         str, typer.Option("--db", help="The ledger: a file, or postgresql://...")
     ] = DEFAULT_LEDGER,
@@ -64,7 +67,7 @@ def chat(
     with contextlib.suppress(ImportError):
         import readline  # noqa: F401 - input() edits lines and remembers them once it is there
     loaded = load_model(model)
-    session = Session(model=loaded)
+    session = Session(loaded, order, ground)
     ledger = open_named(db, anchors, create=True)
     # One loop for the whole session: the gateway's tasks outlive a cancelled turn.
     with asyncio.Runner() as runner:
@@ -82,6 +85,8 @@ class Session:
     """One conversation at the terminal."""
 
     model: Any
+    order: Order = Order.SCHEMA
+    ground: Ground = Ground.OFF
     always: set[str] = field(default_factory=set)
     history: list[str] = field(default_factory=list)
     edited: str | None = None
@@ -132,7 +137,7 @@ class Session:
             return
         outcome = self._caller_for(offers).call(line)
         if outcome.call is None:
-            typer.echo("no function fits")
+            typer.echo(next(iter(outcome.remarks), "no function fits"))
             return
         call = outcome.call
         while True:
@@ -156,7 +161,9 @@ class Session:
         from callmemaybe.caller import Caller
 
         if self._caller is None or self._caller.tools != offers:
-            self._caller = Caller(self.model, offers, no_call=True)
+            self._caller = Caller(
+                self.model, offers, no_call=True, order=self.order.value, ground=self.ground.setting
+            )
         return self._caller
 
     async def ask(self, approval: Approval, call: ToolCall) -> str | None:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from callmemaybe.cli.exits import Exit
+from callmemaybe.cli.limits import Order, OrderOption
 from callmemaybe.errors import InputError
 
 _COLOURS = {"masked": "green", "annotation": "dim", "checked": "yellow", "refused": "bold red"}
@@ -24,18 +25,15 @@ class Spacing(StrEnum):
     FLEXIBLE = "flexible"
 
 
-class Order(StrEnum):
-    """The orders of :func:`callmemaybe.grammar.json_schema`."""
-
-    SCHEMA = "schema"
-    ANY = "any"
-
-
 def check(
     schema: Annotated[Path, typer.Argument(help='A JSON Schema, or "-" for standard input.')],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     style: Annotated[Spacing, typer.Option(help="How the JSON is spaced.")] = Spacing.SPACED,
-    order: Annotated[Order, typer.Option(help="In which order keys come.")] = Order.SCHEMA,
+    order: OrderOption = Order.SCHEMA,
+    ground: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="What was said, for x-ground; without it, any text."),
+    ] = None,
     closed: Annotated[
         bool,
         typer.Option(
@@ -51,10 +49,14 @@ def check(
 
     And how large the language is. Exits with 2 if a keyword is refused or the file is no schema.
     """
+    from callmemaybe.grammar import Ground
     from callmemaybe.grammar.schema.certificate import certificate
 
+    said = Ground("", is_known=False) if ground is None else Ground(ground)
     document = _read(schema)
-    found = certificate(document, style=style.value, order=order.value, additional=not closed)
+    found = certificate(
+        document, style=style.value, order=order.value, additional=not closed, ground=said
+    )
     data: dict[str, Any] = {"keywords": [row._asdict() for row in found.keywords]}
     if found.grammar is not None:
         data |= {k: v for k, v in found.grammar.report().to_json().items() if k != "keywords"}

@@ -17,6 +17,7 @@ from callmemaybe.cli import check, formats, gateway, models, options, serve
 from callmemaybe.cli.eval import register as register_eval
 from callmemaybe.cli.exits import Exit
 from callmemaybe.cli.files import NotWritten
+from callmemaybe.cli.limits import Ground, GroundOption, Order, OrderOption
 from callmemaybe.cli.run import Choose, Drawing, NoCall, RunOptions
 from callmemaybe.cli.run import run as run_batch
 from callmemaybe.cli.stopping import Stopped
@@ -76,6 +77,8 @@ def run(
     batch: options.AtOnce = 1,
     no_call: options.MayDecline = NoCall.FORBID,
     choose: options.ChooseBy = Choose.EXACT,
+    order: OrderOption = Order.SCHEMA,
+    ground: GroundOption = Ground.OFF,
     trace: options.TraceFile = None,
     resume: options.Resume = False,
     prefix_cache: options.PrefixCache = None,
@@ -85,8 +88,8 @@ def run(
     """Turn a file of prompts into a file of calls, one for each, in order."""
     chosen = RunOptions(
         functions_definition, input_, output, model, max_tokens,
-        Drawing(temperature, top_p, top_k, min_p, seed, best_of, beam), no_call, choose, logprobs,
-        batch, prefix_cache, verbose, quiet, trace, resume,
+        Drawing(temperature, top_p, top_k, min_p, seed, best_of, beam), no_call, choose, order, ground,
+        logprobs, batch, prefix_cache, verbose, quiet, trace, resume,
     )  # fmt: skip
     raise typer.Exit(run_batch(chosen))
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from callmemaybe.cli.exits import Exit
 from callmemaybe.cli.files import check_writable, same_file
 from callmemaybe.cli.inputs import read_functions, read_prompts
+from callmemaybe.cli.limits import Ground, Order
 from callmemaybe.cli.results import Kept, ResultFile, Settings
 from callmemaybe.cli.stopping import Stopped, stopped_by_signals
 from callmemaybe.errors import InputError
@@ -90,6 +91,8 @@ class RunOptions:
     drawing: Drawing
     no_call: NoCall
     choose: Choose
+    order: Order
+    ground: Ground
     logprobs: bool
     batch: int
     prefix_cache: Path | None
@@ -106,8 +109,18 @@ class RunOptions:
             for name, value in asdict(self.drawing).items()
             if name in {"temperature", "seed"} or value != usual[name]
         }
+        limits: dict[str, object] = {}
+        if self.order is not Order.SCHEMA:
+            limits["order"] = self.order.value
+        if self.ground is not Ground.OFF:
+            limits["ground"] = self.ground.value
         return Settings.of(
-            tools, self.model, no_call=self.no_call.value, choose=self.choose.value, **drawn
+            tools,
+            self.model,
+            no_call=self.no_call.value,
+            choose=self.choose.value,
+            **drawn,
+            **limits,
         )
 
 
@@ -184,6 +197,8 @@ def _caller(options: RunOptions, tools: tuple[ToolSpec, ...]) -> Caller:
         no_call=options.no_call is NoCall.ALLOW,
         max_tokens=options.max_tokens,
         logprobs=options.logprobs,
+        order=options.order.value,
+        ground=options.ground.setting,
         **asdict(options.drawing),
         watch=options.verbose or options.trace is not None,
     )

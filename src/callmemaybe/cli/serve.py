@@ -11,6 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from callmemaybe.cli.exits import Exit
+from callmemaybe.cli.limits import (
+    Ground,
+    GroundIn,
+    GroundInOption,
+    GroundOption,
+    Order,
+    OrderOption,
+)
 from callmemaybe.errors import InputError, ModelError
 from callmemaybe.server.settings import Settings
 
@@ -69,6 +77,9 @@ def serve(
     api_key: Keys = [],  # noqa: B006 - typer copies it
     name: Name = None,
     format_: Format = None,
+    order: OrderOption = Order.SCHEMA,
+    ground: GroundOption = Ground.OFF,
+    ground_in: GroundInOption = GroundIn.REQUEST,
     slots: Slots = 8,
     queue: Queue = 128,
     default_tokens: DefaultTokens = 1024,
@@ -91,9 +102,11 @@ def serve(
         most_tokens=most_tokens, run_seconds=timeout, cache_bytes=prompt_cache << 20,
     )  # fmt: skip
     from callmemaybe.server.serving import serve as serve_model
+    from callmemaybe.wire.said import Limits
 
     serve_model(
         model, settings, name=name, format=format_, observers=_observers(otel), quiet=quiet,
+        limits=Limits(order.value, ground.setting, ground_in.value),
         say=lambda line: print(f"callmemaybe: {line}", file=sys.stderr, flush=True),
     )  # fmt: skip
     raise typer.Exit(Exit.DONE)

@@ -19,6 +19,7 @@ from callmemaybe.server.listen import address_of, bind, server_of
 from callmemaybe.server.logs import Log
 from callmemaybe.server.observe import Facts, Observer
 from callmemaybe.server.settings import Settings
+from callmemaybe.wire.said import Limits
 
 
 def application(
@@ -54,11 +55,12 @@ def serve(
     format: str | None = None,  # noqa: A002 - the word users know
     observers: Sequence[Observer] = (),
     quiet: bool = False,
+    limits: Limits | None = None,
     say: Callable[[str], None] = print,
 ) -> None:
     """Serve a model until a signal says to stop.
 
-    ``say`` is told where the server listens. Raises InputError for an address that cannot be had,
+    ``limits`` hold for the arguments of all calls; ``say`` is told where the server listens. Raises InputError for an address that cannot be had,
     ModelError for a model that cannot be served.
     """
     opened = bind(settings)
@@ -67,7 +69,9 @@ def serve(
         if isinstance(loaded, Remote):
             raise ModelError(f"{model} is served already; serve takes a model on this machine")
         log: Observer = Failures(Log()) if quiet else Log()
-        app = application(loaded, settings, name=name, format=format, observers=[log, *observers])
+        app = application(
+            loaded, settings, name=name, format=format, observers=[log, *observers], limits=limits
+        )
         say(f"{app.served.name} is served at {address_of(opened)} (Ctrl-C stops)")
         server_of(app.asgi(), settings, app.begin_to_stop).run(sockets=[opened])
     finally:
