@@ -354,10 +354,9 @@ def test_anything_else_is_kept_apart(
     assert [set(words.ends) for words in made[2:4]] == [{1}, set()]
     assert made[4].size == made[5].size == 700
     assert made[5].ends == {2}
-    for name in ("FORMAT", "__version__"):
-        monkeypatch.setattr(tokenizer_json, name, 0)
-        Vocabulary.from_file(tokenizer)
-    assert len(files(place)) == len(made) + 2
+    monkeypatch.setattr(tokenizer_json, "FORMAT", 0)
+    made.append(Vocabulary.from_file(tokenizer))
+    assert len(files(place)) == len(made)
 
 
 def test_what_is_refused_is_not_kept(place: Path, tmp_path: Path) -> None:

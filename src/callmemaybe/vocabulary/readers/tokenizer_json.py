@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from callmemaybe import __version__
 from callmemaybe.errors import VocabularyError
 from callmemaybe.vocabulary import bpe, kept
 from callmemaybe.vocabulary.kept import Kept
@@ -82,7 +81,7 @@ def read(file: Path, content: bytes, size: int | None, ends: Iterable[int] | Non
 
 def _key(folder: Path, content: bytes, size: int | None, ends: frozenset[int] | None) -> str:
     """Return what tells apart all that a vocabulary is made of, and by which code."""
-    machine = (FORMAT, __version__, sys.byteorder, np.dtype(np.intp).str)
+    machine = (FORMAT, sys.byteorder, np.dtype(np.intp).str)
     asked = (size, None if ends is None else sorted(ends))
     digest = hashlib.blake2b(repr((machine, asked)).encode(), digest_size=16)
     for name in CONFIGURATIONS:
