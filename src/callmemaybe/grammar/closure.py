@@ -110,16 +110,19 @@ class Closure:
         while rest is not None:
             node, rest = rest.node, rest.rest
             while True:
-                if isinstance(node, Literal):
+                kind = type(node)
+                if kind is Literal:
                     return node, 0, rest
-                if isinstance(node, Seq):
-                    if not node.parts or self._least_of(node) == INFINITE:
+                if kind is Seq:
+                    parts: tuple[Node, ...] = node._fields[0]
+                    least = node.least
+                    if not parts or (self._least_of(node) if least is None else least) == INFINITE:
                         return None
-                    for part in node.parts[:0:-1]:
+                    for part in parts[:0:-1]:
                         rest = self._rest(part, rest)
-                    node = node.parts[0]
+                    node = parts[0]
                     continue
-                if isinstance(node, Mark):
+                if kind is Mark:
                     break
                 if node.is_machine and self._least_of(node) < INFINITE:
                     machine = self._machine_of(node)
@@ -132,8 +135,11 @@ class Closure:
         key = (node, rest)
         found = self._rests.get(key)
         if found is None:
-            least = int(self._least_of(node)) + (rest.least if rest else 0)
-            found = self._rests.setdefault(key, Rest(node, rest, least))
+            least = node.least
+            if least is None:
+                least = self._least_of(node)
+            behind = rest.least if rest is not None else 0
+            found = self._rests.setdefault(key, Rest(node, rest, int(least) + behind))
         return found
 
     def close(

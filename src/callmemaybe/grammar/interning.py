@@ -22,6 +22,8 @@ class Node:
     is_machine: ClassVar[bool] = False
     #: Whether the node is the bytes in its first field.
     is_text: ClassVar[bool] = False
+    #: Symbols of every string of a node of this kind, where that is a matter of kind.
+    length: ClassVar[int | None] = None
     _fields: tuple[Any, ...]
     #: Fewest symbols of any string of this node, once known; None while it depends on a Ref.
     least: float | None
@@ -37,7 +39,7 @@ class Node:
         node = _new(cls)
         _set_fields(node, fields)
         _set_machine(node, None)
-        set_least(node, len(fields[0]) if cls.is_text else None)
+        set_least(node, len(fields[0]) if cls.is_text else cls.length)
         fresh = _Held(node, _let_go)
         fresh.key = key
         held = Node._interned.setdefault(key, fresh)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from callmemaybe.grammar.automaton import Automaton
 from callmemaybe.grammar.nodes import (
     INFINITE,
     Both,
@@ -24,6 +25,7 @@ from callmemaybe.grammar.nodes import (
     Table,
     Words,
 )
+from callmemaybe.grammar.places import Place
 from callmemaybe.grammar.unordered import Cost, Pick, Unordered
 
 _PAIRS = (Both, Except)
@@ -124,3 +126,25 @@ def costs(pick: Pick, least: Callable[[Node], float]) -> list[float]:
         len(word) + least(values[index]) + cost.after(index)
         for word, index in zip(pick.words, pick.indices, strict=True)
     ]
+
+
+def way_out(
+    place: Place, least: Callable[[Node], float], machine: Callable[[Node], Automaton]
+) -> float:
+    """Return the fewest symbols from a place to the end of the grammar."""
+    leaf, position, rest = place
+    behind: float = rest.least if rest else 0
+    if isinstance(leaf, Literal):
+        return behind + len(leaf.data) - int(position)
+    if isinstance(leaf, Bytes | Control):
+        return 1 + behind
+    if isinstance(leaf, Words):
+        low, high, depth = position
+        if isinstance(leaf, Pick):
+            return behind + min(costs(leaf, least)[low:high]) - int(depth)
+        then = leaf.then
+        nearest: float = min(
+            len(leaf.words[i]) - depth + (least(then[i]) if then else 0) for i in range(low, high)
+        )
+        return behind + nearest
+    return machine(leaf).distance(position) + behind

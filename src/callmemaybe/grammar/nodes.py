@@ -8,6 +8,7 @@ from a node (an automaton, a length) can be kept beside it and shared between gr
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 
@@ -35,6 +36,7 @@ class Bytes(Node):
     """Any one byte of a set, given as a 256-bit integer (bit b = byte b)."""
 
     __slots__ = ()
+    length = 1
 
     @property
     def mask(self) -> int:
@@ -67,6 +69,7 @@ class Control(Node):
     """One control token, named by its text; no sequence of bytes ever matches it."""
 
     __slots__ = ()
+    length = 1
 
     @property
     def text(self) -> str:
@@ -89,6 +92,7 @@ class Mark(Node):
     """Matches nothing; opens or closes the capture of that name at this point."""
 
     __slots__ = ()
+    length = 0
 
     @property
     def name(self) -> str:
@@ -355,7 +359,14 @@ def alt(*options: Node) -> Node:
             mask |= node.mask if isinstance(node, Bytes) else 1 << node.data[0]
             del flat[node]
         flat = {from_mask(mask): None, **flat}
-    return next(iter(flat)) if len(flat) == 1 else Choice(tuple(flat))
+    if len(flat) == 1:
+        return next(iter(flat))
+    choice = Choice(tuple(flat))
+    if choice.least is None:
+        lengths = [option.least for option in flat]
+        if None not in lengths:
+            set_least(choice, min(lengths, default=INFINITE))  # type: ignore[type-var]
+    return choice
 
 
 def repeat(body: Node, least: int = 0, most: int | None = None) -> Node:
@@ -368,7 +379,10 @@ def repeat(body: Node, least: int = 0, most: int | None = None) -> Node:
         return EMPTY
     if least == most == 1:
         return body
-    return Repeat(body, least, most)
+    node = Repeat(body, least, most)
+    if node.least is None and (one := body.least) is not None:
+        set_least(node, one * least if least else 0)
+    return node
 
 
 def opt(body: Node) -> Node:
@@ -408,7 +422,13 @@ def _words(raw: tuple[bytes, ...], then: tuple[Node, ...]) -> Node:
         return NOTHING
     if len(raw) == 1:
         return seq(lit(raw[0]), *then)
-    return Words(raw, then)
+    node = Words(raw, then)
+    if node.least is None:
+        lengths = [one.least for one in then]
+        if None not in lengths:
+            ends = map(operator.add, map(len, raw), lengths) if then else map(len, raw)
+            set_least(node, min(ends))
+    return node
 
 
 def substring_of(

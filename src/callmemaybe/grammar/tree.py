@@ -29,7 +29,7 @@ from callmemaybe.grammar.automaton import (
 )
 from callmemaybe.grammar.closure import Closure
 from callmemaybe.grammar.counting import Counted, Counting, is_endless
-from callmemaybe.grammar.least import costs, shortest
+from callmemaybe.grammar.least import shortest, way_out
 from callmemaybe.grammar.nodes import (
     EMPTY,
     Both,
@@ -61,7 +61,6 @@ from callmemaybe.grammar.product import ProductAutomaton
 from callmemaybe.grammar.substrings import SubstringAutomaton
 from callmemaybe.grammar.table import TableAutomaton
 from callmemaybe.grammar.trace import Trace
-from callmemaybe.grammar.unordered import Pick
 
 
 class TreeAutomaton(Automaton):
@@ -103,8 +102,10 @@ class TreeAutomaton(Automaton):
         """Return the control tokens allowed here, by text, with their targets."""
         found = self._states[state]
         if found.controls is None:
-            if any(type(place[0]) is Control for place in self._all_places(found)):
-                self._expand(found)
+            for place in found.all_places or self._all_places(found):
+                if type(place[0]) is Control:
+                    self._expand(found)
+                    break
             else:
                 found.controls = NO_CONTROLS
         return found.controls  # type: ignore[return-value]
@@ -130,8 +131,8 @@ class TreeAutomaton(Automaton):
         """Fewest further symbols to an accepting end; from structure, without any search."""
         found = self._states[state]
         if found.distance is None:
-            shortest = 0 if found.accepting else min(map(self._place_distance, found.places))
-            found.distance = int(shortest)
+            ends = (way_out(place, self._least_of, machine_of) for place in found.places)
+            found.distance = 0 if found.accepting else int(min(ends))
         return found.distance
 
     def step(self, state: int, byte: int) -> int:
@@ -153,24 +154,31 @@ class TreeAutomaton(Automaton):
 
     def walk(self, state: int, data: bytes) -> int:
         """Return the state after all of ``data``, or -1; jumps over literals in one move."""
-        at, end = 0, len(data)
+        at, end, states = 0, len(data), self._states
         while at < end and state >= 0:
-            places = self._states[state].places
+            places = states[state].places
             if len(places) == 1:
                 leaf, position, rest = places[0]
                 if type(leaf) is Literal:
-                    left = leaf.data[position : position + end - at]
-                    if not data.startswith(left, at):
+                    text: bytes = leaf._fields[0]
+                    left = len(text) - position
+                    if left <= end - at:
+                        if not data.startswith(text[position:] if position else text, at):
+                            return DEAD
+                        at += left
+                        state = self._beyond(rest)
+                        continue
+                    if not text.startswith(data[at:] if at else data, position):
                         return DEAD
-                    at += len(left)
-                    state = self._state((after_literal(leaf, position + len(left), rest),))
-                    continue
-                if leaf.is_machine and not machine_of(leaf).is_accepting(position):
-                    position, at = machine_of(leaf).walk_inside(position, data, at)
-                    if position == DEAD:
-                        return DEAD
-                    state = self._state(((leaf, position, rest),))
-                    continue
+                    return self._intern(((leaf, position + end - at, rest),), False)
+                if leaf.is_machine:
+                    machine = leaf.machine or machine_of(leaf)
+                    if not machine.is_accepting(position):
+                        position, at = machine.walk_inside(position, data, at)
+                        if position == DEAD:
+                            return DEAD
+                        state = self._state(((leaf, position, rest),))
+                        continue
             state = self.step(state, data[at])
             at += 1
         return state
@@ -195,15 +203,17 @@ class TreeAutomaton(Automaton):
         return known
 
     def _forced_run(self, state: int) -> tuple[bytes, int]:
+        piece, target = self._forced_piece(state, self._states[state])
+        if not piece:
+            return piece, state
         run = b""
         seen = {state}
-        while True:
-            piece, target = self._forced_piece(state, self._states[state])
-            if not piece or target in seen:
-                return run, state
+        while piece and target not in seen:
             run += piece
             seen.add(target)
             state = target
+            piece, target = self._forced_piece(state, self._states[state])
+        return run, state
 
     def _forced_piece(self, state: int, found: State) -> tuple[bytes, int]:
         """Return some of what must come next; in strides where the place itself knows."""
@@ -212,9 +222,10 @@ class TreeAutomaton(Automaton):
         if len(found.places) == 1:
             leaf, position, rest = found.places[0]
             if type(leaf) is Literal:
-                return leaf.data[position:], self._state([(None, None, rest)])
+                text: bytes = leaf._fields[0]
+                return text[position:] if position else text, self._beyond(rest)
             if leaf.is_machine:
-                machine = machine_of(leaf)
+                machine = leaf.machine or machine_of(leaf)
                 if not machine.is_accepting(position):
                     piece, inner = machine.forced(position)
                     return piece, self._state([(leaf, inner, rest)]) if piece else state
@@ -237,8 +248,8 @@ class TreeAutomaton(Automaton):
         if not leaf.is_machine:
             return None
         if found.after is None:
-            found.after = self._state([(None, None, rest)])
-        return *machine_of(leaf).alias(position), found.after
+            found.after = self._beyond(rest)
+        return *(leaf.machine or machine_of(leaf)).alias(position), found.after
 
     def alternatives(self, state: int) -> tuple[int, ...]:
         """Return one state for each lexeme that this state may be inside, and one for all else."""
@@ -354,13 +365,14 @@ class TreeAutomaton(Automaton):
     def _all_places(self, state: State) -> tuple[Place, ...]:
         """Return the places of a state, and those behind every lexeme that may end there."""
         if state.all_places is None:
-            if any(leaf.is_machine and machine_of(leaf).is_accepting(position)
-                   for leaf, position, _ in state.places):  # fmt: skip
-                places: dict[Place, History] = dict.fromkeys(state.places)
-                self._closure.leave_lexemes(places, NEVER, None)
-                state.all_places = tuple(places)
-            else:
-                state.all_places = state.places
+            reached = state.places
+            for leaf, position, _ in state.places:
+                if leaf.is_machine and machine_of(leaf).is_accepting(position):
+                    places: dict[Place, History] = dict.fromkeys(state.places)
+                    self._closure.leave_lexemes(places, NEVER, None)
+                    reached = tuple(places)
+                    break
+            state.all_places = reached
         return state.all_places
 
     # -- construction -----------------------------------------------------------------------
@@ -369,26 +381,30 @@ class TreeAutomaton(Automaton):
         """Intern the state that the seeds close to."""
         if len(seeds) == 1:
             leaf, position, rest = seeds[0]
-            if leaf is not None and position is not None:
+            if leaf is None:
+                return self._beyond(rest)
+            if position is not None:
                 if type(leaf) is Literal:
                     return self._intern(((leaf, position, rest),), False)
                 if leaf.is_machine:
-                    machine = machine_of(leaf)
+                    machine = leaf.machine or machine_of(leaf)
                     if not machine.is_accepting(position):
                         return self._intern(((leaf, position, rest),), False)
                     if machine.is_final(position):
-                        leaf = None
-            if leaf is None:
-                known = self._behind.get(rest)
-                if known is None:
-                    place = self._closure.straight(rest)
-                    if place is None:
-                        known = self._closed([(None, None, rest)])
-                    else:
-                        known = self._intern((place,), False)
-                    self._behind[rest] = known
-                return known
+                        return self._beyond(rest)
         return self._closed(seeds)
+
+    def _beyond(self, rest: Rest | None) -> int:
+        """Return the state in which nothing but a continuation is left."""
+        known = self._behind.get(rest)
+        if known is None:
+            place = self._closure.straight(rest)
+            if place is None:
+                known = self._closed([(None, None, rest)])
+            else:
+                known = self._intern((place,), False)
+            self._behind[rest] = known
+        return known
 
     def _closed(self, seeds: Sequence[Seed]) -> int:
         places: dict[Place, History] = {}
@@ -451,25 +467,6 @@ class TreeAutomaton(Automaton):
         if controls:
             state.controls = {text: self._state(seeds) for text, seeds in controls.items()}
         state.edges = tuple((mask, target) for target, mask in edges.items()) or NO_EDGES
-
-    def _place_distance(self, place: Place) -> float:
-        leaf, position, rest = place
-        behind: float = rest.least if rest else 0
-        if isinstance(leaf, Literal):
-            return behind + len(leaf.data) - int(position)
-        if isinstance(leaf, Bytes | Control):
-            return 1 + behind
-        if isinstance(leaf, Words):
-            low, high, depth = position
-            if isinstance(leaf, Pick):
-                return behind + min(costs(leaf, self._least_of)[low:high]) - int(depth)
-            then = leaf.then
-            nearest: float = min(
-                len(leaf.words[i]) - depth + (self._least_of(then[i]) if then else 0)
-                for i in range(low, high)
-            )
-            return behind + nearest
-        return machine_of(leaf).distance(position) + behind
 
 
 def machine_of(node: Node) -> Automaton:

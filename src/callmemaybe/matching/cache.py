@@ -7,7 +7,7 @@ has a bound.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -16,7 +16,7 @@ from callmemaybe.grammar.automaton import Automaton
 from callmemaybe.grammar.grammar import bytes_of
 from callmemaybe.matching.allowed import NONE, Allowed, Sets
 from callmemaybe.matching.lexemes import Part, Parts, Slice, Without
-from callmemaybe.matching.strides import stride
+from callmemaybe.matching.strides import Inner, stride
 from callmemaybe.matching.sweep import Indices, Swept, sweep
 from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.vocabulary.trie import Trie
@@ -117,6 +117,11 @@ class VocabularyTables:
         self.controls = vocabulary.controls
         self.ends = vocabulary.ends
         self.encoded: dict[bytes, tuple[int, ...]] = {}
+        #: How many last bytes of a run matter for tokens that go on behind it, and for which.
+        self.reaches: dict[bytes, int] = {}
+        self.reached: dict[tuple[bytes, int], Sequence[int]] = {}
+        #: What is met on entering a lexeme, by its machine, its state and the node of the tree.
+        self.inner: dict[tuple[int, int, int], Inner] = {}
         self.stand_ins: dict[int, int] = {}
         self._levelled: deque[Entry] = deque()
         self._automata: WeakKeyDictionary[Automaton, AutomatonTable] = WeakKeyDictionary()

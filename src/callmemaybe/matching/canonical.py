@@ -20,7 +20,7 @@ from collections.abc import Sequence
 
 from callmemaybe.errors import VocabularyError
 from callmemaybe.grammar.automaton import Automaton
-from callmemaybe.matching.cache import VocabularyTables
+from callmemaybe.matching.cache import AutomatonTable, VocabularyTables
 from callmemaybe.vocabulary import Vocabulary
 
 #: At most so many emitted tokens are encoded again together with the run.
@@ -29,12 +29,18 @@ MOST_TOKENS_BACK = 64
 TOKENS_BACK = 4
 #: ASCII letters and digits.
 WORD = frozenset(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+#: One of them: nothing is split in front of it.
+WORD_BYTE = 0x61
 KEPT_ENCODINGS = 8192
 KEPT_RUNS = 4096
+KEPT_ENDINGS = 4096
+#: Endings of so many bytes are looked up every time.
+FAR = 48
 
 
 def forced(
     tables: VocabularyTables,
+    table: AutomatonTable,
     vocabulary: Vocabulary,
     automaton: Automaton,
     state: int,
@@ -44,8 +50,7 @@ def forced(
 
     ``emitted`` are the ids so far, of which the last few matter.
     """
-    table = tables.table(automaton)
-    if not tables.run(automaton, state)[0] and not _control_only(automaton, state):
+    if not automaton.forced(state)[0] and not _control_only(automaton, state):
         table.free.add(state)
         return ()
     tail = _tail(vocabulary, emitted)
@@ -76,14 +81,14 @@ def _tail(vocabulary: Vocabulary, emitted: Sequence[int]) -> tuple[int, ...]:
     apostrophe: contractions). Where there is none for long, the start of a character must do.
     """
     tokens = vocabulary.tokens
-    start = len(emitted)
+    start = end = len(emitted)
+    here = WORD_BYTE
     while start > 0 and (previous := tokens[emitted[start - 1]]):
-        if start < len(emitted):
-            here = tokens[emitted[start]][0]
-            if previous[-1] in WORD and here < 0x80 and here not in WORD and here != 0x27:
-                break
-            if len(emitted) - start >= MOST_TOKENS_BACK and here & 0xC0 != 0x80:
-                break
+        if here < 0x80 and here != 0x27 and here not in WORD and previous[-1] in WORD:
+            break
+        if end - start >= MOST_TOKENS_BACK and here & 0xC0 != 0x80:
+            break
+        here = previous[0]
         start -= 1
     return tuple(emitted[start:])
 
@@ -98,7 +103,7 @@ def _forced(
     ids: list[int] = []
     seen = {state}
     while True:
-        run, state = tables.run(automaton, state)
+        run, state = automaton.forced(state)
         controls = automaton.controls(state)
         edges = automaton.first_bytes(state)
         accepting = automaton.is_accepting(state)
@@ -125,7 +130,7 @@ def _encode_run(
 
     ``after`` is the set of bytes that may follow the run.
     """
-    kept = _whole_characters(run)
+    kept = len(run) if run[-1] < 0x80 else _whole_characters(run)
     cut = kept < len(run)
     if cut:
         run, after = run[:kept], 1 << run[kept]
@@ -138,8 +143,8 @@ def _encode_run(
         ids = _encode(tables, vocabulary, text)
         if ids[: len(tail)] != tail or vocabulary.decode(ids) != text:
             return (), False
-        ends = _ends(vocabulary, ids)
         safe = len(ids)
+        ends = _ends(vocabulary, ids) if crossings else {}
         for crossing in crossings:
             at = len(before) + crossing
             if at in ends:
@@ -156,12 +161,8 @@ def _crossings(tables: VocabularyTables, before: bytes, run: bytes, after: int) 
     """Return the places from which a token may reach over the end of the run, last first."""
     if not after:
         return []
-    trie = tables.trie
-    found = []
-    for length in trie.endings(run):
-        node = trie.find(run[-length:])
-        if node >= 0 and after & trie.onward(node):
-            found.append(len(run) - length)
+    size = len(run)
+    found = [size - length for length in _reaching(tables, run, after)]
     last = (before + run)[-2:]
     if last and (0x20 < last[-1] < 0x80 or (last[-1] == 0x20 and 0x20 < last[0] < 0x80)):
         return found
@@ -173,6 +174,38 @@ def _crossings(tables: VocabularyTables, before: bytes, run: bytes, after: int) 
         behind = len((text[len(solid) :]).encode())
         found.append(max(len(run) - behind, 0))
     return sorted(set(found), reverse=True)
+
+
+def _reaching(tables: VocabularyTables, run: bytes, after: int) -> Sequence[int]:
+    """Return for how many last bytes of a run there are tokens that begin so and go on, ascending.
+
+    The last three bytes tell how many may matter, and those decide: few different ones ever come.
+    """
+    ending = run[-3:]
+    most = tables.reaches.get(ending)
+    if most is None:
+        if len(tables.reaches) >= KEPT_ENDINGS:
+            tables.reaches.clear()
+        most = tables.reaches[ending] = max(tables.trie.endings(bytes(FAR) + ending))
+    if most >= FAR or len(ending) < 3:
+        return _reached(tables, run, after)
+    key = run[-most:], after
+    found = tables.reached.get(key)
+    if found is None:
+        if len(tables.reached) >= KEPT_ENDINGS:
+            tables.reached.clear()
+        found = tables.reached[key] = _reached(tables, run, after)
+    return found
+
+
+def _reached(tables: VocabularyTables, run: bytes, after: int) -> Sequence[int]:
+    trie = tables.trie
+    found = []
+    for length in trie.endings(run):
+        node = trie.find(run[-length:])
+        if node >= 0 and after & trie.onward(node):
+            found.append(length)
+    return tuple(found)
 
 
 def _whole_characters(run: bytes) -> int:

@@ -90,12 +90,12 @@ class Matcher:
 
         They are not accepted yet. Empty where the next token depends on a choice.
         """
-        if self._state == ENDED or self._state in self._table.free:
+        state, table = self._state, self._table
+        if state == ENDED or state in table.free:
             return []
+        automaton = self._automaton
         return list(
-            canonical.forced(
-                self._tables, self._vocabulary, self._automaton, self._state, self._ids
-            )
+            canonical.forced(self._tables, table, self._vocabulary, automaton, state, self._ids)
         )
 
     # -- moving -------------------------------------------------------------------------------
@@ -112,9 +112,9 @@ class Matcher:
     def try_accept(self, ids: Iterable[int]) -> int:
         """Take ids up to the first that is not allowed, and return how many were taken."""
         listed = list(ids)
-        taken = 0
-        while taken < len(listed):
-            block = self._take_block(listed, taken)
+        taken, count = 0, len(listed)
+        while taken < count:
+            block = self._take_block(listed, taken) if count - taken > 1 else 0
             if not block:
                 target = self._after(listed[taken])
                 if target is None:
@@ -129,20 +129,23 @@ class Matcher:
     def _take_block(self, ids: list[int], start: int) -> int:
         """Take several tokens with bytes in one walk, or none; the states between stay unknown."""
         tokens, size = self._vocabulary.tokens, self._vocabulary.size
-        end = start
-        while end < len(ids) and 0 <= ids[end] < size and tokens[ids[end]]:
-            end += 1
-        if end - start < 2 or self._state == ENDED:
+        pieces: list[bytes] = []
+        for index in ids[start:] if start else ids:
+            piece = tokens[index] if 0 <= index < size else b""
+            if not piece:
+                break
+            pieces.append(piece)
+        count = len(pieces)
+        if count < 2 or self._state == ENDED:
             return 0
-        block = ids[start:end]
-        target = self._automaton.walk(self._state, b"".join(map(tokens.__getitem__, block)))
+        target = self._automaton.walk(self._state, b"".join(pieces))
         if target == DEAD:
             return 0
         self._state = target
-        self._states += [None] * (len(block) - 1)
+        self._states += [None] * (count - 1)
         self._states.append(target)
-        self._ids += block
-        return len(block)
+        self._ids += ids[start : start + count]
+        return count
 
     def rollback(self, count: int) -> None:
         """Take back the last ``count`` ids. Raises DecodingError if there are not so many."""

@@ -8,7 +8,7 @@ not of this kind is left to the walk (`VocabularyTables.walked`), with which the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from callmemaybe.grammar.automaton import Automaton
 from callmemaybe.matching.allowed import Allowed
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 #: More alternatives than this in one state, or strides for one set, and it is walked.
 MOST_BRANCHES = 256
 MOST_STRIDES = 2000
+#: So many ways into lexemes are kept.
+KEPT_INNER = 1024
 #: What an entry is made of, see ``cache.Entry``.
 Found = tuple[
     Allowed,
@@ -32,8 +34,8 @@ Found = tuple[
 
 def stride(tables: VocabularyTables, automaton: Automaton, state: int) -> Found | None:
     """Return what is allowed in a state (see ``Entry``), or None where only a walk can tell."""
-    walk = _Strides(tables, automaton, state)
-    if not walk.is_done:
+    walk = _Strides(tables, automaton)
+    if not walk.search(state):
         return None
     ids, states = walk.ids, walk.states
     controls = automaton.controls(state)
@@ -51,26 +53,28 @@ def stride(tables: VocabularyTables, automaton: Automaton, state: int) -> Found 
 class _Strides:
     """One search: the tokens found, and where they may lead."""
 
-    def __init__(self, tables: VocabularyTables, automaton: Automaton, state: int) -> None:
+    __slots__ = ("_automaton", "_stack", "_tables", "forks", "ids", "places", "sets", "states")
+
+    def __init__(self, tables: VocabularyTables, automaton: Automaton) -> None:
         self.ids: list[int] = []
-        self.states = {state}
+        self.states: set[int] = set()
         self.sets: list[Allowed] = []
         self.places: list[tuple[Part | Slice | Without, Automaton, int]] = []
         self.forks: list[int] = []
         self._tables, self._automaton = tables, automaton
-        self._stack: list[tuple[Trie, int, int, Slice | Without | None]] = [
-            (tables.trie, 0, state, None)
-        ]
-        self.is_done = self._search()
+        self._stack: list[tuple[Trie, int, int, Slice | Without | None]] = []
 
-    def _search(self) -> bool:
-        automaton, ids, stack = self._automaton, self.ids, self._stack
+    def search(self, state: int) -> bool:
+        """Look at everything from a state on; False where only a walk can tell."""
+        automaton, ids, stack, states = self._automaton, self.ids, self._stack, self.states
+        root = self._tables.trie
+        states.add(state)
+        stack.append((root, 0, state, None))
         left = MOST_STRIDES
         while stack:
             trie, node, here, limits = stack.pop()
             branches = automaton.branches(here, MOST_BRANCHES)
-            left -= 1 if branches is None else len(branches)
-            if branches is None or left < 0:
+            if branches is None or (left := left - len(branches)) < 0:
                 return False
             if len(branches) > 1 or automaton.is_accepting(here) or automaton.controls(here):
                 self.forks.append(here)
@@ -82,11 +86,9 @@ class _Strides:
                         ids += limits.may_leave(found)
                     if end >= 0:
                         target = automaton.after(onward)
-                        self.states.add(target)
+                        states.add(target)
                         stack.append((trie, end, target, limits))
-                elif trie is not self._tables.trie or not self._enter(
-                    node, automaton.after(onward)
-                ):
+                elif trie is not root or not self._enter(node, automaton.after(onward)):
                     return False
         return True
 
@@ -96,41 +98,72 @@ class _Strides:
         place = self._automaton.inside(state)
         if place is None:
             return False
-        machine, inner, after = place
+        machine, position, after = place
+        key = machine.serial, position, node
+        inner = tables.inner.get(key)
+        if inner is None:
+            inner = _inner(tables, machine, position, node)
+            if len(tables.inner) >= KEPT_INNER:
+                tables.inner.clear()
+            tables.inner[key] = inner
         self.states.add(after)
-        may_end = machine.is_accepting(inner)
-        if not may_end:
-            text, inner = machine.forced(inner)
-            if text:
-                self.states.add(state)
-                node = _follow(tables.trie, node, text, self.ids)
-                if node < 0:
-                    return True
-                if machine.is_final(inner):
-                    stack.append((tables.trie, node, after, None))
-                    return True
-                may_end = machine.is_accepting(inner)
-        counted = machine.counted(inner)
-        part: Part | Slice | Without
-        limits: Slice | Without | None = None
-        if counted is not None:
-            part = limits = tables.parts.counted(counted, node)
-        elif (without := tables.parts.without(machine, inner, node)) is not None:
-            part = limits = without
-        else:
-            machine, inner = machine.near(inner, tables.deepest)
-            part = tables.parts.of(machine, inner, node)
-        self.places.append((part, machine, after))
-        if part.stays:
-            self.sets.append(part.stays)
-        tails = part.tails()
-        if tails is None:
-            return False
-        if len(tails.order):
-            stack.append((tails, 0, after, limits))
-        if may_end:
-            stack.append((tables.trie, node, after, None))
+        if inner.text:
+            self.states.add(state)
+            self.ids += inner.ids
+        if inner.part is not None:
+            self.places.append((inner.part, inner.machine, after))
+            if inner.part.stays:
+                self.sets.append(inner.part.stays)
+            if inner.tails is None:
+                return False
+            if len(inner.tails.order):
+                stack.append((inner.tails, 0, after, inner.limits))
+        if inner.may_end:
+            stack.append((tables.trie, inner.node, after, None))
         return True
+
+
+class Inner(NamedTuple):
+    """What is met on entering a lexeme in a state, at a node of the tree of tokens.
+
+    First a ``text`` that must come, with the tokens ``ids`` on the way, which ends at ``node``. There a
+    ``part`` stays in the lexeme, seen through ``limits``, or leaves it with the ``tails`` (None: too
+    many); no part where the text is more than the tokens have, or all there is. ``may_end``: whether
+    the lexeme may be over at the node.
+    """
+
+    text: bytes
+    ids: list[int]
+    node: int
+    machine: Automaton
+    part: Part | Slice | Without | None
+    limits: Slice | Without | None
+    tails: Trie | None
+    may_end: bool
+
+
+def _inner(tables: VocabularyTables, machine: Automaton, state: int, node: int) -> Inner:
+    """Work out what is met in a state of a machine."""
+    ids: list[int] = []
+    text = b""
+    if not machine.is_accepting(state):
+        text, state = machine.forced(state)
+        if text:
+            node = _follow(tables.trie, node, text, ids)
+            if node < 0 or machine.is_final(state):
+                return Inner(text, ids, node, machine, None, None, None, node >= 0)
+    part: Part | Slice | Without
+    limits: Slice | Without | None = None
+    may_end = machine.is_accepting(state)
+    counted = machine.counted(state)
+    if counted is not None:
+        part = limits = tables.parts.counted(counted, node)
+    elif (without := tables.parts.without(machine, state, node)) is not None:
+        part = limits = without
+    else:
+        machine, state = machine.near(state, tables.deepest)
+        part = tables.parts.of(machine, state, node)
+    return Inner(text, ids, node, machine, part, limits, part.tails(), may_end)
 
 
 def _follow(trie: Trie, node: int, text: bytes, ids: list[int]) -> int:
