@@ -36,7 +36,7 @@ def likeliest(model: Nano, x: Tensor, own: Tensor, p: Places) -> Tensor:
     """The likeliest next token behind each graded place, nothing forbidden. int64 [G]."""
     base, form, copy, ids = model.parts(x, own, p)
     size = len(model.base)
-    best = torch.empty(len(base), dtype=torch.int64)
+    best = torch.empty(len(base), dtype=torch.int64, device=base.device)
     for start in range(0, len(base), 64):
         part = slice(start, start + 64)
         all_tokens = (base[part][:, model.base] + form[part][:, model.form]).exp()
@@ -79,12 +79,13 @@ def evaluate(model: Nano, batches: list[Batch]) -> dict[str, Any]:
     model.eval()
     tally: Counter[str] = Counter()
     for batch in batches:
-        p = places(batch)
-        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        device = model.embedding.device
+        p = places(batch, device)
+        with torch.no_grad(), torch.autocast(device.type, torch.bfloat16):
             x, own, odds = model(p)
             best = likeliest(model, x, own, p)
-        right = (best == p.ids[p.graded + 1]).numpy()
-        chosen = odds.argmax(-1).numpy()
+        right = (best == p.ids[p.graded + 1]).cpu().numpy()
+        chosen = odds.argmax(-1).cpu().numpy()
         count(batch, right, chosen, tally)
     model.train(was)
     names = sorted(key[:-4] for key in tally if key.endswith("/all"))

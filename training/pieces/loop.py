@@ -7,6 +7,7 @@ import queue
 import signal
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,9 @@ class Run:
     def __init__(self, recipe: Recipe, *, resume: bool) -> None:
         self.recipe, self.plan = recipe, recipe.table["training"]
         torch.set_num_threads(self.plan.get("threads", 1))
+        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.model, self.encoder = new_model(recipe)
+        self.model.to(self.device)
         self.average = {k: v.clone() for k, v in self.model.state_dict().items()}
         self.optimizers = build(self.model, self.plan["lr_muon"], self.plan["lr_adam"])
         self.step, self.tokens, self.pairs, self.elapsed = 0, 0, 0, 0.0
@@ -114,7 +117,7 @@ class Run:
         part.replace(self.file)
 
     def restore(self) -> None:
-        state = torch.load(self.file, weights_only=True)
+        state = torch.load(self.file, map_location=self.device, weights_only=True)
         self.model.load_state_dict(state["model"])
         self.average = state["average"]
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
@@ -135,19 +138,19 @@ class Run:
 
     def learn(self, batch: Batch) -> dict[str, float]:
         """One step; returns loss and share of right choices."""
-        p = places(batch)
+        p = places(batch, self.device)
         targets = p.ids[p.graded + 1]
-        with torch.autocast("cpu", torch.bfloat16):
+        here = partial(torch.as_tensor, device=self.device)
+        with torch.autocast(self.device.type, torch.bfloat16):
             x, own, odds = self.model(p)
             likely = self.model.tokens(x, own, p, targets)
-        choice = functional.cross_entropy(odds, torch.from_numpy(batch.call_right))
-        weight = torch.ones(len(targets))
-        weight[torch.from_numpy(batch.graded_kind == CHOICES.index(Choice.STOP))] = STOP
+        choice = functional.cross_entropy(odds, here(batch.call_right))
+        weight = here(np.where(batch.graded_kind == CHOICES.index(Choice.STOP), STOP, 1.0))
         pairs = len(batch.pair_pad)
         values = -(likely * weight).sum() / pairs
         meant = functional.binary_cross_entropy_with_logits(
             self.model.meant(self.model.final(x[p.marks]).float())[:, 0],
-            torch.from_numpy(batch.marks_true).float(),
+            here(batch.marks_true).float(),
             reduction="sum",
         )
         (self.plan.get("choice", 2.0) * choice + values + MEANT * meant / pairs).backward()
@@ -169,9 +172,9 @@ class Run:
         now = time.monotonic()
         self.elapsed += now - self.tick
         self.tick = now
-        right = odds.argmax(-1).numpy() == batch.call_right
+        right = odds.argmax(-1).cpu().numpy() == batch.call_right
         none = batch.call_right == batch.row_tools.shape[1]
-        sure = (likely > np.log(0.5)).numpy()
+        sure = (likely > np.log(0.5)).cpu().numpy()
         value = batch.graded_argument > 0
         return {
             "choice": choice.item(),

@@ -94,6 +94,7 @@ class Places(NamedTuple):
     graded: Tensor
     graded_pair: Tensor
     graded_slot: Tensor  # number of the place within its pair
+    slots: int  # most graded places of a pair
     form_pad: Tensor  # int64 [pairs, Lf]: places that read the called tool's parameters again
     form_flat: Tensor
     marks: Tensor
@@ -449,7 +450,7 @@ class Nano(nn.Module):
         """Log-probabilities [G] of the tokens `targets` behind the places `p.graded`."""
         parts = self.parts(x, own, p)
         base, form, copy, ids = parts
-        at = torch.arange(len(targets))
+        at = torch.arange(len(targets), device=targets.device)
         written = base[at, self.base[targets]] + form[at, self.form[targets]]
         exact = (ids == targets[:, None])[:, None]
         bared = (self.bare[ids] == targets[:, None])[:, None]
@@ -476,13 +477,13 @@ class Nano(nn.Module):
         keys = h.keys(x, own).flatten(1)
         keys = torch.cat((take(keys, p.pair_pad), take(keys, p.seen_pad)), 1)
         q = h.queries(y).flatten(1)
-        slots = q.new_zeros(len(p.pair_pad), int(p.graded_slot.max()) + 1, q.shape[-1])
+        slots = q.new_zeros(len(p.pair_pad), p.slots, q.shape[-1])
         slots = slots.index_put((p.graded_pair, p.graded_slot), q)
         scores = torch.einsum("pghd,pshd->pghs", self.two(slots), self.two(keys))
         scores = scores[p.graded_pair, p.graded_slot].float()
-        bases = torch.cat((self.base[p.ids], torch.full((1,), -1)))
+        bases = torch.cat((self.base[p.ids], p.ids.new_full((1,), -1)))
         back = [bases[p.graded], *(bases[place[p.graded]] for place in p.before)]
-        alike = torch.ones(places.shape, dtype=torch.bool)
+        alike = torch.ones_like(places, dtype=torch.bool)
         for number, place in enumerate(p.before):
             alike = (
                 alike

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from training.pieces.model import ALIKE, Group, Places
 from training.pieces.packing import Batch
+
+CPU = torch.device("cpu")
 
 
 def added(seen: Tensor) -> Tensor:
@@ -69,8 +73,25 @@ def sight(batch: Batch, called: np.ndarray) -> Tensor:
     return torch.from_numpy(np.concatenate((own, called[batch.graded_pair, local]), 1))
 
 
-def places(batch: Batch) -> Places:
-    """Build masks and indices."""
+def moved(value: Any, device: torch.device) -> Any:
+    """The same on a device, through tuples and lists."""
+    if isinstance(value, Tensor):
+        return value.to(device, non_blocking=True)
+    if isinstance(value, list):
+        return [moved(one, device) for one in value]
+    if isinstance(value, tuple):
+        made = [moved(one, device) for one in value]
+        return type(value)(*made) if hasattr(value, "_fields") else tuple(made)
+    return value
+
+
+def places(batch: Batch, device: torch.device = CPU) -> Places:
+    """Build masks and indices, and put them where the network is."""
+    made = _places(batch)
+    return made if device == CPU else cast("Places", moved(made, device))
+
+
+def _places(batch: Batch) -> Places:
     tool, pair, seen = (
         torch.from_numpy(a) for a in (batch.tool_pad, batch.pair_pad, batch.seen_pad)
     )
@@ -79,8 +100,8 @@ def places(batch: Batch) -> Places:
     before = np.stack([np.where(batch.positions >= n, at - n, count) for n in range(1, ALIKE + 1)])
     called = batch.seen_owner[:, None] == batch.pair_owner[..., None]
     called &= (batch.seen_pad >= 0)[:, None]
-    at_graded = np.arange(len(batch.graded))
     starts = np.searchsorted(batch.graded_pair, np.arange(len(batch.pair_pad)))
+    slot = np.arange(len(batch.graded)) - starts[batch.graded_pair]
     grouper = Grouper(count)
     for part in cut(batch.tool_pad, 2):
         grouper.add(batch.tool_pad[part], None, None)
@@ -113,7 +134,8 @@ def places(batch: Batch) -> Places:
         torch.from_numpy(batch.call_pair),
         torch.from_numpy(batch.graded),
         torch.from_numpy(batch.graded_pair),
-        torch.from_numpy(at_graded - starts[batch.graded_pair]),
+        torch.from_numpy(slot),
+        int(slot.max(initial=0)) + 1,
         forms.clamp(min=0),
         torch.nonzero(forms.view(-1) >= 0)[:, 0],
         torch.from_numpy(batch.marks),

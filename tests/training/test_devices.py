@@ -1,0 +1,43 @@
+"""A step of training runs on whatever device the network is put."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="training needs PyTorch (make train installs it)")
+pytest.importorskip("scipy", reason="training needs scipy")
+
+from training.pieces import tokenizer as tokenizers  # noqa: E402
+from training.pieces.model import Nano, Shape  # noqa: E402
+from training.pieces.packing import Encoder, Limits, draw_batch  # noqa: E402
+from training.pieces.recipe import ROOT, load  # noqa: E402
+from training.pieces.tensors import moved, places  # noqa: E402
+
+ELSEWHERE = torch.device("meta")  # computes shapes, and refuses what lies on another device
+
+
+def test_a_step_of_training_stays_on_one_device() -> None:
+    """Away from the processor's memory, nothing of forward and backward pass meets a tensor in it."""
+    recipe = load(ROOT / "training/runs/nano-2.toml")
+    tokenizer = tokenizers.load(ROOT / "src/callmemaybe/data/nano/tokenizer.json")
+    batch = draw_batch(recipe.maker("function"), Encoder(tokenizer), "gpu", Limits(1, 4, 150, 280))
+    bases, *tables = tokenizers.forms(tokenizer)
+    shape = Shape(len(bases), width=64, heads=4, kv_heads=2, head=16, inner=96, lexicon=8)
+    model = Nano(shape, torch.randn(len(bases), 8), *map(torch.from_numpy, tables), torch.float32)
+    p = places(batch, ELSEWHERE)
+    model.to(ELSEWHERE)
+    x, own, odds = model(p)
+    meant = model.meant(model.final(x[p.marks]))
+    likely = model.tokens(x, own, p, p.ids[p.graded + 1])
+    assert {each.device for each in (x, odds, meant, likely)} == {ELSEWHERE}
+    (likely.sum() + odds.sum() + meant.sum()).backward()
+    assert all(weight.grad is not None for weight in model.parameters())
+
+
+def test_moving_keeps_everything_else() -> None:
+    """Numbers stay, lists and tuples are moved through, and shapes with them."""
+    here = (torch.ones(2, 3), 7, [torch.ones(1), None])
+    there = moved(here, ELSEWHERE)
+    assert there[0].shape == (2, 3)
+    assert there[0].device == there[2][0].device == ELSEWHERE
+    assert (there[1], there[2][1]) == (7, None)
