@@ -52,6 +52,9 @@ ABOUT = (
 )
 
 
+NATURAL = 0.1  # share of made-up functions of real quantities and choices among the written ones
+
+
 @dataclass(frozen=True, slots=True)
 class Offer:
     """A tool as shown, with a source of requests for it."""
@@ -87,7 +90,9 @@ class Sources:
     dialogues: dialogue.Dialogues | None
     allow_tool: Callable[[dict[str, Any]], bool] = lambda tool: True
     allow_prompt: Callable[[str], bool] = lambda prompt: True
-    dress: bool = True  # show dialogue functions under other names too
+    dress: bool = (
+        True  # for training: dialogue functions under other names, made-up ones in between
+    )
 
     def __post_init__(self) -> None:
         self.by_domain: dict[str, list[Function]] = {}
@@ -112,6 +117,8 @@ class Sources:
             return self.offer_dialogue(rng)
         if kind == "synthetic":
             function = synthetic.draw_function(rng)
+        elif self.dress and rng.random() < NATURAL:
+            function = synthetic.draw_natural(rng)
         else:
             function = rng.choice(self.by_domain[domain] if domain else self.functions)
         for _ in range(20):

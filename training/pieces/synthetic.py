@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from training.pieces import words as w
+from training.pieces.choices import draw_choice, draw_switch
 from training.pieces.quantities import draw_formula
 from training.pieces.tasks import Function, Parameter
 
@@ -207,14 +208,19 @@ def draw_pair_function(rng: Random) -> Function:
     return function
 
 
+def draw_natural(rng: Random) -> Function:
+    """A made-up function of real quantities, choices or switches."""
+    return rng.choice((draw_formula, draw_choice, draw_switch))(rng)
+
+
 def draw_function(rng: Random) -> Function:
-    """A made-up function of one of four families."""
+    """A made-up function of one of six families."""
     luck = rng.random()
-    if luck < 0.25:
-        return draw_formula(rng)
-    if luck < 0.37:
+    if luck < 0.55:
+        return draw_natural(rng)
+    if luck < 0.65:
         return draw_pair_function(rng)
-    return draw_random_words(rng, choices=luck < 0.7)
+    return draw_random_words(rng, choices=luck < 0.82)
 
 
 def draw_random_words(rng: Random, *, choices: bool) -> Function:
