@@ -227,6 +227,24 @@ def sentence(rng: Random) -> Slot:
     return Slot(text, text, "text")
 
 
+def with_quotes(rng: Random) -> Slot:
+    """A text that has quotes or apostrophes in itself."""
+    one, two = w.any_word(rng), w.any_word(rng)
+    full = rng.choice(
+        (
+            f'{words_of(rng, 1, 3)} "{one}" {words_of(rng, 0, 2)}'.strip(),
+            f"{words_of(rng, 1, 2)} '{one} {two}'",
+            f'"{one}" {rng.choice(("and", "or", "vs"))} "{two}"',
+            f"{rng.choice(w.FIRST)}'s {one}",
+            f"it's {one}, isn't it?",
+            f"{one} 'n' {two}",
+            f'don\'t say "{one}"',
+            f"the {one}s' {two}",
+        )
+    )
+    return Slot(full, full, "text")
+
+
 def text(rng: Random) -> Slot:
     """Any text worth quoting, from one letter to a sentence, odd characters included."""
     kind = rng.random()
@@ -234,8 +252,10 @@ def text(rng: Random) -> Slot:
         return Slot(*[word(rng).value] * 2, "text")
     if kind < 0.55:
         return phrase(rng)
-    if kind < 0.8:
+    if kind < 0.75:
         return sentence(rng)
+    if kind < 0.83:
+        return with_quotes(rng)
     alphabet = "abcXYZ019 _-+*/.,;:!?#@$%&()[]{}<>=~^|é漢ñ"
     if kind < 0.95:
         odd = "".join(rng.choice(alphabet) for _ in range(rng.randint(2, 14))).strip() or "x"

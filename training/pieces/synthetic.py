@@ -19,17 +19,18 @@ KINDS = (
         "string",
         ("topic", "product", "company", "host", "filename", "folder", "phone", "sql", "date"),
     ),
-    ("number", ("num", "small", "money", "percent")),
-    ("integer", ("int(0,20)", "int(0,1000)", "wide")),
+    ("number", ("num", "num", "small", "money", "percent", "big", "dollars")),
+    ("integer", ("int(0,20)", "int(0,1000)", "wide", "wide", "many", "ordinal", "mins", "days")),
     ("enum", ()),
     ("boolean", ()),
     ("[string]", ("list word 1 4", "list person 1 3", "list slug 2 4", "list filename 1 3")),
     ("[number]", ("list num 2 5", "list small 2 4")),
     ("[integer]", ("list int(0,99) 2 5",)),
-    ("date", ("date",)),
+    ("date", ("date", "isodate", "isodate")),
+    ("string", ("isodate", "hhmm")),
     ("email", ("email",)),
 )
-KIND_WEIGHTS = (5, 4, 3, 4, 3, 2, 2, 1.2, 0.8, 0.6, 0.5, 0.4)
+KIND_WEIGHTS = (5, 4, 3, 4, 3, 2, 2, 1.2, 0.8, 0.6, 1.2, 0.8, 0.4)
 
 
 KIND_CHOICES = (("enum", ()), ("boolean", ()), ("string", ("word", "person", "slug", "id")))
