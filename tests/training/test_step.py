@@ -9,6 +9,7 @@ pytest.importorskip("scipy", reason="training needs scipy")
 
 import numpy as np  # noqa: E402
 
+from training.pieces import graph  # noqa: E402
 from training.pieces import tokenizer as tokenizers  # noqa: E402
 from training.pieces.model import Nano, Shape  # noqa: E402
 from training.pieces.packing import Encoder, Limits, draw_batch  # noqa: E402
@@ -17,13 +18,14 @@ from training.pieces.rendering import ARGS, CONTROL_TOKENS, NONE, TOOLS  # noqa:
 from training.pieces.step import Step, caches  # noqa: E402
 from training.pieces.tensors import places  # noqa: E402
 
+TOKENIZER = ROOT / "src/callmemaybe/data/nano/tokenizer.json"
 RECIPE = load(ROOT / "training/runs/nano-2.toml")
 
 
 @pytest.fixture(scope="module")
 def scene():
     """A random network in float32, a tool list with requests, and the network's own answers."""
-    tokenizer = tokenizers.load(ROOT / "src/callmemaybe/data/nano/tokenizer.json")
+    tokenizer = tokenizers.load(TOKENIZER)
     bases, *tables = tokenizers.forms(tokenizer)
     torch.manual_seed(0)
     shape = Shape(len(bases), width=64, heads=4, kv_heads=2, head=16, inner=96, lexicon=8)
@@ -43,10 +45,7 @@ def scene():
 
 
 def empty(step: Step, length: int) -> list[torch.Tensor]:
-    return [
-        torch.zeros(1, length, width) if width else torch.zeros(1, length, dtype=torch.long)
-        for width in caches(step.model).values()
-    ]
+    return [state.empty(1, length) for state in caches(step.model).values()]
 
 
 def run(step: Step, ids: list[int], cuts: list[int]) -> np.ndarray:
@@ -108,3 +107,34 @@ def test_tools_do_not_know_each_other(scene) -> None:
         ids = [controls[TOOLS], *(i for n in order for i in row.tools[n]), *said]
         chances.append(run(step, ids, [])[-1])
     np.testing.assert_allclose(chances[0], chances[1], atol=1e-4)
+
+
+def test_the_graph_is_the_step(scene, tmp_path) -> None:
+    """What is exported gives the step's logits, for tools, a request, a call and a row of its own."""
+    pytest.importorskip("onnx", reason="exporting needs onnx")
+    ort = pytest.importorskip("onnxruntime")
+    batch, step, controls, *_ = scene
+    newline = Encoder(tokenizers.load(TOKENIZER)).text("\n")[0]
+    graph.write(step.model, controls, newline, tmp_path / "model.onnx", bits=32)
+    session = ort.InferenceSession(str(tmp_path / "model.onnx"))
+    inputs, outputs = graph.names(step.model)
+    tools = [controls[TOOLS], *(i for tool in batch.rows[0].tools for i in tool)]
+    ids = tools + batch.rows[0].pairs[0].ids
+    cache = {
+        name: value.numpy() for name, value in zip(inputs, empty(step, len(ids) + 9), strict=True)
+    }
+    at, rows = 0, []
+    for count in (len(tools), 7, 1, len(ids) - len(tools) - 8):
+        found = session.run(
+            ["logits", *outputs],
+            {
+                "input_ids": np.array([ids[at : at + count]]),
+                "position_ids": np.arange(at, at + count)[None],
+                "num_logits_to_keep": np.array(count),
+                **cache,
+            },
+        )
+        cache = dict(zip(inputs, found[1:], strict=True))
+        rows.append(found[0][0])
+        at += count
+    np.testing.assert_allclose(np.concatenate(rows), run(step, ids, []), atol=1e-3)

@@ -25,6 +25,8 @@ from training.pieces.step import Step, caches
 
 OPSET = 18
 SMALLEST = 4096  # weights of fewer numbers stay as they are
+WIDE = 2048  # outputs from which on the fused product is slower than its parts
+CONTRIB = "com.microsoft"
 Array = NDArray[Any]
 
 
@@ -37,16 +39,18 @@ def names(model: Nano) -> tuple[list[str], list[str]]:
 def trace(step: Step) -> onnx.ModelProto:
     """Export with every size dynamic that may change; caches come out as long as they went in."""
     past, present = names(step.model)
-    widths = caches(step.model)
+    states = caches(step.model)
     batch, length, columns = 2, 3, 11
-    empty = [
-        torch.zeros(batch, columns, *((w,) if w else ()), dtype=torch.float32 if w else torch.long)
-        for w in widths.values()
-    ]
-    ids = torch.full((batch, length), step.controls["<|tool|>"])
-    arguments = (ids, torch.arange(length)[None].expand(batch, -1), torch.tensor(1), *empty)
+    empty = [state.empty(batch, columns) for state in states.values()]
+    arguments = (
+        torch.from_numpy(sample(step, batch, length)),
+        torch.arange(length)[None].expand(batch, -1),
+        torch.tensor(1),
+        *empty,
+    )
     axes = {"input_ids": {0: "batch", 1: "sequence"}, "position_ids": {0: "batch", 1: "sequence"}}
-    axes |= {name: {0: "batch", 1: "cache_length"} for name in (*past, *present)}
+    for name, state in zip((*past, *present), (*states.values(),) * 2, strict=True):
+        axes[name] = {0: "batch", 1 + state.sizes.index(None): "cache_length"}
     axes["logits"] = {0: "batch", 1: "kept"}
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "model.onnx"
@@ -59,22 +63,28 @@ def trace(step: Step) -> onnx.ModelProto:
             dynamic_axes=axes,
             opset_version=OPSET,
             dynamo=False,
-            custom_opsets={"nano": 1},
+            custom_opsets={"nano": 1, "com.microsoft": 1},
         )
         return onnx.load(str(target))
+
+
+def sample(step: Step, batch: int, length: int) -> NDArray[np.int64]:
+    """Ids that have a graph do everything it can: tools, and calls, one more than there are rows."""
+    ids = np.full((batch, length), step.controls["<|tool|>"], np.int64)
+    ids[:, -1] = ids[0, -2] = step.controls["<|call|>"]
+    return ids
 
 
 def feeds(step: Step, batch: int, length: int, columns: int) -> Feeds:
     """Inputs of a given size."""
     past, _ = names(step.model)
     found: Feeds = {
-        "input_ids": np.full((batch, length), step.controls["<|tool|>"], np.int64),
+        "input_ids": sample(step, batch, length),
         "position_ids": np.broadcast_to(np.arange(length), (batch, length)),
         "num_logits_to_keep": np.array(length - 1),
     }
-    for name, width in zip(past, caches(step.model).values(), strict=True):
-        shape = (batch, columns, width) if width else (batch, columns)
-        found[name] = np.zeros(shape, np.float32 if width else np.int64)
+    for name, state in zip(past, caches(step.model).values(), strict=True):
+        found[name] = state.empty(batch, columns).numpy()
     return found
 
 
@@ -96,7 +106,7 @@ class Quantizer:
         self.done: dict[str, str] = {}
         self.add("q8.middle", np.array(128, np.uint8))
         self.add("q8.unit", np.array(1 / 127, np.float32))
-        self.add("q8.least", np.array(1e-9, np.float32))
+        self.add("q8.one", np.array(1, np.float32))
         self.add("q8.last", np.array([-1], np.int64))
 
     def add(self, name: str, value: Array) -> str:
@@ -112,8 +122,7 @@ class Quantizer:
         if name not in self.rows:
             p = f"{name}.q8"
             self.node("Abs", [name], f"{p}.abs")
-            self.node("ReduceMax", [f"{p}.abs", "q8.last"], f"{p}.max", keepdims=1)
-            self.node("Max", [f"{p}.max", "q8.least"], f"{p}.scale")
+            self.node("ReduceMax", [f"{p}.abs", "q8.last"], f"{p}.scale", keepdims=1)
             self.node("Div", [name, f"{p}.scale"], f"{p}.share")
             self.node("QuantizeLinear", [f"{p}.share", "q8.unit", "q8.middle"], f"{p}.codes")
             self.rows[name] = (f"{p}.codes", f"{p}.scale")
@@ -126,6 +135,12 @@ class Quantizer:
 
     def integer(self, x: str, codes: str, scale: NDArray[np.float32], output: str) -> None:
         row, factor = self.row(x)
+        if len(scale) <= WIDE:
+            scales = self.add(f"{output}.q8.scales", scale / 127)
+            inputs = [row, codes, "q8.one", scales, "q8.middle"]
+            self.node("MatMulIntegerToFloat", inputs, f"{output}.q8.columns", domain=CONTRIB)
+            self.node("Mul", [f"{output}.q8.columns", factor], output)
+            return
         self.node("MatMulInteger", [row, codes, "q8.middle"], f"{output}.q8.sum")
         self.node("Cast", [f"{output}.q8.sum"], f"{output}.q8.float", to=onnx.TensorProto.FLOAT)
         scales = self.add(f"{output}.q8.scales", scale / 127)

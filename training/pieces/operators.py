@@ -1,0 +1,123 @@
+"""Operators that onnxruntime has and PyTorch's exporter would spell in a dozen small ones.
+
+Each computes in PyTorch what its node computes in the graph.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as functional
+from torch import Tensor
+
+EPSILON = 1e-6
+
+
+def loose(kind: Any, *last: int) -> Any:
+    """A tensor's type with no size told but the last: the exporter would take those traced for fixed."""
+    rank = kind.dim()
+    return kind if rank is None else kind.with_sizes([None] * (rank - len(last)) + list(last))
+
+
+class Only(torch.autograd.Function):
+    """A value that is needed under a condition: in the graph it becomes a branch of an If.
+
+    Those of one condition and stage become one.
+    """
+
+    @staticmethod
+    def forward(
+        _ctx: Any, _condition: Tensor, value: Tensor, _otherwise: Tensor, _stage: int
+    ) -> Tensor:
+        return value.clone()
+
+    @staticmethod
+    def symbolic(g: Any, condition: Any, value: Any, otherwise: Any, stage: int) -> Any:
+        made = g.op("nano::Only", condition, value, otherwise, stage_i=stage)
+        made.setType(loose(value.type()))
+        return made
+
+
+class Shaped(torch.autograd.Function):
+    """x in another shape, where 0 is the size that x has there, and one size may be -1: the rest."""
+
+    @staticmethod
+    def forward(_ctx: Any, x: Tensor, sizes: tuple[int, ...]) -> Tensor:
+        found = [size or x.shape[at] for at, size in enumerate(sizes)]
+        if -1 in found and not x.numel():  # PyTorch will not guess: the rest of what is not empty
+            rest = math.prod(size for size in found if size > 0)
+            found[found.index(-1)] = math.prod(size for size in x.shape if size) // rest
+        return x.reshape(found)
+
+    @staticmethod
+    def symbolic(g: Any, x: Any, sizes: tuple[int, ...]) -> Any:
+        told = sizes if -1 in sizes else (*sizes[:-1], -1)  # the exporter insists on one -1
+        made = g.op("Reshape", x, g.op("Constant", value_t=torch.tensor(told)))
+        made.setType(x.type().with_sizes([size if size > 0 else None for size in sizes]))
+        return made
+
+
+def shaped(x: Tensor, *sizes: int) -> Tensor:
+    """See `Shaped`."""
+    return Shaped.apply(x, sizes)
+
+
+class Placed(torch.autograd.Function):
+    """`buffer` with `values` [..., rest] at `places` [..., r] of its first r axes."""
+
+    @staticmethod
+    def forward(_ctx: Any, buffer: Tensor, places: Tensor, values: Tensor) -> Tensor:
+        return buffer.index_put(places.unbind(-1), values)
+
+    @staticmethod
+    def symbolic(g: Any, buffer: Any, places: Any, values: Any) -> Any:
+        made = g.op("ScatterND", buffer, places, values)
+        made.setType(loose(buffer.type()))
+        return made
+
+
+class Turned(torch.autograd.Function):
+    """Rotary positions on the first dimensions of each of `heads` heads of x [B, L, heads * head].
+
+    cos, sin: [B * L, half], half of what is turned; rows [B, L]: which row of them a place takes.
+    """
+
+    @staticmethod
+    def forward(
+        _ctx: Any, x: Tensor, rows: Tensor, cos: Tensor, sin: Tensor, heads: int, half: int
+    ) -> Tensor:
+        cos, sin = cos[rows][:, :, None], sin[rows][:, :, None]
+        y = x.unflatten(-1, (heads, -1))
+        a, b, rest = y[..., :half], y[..., half : 2 * half], y[..., 2 * half :]
+        return torch.cat((a * cos - b * sin, b * cos + a * sin, rest), -1).flatten(-2)
+
+    @staticmethod
+    def symbolic(g: Any, x: Any, rows: Any, cos: Any, sin: Any, heads: int, half: int) -> Any:
+        made = g.op(
+            "com.microsoft::RotaryEmbedding", x, rows, cos, sin,
+            num_heads_i=heads, rotary_embedding_dim_i=2 * half,
+        )  # fmt: skip
+        made.setType(loose(x.type()))
+        return made
+
+
+class Sum(torch.autograd.Function):
+    """RMSNorm(x + more), without a weight, and x + more."""
+
+    @staticmethod
+    def forward(_ctx: Any, x: Tensor, more: Tensor, width: int) -> tuple[Tensor, Tensor]:
+        total = x + more
+        return functional.rms_norm(total, (width,), None, EPSILON), total
+
+    @staticmethod
+    def symbolic(g: Any, x: Any, more: Any, width: int) -> Any:
+        ones = g.op("Constant", value_t=torch.ones(width))
+        made = g.op(
+            "com.microsoft::SkipSimplifiedLayerNormalization", x, more, ones,
+            epsilon_f=EPSILON, outputs=4,
+        )  # fmt: skip
+        made[0].setType(loose(x.type(), width))
+        made[3].setType(loose(x.type(), width))
+        return made[0], made[3]
