@@ -94,5 +94,5 @@ def test_what_tools_have_is_common(additional: bool) -> None:
         assert leaf.get("type") not in ("array", "object")
         return emitter.node(((Document(leaf).root, True),))
 
-    found = Common(STYLES["spaced"], additional, general, emitter._anything).node(schema)
+    found = Common(STYLES["spaced"], additional, general, emitter.anything).node(schema)
     assert found is _written(schema, "spaced", additional, False)[0]

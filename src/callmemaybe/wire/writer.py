@@ -60,6 +60,10 @@ from callmemaybe.wire.spelling import arguments_node
 #: Calls of one turn where several are allowed and nothing else was said: an end to endless calls.
 MOST_CALLS = 16
 _ANYTHING = many(byte_range(0x00, 0xFF))
+_NAME_BEGINS, _NAME_ENDS = Mark("name", True), Mark("name", False)
+_ARGUMENTS_BEGIN, _ARGUMENTS_END = Mark("arguments", True), Mark("arguments", False)
+#: What is written for each tool anew.
+_OF_A_TOOL = (Arguments, Reminder, Chain)
 _ALPHANUMERIC = byte_set(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 
 
@@ -137,7 +141,7 @@ class Writer:
                 return lit(piece.write(self._tools[tool]))
             case Arguments():
                 assert tool is not None, "the arguments stand behind the name"
-                return capture("arguments", self._arguments(tool, piece))
+                return seq(_ARGUMENTS_BEGIN, self._arguments(tool, piece), _ARGUMENTS_END)
             case Name():
                 return self._chain((piece,), tool)
 
@@ -239,13 +243,28 @@ class Writer:
         parts: list[Node] = []
         for position, piece in enumerate(pieces):
             if isinstance(piece, Name):
-                rest = pieces[position + 1 :]
+                rest: list[Piece | Node] = [
+                    one if isinstance(one, _OF_A_TOOL) else self._node(one, None)
+                    for one in pieces[position + 1 :]
+                ]
                 then: dict[str | bytes, Node] = {
-                    piece.encode(tool.name): seq(Mark("name", False), self._chain(rest, index))
+                    piece.encode(tool.name): self._behind(rest, index)
                     for index, tool in enumerate(self._tools)
                 }
-                return seq(*parts, Mark("name", True), words_then(then))
+                return seq(*parts, _NAME_BEGINS, words_then(then))
             parts.append(self._node(piece, tool))
+        return seq(*parts)
+
+    def _behind(self, rest: list[Piece | Node], tool: int) -> Node:
+        """Write what stands behind the name of a tool."""
+        parts: list[Node] = [_NAME_ENDS]
+        for piece in rest:
+            if isinstance(piece, Node):
+                parts.append(piece)
+            elif isinstance(piece, Arguments):
+                parts += (_ARGUMENTS_BEGIN, self._arguments(tool, piece), _ARGUMENTS_END)
+            else:
+                parts.append(self._node(piece, tool))
         return seq(*parts)
 
     def _arguments(self, index: int, piece: Arguments) -> Node:

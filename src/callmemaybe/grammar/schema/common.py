@@ -32,6 +32,8 @@ _LIMITS = frozenset(
 _OBJECT = frozenset(["type", "properties", "required", "additionalProperties"])
 _ARRAY = frozenset(["type", "items", "minItems", "maxItems"])
 _SCALARS = str | int | float | None
+#: The same with notes.
+_PLAIN_KEYS, _OBJECT_KEYS, _ARRAY_KEYS = NOTES | {"type"}, NOTES | _OBJECT, NOTES | _ARRAY
 #: Most different plain values that are remembered; most characters of one that is.
 KEPT, LONGEST = 4096, 2000
 DEPTH = 40
@@ -74,12 +76,14 @@ class Common:
         return found
 
     def _leaf(self, schema: dict[str, Any], kind: Any) -> Node | None:
-        said = schema.keys() - NOTES
         if type(kind) is str:
             if kind not in _PLAIN:
                 return None
-            if len(said) == 1:
-                return self._remembered(kind, schema, said)
+            if schema.keys() <= _PLAIN_KEYS:
+                known = _leaves.get(kind)
+                return self._remembered(kind, schema, {"type"}) if known is None else known
+        said = schema.keys() - NOTES
+        if type(kind) is str:
             values = schema.get("enum")
             if kind == "string" and len(said) == 2 and type(values) is list and _are_texts(values):
                 return words(map(quoted, values))
@@ -108,7 +112,7 @@ class Common:
         return found
 
     def _array(self, schema: dict[str, Any], depth: int) -> Node | None:
-        if not schema.keys() - NOTES <= _ARRAY:
+        if not schema.keys() <= _ARRAY_KEYS:
             return None
         least, most = schema.get("minItems", 0), schema.get("maxItems")
         if type(least) is not int or least < 0:
@@ -119,13 +123,14 @@ class Common:
         return None if item is None else array_body(self._style, [], item, least, most)
 
     def _object(self, schema: dict[str, Any], depth: int) -> Node | None:
-        if not schema.keys() - NOTES <= _OBJECT:
+        if not schema.keys() <= _OBJECT_KEYS:
             return None
         properties, required = schema.get("properties", {}), schema.get("required", [])
         if type(properties) is not dict or type(required) is not list:
             return None
-        if not all(type(name) is str and name in properties for name in required):
-            return None
+        for name in required:
+            if type(name) is not str or name not in properties:
+                return None
         parts: list[Part] = []
         for name, inner in properties.items():
             value = self.node(inner, depth + 1)

@@ -116,7 +116,7 @@ class Emitter:
         self.rules: dict[str, Node] = {}
         self._common: Common | None = None
         if short and not unordered and document.ground is None and STYLES.get(style.name) is style:
-            self._common = Common(style, additional, self._plain_node, self._anything)
+            self._common = Common(style, additional, self.plain, self.anything)
 
     @property
     def visited(self) -> frozenset[int]:
@@ -157,7 +157,7 @@ class Emitter:
                 self._names[need] = name
             return Ref(self._names[need])
         if need == ANYTHING:
-            return self._anything()
+            return self.anything()
         found = self._nodes.get(need)
         return self._common_node(need) if found is None else found
 
@@ -170,7 +170,7 @@ class Emitter:
             self._nodes[need] = found
         return found
 
-    def _plain_node(self, schema: Any) -> Node | None:
+    def plain(self, schema: Any) -> Node | None:
         """Write a schema that stands by itself in the general way; None if it is refused."""
         emitter = Emitter(Document(schema), self._style, "", self._additional, short=False)
         try:
@@ -187,7 +187,7 @@ class Emitter:
         self._nodes[need] = node
         return node
 
-    def _anything(self) -> Node:
+    def anything(self) -> Node:
         """Any JSON value: one rule, the same in every grammar of this style."""
         name = f"json {self._style.name}"
         value = Ref(name)

@@ -9,6 +9,7 @@ from typing import Any
 from callmemaybe.errors import GrammarError, UnsupportedSchema
 from callmemaybe.grammar.grammar import Grammar
 from callmemaybe.grammar.nodes import NOTHING, Node
+from callmemaybe.grammar.schema.common import Common
 from callmemaybe.grammar.schema.emit import Emitter
 from callmemaybe.grammar.schema.ground import Ground
 from callmemaybe.grammar.schema.references import Check, Document, ScopeNeeded
@@ -97,6 +98,10 @@ def json_schema_node(
         raise ValueError(f"order must be one of {', '.join(ORDERS)}, not {order!r}")
     unordered = order == "any"
     said = Ground(ground) if isinstance(ground, str) else ground
+    if said is None and not unordered and remotes is None and STYLES.get(style.name) is style:
+        found = _common(schema, style, prefix, additional)
+        if found is not None:
+            return found
     try:
         try:
             document = Document(schema, remotes, checks=checks, ground=said)
@@ -110,6 +115,26 @@ def json_schema_node(
     if node is NOTHING:
         raise _empty()
     return node, rules
+
+
+def _common(
+    schema: Any, style: Style, prefix: str, additional: bool
+) -> tuple[Node, dict[str, Node]] | None:
+    """Take the short way, without what the long one needs, where all of a schema goes it."""
+    if type(schema) is not dict or "$schema" in schema:
+        return None
+    made: list[Emitter] = []
+
+    def emitter() -> Emitter:
+        if not made:
+            made.append(Emitter(Document(schema), style, prefix, additional))
+        return made[0]
+
+    common = Common(
+        style, additional, lambda leaf: emitter().plain(leaf), lambda: emitter().anything()
+    )
+    node = common.node(schema)
+    return None if node is None or node is NOTHING else (node, made[0].rules if made else {})
 
 
 def _emitted(

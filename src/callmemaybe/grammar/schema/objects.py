@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from callmemaybe.errors import UnsupportedSchema
 from callmemaybe.grammar.nodes import (
@@ -31,8 +32,7 @@ _SHARED = 6
 _LEFT, _RIGHT = lit("{"), lit("}")
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """A declared member: its key (a JSON string), its value, whether it must be there."""
 
     key: str
