@@ -17,7 +17,9 @@ from onnx import TensorProto, helper, numpy_helper
 from callmemaybe import models
 from callmemaybe.errors import ModelError
 from callmemaybe.models._cache import Reader, Shared
-from callmemaybe.models.onnx import OnnxModel, SharedSession
+from callmemaybe.models._onnx_sessions import SharedSession
+from callmemaybe.models._woven import WovenSession
+from callmemaybe.models.onnx import OnnxModel
 from callmemaybe.testing.sessions import LAWS, Subject
 from tests.models.conftest import Maker
 
@@ -41,34 +43,6 @@ def test_logits_are_the_reference(tiny: Maker, layout: str) -> None:
     model = OnnxModel(next(folder.rglob("*.onnx")), folder, share=False)
     found = model.open().feed(ids, keep=40)
     np.testing.assert_allclose(found, reference, atol=2e-5 * float(np.abs(reference).max()))
-
-
-def test_a_batch_over_one_prefix_copies_nothing(
-    tiny: Maker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Requests that fork a prefix one after another, or rewind to it, write into one buffer."""
-    session = models.load(tiny("genai")).open()
-    session.feed(range(30))
-    copies: list[int] = []
-    move = Shared.move
-
-    def counted(self: Shared, reader: Reader, start: int, end: int, other: Shared) -> Shared:
-        copies.append(start)
-        return move(self, reader, start, end, other)
-
-    monkeypatch.setattr(Shared, "move", counted)
-    for start in range(5):
-        request = session.fork()
-        request.feed(range(start, start + 20))
-        request.branches([[1], [2, 3], [2, 4]])
-        del request
-    session.feed([1, 2])
-    session.rewind(2)
-    assert not copies
-    rival = session.fork()
-    session.feed([1])
-    rival.feed([2])
-    assert copies == [30]
 
 
 def test_buffers_grow_seldom() -> None:
@@ -270,4 +244,5 @@ def test_sharing_is_only_believed_when_it_is_right(tiny: Maker) -> None:
     folder = tiny("optimum")
     model = OnnxModel(folder / "onnx" / "model.onnx", folder)
     assert not model._engine.agrees(np.zeros((1, 2, model.size)))
-    assert isinstance(models.load(tiny("genai")).open(), SharedSession)
+    assert isinstance(models.load(tiny("genai")).open(), WovenSession)
+    assert isinstance(models.load(tiny("placed")).open(), SharedSession)

@@ -13,12 +13,10 @@ from hypothesis import strategies as st
 from callmemaybe import models
 from callmemaybe.errors import ModelError
 from callmemaybe.models._cache import Pool, Reader, Shared
-from callmemaybe.models._together import _OVERHEAD, _STEPPED, in_step, padded
+from callmemaybe.models._together import _OVERHEAD, padded
 from callmemaybe.models.base import Feed
 from callmemaybe.models.onnx import Engine, OnnxModel
 from tests.models.conftest import Maker
-
-COUNTS = st.lists(st.integers(1, 30), min_size=1, max_size=9).map(sorted)
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
@@ -53,7 +51,7 @@ def test_one_pass_for_all(tiny: Maker, monkeypatch: pytest.MonkeyPatch, layout: 
     monkeypatch.setattr(Shared, "move", None)
     for _ in range(5):
         sessions[0].together([Feed(session, [2]) for session in sessions])
-    assert shapes == [(8, 1)] * 5
+    assert shapes == [{"genai": (1, 8), "placed": (8, 1)}[layout]] * 5
 
 
 def test_placed_graphs_pad(tiny: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,24 +82,6 @@ def test_a_full_context_beside_others(tiny: Maker, layout: str) -> None:
     assert isinstance(first, ModelError)
     assert isinstance(third, ModelError)
     np.testing.assert_allclose(second, model.open().feed([1] * 5 + [2] * 3 + [3]), atol=1e-5)
-
-
-@given(counts=COUNTS, most=st.integers(1, 40))
-def test_steps_are_the_cheapest(counts: list[int], most: int) -> None:
-    """No number of sequences in step costs less than the one that is found."""
-
-    def cost(sizes: list[int]) -> float:
-        stepped = sizes[0] if sizes[0] > 1 else 0
-        together = counts[:stepped]
-        passes = max(together, default=0)
-        alone = sum(_OVERHEAD + count for count in counts[stepped:])
-        return passes * _OVERHEAD + _STEPPED * sum(together) + alone
-
-    found = in_step(counts, most)
-    assert sum(found) == len(counts)
-    assert found[0] <= max(most, 1)
-    sizes = range(1, min(most, len(counts)) + 1)
-    assert cost(found) == min(cost([size] + [1] * (len(counts) - size)) for size in sizes)
 
 
 @settings(max_examples=60)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from callmemaybe.models._cache import Pool, Reader, Shared
-from callmemaybe.models._graph import Graph
+from callmemaybe.models._graph import Graph, Woven
 from callmemaybe.models.base import Logits
 
 Array = NDArray[Any]
@@ -31,9 +31,11 @@ class Engine(Protocol):
     narrow: int
     lock: threading.RLock
     pool: Pool | None
+    #: Where short sequences that have nothing in common begin.
+    common: Any
 
     def may_batch(self) -> bool:
-        """Whether sequences of several lengths go through together and come out right."""
+        """Whether sequences go through together and come out right."""
         ...
 
     def buffer(self, length: int, sequences: int = 1) -> Shared:
@@ -61,6 +63,7 @@ class Engine(Protocol):
         keep: int,
         cache: Shared | Sequence[Any],
         quiet: bool = False,
+        woven: Woven | None = None,
     ) -> Array:
         """Run ``ids[batch, n]``, writing into ``cache`` behind ``past`` each; return the logits."""
         ...

@@ -7,12 +7,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from callmemaybe.errors import ModelError
+from callmemaybe.models._graft import BIAS, KEEP, POSITIONS
 
 Array = NDArray[Any]
 
@@ -24,7 +25,7 @@ _DTYPES: Mapping[str, type[np.generic]] = {
 }
 _PAST = re.compile(r"past(?:_key_values)?[._](.+)")
 _PRESENT = re.compile(r"present(?:_key_values)?[._](.+)")
-_PLAIN_INPUTS = frozenset({"input_ids", "attention_mask", "position_ids", "num_logits_to_keep"})
+_PLAIN_INPUTS = frozenset({"input_ids", "attention_mask", "position_ids", KEEP, POSITIONS, BIAS})
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,17 @@ class State:
         return fixed * np.dtype(self.dtype).itemsize
 
 
+class Woven(NamedTuple):
+    """Where the ids of one pass stand that belong to several sequences in one buffer.
+
+    ``positions`` is ``int64[n]``, ``seen`` is ``bool[n, cells]``: which cells each id's sequence
+    holds; the ids' own cells are the last ``n``.
+    """
+
+    positions: Array
+    seen: Array
+
+
 @dataclass(frozen=True)
 class Graph:
     """What a graph takes and gives: the names, element types and shapes that matter."""
@@ -61,6 +73,9 @@ class Graph:
     mask: type[np.generic] | None
     positions: type[np.generic] | None
     keep: bool  # takes num_logits_to_keep
+    #: Of the bias that hides cells, where the graph takes one, and with it positions of its own.
+    bias: type[np.generic] | None
+    turned: bool
     cache: tuple[State, ...]
     #: Whether the cache comes out as long as it went in, by its declared dimensions: written to at
     #: the positions of the ids rather than appended to.
@@ -100,7 +115,9 @@ class Graph:
             ids=_dtype(inputs["input_ids"], where),
             mask=_optional(inputs, "attention_mask", where),
             positions=_optional(inputs, "position_ids", where),
-            keep="num_logits_to_keep" in inputs,
+            keep=KEEP in inputs,
+            bias=_optional(inputs, BIAS, where),
+            turned=POSITIONS in inputs,
             cache=tuple(
                 _state(inputs[name], outputs[present[key]].name, where)
                 for key, name in past.items()
@@ -117,11 +134,17 @@ class Graph:
         )
 
     def feeds(
-        self, ids: Array, past: Sequence[int], keep: int, width: int | None = None
+        self,
+        ids: Array,
+        past: Sequence[int],
+        keep: int,
+        width: int | None = None,
+        woven: Woven | None = None,
     ) -> dict[str, Array]:
         """All inputs but the cache, for ids ``[batch, n]`` behind ``past`` others each.
 
         ``width`` is that of the mask, by default as many as the longest sequence holds then.
+        ``woven`` says where ids of several sequences stand; by default each comes after the other.
         """
         count = ids.shape[1]
         feeds: dict[str, Array] = {"input_ids": np.ascontiguousarray(ids, self.ids)}
@@ -129,16 +152,36 @@ class Graph:
         if self.mask is not None:
             columns = np.arange(max(past) + count if width is None else width)
             feeds["attention_mask"] = (columns < starts + count).astype(self.mask)
+        positions = starts + np.arange(count) if woven is None else woven.positions[None, :]
         if self.positions is not None:
-            feeds["position_ids"] = (starts + np.arange(count)).astype(self.positions)
+            feeds["position_ids"] = positions.astype(self.positions)
+        if self.turned:
+            feeds[POSITIONS] = np.ascontiguousarray(positions, np.int64)
+        if self.bias is not None:
+            # Nothing is hidden beyond what comes later, which attention knows by itself.
+            shape = (1, 1, count, max(past) + count)
+            feeds[BIAS] = np.zeros(shape, self.bias) if woven is None else self.hidden(woven)
         if self.keep:
             # Zero would mean "all" to graphs that slice [-n:].
-            feeds["num_logits_to_keep"] = np.array(max(keep, 1), np.int64)
+            feeds[KEEP] = np.array(max(keep, 1), np.int64)
         return feeds
+
+    def hidden(self, woven: Woven) -> Array:
+        """Return the bias ``[1, 1, n, cells]`` that lets each id see its own sequence only."""
+        least = -3e4 if self.bias == np.float16 else -1e9
+        return np.where(woven.seen, 0, least).astype(self.bias)[None, None]
 
     def empty(self, batch: int, length: int) -> list[Array]:
         """Cache arrays of zeros for ``batch`` sequences of ``length`` positions."""
         return [state.empty(batch, length) for state in self.cache]
+
+    def is_cache(self, arrays: Sequence[Array], length: int, context: int | None) -> bool:
+        """Whether ``arrays`` are a cache of ``length`` positions that this graph could have made."""
+        fits = len(arrays) == len(self.cache) and (context is None or length <= context)
+        return fits and all(
+            array.shape == state.empty(1, length).shape and array.dtype == state.dtype
+            for array, state in zip(arrays, self.cache, strict=True)
+        )
 
     @property
     def axes(self) -> tuple[int, ...]:

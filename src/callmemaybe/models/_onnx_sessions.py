@@ -48,11 +48,11 @@ class OnnxSession(Session):
     @property
     def memory(self) -> int:
         """Bytes of keys and values that the session's ids take."""
-        return self._length * self._engine.graph.cache_bytes()
+        return self.length * self._engine.graph.cache_bytes()
 
     def feed(self, ids: Sequence[int], keep: int = 1) -> Logits:
         """Append ids; return the logits after each of the last ``keep``."""
-        engine, before = self._engine, self._length
+        engine, before = self._engine, self.length
         room = None if engine.context is None else engine.context - before
         array = check_feed(ids, keep, engine.size, room)[None, :]
         kept: list[Array] = []
@@ -64,7 +64,7 @@ class OnnxSession(Session):
                 if rows:
                     kept.append(logits[0, -rows:].astype(np.float32, copy=logits.shape[1] > rows))
         except BaseException:
-            self.rewind(self._length - before)
+            self.rewind(self.length - before)
             raise
         if len(kept) == 1:
             return kept[0]
@@ -104,12 +104,8 @@ class SharedSession(OnnxSession):
 
     def thaw(self, length: int, frozen: Frozen) -> bool:
         """Take over a stored cache, if it is one of this graph."""
-        states, context = self._engine.graph.cache, self._engine.context
-        fits = len(frozen) == len(states) and (context is None or length <= context)
-        if not fits or any(
-            array.shape != state.empty(1, length).shape or array.dtype != state.dtype
-            for array, state in zip(frozen, states, strict=True)
-        ):
+        context = self._engine.context
+        if not self._engine.graph.is_cache(frozen, length, context):
             return False
         tight = self._engine.kind == "placed"
         self.cache = self.cache.claim(self.reader, 0, length, context, tight)

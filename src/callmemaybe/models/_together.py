@@ -1,9 +1,7 @@
-"""Passes over several sessions at once, for engines that write their cache in place.
+"""Passes over several sessions at once, for graphs that place their cache by position.
 
-A pass costs something by itself (reading the weights) and something for each row of ids. Graphs that
-place their cache by position take sequences of several ids each, padded to the longest; fused
-attention continues several sequences only by one id each, so those go in step, one id a pass.
-What would pad or step too much goes through alone.
+A pass costs something by itself (reading the weights) and something for each row of ids. Sequences
+of several ids each are padded to the longest; what would pad too much goes through alone.
 """
 
 from __future__ import annotations
@@ -21,10 +19,8 @@ from callmemaybe.models.base import Feed, Logits, check_feed
 
 Array = NDArray[Any]
 
-#: What a pass costs by itself, in rows of one sequence, and a row in step (measured: 2 to 5, and
-#: 1.5 to 2, for fused attention looks at each sequence for itself).
+#: What a pass costs by itself, in rows (measured: 2 to 5).
 _OVERHEAD = 3.0
-_STEPPED = 1.5
 _LEAST_SLOTS = 8
 
 
@@ -56,7 +52,7 @@ def together(engine: Engine, feeds: Sequence[Feed]) -> list[Logits | ModelError]
                 if len(group) == 1:
                     rows = [group[0].session.feed(group[0].ids.tolist(), group[0].keep)]
                 else:
-                    rows = _in_step(engine, group)
+                    rows = _padded(engine, group)
             except ModelError as error:
                 rows = [error] * len(group)  # type: ignore[list-item]
                 for share, length in zip(group, before, strict=True):
@@ -68,7 +64,7 @@ def together(engine: Engine, feeds: Sequence[Feed]) -> list[Logits | ModelError]
 
 def _plan(engine: Engine, shares: list[_Share]) -> list[list[_Share]]:
     """Divide what is to be fed into passes that cost the least together."""
-    if len(shares) < 2 or not engine.may_batch():
+    if len(shares) < 2 or not engine.every or not engine.may_batch():
         return [[share] for share in shares]
     alone = [share for share in shares if len(share.ids) > engine.narrow]
     shares = sorted(
@@ -81,24 +77,11 @@ def _plan(engine: Engine, shares: list[_Share]) -> list[list[_Share]]:
         alone += [share for share in shares if share.session.length > end]
         shares = [share for share in shares if share.session.length <= end]
     counts = [len(share.ids) for share in shares]
-    divide = in_step if engine.kind == "fused" or not engine.every else padded
     groups, at = [[share] for share in alone], 0
-    for size in divide(counts, engine.chunk) if counts else ():
+    for size in padded(counts, engine.chunk) if counts else ():
         groups.append(shares[at : at + size])
         at += size
     return groups
-
-
-def in_step(counts: Sequence[int], most: int) -> list[int]:
-    """Return how many of ``counts`` (ascending) go in step, one id a pass; the others go alone."""
-
-    def cost(size: int) -> float:
-        passes = counts[size - 1] if size else 0
-        stepped = passes * _OVERHEAD + _STEPPED * sum(counts[:size])
-        return stepped + sum(_OVERHEAD + count for count in counts[size:])
-
-    size = min((0, *range(2, min(len(counts), most) + 1)), key=cost)
-    return [size] * (size > 0) + [1] * (len(counts) - size)
 
 
 def padded(counts: Sequence[int], most: int) -> list[int]:
@@ -118,26 +101,23 @@ def padded(counts: Sequence[int], most: int) -> list[int]:
     return best[-1][1]
 
 
-def _in_step(engine: Engine, group: Sequence[_Share]) -> list[Logits]:
-    """Feed a group in passes over all of it; return the kept rows of each."""
-    width = 1 if engine.kind == "fused" or not engine.every else len(group[-1].ids)
-    kept: list[list[Array]] = [[] for _ in group]
-    for at in range(0, len(group[-1].ids), width):
-        active = [index for index, share in enumerate(group) if len(share.ids) > at]
-        parts = [group[index].ids[at : at + width] for index in active]
-        firsts = [
-            min(len(part), max(0, len(share.ids) - share.keep - at))
-            for share, part in zip((group[index] for index in active), parts, strict=True)
-        ]
-        keep = max(1, width - min(firsts))
-        sessions = [group[index].session for index in active]
-        rows = _pass(engine, sessions, parts, width, keep)
-        for index, part, first, logits in zip(active, parts, firsts, rows, strict=True):
-            skipped = width - len(logits)
-            kept[index].append(logits[max(0, first - skipped) : max(0, len(part) - skipped)])
+def _padded(engine: Engine, group: Sequence[_Share]) -> list[Logits]:
+    """Feed a group in one pass, padded to the last of it; return the kept rows of each."""
+    width = len(group[-1].ids)
+    firsts = [len(share.ids) - share.keep for share in group]
+    rows = _pass(
+        engine,
+        [share.session for share in group],
+        [share.ids for share in group],
+        width,
+        max(1, width - min(firsts)),
+    )
+    skipped = width - len(rows[0])
     return [
-        np.concatenate(rows).astype(np.float32) if rows else np.zeros((0, engine.size), np.float32)
-        for rows in kept
+        logits[first - skipped : len(share.ids) - skipped].astype(np.float32)
+        if share.keep
+        else np.zeros((0, engine.size), np.float32)
+        for share, first, logits in zip(group, firsts, rows, strict=True)
     ]
 
 

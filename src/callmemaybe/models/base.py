@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +19,9 @@ from callmemaybe.errors import ModelError
 Logits = NDArray[np.float32]
 #: What a session holds, as arrays to be stored.
 Frozen = tuple[NDArray[Any], ...]
+
+#: Logits of branches that are held at a time.
+_LOGITS_BYTES = 64 << 20
 
 
 class Session(Protocol):
@@ -266,6 +270,43 @@ def walk(session: Session, paths: Sequence[Sequence[int]]) -> list[Logits]:
             here = path
         found[index] = np.array(rows[: len(path)], np.float32).reshape(-1, session.size)
     return [logits for logits in found if logits is not None]
+
+
+def fan(
+    session: Session, paths: Sequence[Sequence[int]], context: int | None, most: int | None = None
+) -> list[Logits]:
+    """Score ``paths`` with a fork for each that is no beginning of another, all fed together.
+
+    What all have in common is fed once. ``most`` is how many forks there may be at a time. Raises
+    ModelError before anything is fed for a path that cannot be.
+    """
+    leaves = leaves_of(paths)
+    for leaf in leaves:
+        check_feed(leaf, 0, session.size, None if context is None else context - session.length)
+    if len(leaves) < 2:
+        return walk(session.fork(), paths)
+    stem = leaves[0][: common(leaves[0], leaves[-1])]
+    first = np.zeros((0, session.size), np.float32)
+    if stem:
+        session = session.fork()
+        first = session.feed(stem, len(stem))
+    longest = max(map(len, leaves)) - len(stem)
+    at_once = max(1, _LOGITS_BYTES // (4 * longest * session.size))
+    at_once = min(at_once, most or at_once)
+    found: dict[tuple[int, ...], Logits] = {}
+    for at in range(0, len(leaves), at_once):
+        some = leaves[at : at + at_once]
+        ends = [leaf[len(stem) :] for leaf in some]
+        rows = session.together([Feed(session.fork(), end, len(end)) for end in ends])
+        for leaf, row in zip(some, rows, strict=True):
+            if isinstance(row, ModelError):
+                raise row
+            found[leaf] = np.concatenate([first, row])
+    # Sorted, the first leaf that is not before a path begins with it.
+    return [
+        found[leaves[bisect_left(leaves, tuple(path))] if path else leaves[0]][: len(path)].copy()
+        for path in paths
+    ]
 
 
 def one_by_one(feeds: Sequence[Feed]) -> list[Logits | ModelError]:

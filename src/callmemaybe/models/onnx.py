@@ -30,8 +30,10 @@ from numpy.typing import NDArray
 from callmemaybe.errors import ModelError
 from callmemaybe.models._cache import Pool, Shared
 from callmemaybe.models._engine import close
-from callmemaybe.models._graph import Graph
+from callmemaybe.models._graft import graft
+from callmemaybe.models._graph import Graph, Woven
 from callmemaybe.models._onnx_sessions import GrownSession, SharedSession
+from callmemaybe.models._woven import WovenSession
 from callmemaybe.models.base import Files, Session
 
 Array = NDArray[Any]
@@ -44,6 +46,7 @@ _SMALL = 64 << 20  # bytes of weights below which a second thread costs more tha
 # attention and operators weigh more than weights, and those of eight sequences cost eight times.
 _NARROW = (12, 4)
 _SAMPLES, _SAMPLE = 64, 16 << 10  # what is read of a weight file to know it again
+_EXTERNAL = "session.model_external_initializers_file_folder_path"
 _QUIET = 4  # onnxruntime's "fatal": a probe that fails is no news to the user
 
 
@@ -90,7 +93,7 @@ class OnnxModel:
         self.files = Files(folder)
         self.context = self.files.context
         self._engine = Engine(
-            _start(weights, threads, providers), weights, self.files, self.context, share
+            _start(weights, threads, providers, share), weights, self.files, self.context, share
         )
 
     @property
@@ -114,6 +117,8 @@ class OnnxModel:
 
     def open(self) -> Session:
         """Return an empty session."""
+        if self._engine.kind == "fused":
+            return WovenSession(self._engine)
         return SharedSession(self._engine) if self.shares else GrownSession(self._engine)
 
     @property
@@ -123,7 +128,7 @@ class OnnxModel:
 
 
 def _start(
-    weights: Path, threads: int | None, providers: Sequence[str] | None
+    weights: Path, threads: int | None, providers: Sequence[str] | None, share: bool
 ) -> ort.InferenceSession:
     options = ort.SessionOptions()
     options.log_severity_level = 3
@@ -136,10 +141,41 @@ def _start(
         raise ModelError(
             f"this onnxruntime has no {missing[0]}; it has {', '.join(ort.get_available_providers())}"
         )
+    more = _grafted(weights) if share and chosen[0] == "CPUExecutionProvider" else None
+    if more is not None:
+        options.add_session_config_entry(_EXTERNAL, str(weights.parent.resolve()))
+        try:
+            return ort.InferenceSession(more, options, providers=chosen)
+        except Exception:
+            more = None  # this version of the operator cannot; the file as it is may well do
     try:
         return ort.InferenceSession(str(weights), options, providers=chosen)
     except Exception as error:
         raise ModelError(f"{weights} cannot be loaded: {_first_line(error)}") from error
+
+
+def _has_fused_attention(content: mmap.mmap) -> bool:
+    return content.find(b"GroupQueryAttention") >= 0
+
+
+def _grafted(weights: Path) -> bytes | None:
+    """Return the model with the inputs that exporters leave out; None where there is nothing to do."""
+    try:
+        with (
+            weights.open("rb") as file,
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
+        ):
+            if not _has_fused_attention(content):
+                return None
+            with memoryview(content) as whole:
+                pieces = graft(whole)
+                found = None if pieces is None else b"".join(pieces)
+                for piece in pieces or ():
+                    if isinstance(piece, memoryview):
+                        piece.release()
+                return found
+    except (OSError, ValueError):
+        return None  # onnxruntime says better what is wrong
 
 
 def _bytes(weights: Path) -> int:
@@ -189,6 +225,7 @@ class Engine:
         self.narrow = _NARROW[_bytes(weights) < _SMALL]
         self.lock = threading.RLock()  # over what follows
         self.pool: Pool | None = None
+        self.common: Any = None
 
     def probe(self, files: Files, share: bool) -> None:
         """Run two ids: learn the shape of the logits, and whether writing in place is right."""
@@ -231,7 +268,7 @@ class Engine:
             self.weights.open("rb") as file,
             mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
         ):
-            return content.find(b"GroupQueryAttention") >= 0
+            return _has_fused_attention(content)
 
     def agrees(self, expected: Array) -> bool:
         """Whether feeding ids one by one into a buffer with room to spare gives ``expected``."""
@@ -245,10 +282,34 @@ class Engine:
         return close(rows[-1][0, -1:], expected[0, -1:])
 
     def may_batch(self) -> bool:
-        """Whether sequences of several lengths go through together and come out right; tried once."""
+        """Whether sequences go through together and come out right; tried once."""
         if self.batches is None:
-            self.batches = self.shares and self.graph.batched and self.batch_agrees()
+            if self.kind == "fused":
+                self.batches = self.every and self.graph.bias is not None and self.weave_agrees()
+            else:
+                self.batches = self.shares and self.graph.batched and self.batch_agrees()
         return self.batches
+
+    def weave_agrees(self) -> bool:
+        """Whether two sequences woven into one buffer give what they give alone."""
+        alone = [
+            self.append(np.array([ids]), [0], 1, self.buffer(4))[0, -1]
+            for ids in ([0, 1], [1, 0, 0])
+        ]
+        # Of five cells, the first sequence holds the first and the fourth. With no cell in use the
+        # operator counts positions by itself, so the first pass is of one sequence.
+        mine = np.array([1, 0, 0, 1, 0], bool)
+        seen = mine[:, None] == mine[None, :]
+        cache = self.buffer(8)
+        second = Woven(np.array([0, 1]), seen[1:3, :3])
+        third = Woven(np.array([1, 2]), seen[3:])
+        try:
+            self.append(np.array([[0]]), [0], 1, cache)
+            self.append(np.array([[1, 0]]), [1], 1, cache, quiet=True, woven=second)
+            found = self.append(np.array([[1, 0]]), [3], 2, cache, quiet=True, woven=third)
+        except ModelError:
+            return False
+        return close(found[0, -2:], np.array(alone))
 
     def batch_agrees(self) -> bool:
         """Whether two sequences of unlike lengths give together what they give alone."""
@@ -303,6 +364,7 @@ class Engine:
         keep: int,
         cache: Shared | Sequence[Any],
         quiet: bool = False,
+        woven: Woven | None = None,
     ) -> Array:
         """Run ``ids[batch, n]``, writing into ``cache`` behind ``past`` each; return the logits."""
         graph = self.graph
@@ -310,7 +372,7 @@ class Engine:
         held = []  # the binding does not keep arrays alive
         values = cache.values if isinstance(cache, Shared) else cache
         width = values[0].shape()[graph.cache[0].axis] if self.kind == "placed" else None
-        for name, array in graph.feeds(ids, past, keep, width).items():
+        for name, array in graph.feeds(ids, past, keep, width, woven).items():
             held.append(wrap(array))
             binding.bind_ortvalue_input(name, held[-1])
         if self.size and self.every:

@@ -1,0 +1,223 @@
+"""Sessions in one buffer: nothing is copied, nobody is burdened, and grafted graphs are the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from callmemaybe import models
+from callmemaybe.models import _woven
+from callmemaybe.models import onnx as engines
+from callmemaybe.models._graft import BIAS, KEEP, POSITIONS, graft
+from callmemaybe.models._woven import WovenSession
+from callmemaybe.models.base import Feed
+from callmemaybe.models.onnx import Engine, OnnxModel
+from callmemaybe.testing.sessions import LAWS, Subject
+from tests.models.conftest import Maker
+
+
+@pytest.fixture
+def moved(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list to which each copy of a session's cells adds how many they are."""
+    copies: list[int] = []
+    settle = WovenSession._settle_alone
+
+    def counted(self: WovenSession, arrays: object, length: int, count: int) -> None:
+        copies.append(length)
+        settle(self, arrays, length, count)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(WovenSession, "_settle_alone", counted)
+    return copies
+
+
+def test_a_batch_over_one_prefix_copies_nothing(tiny: Maker, moved: list[int]) -> None:
+    """Requests that fork a prefix, one after another or at the same time, write into one buffer."""
+    session = models.load(tiny("genai")).open()
+    session.feed(range(30))
+    for start in range(5):
+        request = session.fork()
+        request.feed(range(start, start + 20))
+        request.branches([[1], [2, 3], [2, 4]])
+        del request
+    session.feed([1, 2])
+    session.rewind(2)
+    rivals = [session.fork() for _ in range(6)]
+    session.together([Feed(rival, [3] * at, 1) for at, rival in enumerate(rivals, 1)])
+    assert not moved
+
+
+def test_the_prefix_is_in_the_pass_once(tiny: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forks that are fed together take one pass, as wide as their ids, behind the cells in use."""
+    session = models.load(tiny("genai", max_position_embeddings=200)).open()
+    session.feed(range(50))
+    forks = [session.fork() for _ in range(8)]
+    seen: list[tuple[tuple[int, ...], list[int]]] = []
+    append = Engine.append
+
+    def noted(self: Engine, ids: np.ndarray, past: list[int], *others: object, **more: object):
+        seen.append((ids.shape, past))
+        return append(self, ids, past, *others, **more)  # type: ignore[arg-type]
+
+    session.together([Feed(fork, [7]) for fork in forks])
+    monkeypatch.setattr(Engine, "append", noted)
+    session.together([Feed(fork, [1] * at) for at, fork in enumerate(forks, 1)])
+    assert seen == [((1, 36), [58])]
+
+
+def test_a_fork_moves_out_where_graphs_cannot_be_woven(
+    tiny: Maker, moved: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the inputs that are grafted, sessions that disagree part, and all laws hold."""
+    monkeypatch.setattr(engines, "_grafted", lambda _: None)
+    model = models.load(tiny("genai"))
+    assert isinstance(model, OnnxModel)
+    assert model.shares
+    assert not model.batches
+    session = model.open()
+    session.feed(range(30))
+    rival = session.fork()
+    session.feed([1])
+    assert not moved
+    rival.feed([2])
+    assert moved == [30]
+    for law in LAWS.values():
+        law(Subject(model, tolerance=1e-5))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_moving_and_closing_up_change_nothing(
+    tiny: Maker, moved: list[int], monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Where next to no strangers and holes are put up with, sessions get the same logits."""
+    monkeypatch.setattr(_woven, "_STRANGERS", 6)
+    monkeypatch.setattr(_woven, "_HOLES", 3)
+    for law in ("together_is_alone", "any_history_is_its_ids"):
+        LAWS[law](Subject(models.load(tiny("genai")), tolerance=1e-5, seed=seed))
+    assert moved
+
+
+def test_cells_that_nobody_uses_are_closed_up(tiny: Maker) -> None:
+    """Tasks that come and go for ever behind one prefix take no more cells than a few of them need."""
+    model = models.load(tiny("genai", max_position_embeddings=4000))
+    prefix = model.open()
+    prefix.feed([1] * 300)
+    tasks: list[WovenSession] = []
+    for turn in range(60):
+        fork = prefix.fork()
+        assert isinstance(fork, WovenSession)
+        tasks = [*tasks[-3:], fork]
+        prefix.together([Feed(task, [turn, 2, 3, 4, 5]) for task in tasks])
+        assert fork.weave is prefix.weave  # type: ignore[attr-defined]
+        assert fork.weave is not None
+        # Four tasks hold 50 ids at most, and 128 cells may lie idle.
+        assert fork.weave.top <= 300 + 50 + 128 + 20
+    expected = model.open().feed([1] * 300 + [59, 2, 3, 4, 5])
+    tasks[-1].rewind(1)
+    np.testing.assert_allclose(tasks[-1].feed([5]), expected, atol=1e-5)
+
+
+def test_who_has_much_to_say_goes_elsewhere(tiny: Maker, moved: list[int]) -> None:
+    """A long text behind part of a kept prefix leaves that prefix's buffer, and those in it, alone."""
+    model = models.load(tiny("genai", max_position_embeddings=2000))
+    kept = model.open()
+    kept.feed([1] * 100)
+    other = kept.fork()
+    other.rewind(50)
+    other.feed([2] * 400)
+    assert moved == [50]
+    assert isinstance(kept, WovenSession)
+    assert kept.weave is not None
+    assert kept.weave.top == 100
+    expected = model.open().feed([1] * 50 + [2] * 400 + [3])
+    np.testing.assert_allclose(other.feed([3]), expected, atol=1e-4)
+
+
+# -- grafts -------------------------------------------------------------------------------------
+
+
+def grafted(path: Path) -> onnx.ModelProto | None:
+    pieces = graft(path.read_bytes())
+    return None if pieces is None else onnx.load_model_from_string(b"".join(pieces))
+
+
+def test_a_graft_adds_inputs_and_changes_nothing_else(tiny: Maker) -> None:
+    """Weights, outputs and other inputs stay; the new inputs are wired to each attention."""
+    path = tiny("genai") / "model.onnx"
+    before, after = onnx.load(str(path)), grafted(path)
+    assert after is not None
+    names = [node.name for node in after.graph.input]
+    assert names[: len(before.graph.input)] == [node.name for node in before.graph.input]
+    assert set(names[len(before.graph.input) :]) == {BIAS, POSITIONS, KEEP}
+    assert list(after.graph.output) == list(before.graph.output)
+    assert list(after.graph.initializer) == list(before.graph.initializer)
+    wired = [node for node in after.graph.node if node.op_type == "GroupQueryAttention"]
+    assert wired
+    assert all(list(node.input[9:]) == [POSITIONS, BIAS] for node in wired)
+    assert graft(after.SerializeToString()) is None
+
+
+def test_what_cannot_be_woven_is_left_as_it_is(tiny: Maker) -> None:
+    """Windows that slide over cells, and positions that nobody says, keep a graph from being woven."""
+    model = onnx.load(str(tiny("genai", keep=True) / "model.onnx"))
+    attention = next(node for node in model.graph.node if node.op_type == "GroupQueryAttention")
+    window = next((one for one in attention.attribute if one.name == "local_window_size"), None)
+    if window is None:
+        attention.attribute.append(onnx.helper.make_attribute("local_window_size", 32))
+    else:
+        window.i = 32
+    assert graft(model.SerializeToString()) is None
+    plain = onnx.load(str(next(tiny("optimum", keep=True).rglob("*.onnx"))))
+    assert graft(plain.SerializeToString()) is None
+
+
+def test_only_wanted_logits_are_computed(tiny: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A graph that gives logits for all positions gives those that are kept, and the same ones."""
+    ids = list(range(40))
+    model = models.load(tiny("genai"))
+    plain = OnnxModel(tiny("genai") / "model.onnx", tiny("genai"), share=False)
+    expected = plain.open().feed(ids, keep=3)
+    shapes: list[tuple[int, ...]] = []
+    append = Engine.append
+
+    def noted(self: Engine, *others: object, **more: object) -> np.ndarray:
+        found = append(self, *others, **more)  # type: ignore[arg-type]
+        shapes.append(found.shape)
+        return found
+
+    monkeypatch.setattr(Engine, "append", noted)
+    np.testing.assert_allclose(model.open().feed(ids, keep=3), expected, atol=1e-5)
+    assert shapes == [(1, 3, model.size)]
+
+
+def test_weights_beside_the_graph_are_found(tiny: Maker, tmp_path: Path) -> None:
+    """A grafted graph reads its external data from the folder it came from."""
+    source = tiny("genai")
+    for name in ("config.json", "genai_config.json"):
+        (tmp_path / name).write_bytes((source / name).read_bytes())
+    graph = onnx.load(str(source / "model.onnx"))
+    onnx.save(graph, str(tmp_path / "model.onnx"), save_as_external_data=True,
+              location="model.onnx.data", size_threshold=1024)  # fmt: skip
+    model = models.load(tmp_path)
+    assert isinstance(model, OnnxModel)
+    assert model.batches
+    expected = models.load(source).open().feed([1, 2, 3])
+    np.testing.assert_array_equal(model.open().feed([1, 2, 3]), expected)
+
+
+@given(cut=st.integers(0, 400), noise=st.binary(max_size=40))
+def test_damaged_files_are_no_surprise(cut: int, noise: bytes) -> None:
+    """Bytes that are no graph raise ValueError or are left alone, and nothing else happens."""
+    node = onnx.helper.make_node("GroupQueryAttention", ["q", "k", "v", "pk", "pv"], ["o"])
+    info = onnx.helper.make_tensor_value_info("pk", 1, [1, 2, "n", 4])
+    graph = onnx.helper.make_graph([node], "g", [info], [])
+    data = onnx.helper.make_model(graph).SerializeToString()
+    try:
+        graft(data[:cut] + noise + data[cut:])
+        graft(data[:cut])
+    except ValueError:
+        pass
