@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 from rivals import ENGINES, WIDTH, Engine
 
+from callmemaybe._collecting import settle
+
 clock = time.process_time_ns
 #: Masks seen before are asked for so many times in a row, because one is over before a clock can tell.
 AGAIN = 5
@@ -105,8 +107,7 @@ def _serve(
     except Exception as error:  # whatever it is, it is this engine's end
         pipe.send(("lost", f"{type(error).__name__}: {error}"))
         return
-    gc.collect()
-    gc.freeze()
+    settle()
     pipe.send(("ok", {"setup_s": round(seconds, 3), "setup_mb": _memory() - before}))
     while True:
         task, payload = pipe.recv()

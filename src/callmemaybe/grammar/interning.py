@@ -6,8 +6,9 @@ from a node can be kept beside it. A node that nobody needs any more goes, as an
 
 from __future__ import annotations
 
+# What the standard library's own weak dictionaries use: removes an entry if, and only if, it is dead.
+from _weakref import _remove_dead_weakref  # type: ignore[attr-defined]
 from collections.abc import Iterator
-from threading import RLock
 from typing import Any, ClassVar, Self
 from weakref import ref
 
@@ -67,29 +68,24 @@ class _Held(ref[Node]):
     key: tuple[Any, ...]
 
 
-#: A collector may let nodes go in the middle of making one, hence reentrant.
-_LOCK = RLock()
-
-
 def _settled(fresh: _Held, node: Any) -> Any:
     """Return the node to use where another one is in the way, which may be about to be let go."""
-    with _LOCK:
-        held = _held(fresh.key)
-        found = held() if held is not None else None
-        if found is None:
-            Node._interned[fresh.key] = fresh  # noqa: SLF001 - of this module
-        return node if found is None else found
+    while True:
+        held = Node._interned.setdefault(fresh.key, fresh)  # noqa: SLF001 - of this module
+        if held is fresh:
+            return node
+        if (found := held()) is not None:
+            return found
+        _remove_dead_weakref(Node._interned, fresh.key)  # noqa: SLF001
 
 
 def _let_go(
     held: _Held,
     # Bound here, because modules are emptied before the last nodes go.
-    lock: RLock = _LOCK,
+    remove: Any = _remove_dead_weakref,
     interned: dict[tuple[Any, ...], _Held] = Node._interned,  # noqa: SLF001
 ) -> None:
-    with lock:
-        if interned.get(held.key) is held:
-            del interned[held.key]
+    remove(interned, held.key)
 
 
 _new = object.__new__

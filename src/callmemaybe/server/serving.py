@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+from callmemaybe._collecting import settle
 from callmemaybe._speaking import Speaker
 from callmemaybe.caller import load_model
 from callmemaybe.decoding.batch import Batch
@@ -72,6 +73,7 @@ def serve(
         app = application(
             loaded, settings, name=name, format=format, observers=[log, *observers], limits=limits
         )
+        settle()
         say(f"{app.served.name} is served at {address_of(opened)} (Ctrl-C stops)")
         server_of(app.asgi(), settings, app.begin_to_stop).run(sockets=[opened])
     finally:
