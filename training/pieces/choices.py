@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from random import Random
 
-from training.pieces import words as w
 from training.pieces.tasks import Function, Parameter
 
 # names | what is said for true | for false. `{}` is the thing.
@@ -150,13 +149,17 @@ gear,drive_mode|park=P,reverse=backwards,neutral=N,drive=forwards/D
 water,program,cycle|eco=saving energy/economical,quick=short,intensive=strong/heavy duty,delicate=gentle
 sort_by,order_by,sort_key|price=cost,rating=stars/score,distance=how near,date=time/age,name=alphabet,popularity=what others like""".splitlines()
 
-VERBS = """set get find search create update list show start book order send make change configure export plan
-schedule add request choose select apply generate check run prepare open submit publish import assign""".split()
-OBJECTS = """report ticket invoice project meeting playlist alarm camera printer heater recipe trip route chart file
+VERBS = tuple(
+    """set get find search create update list show start book order send make change configure export plan
+schedule add request choose select apply generate check run prepare open submit publish import assign""".split()  # noqa: SIM905
+)
+OBJECTS = tuple(
+    """report ticket invoice project meeting playlist alarm camera printer heater recipe trip route chart file
 folder backup account profile page article photo video order parcel room table car bike lamp door window fan
 sensor job task note calendar message channel server database cluster container branch build release user team
 campaign survey form course lesson quiz game match score workout meal menu drink garden pump robot drone
-machine tool lens filter query dataset model layer document slide poster label badge ticket seat flight""".split()
+machine tool lens filter query dataset model layer document slide poster label badge ticket seat flight""".split()  # noqa: SIM905
+)
 ABOUT_THING = ("Name of the {}", "Which {}", "The {}", "Id of the {}")
 THINGS = ("slug", "id", "word", "title", "filename", "person", "city", "phrase")
 

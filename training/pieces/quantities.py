@@ -166,7 +166,7 @@ def say(name: str, units: list[str], unit: str, rng: Random) -> str:
         f"{spoken}: {written}",
     ]
     if units and "_" not in name:
-        forms.append(f"{written} {spoken}" if unit not in ("%",) else f"{written} {spoken}")
+        forms.append(f"{written} {spoken}")
         forms.append(f"{written} of {spoken}")
     return rng.choice(forms)
 

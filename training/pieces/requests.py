@@ -290,7 +290,8 @@ def with_article(before: str, surface: str) -> str:
     match = re.search(r"(?:^|\s)(an?)\s$", before, re.IGNORECASE)
     if not match or not surface[:1].isalpha():
         return before
-    spelled = surface.split()[0].isupper() and len(surface.split()[0]) < 6
+    first = surface.split(maxsplit=1)[0]
+    spelled = first.isupper() and len(first) < 6
     vowels = "AEFHILMNORSX" if spelled else "AEIOUaeiou"
     vowel = surface[0] in vowels
     if re.match(r"(?i)uni|use|usu|eu|one\b|once|ura|ukr", surface) and not spelled:
@@ -327,7 +328,7 @@ def wear(parts: list[tuple[str, bool]], rng: Random, imperative: bool, loose: bo
         parts.insert(0, (before, False))
     if rng.random() < 0.07:
         parts.insert(0, (rng.choice(BEFORE_ANY), False))
-    ends_free = loose or parts[-1][1] and not re.search(r"[\w\"'%]$", parts[-1][0])
+    ends_free = loose or (parts[-1][1] and not re.search(r"[\w\"'%]$", parts[-1][0]))
     question = parts[-1][0].endswith("?") and not parts[-1][1]
     if not ends_free and not question:
         if rng.random() < 0.07:

@@ -30,7 +30,7 @@ KINDS = (
     ("string", ("isodate", "hhmm")),
     ("email", ("email",)),
 )
-KIND_WEIGHTS = (5, 4, 3, 4, 3, 2, 2, 1.2, 0.8, 0.6, 1.2, 0.8, 0.4)
+KIND_WEIGHTS = (5, 4, 3, 4, 3, 2, 2, 2.4, 1.6, 1.2, 1.2, 0.8, 0.4)
 
 
 KIND_CHOICES = (("enum", ()), ("boolean", ()), ("string", ("word", "person", "slug", "id")))

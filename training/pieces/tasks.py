@@ -159,7 +159,7 @@ def read_file(file: Path) -> list[Function]:
                 functions[-1].requests.append(rest.strip())
             else:
                 raise ValueError(f"a line begins with ==, #, :, - or >, not {line!r}")
-        for number, function in zip(starts, functions, strict=True):
+        for number, function in zip(starts, functions, strict=True):  # noqa: B007 (for the error)
             check(function)
     except (ValueError, IndexError) as error:
         raise ValueError(f"{file.name}:{number}: {error}") from error

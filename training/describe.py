@@ -1,0 +1,70 @@
+"""Count the data, or look at them: `python -m training.describe --run R [--show N] [--kind KIND]`.
+
+Prints a table of what is written and of what the recipe draws; with `--show`, examples with the tool
+that each calls, to be read by a strict reader. `--kind` is one of the recipe's kinds of tool lists,
+or `none` for requests that fit nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+from training.pieces import recipe as recipes
+from training.pieces.census import count_drawn, count_written, table
+from training.pieces.mixture import BlockMaker
+from training.pieces.recipe import Recipe
+from training.pieces.rendering import to_json, tool_text
+
+
+def draw_for(recipe: Recipe, kind: str | None) -> BlockMaker:
+    """The recipe's source of tool lists, or one that draws a single kind."""
+    if kind is None:
+        return recipe.maker("train")
+    kinds = recipe.table["mix"]["kinds"] if kind == "none" else {kind: 1.0}
+    maker = recipe.maker("train", kinds)
+    maker.mix = replace(maker.mix, none=1.0 if kind == "none" else 0.0)
+    return maker
+
+
+def show(maker: BlockMaker, count: int, seed: str) -> None:
+    """Print one request for each of `count` tool lists."""
+    for number in range(count):
+        rng = Random(f"{seed}:{number}")
+        block, offers = maker.start(rng)
+        pair = maker.pair(block, offers, rng)
+        print(f"> {pair.prompt}")
+        for index, arguments in pair.calls:
+            print("  " + tool_text(block.tools[index]).replace("\n", "\n    "))
+            print(f"  = {block.tools[index]['name']} {to_json(arguments)}")
+        if not pair.calls:
+            print(f"  = nothing of {', '.join(tool['name'] for tool in block.tools)}")
+
+
+def main() -> None:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser.add_argument("--run", type=Path, default=recipes.ROOT / "training/runs/nano-2.toml")
+    parser.add_argument("--show", type=int, default=0, metavar="N", help="print N examples instead")
+    parser.add_argument("--kind", help="tasks, synthetic, dialogue, mixed or none")
+    parser.add_argument("--blocks", type=int, default=600, help="tool lists to draw for counting")
+    parser.add_argument("--seed", default="describe")
+    arguments = parser.parse_args()
+    recipe = recipes.load(arguments.run)
+    if arguments.kind not in (None, "none", *recipe.table["mix"]["kinds"]):
+        parser.error(
+            f"--kind {arguments.kind}: the recipe has {', '.join(recipe.table['mix']['kinds'])}"
+        )
+    maker = draw_for(recipe, arguments.kind)
+    if arguments.show:
+        show(maker, arguments.show, arguments.seed)
+        return
+    for part in ("train", "function", "domain"):
+        print(f"\nWritten, {part}\n\n{table(count_written(recipe.functions(part)))}")
+    print(f"\nDrawn for training\n\n{table(count_drawn(maker, arguments.blocks, arguments.seed))}")
+
+
+if __name__ == "__main__":
+    main()
