@@ -21,8 +21,8 @@ from training.pieces.operators import Placed, shaped
 MARKS = ("<|tool|>", "<|user|>", "<|again|>", "<|call|>", "<|args|>", "<|end|>", "<|fill|>")
 RUNNING = len(MARKS) + 2
 #: What is kept of a column: the hash of the name before it (as it stands; in tools; where a name ends), the
-#: tool before it, its own tool, whether it is of the second reading, its token with and without the space,
-#: the token that goes on with the name before it, and the hashes of the tokens before it.
+#: tool before it, its own tool, whether it is of the second reading, the token that goes on with the name
+#: before it, its token with and without the space, and the hashes of the tokens before it.
 COLUMNS = 9 + ALIKE
 FACTOR = 0x5851F42D4C957F2D  # odd; of Knuth's MMIX generator
 NO_NAME, NO_END, NO_ARGS, NO_TRAIL, NO_WORD = -1, -2, -3, -4, -5
@@ -51,7 +51,8 @@ class Reading(NamedTuple):
     owner: Tensor  # [B, 1, T]: tool before a column, from 1; 0 for none
     group: Tensor  # [B, 1, T]: tool of a column, from 1; 0 for the request and answers
     heard: Tensor  # [B, 1, T]: column of the second reading
-    copies: Tensor  # [B, 3, T]: token of a column, without its space, and what goes on with a name
+    next: Tensor  # [B, 1, T]: token that goes on with the name before a column
+    copies: Tensor  # [B, 2, T]: token of a column, and without its space
     trails: Tensor  # [B, ALIKE, T]
     tools: Tensor  # []: how many tools there are at most
 
@@ -133,17 +134,17 @@ class Reader(nn.Module):
             owner,
             group,
             again.long(),
+            torch.where(is_ended, self.args, ids),
             ids,
             self.bare[ids],
-            torch.where(is_ended, self.args, ids),
             trails,
         )
         columns = torch.cat(kept, -1).transpose(1, 2)
         where = corner + self.heights
         cache["columns"] = Placed.apply(cache["columns"], where, columns)
-        raw, before, ended, owners, groups, heard, copies, trails = cache["columns"].split(
-            (1,) * 6 + (3, ALIKE), 1
-        )
+        raw, before, ended, owners, groups, heard, following, copies, trails = cache[
+            "columns"
+        ].split((1,) * 7 + (2, ALIKE), 1)
         past = torch.arange(cache["ids"].shape[1]) <= at
         name = torch.gather(raw, 2, (args1 - 1).clamp(min=0).transpose(1, 2)).transpose(1, 2)
         called = (torch.where(in_args, name, NO_ARGS) == ended) & past
@@ -169,6 +170,7 @@ class Reader(nn.Module):
             owner=owners,
             group=groups,
             heard=heard,
+            next=following,
             copies=copies,
             trails=trails,
             tools=count.amax(),

@@ -135,7 +135,8 @@ class Step(nn.Module):
             x = x + each(vector)
         angles = shaped(r.inside, -1, 1).float() * m.frequencies
         turn = (self.numbered(r.inside[..., 0]), angles.cos(), angles.sin())
-        unseen = torch.where(r.seen, 0.0, FAR)
+        seen = torch.nonzero(r.seen.any(0).any(0))[:, 0]  # columns that anything looks at
+        unseen = torch.where(r.seen.index_select(2, seen), 0.0, FAR)
         unseen = torch.cat([unseen[:, None]] * (s.heads // s.kv_heads), 2)
         middle = s.layers // 2
         normed, more = norm(x), None
@@ -146,13 +147,13 @@ class Step(nn.Module):
                 normed = norm(x)
             elif more is not None:
                 normed, x = Sum.apply(x, more, s.width)
-            x, more = self.layer(number, x, normed, turn, unseen, cache, wide)
+            x, more = self.layer(number, x, normed, turn, (seen, unseen), cache, wide)
         normed, x = Sum.apply(x, more, s.width)
         cache["state"] = Placed.apply(cache["state"], r.places, x)
         self.count(normed, r, votes)
         pointer = m.pointer.keys(x, own).transpose(1, 2)
         cache["pointer"] = Placed.apply(cache["pointer"], r.corner + self.pointer_heads, pointer)
-        return (self.logits(normed, r, keep), *(cache[n] for n in self.names))
+        return (self.logits(normed, r, keep, seen), *(cache[n] for n in self.names))
 
     def layer(
         self,
@@ -160,11 +161,14 @@ class Step(nn.Module):
         x: Tensor,
         normed: Tensor,
         turn: tuple[Tensor, Tensor, Tensor],
-        unseen: Tensor,
+        sight: tuple[Tensor, Tensor],
         cache: dict[str, Tensor],
         wide: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        """x, and its norm -> (x behind attention, what the rest adds to it)."""
+        """x, and its norm -> (x behind attention, what the rest adds to it).
+
+        sight: the columns that are looked at, and what their scores lose [B, 1, group * L, columns].
+        """
         s, layer = self.model.shape, self.model.layers[number]
         heads = s.heads + s.kv_heads
         qk, v = (normed @ self.fused[2 * number]).split((heads * s.head, s.kv_heads * s.head), -1)
@@ -177,8 +181,11 @@ class Step(nn.Module):
             cache[name] = Placed.apply(cache[name], wide, value)
         q = shaped(q, 0, 0, s.heads, s.head).transpose(1, 2)
         q = shaped(q, 0, s.kv_heads, -1, s.head)
-        scores = q @ cache[f"key.{number}"].transpose(2, 3) + unseen
-        out = scores.softmax(-1) @ cache[f"value.{number}"]
+        seen, unseen = sight
+        keys, values = (
+            cache[f"{kind}.{number}"].index_select(2, seen) for kind in ("key", "value")
+        )
+        out = (q @ keys.transpose(2, 3) + unseen).softmax(-1) @ values
         out = shaped(shaped(out, 0, s.heads, -1, s.head).transpose(1, 2), 0, 0, -1)
         normed, x = Sum.apply(x, layer.o(out), s.width)
         gate, up = (normed @ self.fused[2 * number + 1]).split(s.inner, -1)
@@ -280,8 +287,8 @@ class Step(nn.Module):
 
     # -- the next token ----------------------------------------------------------------------------
 
-    def logits(self, normed: Tensor, r: Reading, keep: Tensor) -> Tensor:
-        """Log-probabilities [B, keep, size] of the tokens behind the last rows."""
+    def logits(self, normed: Tensor, r: Reading, keep: Tensor, columns: Tensor) -> Tensor:
+        """Log-probabilities [B, keep, size] of the tokens behind the last rows; `columns`: those seen."""
         h, cache, s = self.model.pointer, r.cache, self.model.shape
         y = normed[:, -keep:]
         seen, trail, free = (each[:, -keep:] for each in (r.seen, r.trail, ~r.naming))
@@ -294,15 +301,18 @@ class Step(nn.Module):
         nought = torch.zeros_like(y[..., :1], dtype=torch.long)  # [B, keep, 1]
         written = torch.gather(written, 2, self.pair + nought)
         q = (norm(shaped(q, 0, 0, POINTERS, POINTER_HEAD)) * 0.25).transpose(1, 2)
-        scores = torch.cat((q, q), 2) @ cache["pointer"].transpose(2, 3)
+        scores = torch.cat((q, q), 2) @ cache["pointer"].index_select(2, columns).transpose(2, 3)
         scores = scores[:, :, : q.shape[2]].transpose(1, 2)  # never one row: same kernel
-        alike = (r.trails[:, None] == trail[..., None]).float()  # [B, keep, ALIKE, T]
-        scores = scores + h.follow @ alike + torch.where(seen, 0.0, FAR)[:, :, None]
+        trails = r.trails.index_select(2, columns)[:, None]
+        alike = (trails == trail[..., None]).float()  # [B, keep, ALIKE, columns]
+        unseen = torch.where(seen.index_select(2, columns), 0.0, FAR)
+        scores = scores + h.follow @ alike + unseen[:, :, None]
         ways = shaped(gate[..., 1:], 0, 0, 2, POINTERS)
         copies = shaped(ways @ scores.softmax(-1), 0, 0, -1)  # [B, keep, 2 T]
         named = self.named(r, keep)
         named = Only.apply(r.naming.any(), named, torch.cat((seen, free), -1).float() * 0, 4)
-        ids = torch.cat((shaped(r.copies, 0, 1, -1), self.none + nought[:, :1]), -1) + nought
+        ids = shaped(r.copies.index_select(2, columns), 0, 1, -1)
+        ids = torch.cat((ids, r.next, self.none + nought[:, :1]), -1) + nought
         return (written.scatter_add(2, ids, torch.cat((copies, named), -1)) + EVEN).log()
 
     @staticmethod
