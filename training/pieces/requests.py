@@ -262,6 +262,7 @@ def draw_slot(
     variant: Variant,
     rng: Random,
     known: Slot | None = None,
+    length: int | None = None,
 ) -> Slot:
     """Draw a value for one parameter, the same one wherever a request says it again."""
     if parameter.type == "boolean":
@@ -280,7 +281,7 @@ def draw_slot(
         elif isinstance(shown, str) and len(shown) > 2 and rng.random() < 0.3:
             surface = shown.lower()
         return Slot(shown, surface.replace("_", " "), "number")
-    slot = slots.make(rng, parameter.generator)
+    slot = slots.make(rng, parameter.generator, length)
     value = slot.surface if parameter.key in variant.as_said else slot.value
     return Slot(as_type(value, parameter.type), slot.surface, slot.style)
 
@@ -405,6 +406,17 @@ def arrange(values: dict[str, Any], variant: Variant) -> dict[str, Any]:
     return arguments
 
 
+def draw_lengths(function: Function, rng: Random) -> dict[str, int]:
+    """How long the lists are that have to be equally long, by parameter."""
+    lengths: dict[str, int] = {}
+    for parameter in function.parameters:
+        if parameter.parallel:
+            low, high = parameter.generator.split()[-2:]
+            count = lengths.get(parameter.parallel) or rng.randint(max(2, int(low)), int(high))
+            lengths[parameter.key] = lengths[parameter.parallel] = count
+    return lengths
+
+
 def draw_request(
     function: Function, variant: Variant, rng: Random, *, plain: float = 0.06
 ) -> tuple[str, dict[str, Any]]:
@@ -429,9 +441,11 @@ def draw_request(
     drawn: dict[str, Slot] = {}
     position = 0
     loose = False
+    lengths = draw_lengths(function, rng)
     for match in re.finditer(r"\{(\w+)(?::([^}]*))?\}", template):
         before = template[position : match.start()]
-        slot = draw_slot(by_key[match[1]], match[2], variant, rng, drawn.get(match[1]))
+        key = match[1]
+        slot = draw_slot(by_key[key], match[2], variant, rng, drawn.get(key), lengths.get(key))
         drawn[match[1]], values[match[1]] = slot, slot.value
         position = match.end()
         marked = before[-1:] in ("'", '"', "`")

@@ -596,14 +596,19 @@ GENERATORS: dict[str, Generator] = {
 }
 
 
-def make(rng: Random, spec: str) -> Slot:
-    """Draw from a generator named in a task file: `int(1,9)`, `a;b;c`, `list word 2 5`."""
+def make(rng: Random, spec: str, length: int | None = None) -> Slot:
+    """Draw from a generator named in a task file: `int(1,9)`, `a;b;c`, `list word 2 5`.
+
+    `length` is that of a list which another one decides.
+    """
     if spec.startswith("list "):
         try:
             _, inner, low, high = spec.split()
             bounds = int(low), int(high)
         except ValueError:
             raise ValueError(f"a list is `list GENERATOR LOW HIGH`, not {spec!r}") from None
+        if length:
+            bounds = length, length
         return listing(rng, lambda r: make(r, inner), *bounds)
     if ";" in spec:
         if not all(item.strip() for item in spec.split(";")):

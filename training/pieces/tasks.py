@@ -11,7 +11,8 @@ The format, one line per fact, so that hundreds of functions stay readable:
 Types are those of the schema (`[string]` is an array). A generator is a name from
 `slots.GENERATORS`, optionally with numbers, `a;b;c` for literal choices (`value=>as said` where
 the two differ), or for `enum`
-`value=synonym/synonym,value`. `?` after the names makes a parameter optional. A boolean slot
+`value=synonym/synonym,value`; a list is `list GENERATOR LOW HIGH`, and with ` as KEY` behind it as long as
+the list of another parameter. `?` after the names makes a parameter optional. A boolean slot
 carries its wording: `{flag:said when true/said when false}`; `{flag:words}` is always true and
 `{flag:/words}` always false. A request that starts with `~` is no imperative, so nobody puts
 "please" before it.
@@ -44,6 +45,7 @@ class Parameter:
     generator: str
     abouts: tuple[str, ...]
     optional: bool
+    parallel: str = ""  # key of the list that has the same length
     told: bool = False  # the values of this enum mean what a legend says and nothing else tells
 
     @property
@@ -96,14 +98,18 @@ def split(text: str, mark: str) -> tuple[str, ...]:
 def read_parameter(line: str) -> Parameter:
     """Parse one `-` line."""
     head, _, about = line.partition(" : ")
-    names, kind, *generator = head.split(None, 2)
+    names, kind, *drawn = head.split(None, 2)
+    generator, parallel = drawn[0] if drawn else "", ""
+    if generator.startswith("list "):
+        generator, _, parallel = generator.partition(" as ")
     optional = names.endswith("?")
     parameter = Parameter(
         split(names.rstrip("?"), "/"),
         kind,
-        generator[0].strip() if generator else "",
+        generator.strip(),
         split(about, "|"),
         optional,
+        parallel.strip(),
     )
     if kind.strip("[]") not in SCALARS | FORMATS:
         raise ValueError(f"unknown type in {line!r}")
@@ -120,6 +126,10 @@ def check(function: Function) -> None:
     required = {parameter.key for parameter in function.parameters if not parameter.optional}
     if not function.requests or not function.abouts:
         raise ValueError(f"{function.key}: needs a description and requests")
+    lists = {p.key for p in function.parameters if p.generator.startswith("list ")}
+    for parameter in function.parameters:
+        if parameter.parallel and not {parameter.key, parameter.parallel} <= lists:
+            raise ValueError(f"{function.key}: `as {parameter.parallel}` is for two lists")
     for request in function.requests:
         used = set(re.findall(r"\{(\w+)", request))
         always = set(re.findall(r"\{(\w+)", re.sub(r"\[[^\]]*\]", "", request)))
