@@ -92,7 +92,7 @@ def draw_parameter(
     )
     if kind == "boolean":
         about = rng.choice((f"Whether to {spoken}", f"With {spoken}", f"Use {spoken}", about))
-    return Parameter((name,), kind, generator, (about,), optional, told)
+    return Parameter((name,), kind, generator, (about,), optional, told=told)
 
 
 YES_NO = """with {}/without {}|with {}/with no {}|{} on/{} off|{}: yes/{}: no|{} = true/{} = false|{} too/no {}
