@@ -11,6 +11,7 @@ import pytest
 
 from callmemaybe import models
 from callmemaybe.errors import ModelError
+from callmemaybe.models.base import Feed
 from callmemaybe.models.transformers import TransformersModel
 from callmemaybe.testing.sessions import LAWS, Subject
 from tests.training.qwen3_reference import forward, random_tensors, tiny_config
@@ -44,6 +45,36 @@ def test_laws_with_a_cache_that_cannot_be_cut(folder: Path, law: str, monkeypatc
     """The laws hold where a rewind means feeding again and a fork means copying."""
     monkeypatch.setattr("callmemaybe.models.transformers._is_plain", lambda _: False)
     LAWS[law](Subject(models.load(folder), tolerance=1e-4, longest=24))
+
+
+def test_many_sessions_go_through_in_one_pass(folder: Path, monkeypatch: Any) -> None:
+    """Sessions of unlike lengths take one pass together, padded, and so do the branches of one."""
+    model = models.load(folder)
+    sessions = [model.open() for _ in range(4)]
+    for at, session in enumerate(sessions):
+        session.feed([1] * (3 + 2 * at))
+    shapes: list[tuple[int, ...]] = []
+    run = TransformersModel.run
+
+    def noted(self: TransformersModel, ids: Any, *others: Any) -> Any:
+        shapes.append(np.shape(ids))
+        return run(self, ids, *others)
+
+    monkeypatch.setattr(TransformersModel, "run", noted)
+    sessions[0].together([Feed(session, [2, 3]) for session in sessions])
+    sessions[3].branches([[1], [2, 3], [4, 5, 6]])
+    assert shapes == [(4, 2), (3, 3)]
+
+
+def test_a_full_context_beside_others(tmp_path: Path) -> None:
+    """A sequence at the end of its context goes on beside one that is fed more."""
+    model = models.load(written(tmp_path, tiny_config(max_position_embeddings=40)))
+    full, short = model.open(), model.open()
+    full.feed([1] * 39)
+    short.feed([1] * 5)
+    found = full.together([Feed(full, [2]), Feed(short, [2] * 3)])
+    for logits, ids in zip(found, ([1] * 39 + [2], [1] * 5 + [2] * 3), strict=True):
+        np.testing.assert_allclose(logits, model.open().feed(ids), atol=1e-3)
 
 
 def test_logits_are_those_of_the_published_definition(folder: Path) -> None:

@@ -24,15 +24,14 @@ import numpy as np
 from callmemaybe import _gguf
 from callmemaybe.errors import ModelError
 from callmemaybe.models.base import (
+    Feed,
     Files,
     Logits,
     Session,
     check_feed,
     check_rewind,
-    common,
-    leaves_of,
+    fan,
     need_extra,
-    walk,
 )
 
 _CELLS = 4096  # to begin with
@@ -143,21 +142,6 @@ class GgufModel:
     def open(self) -> GgufSession:
         """Return an empty session. Raises ModelError if too many are open."""
         return GgufSession(self._engine, self.context)
-
-    def feed_each(
-        self, sessions: Sequence[GgufSession], ids: Sequence[Sequence[int]]
-    ) -> list[Logits]:
-        """Feed each session its ids, all in one pass; return ``float32[1, size]`` for each."""
-        for session, some in zip(sessions, ids, strict=True):
-            session.check(some, 1)
-        spans = [
-            _Span(session.claim(), session.length, tuple(some), 1)
-            for session, some in zip(sessions, ids, strict=True)
-        ]
-        found = self._engine.run(spans)
-        for session, some in zip(sessions, ids, strict=True):
-            session.extend(some)
-        return found
 
 
 def _cores() -> int:
@@ -402,7 +386,7 @@ class GgufSession(Session):
         try:
             (found,) = self._engine.run([_Span(self.claim(), start, tuple(new), keep)])
         except BaseException:
-            self._forget(start)
+            self.forget(start)
             raise
         self.extend(new)
         return found
@@ -412,9 +396,10 @@ class GgufSession(Session):
         check_rewind(n, self.length)
         if n:
             del self._ids[self.length - n :]
-            self._forget(self.length)
+            self.forget(self.length)
 
-    def _forget(self, start: int) -> None:
+    def forget(self, start: int) -> None:
+        """Take away what the cells hold from ``start`` on."""
         if self._seen < start:
             return
         if self._engine.cut(self._sequence, start):
@@ -430,27 +415,29 @@ class GgufSession(Session):
 
     def branches(self, paths: Sequence[Sequence[int]]) -> list[Logits]:
         """Score all paths in one pass, each as a sequence of its own."""
-        leaves = leaves_of(paths)
-        for leaf in leaves:
-            self.check(leaf, 0)
-        if len(leaves) < 2:
-            return walk(self.fork(), paths)
-        stem = leaves[0][: common(leaves[0], leaves[-1])]
-        session = self.fork()
-        first = session.feed(stem, len(stem)) if stem else np.zeros((0, self.size), np.float32)
-        rows: list[Logits] = []
-        at_once = max(1, min(len(leaves), self._engine.available))
-        for at in range(0, len(leaves), at_once):
-            some = leaves[at : at + at_once]
-            forks = [session.fork() for _ in some]
-            rows += self._engine.run(
-                [
-                    _Span(fork.claim(), session.length, leaf[len(stem) :], len(leaf) - len(stem))
-                    for fork, leaf in zip(forks, some, strict=True)
-                ]
-            )
-        found = {leaf: np.concatenate([first, row]) for leaf, row in zip(leaves, rows, strict=True)}
-        return [
-            next(found[leaf][: len(path)].copy() for leaf in leaves if leaf[: len(path)] == path)
-            for path in map(tuple, paths)
-        ]
+        return fan(self, paths, self._limit, max(1, self._engine.available - 1))
+
+    def together(self, feeds: Sequence[Feed]) -> list[Logits | ModelError]:
+        """Feed several sessions in one pass; what they have in common is stored once."""
+        found: dict[int, Logits | ModelError] = {}
+        spans: dict[int, _Span] = {}
+        for at, (session, ids, keep) in enumerate(feeds):
+            assert isinstance(session, GgufSession)
+            try:
+                new = session.check(ids, keep)
+                spans[at] = _Span(session.claim(), session.length, tuple(new), keep)
+            except ModelError as error:
+                found[at] = error
+        sessions: dict[int, GgufSession] = {at: feeds[at].session for at in spans}  # type: ignore[misc]
+        try:
+            rows = self._engine.run(list(spans.values())) if spans else []
+        except BaseException as error:
+            for at, session in sessions.items():
+                session.forget(spans[at].start)
+            if not isinstance(error, ModelError):
+                raise
+            return [found.get(at, error) for at in range(len(feeds))]
+        for (at, span), logits in zip(spans.items(), rows, strict=True):
+            sessions[at].extend(span.ids)
+            found[at] = logits
+        return [found[at] for at in range(len(feeds))]

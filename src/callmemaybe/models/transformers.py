@@ -15,21 +15,21 @@ import copy
 import inspect
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from callmemaybe.errors import ModelError
+from callmemaybe.models._together import padded
 from callmemaybe.models.base import (
+    Feed,
     Files,
     Logits,
     Session,
     check_feed,
     check_rewind,
-    common,
-    leaves_of,
+    fan,
     need_extra,
-    walk,
 )
 
 PRECISIONS = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
@@ -105,21 +105,40 @@ class TransformersModel:
             reason = str(error).strip().split("\n", 1)[0][:400]
             raise ModelError(f"{folder} cannot be loaded: {reason}") from error
         self._torch = torch
-        self._takes_keep = "logits_to_keep" in inspect.signature(self._network.forward).parameters
+        takes = inspect.signature(self._network.forward).parameters
+        self._takes_keep = "logits_to_keep" in takes
+        #: Whether sequences of unlike lengths can go through together.
+        self.pads = {"attention_mask", "position_ids"} <= takes.keys()
         self.size = int(self.run([0], None, 1)[0].shape[-1])
 
     def open(self) -> TransformersSession:
         """Return an empty session."""
         return TransformersSession(self)
 
-    def run(self, ids: Any, cache: Any, keep: int) -> tuple[Any, Any]:
+    def run(
+        self, ids: Any, cache: Any, keep: int, starts: Sequence[int] | None = None
+    ) -> tuple[Any, Any]:
         """Run ``ids`` (``[n]`` or ``[batch, n]``) behind ``cache``, which may be written to.
 
-        Return the logits ``[batch, keep, size]`` and the cache.
+        ``starts`` says how many ids of each sequence the cache holds, where they are not as many:
+        in its last columns. Return the logits ``[batch, keep, size]`` and the cache.
         """
         torch = self._torch
         array = np.atleast_2d(np.asarray(ids, np.int64))
-        rows = {"logits_to_keep": max(keep, 1)} if self._takes_keep else {}
+        rows: dict[str, Any] = {"logits_to_keep": max(keep, 1)} if self._takes_keep else {}
+        if starts is not None:
+            held = cache.get_seq_length()
+            lengths = np.asarray(starts)[:, None]
+            count = array.shape[1]
+            # What pads behind the ids of a sequence at the end of its context has no place of its own.
+            last = held + count if self.context is None else self.context - 1
+            rows |= {
+                name: torch.from_numpy(value).to(self._network.device)
+                for name, value in {
+                    "attention_mask": (np.arange(held + count) >= held - lengths).astype(np.int64),
+                    "position_ids": np.minimum(lengths + np.arange(count), last),
+                }.items()
+            }
         with torch.inference_mode():
             tensor = torch.from_numpy(array).to(self._network.device)
             try:
@@ -147,7 +166,7 @@ class TransformersSession(Session):
     ) -> None:
         self._model = model
         self._ids = list(ids)
-        self._cache = cache
+        self.cache = cache
         # How many of the ids the cache holds; the rest is fed before anything else.
         self._seen = seen
 
@@ -164,28 +183,26 @@ class TransformersSession(Session):
     @property
     def memory(self) -> int:
         """Bytes of keys and values in a cache of plain attention."""
-        layers = self._cache.layers if _is_plain(self._cache) else ()
+        layers = self.cache.layers if _is_plain(self.cache) else ()
         return int(sum(layer.keys.nbytes + layer.values.nbytes for layer in layers))
 
     def feed(self, ids: Sequence[int], keep: int = 1) -> Logits:
         """Append ids; return the logits after each of the last ``keep``."""
-        model, before = self._model, self.length
-        room = None if model.context is None else model.context - before
-        new = check_feed(ids, keep, model.size, room).tolist()
-        whole = self._ids + new
+        model = self._model
+        whole = self._ids + self.check(ids, keep)
         kept: list[Logits] = []
         try:
             while self._seen < len(whole):
                 end = min(len(whole), self._seen + _CHUNK)
                 rows = min(end - self._seen, max(0, keep - (len(whole) - end)))
                 logits, cache = model.run(whole[self._seen : end], self._owned(), rows)
-                self._cache, self._seen = cache, 0 if cache is None else end
+                self.cache, self._seen = cache, 0 if cache is None else end
                 if rows:
                     kept.append(logits[0, -rows:])
                 if cache is None:
                     break
         except BaseException:
-            self._cache, self._seen = None, 0
+            self.cache, self._seen = None, 0
             raise
         self._ids = whole
         return np.concatenate(kept) if kept else np.zeros((0, model.size), np.float32)
@@ -199,66 +216,135 @@ class TransformersSession(Session):
         surplus = self._seen - self.length
         if surplus <= 0:
             return
-        if self.length and _is_plain(self._cache):
-            self._cache = _shared(self._cache)
-            self._cache.crop(-surplus)
+        if self.length and _is_plain(self.cache):
+            self.cache = _shared(self.cache)
+            self.cache.crop(-surplus)
             self._seen = self.length
         else:
-            self._cache, self._seen = None, 0
+            self.cache, self._seen = None, 0
 
     def fork(self) -> TransformersSession:
         """Return an independent session that holds the same ids."""
-        if self._cache is None:
+        if self.cache is None:
             return TransformersSession(self._model, self._ids)
-        copied = _shared if _is_plain(self._cache) else copy.deepcopy
-        return TransformersSession(self._model, self._ids, copied(self._cache), self._seen)
+        copied = _shared if _is_plain(self.cache) else copy.deepcopy
+        return TransformersSession(self._model, self._ids, copied(self.cache), self._seen)
 
     def branches(self, paths: Sequence[Sequence[int]]) -> list[Logits]:
         """Score all paths in padded passes, where the cache is one that can be repeated."""
-        leaves = leaves_of(paths)
+        return fan(self, paths, self._model.context)
+
+    def together(self, feeds: Sequence[Feed]) -> list[Logits | ModelError]:
+        """Feed several sessions in padded passes; those whose caches cannot be joined go alone."""
+        found: list[Any] = [None] * len(feeds)
+        shares: list[_Share] = []
+        for at, (session, ids, keep) in enumerate(feeds):
+            assert isinstance(session, TransformersSession)
+            try:
+                if session.joins:
+                    shares.append(_Share(at, session, session.check(ids, keep), keep))
+                else:
+                    found[at] = session.feed(ids, keep)
+            except ModelError as error:
+                found[at] = error
+        shares.sort(key=lambda share: len(share.ids))
+        most = max(1, _LOGITS_BYTES // (4 * self.size))
+        at = 0
+        for size in padded([len(share.ids) for share in shares], most) if shares else ():
+            group, at = shares[at : at + size], at + size
+            for share, logits in zip(group, _joined(self._model, group), strict=True):
+                found[share.at] = logits
+        return found
+
+    def check(self, ids: Sequence[int], keep: int) -> list[int]:
+        """Return the ids after the checks every session owes."""
         room = None if self._model.context is None else self._model.context - self.length
-        for leaf in leaves:
-            check_feed(leaf, 0, self.size, room)
-        if len(leaves) < 2 or not self.length:
-            return walk(self.fork(), paths)
-        stem = leaves[0][: common(leaves[0], leaves[-1])]
-        session = self.fork()
-        first = session.feed(stem, len(stem)) if stem else np.zeros((0, self.size), np.float32)
-        cache = session.repeatable
-        if cache is None:
-            return walk(self.fork(), paths)
-        rows = _padded(self._model, cache, [leaf[len(stem) :] for leaf in leaves])
-        found = {leaf: np.concatenate([first, row]) for leaf, row in zip(leaves, rows, strict=True)}
-        return [
-            next(found[leaf][: len(path)].copy() for leaf in leaves if leaf[: len(path)] == path)
-            for path in map(tuple, paths)
-        ]
+        checked: list[int] = check_feed(ids, keep, self.size, room).tolist()
+        return checked
 
     @property
-    def repeatable(self) -> Any:
-        """The cache of all ids, if it is one whose rows can be repeated; else None."""
-        is_whole = self._seen == self.length and _is_plain(self._cache)
-        return self._cache if is_whole else None
+    def joins(self) -> bool:
+        """Whether its cache, of all its ids, can stand beside others in a batch."""
+        is_whole = 0 < self._seen == self.length and _is_plain(self.cache)
+        return self._model.pads and is_whole
+
+    def extend(self, ids: Sequence[int], cache: Any) -> None:
+        """Note ids that went through in a pass with others, and the cache that holds them."""
+        self._ids = self._ids + list(ids)
+        self.cache, self._seen = cache, self.length
 
     def _owned(self) -> Any:
         """Return the cache for a pass that may write to it; another than plain ones is ours alone."""
-        return _shared(self._cache) if _is_plain(self._cache) else self._cache
+        return _shared(self.cache) if _is_plain(self.cache) else self.cache
 
 
-def _padded(model: TransformersModel, held: Any, ends: Sequence[tuple[int, ...]]) -> list[Logits]:
-    """Return the logits after each id of each path behind what the cache holds."""
-    longest = max(map(len, ends))
-    at_once = max(1, _LOGITS_BYTES // (4 * longest * model.size))
-    found: list[Logits] = []
-    for at in range(0, len(ends), at_once):
-        some = ends[at : at + at_once]
-        ids = np.zeros((len(some), longest), np.int64)
-        for row, path in zip(ids, some, strict=True):
-            row[: len(path)] = path
-        cache = _shared(held)
-        cache.batch_repeat_interleave(len(some))
-        logits, _ = model.run(ids, cache, longest)
-        found += [row[: len(path)] for row, path in zip(logits, some, strict=True)]
+class _Share(NamedTuple):
+    """One session's ids of a pass, and where its answer belongs."""
+
+    at: int
+    session: TransformersSession
+    ids: list[int]
+    keep: int
+
+
+def _joined(model: TransformersModel, group: Sequence[_Share]) -> list[Logits | ModelError]:
+    """Feed a group (ascending by ids), padded in front of the caches and behind the ids."""
+    if len(group) == 1:
+        # Plainly: nothing is copied but what grows.
+        only = group[0]
+        try:
+            return [only.session.feed(only.ids, only.keep)]
+        except ModelError as error:
+            return [error]
+    width = len(group[-1].ids)
+    firsts = [len(share.ids) - share.keep for share in group]
+    keep = max(1, width - min(firsts))
+    ids = np.zeros((len(group), width), np.int64)
+    for row, share in zip(ids, group, strict=True):
+        row[: len(share.ids)] = share.ids
+    lengths = [share.session.length for share in group]
+    longest = max(lengths)
+    try:
+        logits, cache = model.run(
+            ids, _stacked([share.session.cache for share in group], longest), keep, lengths
+        )
+    except ModelError as error:
+        return [error] * len(group)
+    found: list[Logits | ModelError] = []
+    for at, (share, first) in enumerate(zip(group, firsts, strict=True)):
+        part = slice(longest, longest + len(share.ids))
+        share.session.extend(share.ids, _grown(share.session.cache, cache, at, part))
+        skipped = width - keep
+        end = first + share.keep - skipped
+        found.append(logits[at, end - share.keep : end].copy() if share.keep else logits[at, :0])
+    return found
+
+
+def _stacked(caches: Sequence[Any], longest: int) -> Any:
+    """Return a cache with a sequence for each of several, filled up in front."""
+    import torch
+
+    found = _shared(caches[0])
+    for at, layer in enumerate(found.layers):
+        for name in ("keys", "values"):
+            parts = [getattr(cache.layers[at], name) for cache in caches]
+            fills = [(0, 0, longest - part.shape[-2], 0) for part in parts]
+            padded_parts = [
+                torch.nn.functional.pad(part, fill) for part, fill in zip(parts, fills, strict=True)
+            ]
+            setattr(layer, name, torch.cat(padded_parts))
+    return found
+
+
+def _grown(cache: Any, batch: Any, at: int, part: slice) -> Any:
+    """Return ``cache`` with what sequence ``at`` of a batch has in the columns ``part``."""
+    import torch
+
+    found = _shared(cache)
+    for layer, more in zip(found.layers, batch.layers, strict=True):
+        for name in ("keys", "values"):
+            new = getattr(more, name)[at : at + 1, :, part]
+            setattr(layer, name, torch.cat([getattr(layer, name), new], dim=-2))
     return found
 
 
