@@ -221,6 +221,18 @@ NO_VERB = {
     "you",
     "refactor:",
 }
+NO_VERB |= set(
+    """paragraph playback dishwasher oven coffee child mails car bike navigation: braking centripetal gravity
+    pulley: gas temperature carnot resistor runtime: output refraction heard loudness moles recipe grams ph
+    yield expected melting bacteria dose drip calories genotypes photosynthesis moon rise magnification:
+    period signal monthly months saving break-even gain inflation key significance interval chance
+    probability binomial: z-score correlation x needed affordable renovation court lawsuit notice fine delay
+    milliseconds length pitch profile figures pace rating elo: against battle population inhabitants rivers
+    elevation altitude hours cooking wine accommodation packing budget weather gift music damage first chunks
+    batch raffle: weighted weights: mean fields: form staff roster differences invitation amounts rolling
+    moving values peaks derivative polynomial distance vector failing with region instead into energy common
+    image statistics notes frequency everyone""".split()
+)
 QUOTES = ("''", '""', "''", '""', "''", '""', "“”", "``", "«»", "‘’")
 
 
@@ -433,7 +445,7 @@ def draw_request(
         told = template.startswith("~")
         template = expand(template.lstrip("~ "), rng, often)
         start = template.split(" ")[0].lower()
-        stated = told or template[-1] == "?" or start[0] in "{#" or "'" in start
+        stated = told or template[-1] == "?" or start[0] in '{#"' or "'" in start
         imperative = not stated and start not in NO_VERB
     by_key = {parameter.key: parameter for parameter in function.parameters}
     parts: list[tuple[str, bool]] = []
