@@ -42,7 +42,7 @@ def smaller(recipe: Recipe, share: float, requests: int) -> Recipe:
 def point(recipe: Recipe) -> dict[str, Any]:
     """Train, and score the averaged weights."""
     run = Run(recipe, resume=recipe.out.joinpath("checkpoint.pt").is_file())
-    run.train()
+    run.train(judged=False)
     run.model.load_state_dict(run.average)
     talk = recipe.dialogues("train")
     return {

@@ -202,8 +202,8 @@ class Run:
         (self.recipe.out / "history.json").write_text(json.dumps(self.history), "utf-8")
         self.tick += time.monotonic() - began  # looking is not learning
 
-    def train(self) -> None:
-        """Train until the planned minutes are over or a signal asks to stop."""
+    def train(self, *, judged: bool = True) -> None:
+        """Train until the plan is fulfilled or a signal asks to stop; score now and then if `judged`."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: setattr(self, "stopped", True))
         plan = self.plan
@@ -213,8 +213,9 @@ class Run:
         sets = {
             part: fixed_set(self.recipe.maker(part), self.encoder, f"look:{part}", 380)
             for part in ("function", "domain", "dev")
+            if judged
         }
-        saved = judged = self.elapsed
+        saved = looked = self.elapsed
         sums: dict[str, float] = {}
         self.tick = time.monotonic()
         while not self.stopped and self.done() < 1:
@@ -228,8 +229,8 @@ class Run:
             if self.elapsed - saved > 60 * plan["checkpoint_minutes"]:
                 saved = self.elapsed
                 self.save()
-            if self.elapsed - judged > 60 * plan["evaluate_minutes"]:
-                judged = self.elapsed
+            if self.elapsed - looked > 60 * plan["evaluate_minutes"]:
+                looked = self.elapsed
                 self.judge(sets)
         self.save()
         self.judge(sets)
