@@ -231,7 +231,7 @@ NO_VERB |= set(
     elevation altitude hours cooking wine accommodation packing budget weather gift music damage first chunks
     batch raffle: weighted weights: mean fields: form staff roster differences invitation amounts rolling
     moving values peaks derivative polynomial distance vector failing with region instead into energy common
-    image statistics notes frequency everyone""".split()
+    image statistics notes frequency everyone""".split()  # noqa: SIM905
 )
 QUOTES = ("''", '""', "''", '""', "''", '""', "“”", "``", "«»", "‘’")
 
