@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callmemaybe.matching.allowed import FEW, TRIES, Allowed, Sets
+from callmemaybe.matching.allowed import FEW, NONE, TRIES, Allowed, Sets
 
 SIZE = 5000
 sets = st.tuples(
@@ -26,12 +26,58 @@ def test_the_best_allowed_token(chosen: tuple[int, int], above: int, dtype: type
     """Whatever is on top, the allowed token with the largest logit is chosen, of equals the lowest."""
     allowed, ids = _set(*chosen)
     logits = np.random.default_rng(1).integers(-9, 9, SIZE).astype(dtype)
-    others = [index for index in range(SIZE) if index not in set(ids)]
+    others = np.setdiff1d(np.arange(SIZE), ids)
     logits[others[:above]] = 99
     before = logits.copy()
     best = allowed.argmax(logits)
     assert best == ids[int(logits[ids].argmax())]
     assert (logits == before).all()
+
+
+special = st.sampled_from([np.nan, np.inf, -np.inf, 0.0, -0.0, 7.0, 99.0])
+
+
+@given(
+    width=st.sampled_from([SIZE, 4096, 4099, 2048 + 32, FEW + 1]),
+    share=st.sampled_from([0.3, 0.6, 0.97, 1.0]),
+    seed=st.integers(0, 2**32),
+    values=st.lists(st.tuples(st.integers(0, 4098), special), max_size=12),
+    refused=st.integers(0, 90),
+    dtype=st.sampled_from([np.float32, np.float64, np.float16]),
+)
+@settings(max_examples=150, deadline=None)
+def test_the_best_of_any_logits(
+    width: int,
+    share: float,
+    seed: int,
+    values: list[tuple[int, float]],
+    refused: int,
+    dtype: type,
+) -> None:
+    """Ties, NaN, infinities, whole rows of refused bests, at any width: always the plain answer.
+
+    A set is asked twice, because it looks elsewhere first after it had to refuse the best.
+    """
+    random = np.random.default_rng(seed)
+    ids = np.flatnonzero(random.random(width) < share)
+    logits = random.integers(-3, 4, width).astype(dtype)
+    for index, value in values:
+        logits[index % width] = value
+    others = np.setdiff1d(np.arange(width), ids)
+    logits[random.permutation(others)[:refused]] = 50
+    allowed = Sets(width).of(ids.tolist())
+    before = logits.copy()
+    expected = int(ids[logits[ids].argmax()])
+    assert [allowed.argmax(logits) for _ in range(3)] == [expected] * 3
+    assert np.array_equal(logits, before, equal_nan=True)
+    logits.flags.writeable = False
+    assert allowed.argmax(logits) == expected
+    assert allowed.argmax(np.repeat(logits, 2)[::2]) == expected
+
+
+def test_nothing_is_allowed() -> None:
+    """Of the empty set no token is chosen."""
+    assert NONE.argmax(np.zeros(SIZE, np.float32)) == -1
 
 
 @pytest.mark.parametrize("count", [40, 3000])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Hashable, Iterable, Sequence
+from functools import lru_cache
+from math import gcd, inf
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,8 +16,11 @@ from callmemaybe.vocabulary.mask import Ids, Mask
 
 #: Sets up to this size are kept as lists of ids; choosing among so many is faster than scanning all.
 FEW = 1024
-#: So many of the best ids are looked at one by one before all that are allowed are gathered.
+#: Where the best id is not allowed, the logits are looked at in so many rows (fewer where the width
+#: does not divide), and besides as many of the next best before all that are allowed are gathered.
+ROWS = 32
 TRIES = 6
+LEAST = -inf
 #: How many lists, bitmasks, and bitmasks made from lists are kept per vocabulary (19 KB a bitmask
 #: at 151,936 ids; thousands of them would make fresh ones slow through memory growth).
 KEPT_SMALL = 4096
@@ -28,13 +33,15 @@ Logits = npt.NDArray[np.floating]
 class Allowed:
     """One immutable set of token ids; shared by all states that allow the same."""
 
-    __slots__ = ("_count", "ids", "mask")
+    __slots__ = ("_count", "_is_contested", "ids", "mask")
 
     def __init__(self, ids: Ids | None, mask: Mask | None, count: int = -1) -> None:
         """Take the ids (ascending) of a small set, or the bitmask of a large one."""
         self.ids = ids
         self.mask = mask
         self._count = count
+        #: Whether an id that is not in the set was the best of all when last chosen from.
+        self._is_contested = False
 
     @property
     def count(self) -> int:
@@ -73,23 +80,51 @@ class Allowed:
     def argmax(self, logits: Logits) -> int:
         """Return the allowed id with the largest logit (the lowest such id); -1 for the empty set.
 
-        ``logits`` is float[size]. A small set is gathered; for a large one the overall best is
-        nearly always allowed, so that is tried first.
+        ``logits`` is float[size]; NaN counts as largest. A small set is gathered. For a large one
+        the overall best is nearly always allowed, so that is tried first, unless it was not the
+        last time.
         """
         if self.ids is not None:
             return int(self.ids[logits[self.ids].argmax()]) if len(self.ids) else -1
-        best = int(logits.argmax())
-        if masks.has(self.mask, best):  # type: ignore[arg-type]
-            return best
-        # Next to it, one of the next best is: set each aside in a copy, a few times.
-        rest = np.array(logits)
-        for _ in range(TRIES):
-            rest[best] = -np.inf
-            best = int(rest.argmax())
-            if masks.has(self.mask, best) and rest[best] > -np.inf:  # type: ignore[arg-type]
+        if not self._is_contested:
+            best = int(logits.argmax())
+            if masks.has(self.mask, best):  # type: ignore[arg-type]
                 return best
-        chosen = masks.to_ids(self.mask)  # type: ignore[arg-type]
+        return self._argmax_of_rows(logits)
+
+    def _argmax_of_rows(self, logits: Logits) -> int:
+        """Return the same by the best of each row of logits, so that the next best is in one row."""
+        words = self.mask.data  # type: ignore[union-attr]
+        starts, width = _rows(len(logits))
+        rows = logits.reshape(-1, width)
+        tops = rows.argmax(axis=1)
+        values = logits.take(tops + starts)
+        copies: dict[int, Logits] = {}
+        for number in range(TRIES + len(starts)):
+            row = int(values.argmax())
+            top = int(tops[row])
+            best = row * width + top
+            if words[best >> 5] >> (best & 31) & 1:
+                self._is_contested = number > 0
+                return best
+            if values[row] == LEAST:
+                break
+            rest = copies.get(row)
+            if rest is None:
+                rest = copies[row] = rows[row].copy()
+            rest[top] = LEAST
+            tops[row] = rest.argmax()
+            values[row] = rest[tops[row]]
+        self._is_contested = True
+        chosen = self.to_ids()
         return int(chosen[logits[chosen].argmax()])
+
+
+@lru_cache(maxsize=8)
+def _rows(size: int) -> tuple[npt.NDArray[np.intp], int]:
+    """Return where the rows of ``size`` logits begin, and how wide they are."""
+    width = size // gcd(size, ROWS)
+    return np.arange(0, size, width), width
 
 
 NONE = Allowed(np.zeros(0, np.int64), None, 0)
