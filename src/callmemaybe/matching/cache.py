@@ -7,7 +7,7 @@ has a bound.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -117,9 +117,8 @@ class VocabularyTables:
         self.controls = vocabulary.controls
         self.ends = vocabulary.ends
         self.encoded: dict[bytes, tuple[int, ...]] = {}
-        #: How many last bytes of a run matter for tokens that go on behind it, and for which.
-        self.reaches: dict[bytes, int] = {}
-        self.reached: dict[tuple[bytes, int], Sequence[int]] = {}
+        #: By the last bytes of a text: how many last bytes tokens may begin with that go on.
+        self.endings: dict[bytes, tuple[int, ...]] = {}
         #: What is met on entering a lexeme, by its machine, its state and the node of the tree.
         self.inner: dict[tuple[int, int, int], Inner] = {}
         self.stand_ins: dict[int, int] = {}
@@ -138,19 +137,16 @@ class VocabularyTables:
 
         Raises VocabularyError if the vocabulary has no token for anything the state allows.
         """
-        table = self.table(automaton)
-        known = table.entries.get(state)
-        if known is not None:
-            return known
+        entries = self.table(automaton).entries
+        entry = entries.get(state)
+        if entry is not None:
+            return entry
         found = stride(self, automaton, state)
-        return self._keep(table, state, Entry(*found) if found else self.walked(automaton, state))
-
-    @staticmethod
-    def _keep(table: AutomatonTable, state: int, entry: Entry) -> Entry:
-        if len(table.entries) >= KEPT_ENTRIES:
-            table.entries.clear()
-            table.entries[ENDED] = Entry(NONE, frozenset(), ())
-        table.entries[state] = entry
+        entry = Entry(*found) if found else self.walked(automaton, state)
+        if len(entries) >= KEPT_ENTRIES:
+            entries.clear()
+            entries[ENDED] = Entry(NONE, frozenset(), ())
+        entries[state] = entry
         return entry
 
     def walked(self, automaton: Automaton, state: int) -> Entry:

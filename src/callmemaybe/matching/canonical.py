@@ -16,7 +16,9 @@ See also llguidance's docs/fast_forward.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
 from callmemaybe.errors import VocabularyError
 from callmemaybe.grammar.automaton import Automaton
@@ -34,7 +36,7 @@ WORD_BYTE = 0x61
 KEPT_ENCODINGS = 8192
 KEPT_RUNS = 4096
 KEPT_ENDINGS = 4096
-#: Endings of so many bytes are looked up every time.
+#: Numbers of last bytes that are not told by the last three.
 FAR = 48
 
 
@@ -138,23 +140,27 @@ def _encode_run(
     crossings = _crossings(tables, before, run, after)
     if crossings and crossings[-1] == 0:
         return (), False
-    text = before + run
+    text, count = before + run, len(tail)
     try:
         ids = _encode(tables, vocabulary, text)
-        if ids[: len(tail)] != tail or vocabulary.decode(ids) != text:
+        pieces = [vocabulary.tokens[index] for index in ids]
+        if ids[:count] != tail or b"".join(pieces) != text:
             return (), False
+        if not crossings:
+            return ids[count:], not cut
+        ends = list(accumulate(map(len, pieces)))
         safe = len(ids)
-        ends = _ends(vocabulary, ids) if crossings else {}
         for crossing in crossings:
             at = len(before) + crossing
-            if at in ends:
-                safe = min(safe, ends[at])
-            elif safe > len(tail):
-                safe = min(safe, _agreeing(tables, vocabulary, ids, text[:at]))
+            # The tokens before a boundary between tokens are the encoding of the bytes before it: a
+            # contiguous part of an encoding is an encoding.
+            whole = bisect_right(ends, at)
+            if whole > count and ends[whole - 1] != at and whole - TOKENS_BACK < safe:
+                whole = _agreeing(tables, vocabulary, ids, ends, text[:at], whole)
+            safe = min(safe, whole)
     except VocabularyError:
         return (), False
-    fresh = ids[len(tail) : max(safe, len(tail))]
-    return fresh, safe == len(ids) and not cut
+    return ids[count : max(safe, count)], safe == len(ids) and not cut
 
 
 def _crossings(tables: VocabularyTables, before: bytes, run: bytes, after: int) -> list[int]:
@@ -176,36 +182,25 @@ def _crossings(tables: VocabularyTables, before: bytes, run: bytes, after: int) 
     return sorted(set(found), reverse=True)
 
 
-def _reaching(tables: VocabularyTables, run: bytes, after: int) -> Sequence[int]:
-    """Return for how many last bytes of a run there are tokens that begin so and go on, ascending.
+def _reaching(tables: VocabularyTables, run: bytes, after: int) -> Iterator[int]:
+    """Yield for how many last bytes of a run there are tokens that begin so and go on, ascending.
 
-    The last three bytes tell how many may matter, and those decide: few different ones ever come.
+    The last three bytes tell which numbers are worth a look.
     """
-    ending = run[-3:]
-    most = tables.reaches.get(ending)
-    if most is None:
-        if len(tables.reaches) >= KEPT_ENDINGS:
-            tables.reaches.clear()
-        most = tables.reaches[ending] = max(tables.trie.endings(bytes(FAR) + ending))
-    if most >= FAR or len(ending) < 3:
-        return _reached(tables, run, after)
-    key = run[-most:], after
-    found = tables.reached.get(key)
-    if found is None:
-        if len(tables.reached) >= KEPT_ENDINGS:
-            tables.reached.clear()
-        found = tables.reached[key] = _reached(tables, run, after)
-    return found
-
-
-def _reached(tables: VocabularyTables, run: bytes, after: int) -> Sequence[int]:
-    trie = tables.trie
-    found = []
-    for length in trie.endings(run):
-        node = trie.find(run[-length:])
+    trie, size, ending = tables.trie, len(run), run[-3:]
+    lengths = tables.endings.get(ending)
+    if lengths is None:
+        if len(tables.endings) >= KEPT_ENDINGS:
+            tables.endings.clear()
+        lengths = tables.endings[ending] = tuple(trie.endings(bytes(FAR) + ending))
+    if lengths[-1] >= FAR or size < 3:
+        lengths = tuple(trie.endings(run))
+    for length in lengths:
+        if length > size:
+            break
+        node = trie.find(run[size - length :])
         if node >= 0 and after & trie.onward(node):
-            found.append(length)
-    return tuple(found)
+            yield length
 
 
 def _whole_characters(run: bytes) -> int:
@@ -227,34 +222,21 @@ def _encode(tables: VocabularyTables, vocabulary: Vocabulary, text: bytes) -> tu
     return found
 
 
-def _ends(vocabulary: Vocabulary, ids: Sequence[int]) -> dict[int, int]:
-    """Return, by boundary between tokens (in bytes), how many tokens are before it.
-
-    Where a crossing falls on one, the tokens before it are the encoding of the bytes before it: a
-    contiguous part of an encoding is an encoding.
-    """
-    ends, at = {0: 0}, 0
-    for number, index in enumerate(ids, 1):
-        at += len(vocabulary.tokens[index])
-        ends[at] = number
-    return ends
-
-
 def _agreeing(
-    tables: VocabularyTables, vocabulary: Vocabulary, ids: Sequence[int], text: bytes
+    tables: VocabularyTables,
+    vocabulary: Vocabulary,
+    ids: Sequence[int],
+    ends: Sequence[int],
+    text: bytes,
+    whole: int,
 ) -> int:
     """Return how many of ``ids`` the encoding of ``text``, a part of their bytes, begins with.
 
-    All but the last few tokens before its end are taken to agree.
+    ``ends`` are the lengths of the bytes up to the end of each, and ``whole`` of them are in ``text``.
+    All but the last few before its end are taken to agree.
     """
-    whole, at = 0, 0
-    for index in ids:
-        if at + len(vocabulary.tokens[index]) > len(text):
-            break
-        at += len(vocabulary.tokens[index])
-        whole += 1
     shared = start = max(whole - TOKENS_BACK, 0)
-    behind = text[len(vocabulary.decode(ids[:start])) :]
+    behind = text[ends[start - 1] if start else 0 :]
     for ours, theirs in zip(ids[start:], _encode(tables, vocabulary, behind), strict=False):
         if ours != theirs:
             break

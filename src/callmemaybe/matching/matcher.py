@@ -116,12 +116,13 @@ class Matcher:
         while taken < count:
             block = self._take_block(listed, taken) if count - taken > 1 else 0
             if not block:
-                target = self._after(listed[taken])
+                index = listed[taken]
+                target = self._after(index)
                 if target is None:
                     break
                 self._state = target
                 self._states.append(target)
-                self._ids.append(listed[taken])
+                self._ids.append(index)
                 block = 1
             taken += block
         return taken

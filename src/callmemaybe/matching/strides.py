@@ -76,7 +76,10 @@ class _Strides:
             branches = automaton.branches(here, MOST_BRANCHES)
             if branches is None or (left := left - len(branches)) < 0:
                 return False
-            if len(branches) > 1 or automaton.is_accepting(here) or automaton.controls(here):
+            is_fork = (
+                len(branches) > 1 or automaton.is_accepting(here) or bool(automaton.controls(here))
+            )
+            if is_fork:
                 self.forks.append(here)
             for text, onward in branches:
                 if text:
@@ -88,7 +91,10 @@ class _Strides:
                         target = automaton.after(onward)
                         states.add(target)
                         stack.append((trie, end, target, limits))
-                elif trie is not root or not self._enter(node, automaton.after(onward)):
+                    continue
+                # A state that is nothing but inside a lexeme is the one behind no text, too.
+                inside = automaton.after(onward) if is_fork else here
+                if trie is not root or not self._enter(node, inside):
                     return False
         return True
 
