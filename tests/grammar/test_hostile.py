@@ -5,14 +5,24 @@ What is counted is work (states, steps), never seconds.
 
 from __future__ import annotations
 
+import random
+import re
+import subprocess
+import sys
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from callmemaybe.errors import UnsupportedSchema
+from callmemaybe.errors import GrammarError, UnsupportedSchema
+from callmemaybe.grammar import automaton as automaton_module
 from callmemaybe.grammar import compile as compile_grammar
-from callmemaybe.grammar import json_schema
+from callmemaybe.grammar import json_schema, product, regex, tree
+from callmemaybe.grammar.compile import automaton_of
+from callmemaybe.grammar.nodes import Lexeme
+from callmemaybe.grammar.schema import Check
+from callmemaybe.grammar.tree import TreeAutomaton, machine_of
 
 FAR = [Decimal("1e999999999"), Decimal("-1e-999999999"), 10**100_000, Decimal("7" * 5000)]
 
@@ -60,3 +70,236 @@ def test_long_numbers_are_kept_to_the_last_digit() -> None:
     assert is_in({"const": number}, str(number))
     assert not is_in({"const": number}, "0.1234567890123456789012345679")
     assert is_in({"const": -(10**4000)}, f"-1{'0' * 4000}")
+
+
+def letters(pattern: str) -> TreeAutomaton:
+    """Return a new automaton of a pattern, which shares nothing with other tests."""
+    return automaton_of(regex(pattern))
+
+
+def test_a_state_holds_the_places_of_its_text_not_all_of_them() -> None:
+    """Law: a pattern with 2**21 states is walked in steps proportional to the text."""
+    automaton = letters("(a|b)*a(a|b){20}")
+    text = b"abbab" * 40
+    before = machine_of(automaton_leaf(automaton)).spent
+    assert automaton.walk(automaton.start, text) >= 0
+    spent = machine_of(automaton_leaf(automaton)).spent - before
+    assert spent <= 2 * 30 * len(text)
+
+
+def automaton_leaf(automaton: TreeAutomaton) -> Lexeme:
+    """Return the one lexeme that an automaton consists of."""
+    inside = automaton.inside(automaton.start)
+    assert inside is not None
+    leaf = next(one for one in (automaton._root[0],) if isinstance(one, Lexeme))
+    assert machine_of(leaf) is inside[0]
+    return leaf
+
+
+def test_repetitions_of_repetitions_are_one() -> None:
+    """Law: nested counts multiply out where they leave no gap, and stay apart where they do."""
+    automaton = letters("(a{1,100}){1,100}(b{1,100}){1,100}")
+    state = automaton.walk(automaton.start, b"a" * 5000 + b"b" * 300)
+    assert automaton.is_accepting(state)
+    assert machine_of(automaton_leaf(automaton)).spent < 50_000
+    for pattern in ("(?:a{3,4}){2,3}", "(?:a{5}){0,2}", "(?:a{2,}){0,}", "(?:a{0,2}){3}"):
+        made, engine = letters(pattern), re.compile(pattern)
+        for count in range(15):
+            text = "a" * count
+            state = made.walk(made.start, text.encode())
+            is_in = state >= 0 and made.is_accepting(state)
+            assert is_in is bool(engine.fullmatch(text)), (pattern, count)
+
+
+def test_alternatives_of_one_character_are_one_set() -> None:
+    """Law: thousands of overlapping classes cost no more than one."""
+    classes = "|".join(f"[{chr(0x4E00 + i)}-{chr(0x4E05 + 2 * i)}]" for i in range(2000))
+    automaton = letters(f"(?:x+|{classes})*")
+    assert automaton.is_accepting(automaton.walk(automaton.start, "中x国".encode()))
+    assert machine_of(automaton_leaf(automaton)).spent < 1000
+
+
+def read_all(pattern: str, texts: list[bytes]) -> None:
+    """Compile a pattern and read texts."""
+    automaton = letters(pattern)
+    for text in texts:
+        automaton.walk(automaton.start, text)
+
+
+EXPONENTIAL = [
+    "((a|b){1,90}c?){1,90}",
+    "(a|b|ab)*a(a|b|ba){0,18}(ab|b)*b(a|b){15}",
+    "(?=(a|b)*a(a|b){9}$)(?=(a|b)*b(a|b){11}$)(?=(a|b)*a(a|b){13}$)[ab]*",
+]
+
+
+@pytest.mark.parametrize("pattern", EXPONENTIAL)
+def test_work_ends_while_decoding(pattern: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Law: states made while reading count too; at the limit an error names the pattern and a way out."""
+    for module in (automaton_module, tree, product):
+        monkeypatch.setattr(module, "WORK", 20_000)
+    dice = random.Random(7)
+    texts = [bytes(dice.choices(b"ab", k=40)) for _ in range(2000)]
+    with pytest.raises(GrammarError, match="more than 20,000 steps") as caught:
+        read_all(pattern, texts)
+    assert caught.value.where == pattern
+    assert "repetitions" in (caught.value.hint or "")
+
+
+def test_a_schema_over_the_limit_is_refused_or_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Law: a pattern that takes too much to combine is refused with its pointer, or left to a check."""
+    for module in (automaton_module, tree, product):
+        monkeypatch.setattr(module, "WORK", 20_000)
+    schema = {"properties": {"a": {"pattern": "^[a-z]*$", "minLength": 12_345}}}
+    with pytest.raises(UnsupportedSchema, match="20,000 steps") as caught:
+        json_schema(schema)
+    assert caught.value.pointer == "/properties/a/pattern"
+    checks: list[Check] = []
+    automaton = compile_grammar(json_schema(schema, checks=checks))
+    assert [check.pointer for check in checks] == ["/properties/a/pattern"]
+    assert automaton.walk(automaton.start, b'{"a": "') >= 0
+
+
+def test_a_worn_automaton_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Law: recursion has no end of states, so a kept automaton is made anew when half is spent."""
+    grammar = json_schema({"items": {"$ref": "#"}})
+    first = compile_grammar(grammar)
+    assert compile_grammar(grammar) is first
+    monkeypatch.setattr(automaton_module, "WORK", 2 * first.spent + 60)
+    first.walk(first.start, b"[" * 100)
+    second = compile_grammar(grammar)
+    assert second is not first
+    assert compile_grammar(grammar) is second
+
+
+VALUES = [f"v{i}" for i in range(100_000)]
+LARGE: dict[str, tuple[Any, str]] = {
+    "300 optional members": (
+        {"properties": {f"m{i}": {"type": "string"} for i in range(300)}},
+        '{"m7": "", "m299": "x", "other": 1}',
+    ),
+    "100,000 values": ({"enum": VALUES}, '"v77777"'),
+    "100,000 values beside a pattern": ({"enum": VALUES, "pattern": "^v1"}, '"v17777"'),
+    "100,000 values left out": ({"type": "string", "not": {"enum": VALUES}}, '"v100000"'),
+    "2,000 functions": (
+        {"anyOf": [
+            {"type": "object", "properties": {"name": {"const": f"f{i}"}}, "required": ["name"]}
+            for i in range(2_000)
+        ]},
+        '{"name": "f1777"}',
+    ),
+    "a million items": ({"minItems": 10**6, "items": {"const": 1}}, f"[{'1, ' * 999}1"),
+    "definitions used twice each": (
+        {"$defs": {f"d{i}": {"properties": {"a": {"$ref": f"#/$defs/d{i + 1}"},
+                                            "b": {"$ref": f"#/$defs/d{i + 1}"}}} for i in range(60)}
+                  | {"d60": {"type": "string"}},
+         "$ref": "#/$defs/d0"},
+        '{"a": ' * 60 + '"x"' + "}" * 60,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_large_is_not_hostile(name: str) -> None:
+    """Law: what is only large compiles, and a value of it is read in a small part of the work."""
+    schema, text = LARGE[name]
+    automaton = automaton_of(json_schema(schema))
+    assert automaton.walk(automaton.start, text.encode()) >= 0
+    assert automaton.spent < automaton_module.WORK // 10
+
+
+def nested(depth: int, wrap: Callable[[Any], Any]) -> Any:
+    """Return a schema inside a schema inside a schema."""
+    schema: Any = {"type": "string"}
+    for _ in range(depth):
+        schema = wrap(schema)
+    return schema
+
+
+@pytest.mark.parametrize(
+    ("wrap", "text"),
+    [
+        (lambda s: {"type": "object", "properties": {"a": s}, "required": ["a"]}, '{"a": '),
+        (lambda s: {"type": "array", "prefixItems": [s], "items": False, "minItems": 1}, "["),
+        (lambda s: {"allOf": [s]}, ""),
+        (lambda s: {"anyOf": [s]}, ""),
+        (lambda s: {"not": {"not": s}}, ""),
+    ],
+)
+def test_nesting_has_no_limit(wrap: Callable[[Any], Any], text: str) -> None:
+    """Law: a schema a thousand levels deep is read like any other."""
+    closing = {"{": "}", "[": "]"}.get(text[:1], "")
+    assert is_in(nested(1000, wrap), text * 1000 + '"x"' + closing * 1000)
+
+
+CASES = {
+    "ten choices twice": {"allOf": [
+        {"anyOf": [{"required": [f"a{i}"]}, {"required": [f"b{i}"]}]} for i in range(40)
+    ]},
+    "definitions chosen twice": {
+        "$defs": {f"d{i}": {"anyOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 2} for i in range(60)}
+                 | {"d60": {"type": "string"}},
+        "$ref": "#/$defs/d0",
+    },
+    "conditions on thirty names": {"allOf": [
+        {"if": {"properties": {f"k{i}": {"const": i}}}, "then": {"required": [f"x{i}"]}}
+        for i in range(30)
+    ]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_exponential_combinations_end(name: str) -> None:
+    """Law: combinations without end are cut off with an error that names the schema to change."""
+    with pytest.raises(UnsupportedSchema, match="too many cases") as caught:
+        json_schema(CASES[name])
+    assert "fewer" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#"},
+        {"$defs": {"a": {"allOf": [{"$ref": "#/$defs/b"}]}, "b": {"not": {"$ref": "#/$defs/a"}}},
+         "$ref": "#/$defs/a"},
+        {"anyOf": [{"type": "string"}, {"$ref": "#"}]},
+    ],
+)  # fmt: skip
+def test_references_without_progress_are_refused(schema: Any) -> None:
+    """Law: a reference that leads back to itself with no value in between is an error."""
+    with pytest.raises(UnsupportedSchema, match="leads back to itself"):
+        json_schema(schema)
+
+
+SCRIPT = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_CPU, (40, 40))
+resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+from callmemaybe.errors import InputError
+from callmemaybe.grammar import compile, json_schema
+try:
+    automaton = compile(json_schema(eval(sys.argv[1])))
+    for text in (b"a", b"b", b"ab", b"aab"):
+        automaton.walk(automaton.start, b'"' + text * 3000)
+    print("ended")
+except InputError as error:
+    print("ended:", error)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "schema",
+    [
+        "{'pattern': '((a|b){1,90}c?){1,90}', 'minLength': 100000}",
+        "{'pattern': '(a|b)*a(a|b){16}', 'allOf': [{'pattern': '(a|c)*b(a|b|c){16}'}]}",
+        "{'patternProperties': {'(a|b)*a(a|b){%d}' % i: {} for i in range(10, 16)}}",
+        "{'pattern': ''.join('(?=.*a.{%d}b)' % i for i in range(1, 12))}",
+    ],
+)
+def test_the_limit_holds_as_it_is(schema: str) -> None:
+    """Law: with the limit that ships, the worst known ends within 2 GiB (and 40 s of CPU at most)."""
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, schema], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.startswith("ended"), done.stderr

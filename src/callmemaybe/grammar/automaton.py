@@ -9,9 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
+
+from callmemaybe.errors import GrammarError
 
 DEAD = -1
+#: The one limit on work: the steps that one automaton may take, over all who share it. A step is a
+#: place in the grammar that is moved or kept, some microseconds and some hundred bytes; states are
+#: made while decoding, so it is then that a hostile pattern meets the limit. The most that any schema
+#: of the outside suites takes is less than a tenth of it.
+WORK = 1_000_000
 #: A text, and what :meth:`Automaton.after` takes.
 Branch = tuple[bytes, Any]
 Edges = tuple[tuple[int, int], ...]
@@ -37,6 +44,9 @@ class Automaton:
 
     _serial = -1
     start: int
+    #: The steps taken so far, and what this was made of, to be named in an error.
+    spent = 0
+    source = ""
     least: float
     """Fewest symbols of any accepted string (infinite if there is none)."""
 
@@ -46,6 +56,20 @@ class Automaton:
         if self._serial < 0:
             self._serial = next(_SERIALS)
         return self._serial
+
+    @property
+    def is_worn(self) -> bool:
+        """Whether half of the work is spent, so that a new one serves better."""
+        return self.spent > WORK // 2
+
+    def exhausted(self) -> NoReturn:
+        """Say that the work is spent."""
+        shown = self.source if len(self.source) <= 100 else self.source[:97] + "..."
+        raise GrammarError(
+            f"reading this takes an automaton of more than {WORK:,} steps",
+            where=shown or None,
+            hint="use fewer or shorter counted repetitions, alternatives and length limits",
+        )
 
     def edges(self, state: int) -> Edges:
         """Return (set of bytes as a 256-bit int, target) pairs; the sets are disjoint."""

@@ -15,10 +15,21 @@ from callmemaybe.grammar.tree import TreeAutomaton
 KEPT = 64
 
 
-@lru_cache(maxsize=KEPT)
 def compile(grammar: Grammar) -> TreeAutomaton:  # noqa: A001 - the name of the contract, as re.compile
-    """Return the deterministic automaton of ``grammar``; equal grammars share one object."""
-    return automaton_of(grammar)
+    """Return the deterministic automaton of ``grammar``; equal grammars share one object.
+
+    One that has spent half of its work (``automaton.WORK``) is shared no longer: recursion has no end
+    of states, and whoever begins now should have room.
+    """
+    holder = _kept(grammar)
+    if holder[0].is_worn:
+        holder[0] = automaton_of(grammar)
+    return holder[0]
+
+
+@lru_cache(maxsize=KEPT)
+def _kept(grammar: Grammar) -> list[TreeAutomaton]:
+    return [automaton_of(grammar)]
 
 
 def automaton_of(grammar: Grammar) -> TreeAutomaton:

@@ -41,6 +41,7 @@ from callmemaybe.grammar.grammar import (
     some,
 )
 from callmemaybe.grammar.regex import matching
+from callmemaybe.grammar.sources import made_of
 
 
 def ebnf(text: str, *, start: str | None = None) -> Grammar:
@@ -318,7 +319,7 @@ class _Reader:
 
     def _pattern(self, pattern: str, token: _Token) -> Node:
         try:
-            return lexeme(matching(pattern, characters.utf8, search=False))
+            return made_of(pattern, lexeme(matching(pattern, characters.utf8, search=False)))
         except GrammarError as error:
             self._fail(error.message, token)
 

@@ -132,7 +132,7 @@ class _Parser:
             options.append(items[0] if len(items) == 1 else Cat(tuple(items)))
             if not self._take("|"):
                 break
-        return options[0] if len(options) == 1 else Or(tuple(options)), size
+        return _either(options), size
 
     def _quantified(self) -> tuple[Item, int]:
         item, size = self._atom()
@@ -147,7 +147,7 @@ class _Parser:
         size *= max(least, 1 if most is None else most)
         if size > UNROLLED:
             self._stop(f"repetitions unroll to more than {UNROLLED:,} characters")
-        return Loop(item, least, most), size
+        return _repeated(item, least, most), size
 
     def _quantifier(self) -> tuple[int, int | None]:
         if self._take("*"):
@@ -326,6 +326,35 @@ class _Parser:
             self._at += 1
             return chars("\b")
         return self._escaped_set()
+
+
+def _either(options: list[Item]) -> Item:
+    """Return any of the options; single characters as one set, where the first of them stands."""
+    sets = [option.ranges for option in options if isinstance(option, Chars)]
+    if len(sets) > 1:
+        at = next(i for i, option in enumerate(options) if isinstance(option, Chars))
+        others = [option for option in options if not isinstance(option, Chars)]
+        options = [*others[:at], Chars(union(*sets)), *others[at:]]
+    return options[0] if len(options) == 1 else Or(tuple(options))
+
+
+def _repeated(item: Item, least: int, most: int | None) -> Item:
+    """Return a repetition; one of a repetition as one, where no number between falls out.
+
+    (x{i,j}){k,l} are the numbers from n * i to n * j for n from k to l. If two neighbouring n leave no
+    gap, no later ones do.
+    """
+    if not isinstance(item, Loop):
+        return Loop(item, least, most)
+    inner = item.most
+    if inner is not None and least != most and least * inner + 1 < (least + 1) * item.least:
+        return Loop(item, least, most)
+    if inner is None and least == 0 < item.least - 1:
+        return Loop(item, least, most)  # none at all, or at least i
+    if most == 0 or inner == 0:
+        return Loop(item.body, 0, 0)
+    none = None if inner is None or most is None else inner * most
+    return Loop(item.body, item.least * least, none)
 
 
 def _is_hex(digits: str) -> bool:

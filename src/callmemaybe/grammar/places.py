@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from callmemaybe.grammar.automaton import Captured, Edges
@@ -73,6 +73,25 @@ def takes(mask: int | str, symbol: int | str) -> bool:
     if isinstance(symbol, str) or isinstance(mask, str):
         return mask == symbol
     return bool(mask >> symbol & 1)
+
+
+def split(
+    moves: Iterable[tuple[int | str, Seed]],
+) -> tuple[list[tuple[int, list[Seed]]], dict[str, list[Seed]]]:
+    """Return disjoint byte sets with all that each leads to, and the same by control token."""
+    controls: dict[str, list[Seed]] = {}
+    regions: list[tuple[int, list[Seed]]] = []
+    taken = 0
+    for mask, seed in moves:
+        if isinstance(mask, str):
+            controls.setdefault(mask, []).append(seed)
+        elif not mask & taken:
+            regions.append((mask, [seed]))
+            taken |= mask
+        else:
+            regions = refine(regions, mask, mask & ~taken, seed)
+            taken |= mask
+    return regions, controls
 
 
 def refine(

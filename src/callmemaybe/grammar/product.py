@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import count
 
-from callmemaybe.errors import GrammarError
-from callmemaybe.grammar.automaton import DEAD, NO_CONTROLS, NO_EDGES, Automaton, Edges
+from callmemaybe.grammar.automaton import (
+    DEAD,
+    NO_CONTROLS,
+    NO_EDGES,
+    WORK,
+    Automaton,
+    Edges,
+)
 from callmemaybe.grammar.nodes import INFINITE
-
-#: A product of two automata is searched this far for an accepting end before it is refused.
-PRODUCT_LIMIT = 200_000
 
 
 class ProductAutomaton(Automaton):
     """Intersection or difference of two automata, stepped side by side (no controls).
 
-    States from which nothing can be accepted are dropped, found by breadth-first search; a product
-    in which that search visits more than PRODUCT_LIMIT states is refused with a GrammarError.
+    States from which nothing can be accepted are dropped, found by breadth-first search.
     """
 
     def __init__(self, left: Automaton, right: Automaton, *, subtract: bool) -> None:
@@ -25,6 +27,7 @@ class ProductAutomaton(Automaton):
         self._left = left
         self._right = right
         self._subtract = subtract
+        self.source = " and ".join(filter(None, (left.source, right.source)))
         self._ids: dict[tuple[int, int], int] = {}
         self._next_id = count()
         self._pairs: dict[int, tuple[int, int]] = {}
@@ -93,6 +96,9 @@ class ProductAutomaton(Automaton):
             for mask, pair in self._combine(*self._pairs[state]):
                 target = self._id(pair)
                 moves[target] = moves.get(target, 0) | mask
+                self.spent += 1
+            if self.spent > WORK:
+                self.exhausted()
             found = self._moves.setdefault(state, tuple((m, t) for t, m in moves.items()))
         return found
 
@@ -126,11 +132,6 @@ class ProductAutomaton(Automaton):
                     if target not in parents:
                         parents[target] = state
                         following.append(target)
-            if len(parents) > PRODUCT_LIMIT:
-                raise GrammarError(
-                    f"combining two patterns needs more than {PRODUCT_LIMIT} states",
-                    hint="simplify the pattern or its length limits",
-                )
             level, depth = following, depth + 1
         self._remember(origin, parents, at)
         return self._distances[origin]

@@ -43,6 +43,7 @@ from callmemaybe.grammar.patterns import (
     fail,
     parse,
 )
+from callmemaybe.grammar.sources import made_of
 from callmemaybe.grammar.tree import least_of
 
 
@@ -52,7 +53,7 @@ def regex(pattern: str) -> Grammar:
     As Python's ``re.fullmatch``; for "contains a match" write ``.*`` around it. Raises GrammarError
     saying what is wrong or not supported.
     """
-    return Grammar(lexeme(matching(pattern, utf8, search=False)))
+    return Grammar(made_of(pattern, lexeme(matching(pattern, utf8, search=False))))
 
 
 @lru_cache(maxsize=1024)
@@ -61,7 +62,7 @@ def matching(pattern: str, spell: Spelling, *, search: bool) -> Node:
 
     ``spell`` says which bytes spell a character.
     """
-    return _Compiler(spell, search).texts(parse(pattern))
+    return _Compiler(pattern, spell, search).texts(parse(pattern))
 
 
 # -- languages ------------------------------------------------------------------------------
@@ -71,7 +72,8 @@ Parts = dict[tuple[bool, bool], Node]
 
 
 class _Compiler:
-    def __init__(self, spell: Spelling, search: bool) -> None:
+    def __init__(self, pattern: str, spell: Spelling, search: bool) -> None:
+        self._pattern = pattern
         self._spell = spell
         self._around = many(spell(ALL)) if search else EMPTY
 
@@ -111,6 +113,8 @@ class _Compiler:
         assert isinstance(look, Look)
         seen = self._rest((*_flat(look.body), Loop(Chars(ALL), 0, None)))
         onward = self._rest(items[at + 1 :])
+        for node in (seen, onward):
+            made_of(self._pattern, node)
         onward = Except(onward, seen) if look.negative else Both(onward, seen)
         parts = self._parts(Cat(items[:at]))
         if any(start or end for start, end in parts):

@@ -22,6 +22,7 @@ from callmemaybe.grammar.automaton import (
     DEAD,
     NO_CONTROLS,
     NO_EDGES,
+    WORK,
     Automaton,
     Branch,
     Captured,
@@ -53,11 +54,12 @@ from callmemaybe.grammar.places import (
     State,
     after_literal,
     first_of_words,
-    refine,
     shared_start,
+    split,
     takes,
 )
 from callmemaybe.grammar.product import ProductAutomaton
+from callmemaybe.grammar.sources import source_of
 from callmemaybe.grammar.substrings import SubstringAutomaton
 from callmemaybe.grammar.table import TableAutomaton
 from callmemaybe.grammar.trace import Trace
@@ -143,9 +145,11 @@ class TreeAutomaton(Automaton):
             steps = found.steps = {}
         target = steps.get(byte)
         if target is None:
+            places = self._all_places(found)
+            self.spent += len(places)
             seeds = [
                 seed
-                for place in self._all_places(found)
+                for place in places
                 for mask, seed in self._moves(place)
                 if not isinstance(mask, str) and mask >> byte & 1
             ]
@@ -416,6 +420,9 @@ class TreeAutomaton(Automaton):
         key = (places, accepting)
         found = self._ids.get(key)
         if found is None:
+            self.spent += 1 + len(places)
+            if self.spent > WORK:
+                self.exhausted()
             fresh = next(self._next_id)
             self._states[fresh] = State(*key)
             found = self._ids.setdefault(key, fresh)
@@ -446,19 +453,9 @@ class TreeAutomaton(Automaton):
 
     def _expand(self, state: State) -> None:
         """Compute the edges: split the byte sets of all places into disjoint ones."""
-        controls: dict[str, list[Seed]] = {}
-        regions: list[tuple[int, list[Seed]]] = []
-        taken = 0
-        for place in self._all_places(state):
-            for mask, seed in self._moves(place):
-                if isinstance(mask, str):
-                    controls.setdefault(mask, []).append(seed)
-                elif not mask & taken:
-                    regions.append((mask, [seed]))
-                    taken |= mask
-                else:
-                    regions = refine(regions, mask, mask & ~taken, seed)
-                    taken |= mask
+        places = self._all_places(state)
+        self.spent += len(places)
+        regions, controls = split(move for place in places for move in self._moves(place))
         edges: dict[int, int] = {}
         for mask, seeds in regions:
             target = self._state(seeds)
@@ -484,6 +481,7 @@ def machine_of(node: Node) -> Automaton:
         else:
             body = node.body if isinstance(node, Lexeme) else node
             machine = machine_of(body) if body.is_machine else TreeAutomaton(body, {}, {})
+        machine.source = machine.source or source_of(node)
         object.__setattr__(node, "machine", machine)
     return node.machine  # type: ignore[no-any-return]
 

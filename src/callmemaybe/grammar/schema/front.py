@@ -155,4 +155,5 @@ def _empty() -> UnsupportedSchema:
 def _translated(error: GrammarError) -> UnsupportedSchema:
     if "no finite string" in error.message:
         return _empty()
-    return UnsupportedSchema(error.message, pointer="", hint=error.hint)
+    what = f"pattern {error.where}: {error.message}" if error.where else error.message
+    return UnsupportedSchema(what, pointer="", hint=error.hint)

@@ -51,6 +51,7 @@ from callmemaybe.grammar.schema.shapes import (
     Whether,
 )
 from callmemaybe.grammar.schema.values import identity, kind_of
+from callmemaybe.grammar.sources import made_of
 
 Meaning = Callable[[Any, At], Formula]
 
@@ -166,7 +167,7 @@ def pattern_node(source: Any, at: At) -> Node:
         found = matching(source, json_canonical, search=True)
     except GrammarError as error:
         raise at.refuse(error.message, error.hint) from None
-    return lexeme(seq(lit('"'), found, lit('"')))
+    return made_of(source, lexeme(seq(lit('"'), found, lit('"'))))
 
 
 def _ground(value: Any, at: At) -> Formula:

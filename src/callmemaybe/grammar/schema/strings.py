@@ -18,9 +18,9 @@ PLAIN_STRING = lexeme(text_of(JSON_CANONICAL_CHARACTER))
 
 
 @lru_cache(maxsize=256)
-def of_length(least: int, most: int | None) -> Node:
+def of_length(least: int, most: int | None, character: Node = JSON_CHARACTER) -> Node:
     """Return the JSON strings of some lengths, counted in characters."""
-    return lexeme(text_of(JSON_CHARACTER, least, most))
+    return lexeme(text_of(character, least, most))
 
 
 def string_node(facet: String | None, but: Mapping[Any, Any]) -> Node:
@@ -37,7 +37,7 @@ def string_node(facet: String | None, but: Mapping[Any, Any]) -> Node:
     for index, within in enumerate(facet.within):
         node = Both(node, within) if index else within
     if counted:
-        node = Both(node, of_length(facet.least, facet.most))
+        node = Both(node, of_length(facet.least, facet.most, JSON_CANONICAL_CHARACTER))
     for without in facet.without:
         node = Except(node, without)
     return without_words(node, excluded)
