@@ -1,0 +1,220 @@
+"""What is drawn for training can be understood from the request and the tools alone."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from training.pieces import slots
+from training.pieces.census import count_drawn, count_written, table
+from training.pieces.choices import draw_choice, draw_switch
+from training.pieces.likeness import Kinship, describe_function
+from training.pieces.mixture import BlockMaker, Mix, Sources
+from training.pieces.quantities import draw_formula
+from training.pieces.requests import draw_request, expand, with_article
+from training.pieces.tasks import (
+    BlockStyle,
+    Function,
+    Parameter,
+    check,
+    draw_variant,
+    read_file,
+    read_tasks,
+)
+
+FULL = BlockStyle("snake", 1.0, 1.0)
+
+
+def one(kind: str, generator: str, *requests: str, **more: object) -> Function:
+    """A function of one parameter `x`."""
+    parameter = Parameter(("x",), kind, generator, ("A thing",), False, **more)  # type: ignore[arg-type]
+    return Function("test", ("do",), ("Do it.",), [parameter], list(requests))
+
+
+@pytest.mark.parametrize("draw", [draw_choice, draw_switch, draw_formula])
+def test_made_up_families_are_sound(draw: object) -> None:
+    """Whatever is drawn, a request holds every required argument and says every optional one it fills."""
+    for number in range(300):
+        rng = Random(f"family:{number}")
+        function = draw(rng)  # type: ignore[operator]
+        check(function)
+        variant = draw_variant(function, rng, BlockStyle.draw(rng))
+        prompt, arguments = draw_request(function, variant, rng)
+        assert prompt.strip() == prompt.lstrip()
+        assert set(variant.tool["parameters"]["required"]) <= set(arguments)
+        assert "{" not in prompt
+        assert "  " not in prompt.strip()
+
+
+def test_a_code_comes_with_a_legend() -> None:
+    """An enum value that does not resemble what people say is explained in the schema."""
+    function = one("enum", "red=scarlet,green=emerald,blue=azure", "paint it {x}")
+    coded = 0
+    for number in range(400):
+        rng = Random(number)
+        variant = draw_variant(function, rng, BlockStyle("snake", 1.0, 0.0))
+        schema = variant.tool["parameters"]["properties"]["x"]
+        for value, shown in variant.enums["x"].items():
+            if not isinstance(shown, str) or len(shown) == 1:
+                coded += 1
+                assert str(shown) in schema["description"]
+                assert value in schema["description"]
+    assert coded
+
+
+def test_dates_are_rewritten_only_where_the_schema_says_so() -> None:
+    """Without a hint at a format a date is passed as it was said; with one it is ISO."""
+    function = one("string", "isodate", "on {x}")
+    seen = Counter[bool]()
+    for number in range(300):
+        rng = Random(number)
+        variant = draw_variant(function, rng, BlockStyle("snake", 1.0, 0.0))
+        prompt, arguments = draw_request(function, variant, rng, plain=0.0)
+        hinted = "YYYY" in variant.tool["parameters"]["properties"]["x"].get("description", "")
+        value = arguments["x"]
+        iso = re.fullmatch(r"\d{4}-\d\d-\d\d", value) is not None
+        assert iso if hinted else value in prompt
+        seen[hinted] += 1
+    assert seen[True] > 20
+    assert seen[False] > 20
+
+
+@pytest.mark.parametrize(("wording", "value"), [("with it", True), ("/without it", False)])
+def test_a_switch_can_be_fixed(wording: str, value: bool) -> None:
+    """`{x:words}` is always true, `{x:/words}` always false, and the words are said."""
+    function = one("boolean", "", f"run {{x:{wording}}}")
+    said = 0
+    for number in range(40):
+        rng = Random(number)
+        variant = draw_variant(function, rng, FULL)
+        prompt, arguments = draw_request(function, variant, rng, plain=0.0)
+        assert list(arguments.values()) == [value]
+        said += wording.strip("/") in prompt.lower()
+    assert said >= 34  # the others have a typo
+
+
+def test_parallel_lists_have_one_length() -> None:
+    """A list declared `as` another one is as long as it, whichever is said first."""
+    first = Parameter(("a",), "[integer]", "list int(0,9) 1 6", ("First",), False)
+    second = Parameter(("b",), "[integer]", "list int(0,9) 1 6", ("Second",), False, "a")
+    function = Function("test", ("do",), ("Do it.",), [first, second], ["{a} and {b}", "{b}, {a}"])
+    check(function)
+    lengths = set()
+    for number in range(60):
+        rng = Random(number)
+        _, arguments = draw_request(function, draw_variant(function, rng, FULL), rng)
+        a, b = (len(value) for value in arguments.values())
+        assert a == b
+        lengths.add(a)
+    assert len(lengths) > 2
+
+
+def test_lists_hold_no_two_functions_for_the_same_thing() -> None:
+    """Functions of two domains that mean the same are not offered together; opposites are."""
+    sources = Sources(read_tasks(), None)
+    maker = BlockMaker(sources, Mix({"tasks": 1.0}))
+    assert sources.kinship.are_kin("issues/file_issue", "git/open_issue")
+    assert not sources.kinship.are_kin("shopping/add_to_cart", "shopping/remove_from_cart")
+    for number in range(60):
+        _, offers = maker.start(Random(f"kin:{number}"))
+        keys = [offer.key for offer in offers]
+        for place, key in enumerate(keys):
+            assert not any(sources.kinship.are_kin(key, other) for other in keys[:place])
+
+
+def test_a_refusal_is_really_one() -> None:
+    """A request that calls nothing is neither for an offered function nor for its twin elsewhere."""
+    functions = read_tasks()
+    twins = ("issues/file_issue", "git/open_issue")
+    for function in functions:
+        if function.key in twins:
+            function.requests = [f"quokka {request}" for request in function.requests]
+    sources = Sources([f for f in functions if f.domain in ("issues", "git")], None, dress=False)
+    sources.kinship = Sources(functions, None).kinship
+    maker = BlockMaker(sources, Mix({"tasks": 1.0}, none=1.0))
+    refused = 0
+    for number in range(200):
+        block, offers = maker.start(Random(f"refusal:{number}"), 3)
+        pair = maker.pair(block, offers, Random(number))
+        assert pair.calls == []
+        if any(offer.key in twins for offer in offers):
+            refused += 1
+            assert "quokka" not in pair.prompt.lower()
+    assert refused > 20
+
+
+def test_kinship_has_two_sides() -> None:
+    """If one function would answer another's requests, the other would answer its."""
+    functions = read_tasks()[:400]
+    kinship = Kinship({f.key: describe_function(f) for f in functions})
+    assert any(kinship.kin.values())
+    for key, others in kinship.kin.items():
+        assert all(key in kinship.kin[other] for other in others)
+
+
+@pytest.mark.parametrize(
+    ("before", "surface", "said"),
+    [
+        ("find a ", "electrician", "find an "),
+        ("find an ", "plumber", "find a "),
+        ("an ", "MRI", "an "),
+        ("a ", "AAAA record", "an "),
+        ("a ", "university", "a "),
+        ("set it to ", "easy", "set it to "),
+        ("a ", "'easy'", "a "),
+    ],
+)
+def test_articles_suit_what_follows(before: str, surface: str, said: str) -> None:
+    """`a` becomes `an` before a vowel that is heard, and back."""
+    assert with_article(before, surface) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "word"),
+    [
+        ("== d\n# f\n: About.\n- x string list x 2 5;x\n> do {x}\n", 4, "list"),
+        ("== d\n# f\n: About.\n- x string a;b;\n> do {x}\n", 4, "empty"),
+        ("== d\n# f\n: About.\n- x enum only\n> do {x}\n", 4, "two values"),
+        ("== d\n# f\n: About.\n- x string word\n> do it\n", 2, "do it"),
+        ("== d\nfoo bar\n", 2, "begins"),
+        ("> do it\n", 1, ""),
+    ],
+)
+def test_a_mistake_is_told_with_its_line(tmp_path: Path, text: str, line: int, word: str) -> None:
+    """A task file that is wrong says where and what."""
+    file = tmp_path / "wrong.txt"
+    file.write_text(text, "utf-8")
+    with pytest.raises(ValueError, match=f"wrong.txt:{line}: ") as caught:
+        read_file(file)
+    assert word in str(caught.value)
+
+
+def test_optional_switches_are_said_often() -> None:
+    """Parts that hold a switch or a choice are kept more often than others."""
+    template = "go [{x:fast/slow}] [{y}]"
+    said = [expand(template, Random(number), r"\{x\b") for number in range(400)]
+    assert sum("{x" in text for text in said) > sum("{y" in text for text in said) + 40
+
+
+def test_numbers_with_runs_of_digits_are_drawn() -> None:
+    """Runs of equal digits, which are easily miscounted, occur in the data."""
+    drawn = [slots.make(Random(number), "wide").surface for number in range(300)]
+    assert sum(bool(re.search(r"(\d)\1{3}", text)) for text in drawn) > 10
+
+
+def test_a_census_counts_everything_once() -> None:
+    """Requests drawn are those counted, and what is written is what was read."""
+    functions = read_tasks()
+    written = count_written(functions)
+    assert written["functions"] == len(functions) >= 800
+    assert written["domains"] >= 60
+    assert sum(written["parameters by type"].values()) == written["parameters"]
+    maker = BlockMaker(Sources(functions, None), Mix({"tasks": 0.5, "synthetic": 0.5}))
+    drawn = count_drawn(maker, 20, "census")
+    assert sum(drawn["requests"].values()) == 20 * 12
+    assert sum(drawn["tool lists"].values()) == sum(drawn["functions in a list"].values()) == 20
+    assert table(drawn).count("\n") == len(drawn) + 1
