@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from callmemaybe import models
 from callmemaybe.errors import ModelError
+from callmemaybe.models import _together
 from callmemaybe.models._cache import Pool, Reader, Shared
 from callmemaybe.models._together import _OVERHEAD, padded
 from callmemaybe.models.base import Feed
@@ -65,6 +66,18 @@ def test_placed_graphs_pad(tiny: Maker, monkeypatch: pytest.MonkeyPatch) -> None
     assert sorted(shapes) == [(1, 30), (3, 3)]
     for count, logits in zip((2, 30, 1, 3), found, strict=True):
         np.testing.assert_allclose(logits, model.open().feed([5] * count), atol=1e-5)
+
+
+def test_long_caches_stay_where_they_are(tiny: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What would take longer to copy than a shared pass saves goes through alone."""
+    model = load(tiny, "placed")
+    monkeypatch.setattr(_together, "_MOST_MOVED", 20 * model._engine.graph.cache_bytes())
+    sessions = [model.open() for _ in range(4)]
+    for session, length in zip(sessions, (20, 21, 3, 30), strict=True):
+        session.feed([1] * length)
+    shapes = counted(monkeypatch)
+    sessions[0].together([Feed(session, [2]) for session in sessions])
+    assert sorted(shapes) == [(1, 1), (1, 1), (2, 1)]
 
 
 @pytest.mark.parametrize("layout", ["genai", "placed"])
