@@ -82,6 +82,27 @@ def rewrite(text: str, *, compact: bool = False) -> str:
     )
 
 
+def repeated_key(text: str) -> str | None:
+    """Return a key that some object of a valid JSON text has twice; None where there is none."""
+    if text.count(":") < 2:
+        return None
+    objects: list[set[str]] = []
+    last = ""
+    for mark in _TOKEN.findall(text):
+        if mark in "{[":
+            objects.append(set())
+        elif mark in "}]":
+            objects.pop()
+        elif mark == ":":
+            key = json.loads(last, strict=False)
+            if key in objects[-1]:
+                return str(key)
+            objects[-1].add(key)
+        else:
+            last = mark
+    return None
+
+
 def _plain_string(text: str) -> str:
     quoted = json.dumps(text, ensure_ascii=False)
     return _HALF_PAIR.sub(lambda match: f"\\u{ord(match[0]):04x}", quoted)

@@ -11,6 +11,7 @@ import jsonschema_rs
 import numpy as np
 
 from callmemaybe import _formats
+from callmemaybe._json import repeated_key
 from callmemaybe.calls import ToolCall, ToolSpec
 from callmemaybe.decoding.branches import Symbol
 from callmemaybe.decoding.sampler import Sampler
@@ -96,8 +97,15 @@ def validator_of(tool: ToolSpec) -> Any:
 def validate(call: ToolCall, validator: Any) -> None:
     """Check a call by its schema once more, with a validator of another make (None: it has none).
 
-    Raises DecodingError: the grammar should have seen to it.
+    Raises DecodingError: the grammar should have seen to it; or, which no grammar can see to, a key
+    that the schema does not list was written twice.
     """
+    key = repeated_key(call.arguments)
+    if key is not None:
+        raise DecodingError(
+            f"the arguments of {call.name!r} have the key {key!r} twice, and which is meant cannot "
+            "be told; list the properties in the schema, or try again"
+        )
     if validator is not None and depth_of(call.parsed) <= CHECKED_DEPTH:
         error = next(iter(validator.iter_errors(call.parsed)), None)
         if error is not None:

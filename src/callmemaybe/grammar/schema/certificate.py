@@ -25,6 +25,10 @@ _WITH = {
 _MOST_REFUSALS = 200
 
 
+#: What no automaton can see to, since there is no end of keys.
+_TWICE = "that no unlisted key comes twice is checked when the value is complete"
+
+
 class Keyword(NamedTuple):
     """One keyword: where it stands, what becomes of it, and why, where that is not plain."""
 
@@ -143,7 +147,20 @@ def _plain(spot: Spot, keyword: str, is_visited: bool) -> tuple[str, str]:
     if keyword == "format" and schema[keyword] not in FORMATS:
         return ANNOTATION, "unknown format"
     if is_visited:
-        return MASKED, ""
+        return MASKED, _TWICE if _opens(keyword, schema) else ""
     if "/$defs/" in spot.pointer or "/definitions/" in spot.pointer:
         return ANNOTATION, "no value is described by this schema"
     return MASKED, "no value gets here"
+
+
+def _opens(keyword: str, schema: Mapping[str, Any]) -> bool:
+    """Whether a keyword lets objects have keys that are not listed."""
+    if keyword in ("additionalProperties", "unevaluatedProperties"):
+        return schema[keyword] is not False
+    if keyword == "patternProperties":
+        return bool(schema[keyword])
+    kinds = schema.get("type") if keyword == "type" else ()
+    closed = {"properties", "additionalProperties", "patternProperties"} & schema.keys()
+    return not closed and bool(
+        {"object", "dict"} & {*([kinds] if isinstance(kinds, str) else kinds)}
+    )
