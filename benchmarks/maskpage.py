@@ -44,6 +44,14 @@ def _setup(report: Report) -> str:
         "and resident memory that this took. Last: resident memory at the end of the whole run, with "
         "everything imported.\n"
     )
+    if memory := report.get("memory"):
+        kept = memory["kept"]
+        text += (
+            f"\nWhere an earlier process has [kept the vocabulary](../ideas/vocabularies.md), ours is "
+            f"set up in {kept['setup_s']:.2f} s and {kept['setup_mb']} MB; after {memory['sets']} tool "
+            f"sets with a call each such a process holds {kept['final_mb']} MB, everything imported "
+            f"({memory['new']['final_mb']} MB where nothing was kept).\n"
+        )
     return text + "\n" + _table(("engine", "set-up, s", "MB", "MB at the end"), rows)
 
 

@@ -35,12 +35,14 @@ from typing import Any
 import numpy as np
 from bfcl import items
 from maskcases import select_cases, stress_cases
+from maskmemory import measure
 from maskpage import page
 from maskworker import Lost, Worker
 from rivals import ENGINES, FRAME, WIDTH
 
 from callmemaybe.grammar.schema.order import in_schema_order
 from callmemaybe.vocabulary import Vocabulary
+from callmemaybe.vocabulary.kept import VARIABLE
 
 HERE = Path(__file__).resolve().parent
 #: CPU seconds of one engine in one section (of the slow ones: a part), and for one item.
@@ -331,6 +333,8 @@ def main() -> None:
         core = max(os.sched_getaffinity(0))
         os.sched_setaffinity(0, [core])
     chosen = options.only.split(",")
+    memory = measure(options.data, 50 if options.quick else 500, core)
+    os.environ[VARIABLE] = ""  # the set-up beside the others is without anything kept
     run = Run(options.engines.split(";"), options.data / "tokenizers" / "qwen3", core,
               0.15 if options.quick else options.share)  # fmt: skip
     bfcl = bfcl_cases(options.data, run.texts)
@@ -358,6 +362,7 @@ def main() -> None:
         "machine": machine(),
         "versions": versions(list(run.setup)),
         "setup": run.setup,
+        "memory": memory,
         **{
             section: {name: summarise(section, rows, fresh) for name, rows in found.items()}
             for section, found in run.raw.items()
