@@ -20,6 +20,7 @@ from callmemaybe.grammar.automaton import Automaton
 from callmemaybe.grammar.characters import Ranges, ranges
 from callmemaybe.grammar.grammar import (
     EMPTY,
+    NOTHING,
     Both,
     Bytes,
     Chars,
@@ -39,6 +40,10 @@ from callmemaybe.grammar.grammar import (
     Words,
     alt,
     bytes_of,
+    lexeme,
+    many,
+    repeat,
+    seq,
 )
 from callmemaybe.grammar.tree import machine_of
 from callmemaybe.grammar.unordered import Unordered, unfold
@@ -47,9 +52,11 @@ from callmemaybe.grammar.unordered import Unordered, unfold
 LARGEST_AUTOMATON = 2_000
 #: Members in any order are spelled out up to this many; n members are 2^n rules.
 LARGEST_SET = 8
-# How tightly an expression binds: alternatives, a sequence, one thing.
-_LOOSE, _CHAIN, _TIGHT = range(3)
+# How tightly an expression binds: alternatives, a sequence, something counted, one thing.
+_LOOSE, _CHAIN, _COUNTED, _TIGHT = range(4)
 _Text = tuple[str, int]
+#: In front of a rule's name: the same rule without the empty text.
+_FILLED = "\0filled "
 
 
 def to_gbnf(grammar: Grammar) -> str:
@@ -111,6 +118,8 @@ class _Exporter:
     # -- walking ------------------------------------------------------------------------------
 
     def _write(self, node: Node) -> _Text:
+        if isinstance(node, Sequence | Choice | Repeat | Lexeme) and self._is_split(node):
+            return self._machine(lexeme(node))
         match node:
             case Literal():
                 return self._string(_decoded(node.data)), _TIGHT
@@ -140,6 +149,27 @@ class _Exporter:
                 return self._machine(node)
         raise TypeError(f"unknown node {node!r}")
 
+    def _is_split(self, node: Node) -> bool:
+        """Whether bytes of one character stand in different nodes, all of them regular."""
+        found = False
+        waiting = [node]
+        while waiting:
+            one = waiting.pop()
+            match one:
+                case Literal():
+                    found = found or not _is_text(one.data)
+                case Bytes():
+                    found = found or bool(one.mask >> 128)
+                case Ref() | Control() | Unordered():
+                    return False
+                case Lexeme() if one is not node:
+                    pass  # its own bytes make whole characters, or it is written as an automaton
+                case Both() | Except() | Chars():
+                    pass
+                case _:
+                    waiting += one.children
+        return found
+
     def _sequence(self, parts: list[_Text]) -> _Text:
         shown = [_at_least(part, _CHAIN) for part in parts if part[0] != self._string("")]
         if not shown:
@@ -155,7 +185,7 @@ class _Exporter:
         least, most = node.at_least, node.at_most
         operator = {(0, None): "*", (1, None): "+", (0, 1): "?"}.get((least, most))
         inner = self._write(node.body)
-        return _at_least(inner, _TIGHT) + (operator or self._count(least, most)), _TIGHT
+        return _at_least(inner, _TIGHT) + (operator or self._count(least, most)), _COUNTED
 
     def _words(self, node: Words) -> _Text:
         then = node.then or (EMPTY,) * len(node.words)
@@ -212,6 +242,45 @@ class _Gbnf(_Exporter):
         lines = [f"root ::= {root}", *(f"{name} ::= {body}" for name, body in self._rules.items())]
         return "\n".join(lines) + "\n"
 
+    def _write(self, node: Node) -> _Text:
+        if isinstance(node, Ref) and node.name.startswith(_FILLED):
+            name = node.name.removeprefix(_FILLED)
+            return self._named(("filled", name), name, self._filled(self._grammar.rules[name]))
+        return super()._write(node)
+
+    def _repeat(self, node: Repeat) -> _Text:
+        """Repeat without end what is not empty only: llama.cpp takes ``("a"?)*`` for recursion."""
+        if node.at_most is None and self._grammar.least(node.body) == 0:
+            return self._write(many(self._filled(node.body)))
+        return super()._repeat(node)
+
+    def _filled(self, node: Node) -> Node:
+        """Return the texts of a node but for the empty one."""
+        if self._grammar.least(node) > 0:
+            return node
+        match node:
+            case Choice():
+                return alt(*map(self._filled, node.options))
+            case Sequence():
+                # The first part that is not empty, and whatever follows it.
+                parts = node.parts
+                return alt(
+                    *(seq(self._filled(part), *parts[at + 1 :]) for at, part in enumerate(parts))
+                )
+            case Repeat() if self._grammar.least(node.body) > 0:
+                return repeat(node.body, 1, node.at_most)
+            case Repeat():
+                return repeat(self._filled(node.body), 1, node.at_most)
+            case Ref():
+                return Ref(_FILLED + node.name)
+            case Lexeme():
+                return self._filled(node.body)
+            case Unordered():
+                return alt(*map(self._filled, unfold(node, self._grammar.least)))
+            case Both() | Except() | Table():
+                return Except(node, EMPTY)
+        return NOTHING
+
     def _string(self, text: str) -> str:
         return '"' + "".join(_gbnf_char(c, '"\\') for c in text) + '"'
 
@@ -247,7 +316,7 @@ class _Lark(_Exporter):
         if isinstance(node, Substrings):
             raise GrammarError("the substrings of a text have no spelling in Lark")
         if not isinstance(node, Both | Except):
-            return super()._machine(node)
+            return super()._machine(node)  # rules, in lower case
         left, right = self._operand(node.left), self._operand(node.right)
         name = self._names.setdefault(node, f"LEXEME_{len(self._names)}")
         self._rules[name] = f"{left} & {'~' if isinstance(node, Except) else ''}{right}"
@@ -297,6 +366,14 @@ class _Regex(_Exporter):
 def _at_least(written: _Text, level: int) -> str:
     text, binds = written
     return text if binds >= level else f"({text})"
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _decoded(data: bytes) -> str:
