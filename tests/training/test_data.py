@@ -15,6 +15,7 @@ from training.pieces.choices import draw_choice, draw_switch
 from training.pieces.likeness import Kinship, describe_function
 from training.pieces.mixture import BlockMaker, Mix, Sources
 from training.pieces.quantities import draw_formula
+from training.pieces.records import draw_record
 from training.pieces.requests import draw_request, expand, with_article
 from training.pieces.tasks import (
     BlockStyle,
@@ -35,7 +36,7 @@ def one(kind: str, generator: str, *requests: str, **more: object) -> Function:
     return Function("test", ("do",), ("Do it.",), [parameter], list(requests))
 
 
-@pytest.mark.parametrize("draw", [draw_choice, draw_switch, draw_formula])
+@pytest.mark.parametrize("draw", [draw_choice, draw_switch, draw_formula, draw_record])
 def test_made_up_families_are_sound(draw: object) -> None:
     """Whatever is drawn, a request holds every required argument and says every optional one it fills."""
     for number in range(300):
@@ -46,7 +47,7 @@ def test_made_up_families_are_sound(draw: object) -> None:
         prompt, arguments = draw_request(function, variant, rng)
         assert prompt.strip() == prompt.lstrip()
         assert set(variant.tool["parameters"]["required"]) <= set(arguments)
-        assert "{" not in prompt
+        assert not any(f"{{{parameter.key}" in prompt for parameter in function.parameters)
         assert "  " not in prompt.strip()
 
 

@@ -52,7 +52,7 @@ ABOUT = (
 )
 
 
-NATURAL = 0.1  # share of made-up functions of real quantities and choices among the written ones
+NATURAL = 0.14  # share of made-up functions of real quantities and choices among the written ones
 
 
 @dataclass(frozen=True, slots=True)

@@ -466,7 +466,7 @@ def draw_request(
             slot = replace(slot, surface=str(slot.value))  # nobody writes "five%"
         said = dress(slot, rng, last=last, marked=marked)
         loose = last and slot.style == "text" and said == slot.surface
-        if said[:1] in (",", ";", ".", ":"):
+        if by_key[key].type == "boolean" and said[:1] in (",", ";", ".", ":"):
             before = before.rstrip(" ")
         if before:
             parts.append((with_article(before, said), False))

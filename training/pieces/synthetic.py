@@ -7,6 +7,7 @@ from random import Random
 from training.pieces import words as w
 from training.pieces.choices import draw_choice, draw_switch
 from training.pieces.quantities import draw_formula
+from training.pieces.records import draw_record
 from training.pieces.tasks import Function, Parameter
 
 KINDS = (
@@ -210,18 +211,18 @@ def draw_pair_function(rng: Random) -> Function:
 
 
 def draw_natural(rng: Random) -> Function:
-    """A made-up function of real quantities, choices or switches."""
-    return rng.choice((draw_formula, draw_choice, draw_switch))(rng)
+    """A made-up function of real quantities, choices, switches or fields of different kinds."""
+    return rng.choice((draw_formula, draw_choice, draw_switch, draw_record, draw_record))(rng)
 
 
 def draw_function(rng: Random) -> Function:
     """A made-up function of one of six families."""
     luck = rng.random()
-    if luck < 0.55:
+    if luck < 0.6:
         return draw_natural(rng)
-    if luck < 0.65:
+    if luck < 0.7:
         return draw_pair_function(rng)
-    return draw_random_words(rng, choices=luck < 0.82)
+    return draw_random_words(rng, choices=luck < 0.84)
 
 
 def draw_random_words(rng: Random, *, choices: bool) -> Function:
