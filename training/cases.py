@@ -31,10 +31,12 @@ SIGNS = {
 }
 
 
-def cases(recipe: Recipe, part: str, count: int) -> Iterator[dict[str, Any]]:
-    """Yield `count` cases of a held-out part, always the same ones."""
+def cases(
+    recipe: Recipe, part: str, count: int, *, stream: str = "cases"
+) -> Iterator[dict[str, Any]]:
+    """Yield `count` cases of a held-out part, always the same ones; other ones for each `stream`."""
     maker = recipe.maker(part)
-    rng = Random(f"{recipe.seed}:cases:{part}")
+    rng = Random(f"{recipe.seed}:{stream}:{part}")
     number = 0
     while number < count:
         block, offers = maker.start(rng, rng.choice(SIZES))
