@@ -196,6 +196,41 @@ def days(rng: Random, low: float = 1, high: float = 60) -> Slot:
     return Slot(value, f"{number} days", "number")
 
 
+def secs(rng: Random) -> Slot:
+    """A duration said with its unit, passed as seconds."""
+    if rng.random() < 0.3:
+        value, said = rng.choice(
+            (
+                (60, "a minute"), (60, "one minute"), (120, "two minutes"), (30, "half a minute"),
+                (1800, "half an hour"), (3600, "an hour"), (3600, "one hour"), (7200, "two hours"),
+                (86400, "a day"), (86400, "one day"), (86400, "24 hours"), (604800, "a week"),
+                (5400, "an hour and a half"), (900, "a quarter of an hour"), (172800, "two days"),
+            )
+        )  # fmt: skip
+        return Slot(value, said, "number")
+    unit, size = rng.choice((("seconds", 1), ("seconds", 1), ("minutes", 60), ("hours", 3600)))
+    # Few multiples: a network of this size can learn products by heart, not to multiply.
+    few = {"minutes": (2, 5, 10, 15, 20, 30, 45, 90), "hours": (2, 3, 6, 8, 12, 24, 48)}
+    count = rng.choice(few[unit]) if unit in few else rng.randint(2, rng.choice((90, 900)))
+    number = in_words(count) if count < 21 and rng.random() < 0.2 else str(count)
+    short = {"seconds": "s", "minutes": "min", "hours": "h"}[unit]
+    said = f"{number} {short if number.isdigit() and rng.random() < 0.2 else unit}"
+    return Slot(count * size, said, "number")
+
+
+def months(rng: Random) -> Slot:
+    """A duration said with its unit, passed as months."""
+    if rng.random() < 0.4:
+        value, said = rng.choice(
+            ((12, "a year"), (12, "one year"), (6, "half a year"), (24, "two years"), (3, "a quarter"),
+             (18, "a year and a half"), (36, "3 years"), (120, "ten years"))
+        )  # fmt: skip
+        return Slot(value, said, "number")
+    count = rng.randint(2, 60)
+    number = in_words(count) if count < 21 and rng.random() < 0.25 else str(count)
+    return Slot(count, f"{number} months", "number")
+
+
 def year(rng: Random, low: float = 1500, high: float = 2035) -> Slot:
     value = rng.randint(int(low), int(high))
     return Slot(value, str(value), "number")
@@ -1015,7 +1050,7 @@ POOLS: dict[str, Generator] = {
 MORE: dict[str, Callable[..., Slot]] = {
     **POOLS,
     "big": big, "dollars": dollars, "rate": rate, "fraction": fraction, "dec": dec, "many": many, "nat": digits_only,
-    "ordinal": ordinal, "mins": mins, "days": days, "year": year, "temp": temperature,
+    "ordinal": ordinal, "mins": mins, "days": days, "secs": secs, "months": months, "year": year, "temp": temperature,
     "matrix": matrix, "square": square, "isodate": isodate, "hhmm": hhmm, "cron": cron,
     "currency": currency, "airport": airport, "ticker": ticker, "flight": flight, "plate": plate,
     "tracking": tracking, "iban": iban, "account": account, "isbn": isbn, "vin": vin,

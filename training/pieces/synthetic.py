@@ -22,6 +22,7 @@ KINDS = (
     ),
     ("number", ("num", "num", "small", "money", "percent", "big", "dollars")),
     ("integer", ("int(0,20)", "int(0,1000)", "wide", "wide", "many", "ordinal", "mins", "days")),
+    ("integer", ("secs", "months", "days", "mins")),
     ("enum", ()),
     ("boolean", ()),
     ("[string]", ("list word 1 4", "list person 1 3", "list slug 2 4", "list filename 1 3")),
@@ -31,7 +32,7 @@ KINDS = (
     ("string", ("isodate", "hhmm")),
     ("email", ("email",)),
 )
-KIND_WEIGHTS = (5, 4, 3, 4, 3, 2, 2, 2.4, 1.6, 1.2, 1.2, 0.8, 0.4)
+KIND_WEIGHTS = (5, 4, 3, 4, 3, 1, 2, 2, 2.4, 1.6, 1.2, 1.2, 0.8, 0.4)
 
 
 KIND_CHOICES = (("enum", ()), ("boolean", ()), ("string", ("word", "person", "slug", "id")))

@@ -287,6 +287,8 @@ HINTS = {
     "hhmm": (r"hh:mm|24", "(HH:MM, 24 hours)", 0.75),
     "mins": (r"min", "in minutes", 1.0),
     "days": (r"day", "in days", 1.0),
+    "secs": (r"sec", "in seconds", 1.0),
+    "months": (r"month", "in months", 1.0),
     "fraction": (r"fraction|decimal|between 0 and 1|0\.\d", "as a decimal fraction", 1.0),
 }
 
