@@ -72,7 +72,7 @@ class Part:
                 exits.tolist(), begins.tolist(), trie.high[exits].tolist(), strict=True
             ):
                 depth = trie.depth(node)
-                rest += [text[depth:] for text in trie.texts[low:high]]
+                rest += [text[depth:] for text in trie.texts(low, high)]
                 ids += trie.order[low:high].tolist()
             self._tails = Trie(rest, ids)
         return self._tails
@@ -278,6 +278,7 @@ class Parts:
         found = []
         for row in np.flatnonzero(np.bincount(rows)).tolist():
             here = nodes[rows == row]
-            text = trie.texts[trie.low_[here[0]]]
+            low = trie.low_[here[0]]
+            (text,) = trie.texts(low, low + 1)
             found.append((text[start : trie.depth(int(here[0]))], trie.ids_of(here)))
         return found

@@ -70,6 +70,7 @@ class Trie:
     ARRAYS: Mapping[str, type[np.generic]] = {
         "order": np.int32, "byte": np.uint8, "parent": np.intp, "first": np.int32, "low": np.int32,
         "high": np.int32, "own": np.int32, "starts": np.int64,
+        "node_of_id": np.intp, "lengths": np.uint64,
     }  # fmt: skip
 
     def __init__(
@@ -85,6 +86,10 @@ class Trie:
         """
         self._tokens = tokens
         self._texts: list[bytes] | None = None
+        self._onward: dict[int, int] = {}
+        self._lengths: npt.NDArray[np.uint64] | None = None
+        self._wide_byte: npt.NDArray[np.intp] | None = None
+        self._node_of_id: npt.NDArray[np.intp] | None = None
         if arrays is None:
             named = range(len(tokens)) if ids is None else ids
             pairs = sorted(
@@ -94,13 +99,10 @@ class Trie:
             self._texts = [token for token, _ in pairs]
             self._build(self._texts)
         else:
-            for name in self.ARRAYS:
+            for name in ("order", "byte", "parent", "first", "low", "high", "own"):
                 setattr(self, name, arrays[name])
             self.starts = arrays["starts"].tolist()
-        self._onward: dict[int, int] = {}
-        self._lengths: npt.NDArray[np.uint64] | None = None
-        self._wide_byte: npt.NDArray[np.intp] | None = None
-        self._node_of_id: npt.NDArray[np.intp] | None = None
+            self._node_of_id, self._lengths = arrays["node_of_id"], arrays["lengths"]
         self.bytes_ = self.byte.tobytes()
         self.first_ = self.first.data
         self.own_ = self.own.data
@@ -148,12 +150,11 @@ class Trie:
         children = np.bincount(self.parent[1:], minlength=total)
         self.first: Int32 = np.concatenate([[1], 1 + np.cumsum(children)]).astype(np.int32)
 
-    @property
-    def texts(self) -> list[bytes]:
-        """The tokens in the same order as ``order``."""
+    def texts(self, low: int, high: int) -> list[bytes]:
+        """Return the tokens ``order[low:high]``."""
         if self._texts is None:
-            self._texts = list(map(self._tokens.__getitem__, self.order_))
-        return self._texts
+            return list(map(self._tokens.__getitem__, self.order_[low:high]))
+        return self._texts[low:high]
 
     @property
     def wide_byte(self) -> npt.NDArray[np.intp]:
@@ -198,9 +199,7 @@ class Trie:
         Every length at which it is one is among them; :meth:`find` tells which are. Told by a table
         of the last three bytes of all such prefixes, so that few others come.
         """
-        if self._lengths is None:
-            self._lengths = self._tabulate()
-        lengths = int(self._lengths[_last_three(*data[-3:])]) if len(data) > 2 else 0
+        lengths = int(self.lengths[_last_three(*data[-3:])]) if len(data) > 2 else 0
         yield from range(1, min(2, len(data)) + 1)
         for length in range(3, min(len(data), _LONGEST - 1) + 1):
             if lengths >> length & 1:
@@ -208,8 +207,14 @@ class Trie:
         if lengths >> _LONGEST:
             yield from range(_LONGEST, len(data) + 1)
 
+    @property
+    def lengths(self) -> npt.NDArray[np.uint64]:
+        """For each hash of three last bytes, the set of prefix lengths as bits."""
+        if self._lengths is None:
+            self._lengths = self._tabulate()
+        return self._lengths
+
     def _tabulate(self) -> npt.NDArray[np.uint64]:
-        """Return, for each hash of three last bytes, the set of prefix lengths as bits."""
         inner = np.flatnonzero(np.diff(self.first))
         levels = np.searchsorted(self.starts, inner, side="right") - 1
         inner, levels = inner[levels > 2], np.minimum(levels[levels > 2], _LONGEST)

@@ -33,7 +33,7 @@ from callmemaybe.vocabulary.trie import Trie
 from callmemaybe.vocabulary.vocabulary import Vocabulary
 
 #: Raise it whenever anything that is kept comes out differently.
-FORMAT = 1
+FORMAT = 2
 #: What beside the file tells the width of the logits and the ends of a turn.
 CONFIGURATIONS = ("config.json", "generation_config.json", "tokenizer_config.json")
 #: Added tokens of this shape are control tokens even where the file does not call them special
