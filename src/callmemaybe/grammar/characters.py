@@ -10,7 +10,20 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 
-from callmemaybe.grammar.nodes import EMPTY, Chars, Node, alt, byte_range, lit, many, repeat, seq
+from callmemaybe.grammar.nodes import (
+    EMPTY,
+    Chars,
+    Choice,
+    Node,
+    alt,
+    byte_range,
+    lexeme,
+    lit,
+    many,
+    repeat,
+    seq,
+    words,
+)
 
 Ranges = tuple[tuple[int, int], ...]
 #: Spells any one character of a set.
@@ -115,12 +128,17 @@ def json_spelling(code: int) -> str:
 @lru_cache(maxsize=4096)
 def json_canonical(one: Ranges) -> Node:
     """Spell one character of the set in a JSON string, each in the one way json.dumps writes it."""
-    escaped = [
-        lit(json_spelling(code))
+    escaped = words(
+        json_spelling(code)
         for low, high in intersection(one, _MUST)
         for code in range(low, high + 1)
-    ]
-    return alt(utf8(intersection(one, _MAY)), *escaped)
+    )
+    return _in_one(alt(utf8(intersection(one, _MAY)), escaped))
+
+
+def _in_one(character: Node) -> Node:
+    """Return a character with an automaton of its own: one place in a pattern, however it is spelled."""
+    return lexeme(character) if isinstance(character, Choice) else character
 
 
 def _hex_digit(low: int = 0, high: int = 15) -> Node:
@@ -139,7 +157,7 @@ def _any_json_character() -> Node:
     escape = alt(
         alt(*(lit(c) for c in '"\\/bfnrt')), seq(lit("u"), alt(plain, seq(high, lit("\\u"), low)))
     )
-    return alt(utf8(_MAY), seq(lit("\\"), escape))
+    return _in_one(alt(utf8(_MAY), seq(lit("\\"), escape)))
 
 
 #: One character of a JSON string, in any spelling / in json.dumps's spelling.
@@ -181,10 +199,11 @@ _SHORT_CATEGORIES = {*_CATEGORIES.values(), "LC"}
 def property_set(name: str) -> Ranges | None:
     r"""Return the characters of a Unicode property as in ``\p{name}``; None for an unknown one.
 
-    General categories by their short and long names, ASCII, Any and Assigned. The standard library
-    carries no scripts.
+    General categories and scripts by their short and long names, ASCII, Any and Assigned.
     """
     key, _, value = name.partition("=")
+    if key in {"sc", "Script", "scx", "Script_Extensions"}:
+        return _scripts(shared=key in {"scx", "Script_Extensions"}).get(_plain_name(value))
     if value:
         if key not in {"gc", "General_Category"}:
             return None
@@ -196,6 +215,38 @@ def property_set(name: str) -> Ranges | None:
         return complement(_category("Cn"))
     short = name if name in _SHORT_CATEGORIES else _CATEGORIES.get(name.lower())
     return None if short is None else _category(short)
+
+
+def _plain_name(name: str) -> str:
+    return name.replace("_", "").lower()
+
+
+@lru_cache(maxsize=2)
+def _scripts(*, shared: bool) -> dict[str, Ranges]:
+    """Return the characters of every script by its names; ``shared``: as Script_Extensions has them.
+
+    There what several scripts share belongs to those, and is neither common nor inherited.
+    """
+    from callmemaybe.grammar.scripts import SCRIPTS
+
+    found: dict[str, Ranges] = {}
+    everywhere: list[Ranges] = []
+    for row in SCRIPTS.strip().replace("\n  ", " ").splitlines():
+        names, _, codes = row.partition(": ")
+        own, _, others = codes.partition(" | ")
+        everywhere.append(_ranges_of(others))
+        both = union(_ranges_of(own), everywhere[-1]) if shared else _ranges_of(own)
+        found.update(dict.fromkeys(names.split(), both))
+    if shared:
+        alone = complement(union(*everywhere))
+        for name in ("common", "zyyy", "inherited", "zinh", "qaai"):
+            found[name] = intersection(found[name], alone)
+    return found
+
+
+def _ranges_of(codes: str) -> Ranges:
+    pairs = [code.partition("-") for code in codes.split()]
+    return tuple((int(low, 16), int(high or low, 16)) for low, _, high in pairs)
 
 
 @lru_cache(maxsize=64)

@@ -69,7 +69,14 @@ class Look:
     negative: bool
 
 
-Item = Chars | Cat | Or | Loop | Edge | Look
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    r"""Where a word begins or ends (``\b``), or where none does (``\B``)."""
+
+    negative: bool
+
+
+Item = Chars | Cat | Or | Loop | Edge | Look | Boundary
 
 
 def fail(message: str) -> NoReturn:
@@ -139,7 +146,7 @@ class _Parser:
         least, most = self._quantifier()
         if (least, most) == (1, 1):
             return item, size
-        if isinstance(item, Edge | Look):
+        if isinstance(item, Edge | Look | Boundary):
             self._stop("nothing to repeat")
         self._take("?")  # a lazy quantifier matches the same texts
         if self._peek("+") or self._peek("*") or self._peek("?"):
@@ -224,7 +231,7 @@ class _Parser:
     def _escape(self) -> tuple[Item, int]:
         char = self._next()
         if char in "bB":
-            self._stop(f"\\{char} is not supported")
+            return Boundary(char == "B"), 0
         if char in "123456789" or (char == "k" and self._peek("<")):
             self._stop("back-references are not supported")
         self._at -= 1

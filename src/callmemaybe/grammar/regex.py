@@ -2,8 +2,8 @@ r"""ECMA-262 regular expressions as languages: parser, anchors, look-aheads.
 
 The dialect is the one JSON Schema recommends (Core, section 6.4): ECMA-262 with the ``u`` flag, over
 code points, lenient where engines agree on what an unnecessary escape means. What a language over
-strings cannot say (back-references) or what is rare and unclear (look-behind, ``\b``) is refused with
-a GrammarError, never guessed.
+strings cannot say (back-references) or what is rare and unclear (look-behind, ``\b`` where it is not
+known what stands beside it) is refused with a GrammarError, never guessed.
 
 Anchors are compiled away. A part of an expression is known as up to four languages, one for each
 combination of "must begin where the text begins" and "must end where the text ends" (`Parts`), and
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from callmemaybe.grammar.boundaries import without_boundaries
 from callmemaybe.grammar.characters import (
     ALL,
     Spelling,
@@ -62,7 +63,8 @@ def matching(pattern: str, spell: Spelling, *, search: bool) -> Node:
 
     ``spell`` says which bytes spell a character.
     """
-    return _Compiler(pattern, spell, search).texts(parse(pattern))
+    tree = without_boundaries(parse(pattern), search=search)
+    return _Compiler(pattern, spell, search).texts(tree)
 
 
 # -- languages ------------------------------------------------------------------------------

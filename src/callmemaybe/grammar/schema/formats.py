@@ -1,7 +1,7 @@
 """The formats of JSON Schema (Validation, section 7.3) as languages, one row each.
 
 All are exact but for three that are kept on the safe side, so that every text is valid: leap seconds
-only in UTC, host names without labels that have "--" in third place (punycode, whose validity no
+only at offsets of whole quarters of an hour, host names without labels that have "--" in third place (punycode, whose validity no
 automaton can decide), and regular expressions whose groups nest at most three deep.
 """
 
@@ -21,9 +21,21 @@ _DATE = (
     rf"(?:{_YEAR}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\d|30)"
     rf"|02-(?:0[1-9]|1\d|2[0-8]))|{_LEAP}-02-29)"
 )
+
+
+def _leap_seconds() -> str:
+    """Return 23:59:60 UTC in the time of every offset (RFC 3339, section 5.7) of whole quarters."""
+    options = []
+    for local in range(14, 24 * 60, 15):
+        ahead, behind = (local + 1) % (24 * 60), (23 * 60 + 59 - local) % (24 * 60)
+        offsets = rf"\+{ahead // 60:02}:{ahead % 60:02}|-{behind // 60:02}:{behind % 60:02}"
+        options.append(rf"{local // 60:02}:{local % 60:02}:60(?:\.\d+)?(?:{offsets})")
+    return "|".join(options)
+
+
 _TIME = (
     r"(?:(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d+)?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)"
-    r"|23:59:60(?:\.\d+)?(?:[Zz]|[+-]00:00))"
+    rf"|23:59:60(?:\.\d+)?[Zz]|{_leap_seconds()})"
 )
 # RFC 3339, appendix A.
 _CLOCK = r"T(?:\d+H(?:\d+M(?:\d+S)?)?|\d+M(?:\d+S)?|\d+S)"
@@ -60,10 +72,11 @@ _HOST = rf"{_LABEL}(?:\.{_LABEL})*"
 # RFC 5321, section 4.1.2 (and RFC 6531 for the internationalised form).
 _ATOM = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]"
 _QUOTED = r'"(?:[ !#-\[\]-~]|\\[ -~])*"'
+_UQUOTED = r'"(?:[ !#-\[\]-~\u0080-\u{10ffff}]|\\[ -~])*"'
 _DOMAIN = rf"(?:{_HOST}|\[(?:{_IPV4}|IPv6:{_IPV6})\])"
 _EMAIL = rf"(?:{_ATOM}+(?:\.{_ATOM}+)*|{_QUOTED})@{_DOMAIN}"
 _UATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~\u0080-\u{10ffff}-]"
-_IDN_EMAIL = rf"(?:{_UATOM}+(?:\.{_UATOM}+)*|{_QUOTED})@{_DOMAIN}"
+_IDN_EMAIL = rf"(?:{_UATOM}+(?:\.{_UATOM}+)*|{_UQUOTED})@{_DOMAIN}"
 
 # RFC 3986, appendix A; RFC 3987, section 2.2 for the characters of an IRI.
 _UCS = (
@@ -107,17 +120,23 @@ _RELATIVE_POINTER = rf"(?:0|[1-9]\d*)(?:[+-](?:[1-9]\d*))?(?:#|{_POINTER})"
 
 
 def _regex() -> str:
-    """Return regular expressions with groups up to three deep, in the portable syntax."""
-    escape = r"\\(?:[dDwWsSfnrtv^$\\.*+?()\[\]{}|/]|u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2})"
-    member = rf"(?:[A-Za-z0-9 _.,:;!@#%&*+=/?()<>'\"~`{{}}|$]|{escape})"
-    atom = rf"(?:[^\\^$.*+?()\[\]{{}}|]|\.|{escape}|\[\^?{member}+\])"
+    """Return regular expressions with groups up to three deep, in the portable syntax.
+
+    Look-arounds and one named group may stand outside of groups; what refers back to a group is left
+    out, as no automaton can tell whether that group is there.
+    """
+    escape = r"\\(?:[dDwWsSfnrtv^$\\.*+?()\[\]{}|/]|u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2}|c[A-Za-z])"
+    member = rf"(?:[A-Za-z0-9 _.,:;!@#%&*+=/?()<>'\"~`{{}}|$]|{escape}|[a-m]-[m-z]|[A-M]-[M-Z]|[0-4]-[4-9])"
+    atom = rf"(?:[^\\^$.*+?()\[\]{{}}|]|\.|{escape}|\[\^?{member}*-?\])"
     quantifier = r"(?:(?:[*+?]|\{\d\}|\{\d,\})\??)?"
     inner = rf"[\^]?(?:{atom}{quantifier})*\$?(?:\|(?:{atom}{quantifier})*)*"
-    for _ in range(3):
+    for _ in range(2):
         piece = rf"(?:{atom}|\((?:\?:)?{inner}\))"
         branch = rf"\^?(?:{piece}{quantifier})*\$?"
         inner = rf"{branch}(?:\|{branch})*"
-    return inner
+    run = rf"(?:(?:{atom}|\((?:\?:)?{inner}\)){quantifier}|\(\?<?[=!]{inner}\))*"
+    named = rf"(?:\(\?<[A-Za-z_][A-Za-z0-9_]*>{inner}\){quantifier}{run})?"
+    return rf"\^?{run}{named}\$?(?:\|\^?{run}\$?)*"
 
 
 #: Name -> regular expression for the whole text, or a function that returns one.
