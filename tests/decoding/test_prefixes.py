@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
+
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -38,18 +41,50 @@ def test_whatever_was_asked_before_a_session_holds_its_ids(asked: list[list[int]
 def test_memory_is_bounded(tiny: Maker) -> None:  # noqa: F811
     """The least recently used session goes first; the latest stays however large it is."""
     model = models.load(tiny("genai", "fp32"))
-    row = model.open()
-    row.feed([1])
-    prefixes = Prefixes(model, most_bytes=35 * row.memory)
+    one = model.open()
+    one.feed([1] * 10)
+    one.trim()
+    limit = 7 * one.memory // 2
+    prefixes = Prefixes(model, most_bytes=limit)
     for first in (1, 2, 3):
         prefixes.fork([first] * 10)
     assert len(prefixes) == 3
     prefixes.fork([1] * 10)
     prefixes.fork([4] * 10)
     assert len(prefixes) == 3
-    assert prefixes.memory <= 35 * row.memory
+    assert prefixes.memory <= limit
+    assert prefixes.take([1] * 10).held == 10
+    assert prefixes.take([2] * 10).held == 0
     prefixes.fork([5] * 60)
     assert len(prefixes) == 1
+
+
+@settings(max_examples=5, deadline=None)
+@given(lengths=st.lists(st.integers(1, 90), min_size=40, max_size=60), mib=st.integers(3, 12))
+def test_what_is_counted_is_what_is_held(lengths: list[int], mib: int) -> None:
+    """Every byte of the buffers counts, and hardly any is kept unused; sessions say the same as ever."""
+    model = _nano()
+    prefixes = Prefixes(model, most_bytes=mib << 20)
+    prompts = [[5 + at, *range(100, 100 + length)] for at, length in enumerate(lengths)]
+    for ids in prompts:
+        prefixes.fork(ids).feed([9])
+    kept = list(prefixes._kept.values())
+    buffers = {id(session.cache): session.cache for session in kept}  # type: ignore[attr-defined]
+    held = sum(array.nbytes for buffer in buffers.values() for array in buffer.arrays)
+    assert held == prefixes.memory <= mib << 20
+    row = held // sum(buffer.capacity for buffer in buffers.values())
+    full = len(prefixes) < len(prompts)
+    assert not full or held + row * (90 + 64) > mib << 20, "there was room for more"
+    fresh = model.open()
+    fresh.feed(prompts[-2])
+    again, was_held = prefixes.take(prompts[-2])
+    assert was_held == len(prompts[-2])
+    np.testing.assert_allclose(again.feed([7]), fresh.feed([7]), atol=1e-4)
+
+
+@cache
+def _nano() -> models.Model:
+    return models.load("nano")
 
 
 def test_sessions_that_tell_no_size_are_bounded_in_number() -> None:

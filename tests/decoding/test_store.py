@@ -51,7 +51,9 @@ def test_a_prefix_is_fed_once_over_all_processes(
     assert not counts
     assert session.length == len(IDS)
     np.testing.assert_array_equal(session.feed([7, 8], keep=2), expected)
-    np.testing.assert_array_equal(prefixes.fork(IDS).feed([7, 8], keep=2), expected)
+    # Beside what another session has fed, sums are taken in another order.
+    again = prefixes.fork(IDS).feed([7, 8], keep=2)
+    np.testing.assert_allclose(again, expected, atol=1e-4)
     with Batch(second, 2) as batch:
         prefixes = Prefixes(batch, store=Store(tmp_path))
         counts.clear()

@@ -333,6 +333,10 @@ class _Seat(Session):
         """About how many bytes of keys and values the session holds; 0 where that is not known."""
         return self._session.memory
 
+    def trim(self) -> None:
+        """Give back what the session has room for and does not hold."""
+        self._session.trim()
+
     def feed(self, ids: Sequence[int], keep: int = 1) -> Logits:
         """Append ids, with what other tasks feed; return the logits after the last ``keep``."""
         return cast("Logits", self._batch.ask(feed=Feed(self._session, ids, keep)))

@@ -2,7 +2,8 @@
 
 One keeper serves all lists of tools of a model. Where a new prefix begins like a kept one (the same
 instructions, the same first tools), only the rest is fed. What was not used for longest goes first
-when the sessions would take more memory than allowed, or are too many.
+when the sessions would take more memory than allowed, or are too many; all but the latest give back the
+room they have to grow in, which for short prompts is most of what they take.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from callmemaybe.decoding.batch import patiently
 from callmemaybe.decoding.store import Store
 from callmemaybe.models.base import Model, Session, common
 
-#: Bytes of keys and values kept per model.
+#: Bytes of keys and values kept per model, with the room behind them.
 MOST_BYTES = 512 << 20
 
 #: Sessions kept per model: some engines do not tell what theirs take.
@@ -25,6 +26,9 @@ MOST_KEPT = 256
 
 #: Ids that must be fed for a prefix to be worth a place on disk.
 WORTH_STORING = 32
+
+#: The latest sessions, which keep their room: what is written next is mostly written behind one of them.
+ROOMY = 16
 
 Key = tuple[int, ...]
 
@@ -51,6 +55,8 @@ class Prefixes:
         self._kept: OrderedDict[Key, Session] = OrderedDict()
         #: The same keys, sorted: those most alike are neighbours.
         self._sorted: list[Key] = []
+        #: Those that may have room to spare, oldest first.
+        self._roomy: dict[Key, None] = {}
         self._bytes = 0
         self._making: dict[Key, threading.Event] = {}
         self._lock = threading.Lock()
@@ -104,9 +110,11 @@ class Prefixes:
                 if key not in self._kept:
                     self._kept[key] = session
                     insort(self._sorted, key)
+                    self._roomy[key] = None
                     self._bytes += session.memory
+                fork = session.fork()  # in front of the rest: it takes over the room to grow in
                 self._make_room()
-                return Taken(session.fork(), held)
+                return Taken(fork, held)
         finally:
             with self._lock:
                 self._making.pop(key).set()
@@ -130,9 +138,19 @@ class Prefixes:
         return Taken(session, held)
 
     def _make_room(self) -> None:
+        # A prefix that has all room to itself is what every request begins with; it stays as it is.
+        few = 1 if len(self._kept) == 1 else 0
+        while len(self._roomy) > (ROOMY if self._bytes <= self._most else few):
+            key = next(iter(self._roomy))
+            del self._roomy[key]
+            session = self._kept[key]
+            self._bytes -= session.memory
+            session.trim()
+            self._bytes += session.memory
         while len(self._kept) > 1 and (self._bytes > self._most or len(self._kept) > MOST_KEPT):
             key, session = self._kept.popitem(last=False)
             del self._sorted[bisect(self._sorted, key) - 1]
+            self._roomy.pop(key, None)
             self._bytes -= session.memory
 
     @property

@@ -84,6 +84,16 @@ class SharedSession(OnnxSession):
         self.reader = Reader(length)
         self.cache.join(self.reader)
 
+    @property
+    def memory(self) -> int:
+        """Bytes of the buffer that the session reads from, whether its ids fill it or not."""
+        return self.cache.capacity * self._engine.graph.cache_bytes()
+
+    def trim(self) -> None:
+        """Move to a buffer that is as long as what the session holds."""
+        if self.cache.capacity > self._length:
+            self.cache = self.cache.trim(self.reader, self._length)
+
     def rewind(self, n: int) -> None:
         """Forget the last ``n`` ids: nothing is touched."""
         check_rewind(n, self._length)

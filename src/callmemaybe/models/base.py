@@ -43,8 +43,15 @@ class Session(Protocol):
 
     @property
     def memory(self) -> int:
-        """About how many bytes of keys and values the session holds; 0 where that is not known."""
+        """About how many bytes of keys and values the session holds; 0 where that is not known.
+
+        Room to grow counts, as does what is shared with forks.
+        """
         return 0
+
+    def trim(self) -> None:
+        """Give back what the session has room for and does not hold; it stays as it is otherwise."""
+        return  # a body: without one it would be abstract
 
     def feed(self, ids: Sequence[int], keep: int = 1) -> Logits:
         """Append ids; return ``float32[keep, size]``, the logits after each of the last ``keep``.
