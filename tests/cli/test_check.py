@@ -46,9 +46,11 @@ def test_every_keyword_is_listed() -> None:
     }
     assert data["bytes"] == {"fewest": 12, "most": None}
     assert data["automaton"]["complete"] is True
-    table = run(SCHEMA).output
-    assert all(row["pointer"] in table for row in data["keywords"])
-    assert "no limit" in table
+    told = run(SCHEMA).output
+    assert "/properties/city\n  masked      type maxLength\n" in told
+    assert "  annotation  title\n" in told
+    assert "  checked     uniqueItems: " in told
+    assert "no limit" in told
 
 
 def test_what_is_refused_ends_with_two() -> None:
@@ -69,6 +71,56 @@ def test_what_must_be_said_is_known_or_to_come() -> None:
         "fewest": 4, "most": 9,
     }  # fmt: skip
     assert run(schema, "--ground", "").exit_code == 2
+
+
+def test_functions_are_told_one_by_one() -> None:
+    """Law: of a file of functions, in any form, each one's parameters are certified, closed."""
+    flat = {"name": "f", "parameters": {"a": {"type": "boolean"}}}
+    nested = {
+        "type": "function",
+        "function": {"name": "g", "parameters": {"extends": {}, "$ref": "#/x"}},
+    }
+    done = run([flat, nested], "--json")
+    assert done.exit_code == 2
+    first, second = json.loads(done.output)["functions"]
+    assert (first["function"], second["function"]) == ("f", "g")
+    assert first["bytes"] == {"fewest": 11, "most": 12}
+    assert "bytes" not in second
+    assert run(flat).output.startswith("f\n/\n  masked      type")
+    assert "bytes of an output: 11 to 12\n" in run([flat]).output
+
+
+def test_eighty_columns_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Law: only a pointer, which is for copying, may be wider than the terminal; brief leaves out what is plain."""
+    monkeypatch.setenv("COLUMNS", "80")
+    inner: Any = {
+        "type": "object",
+        "uniqueItems": True,
+        "title": "T",
+        "minLength": 2,
+        "pattern": "a" * 90,
+    }
+    for _ in range(12):
+        inner = {
+            "type": "object",
+            "properties": {"a long name": inner},
+            "$comment": "",
+            "maximum": 3,
+            "patternProperties": {"^x": {}},
+            "minProperties": 0,
+            "additionalProperties": False,
+        }
+    lines = run(inner).output.splitlines()
+    assert max(map(len, (line for line in lines if not line.startswith("/")))) <= 80
+    brief = run(SCHEMA, "--brief").output
+    assert brief.startswith("/properties/tags\n  checked     uniqueItems")
+    assert "masked  " not in brief
+
+
+def test_what_limits_nothing_is_said() -> None:
+    """Law: an object without any keyword of JSON Schema is told to allow everything."""
+    assert "every JSON value fits" in run({"city": {"type": "string"}}).output
+    assert run(True).output.startswith("anything\n")
 
 
 @pytest.mark.parametrize("text", ["[]", "3", "[", ""])

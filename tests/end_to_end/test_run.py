@@ -81,6 +81,11 @@ def test_arguments_may_be_limited_to_what_was_said(program: Program) -> None:
     assert {*first["parameters"]} == {"a", "b"}
     assert second["name"] is None
     assert "nothing that was said" in done.stderr
+    marked = {"name": "add", "parameters": {"a": {"type": "number", "x-ground": "prompt"}}}
+    program.write("functions.json", [marked])
+    assert program.run().returncode == 1
+    assert program.results()[0]["parameters"]["a"] in {17.0, 4000.0}
+    program.write("functions.json", FUNCTIONS[:1])
     free = program.run("--ground", "prompt-or-free", "--resume")
     assert "changed" in free.stderr
     assert program.results()[1]["name"] == "add"

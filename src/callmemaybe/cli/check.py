@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +16,16 @@ from callmemaybe.cli.exits import Exit
 from callmemaybe.cli.limits import Order, OrderOption
 from callmemaybe.errors import InputError
 
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from callmemaybe.grammar import Grammar
+    from callmemaybe.grammar.schema.certificate import Certificate
+
+    _Counter = Callable[[Grammar], dict[str, Any]]
+
+#: Where the keywords of a place begin in their line.
+_INDENT = 14
 _COLOURS = {"masked": "green", "annotation": "dim", "checked": "yellow", "refused": "bold red"}
 
 
@@ -26,8 +38,14 @@ class Spacing(StrEnum):
 
 
 def check(
-    schema: Annotated[Path, typer.Argument(help='A JSON Schema, or "-" for standard input.')],
+    schema: Annotated[
+        Path,
+        typer.Argument(help='A JSON Schema, or functions as run takes them; "-": standard input.'),
+    ],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    brief: Annotated[
+        bool, typer.Option("--brief", "-b", help="List only what is checked or refused.")
+    ] = False,
     style: Annotated[Spacing, typer.Option(help="How the JSON is spaced.")] = Spacing.SPACED,
     order: OrderOption = Order.SCHEMA,
     ground: Annotated[
@@ -47,26 +65,27 @@ def check(
 ) -> None:
     """Say for every keyword whether it is masked, checked afterwards, an annotation or refused.
 
-    And how large the language is. Exits with 2 if a keyword is refused or the file is no schema.
+    And how large the language is. Of functions, each one's parameters are told, which are always
+    closed. Exits with 2 if a keyword is refused or the file holds neither.
     """
     from callmemaybe.grammar import Ground
     from callmemaybe.grammar.schema.certificate import certificate
 
     said = Ground("", is_known=False) if ground is None else Ground(ground)
-    document = _read(schema)
-    found = certificate(
-        document, style=style.value, order=order.value, additional=not closed, ground=said
-    )
-    data: dict[str, Any] = {"keywords": [row._asdict() for row in found.keywords]}
-    if found.grammar is not None:
-        data |= {k: v for k, v in found.grammar.report().to_json().items() if k != "keywords"}
-        if vocabulary is not None:
-            data["tokens"] = _tokens(found.grammar, vocabulary, data["bytes"]["most"])
+    tokens = None if vocabulary is None else _counter(vocabulary)
+    told: list[dict[str, Any]] = []
+    for name, one in _schemas(schema):
+        found = certificate(
+            one, style=style.value, order=order.value, ground=said,
+            additional=not closed and name is None,
+        )  # fmt: skip
+        told.append(_data(name, found, tokens))
     if as_json:
-        typer.echo(json.dumps(data, ensure_ascii=False, indent=2))
+        found_all: Any = told[0] if told[0].get("function") is None else {"functions": told}
+        typer.echo(json.dumps(found_all, ensure_ascii=False, indent=2))
     else:
-        _show(data)
-    raise typer.Exit(Exit.DONE if found.grammar is not None else Exit.BAD_INPUT)
+        _show(told, brief=brief)
+    raise typer.Exit(Exit.DONE if all("automaton" in one for one in told) else Exit.BAD_INPUT)
 
 
 def register(app: typer.Typer) -> None:
@@ -74,7 +93,9 @@ def register(app: typer.Typer) -> None:
     app.command()(check)
 
 
-def _read(path: Path) -> Any:
+def _schemas(path: Path) -> list[tuple[str | None, Any]]:
+    """Return the schemas of a file, with the names of the functions they belong to (None: none)."""
+    from callmemaybe.calls import ToolSpec
     from callmemaybe.cli.jsonread import read, read_text
 
     if str(path) == "-":
@@ -82,68 +103,127 @@ def _read(path: Path) -> Any:
     else:
         text, source = read_text(path), str(path)
     document = read(text, source=source)
-    if not isinstance(document.value, dict | bool):
+    value = document.value
+    if isinstance(value, dict) and _is_function(value):
+        value = [value]
+    if isinstance(value, dict | bool):
+        return [(None, value)]
+    if not isinstance(value, list) or not value:
         raise InputError(
-            "a schema is an object, true or false",
+            "neither a schema (an object, true or false) nor a list of functions",
             where=document.place(),
             hint="see json-schema.org",
         )
-    return document.value
+    try:
+        tools = [ToolSpec.from_json(one, f"/{index}") for index, one in enumerate(value)]
+    except InputError as error:
+        where = document.place(error.where or "")
+        raise InputError(error.message, where=where, hint=error.hint) from None
+    return [(tool.name, tool.schema) for tool in tools]
 
 
-def _tokens(grammar: Any, path: Path, most: int | str | None) -> dict[str, Any]:
+def _is_function(value: dict[str, Any]) -> bool:
+    """Whether an object is a function's definition, and no schema."""
+    if value.get("type") == "function":
+        return True
+    return isinstance(value.get("name"), str) and bool({"parameters", "inputSchema"} & {*value})
+
+
+def _data(name: str | None, found: Certificate, tokens: _Counter | None) -> dict[str, Any]:
+    """Return what is told of one schema, as JSON."""
+    data: dict[str, Any] = {} if name is None else {"function": name}
+    data["keywords"] = [row._asdict() for row in found.keywords]
+    if found.grammar is not None:
+        data |= {k: v for k, v in found.grammar.report().to_json().items() if k != "keywords"}
+        if tokens is not None:
+            data["tokens"] = {**tokens(found.grammar), "most": data["bytes"]["most"]}
+    return data
+
+
+def _counter(path: Path) -> _Counter:
+    """Return what counts the tokens of a grammar's outputs; every token is at least one byte."""
     from callmemaybe.grammar import compile as compile_grammar
     from callmemaybe.matching.measure import tokens_of
     from callmemaybe.vocabulary import Vocabulary
 
-    tokens = tokens_of(compile_grammar(grammar), Vocabulary.from_file(path))
-    # Every token is at least one byte.
-    return {"fewest": tokens.fewest, "forced": tokens.forced, "most": most}
+    known = Vocabulary.from_file(path)
+
+    def count(grammar: Grammar) -> dict[str, Any]:
+        tokens = tokens_of(compile_grammar(grammar), known)
+        return {"fewest": tokens.fewest, "forced": tokens.forced}
+
+    return count
 
 
-def _show(data: dict[str, Any]) -> None:
-    from rich.table import Table
+def _show(told: Sequence[dict[str, Any]], *, brief: bool) -> None:
     from rich.text import Text
 
     from callmemaybe.cli.show import console, printable
 
     out = console(sys.stdout)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("keyword", overflow="fold")
-    table.add_column("becomes", no_wrap=True)
-    table.add_column("why", overflow="fold")
-    for row in data["keywords"]:
-        how = Text(row["how"], _COLOURS[row["how"]])
-        table.add_row(Text(printable(row["pointer"] or "/")), how, Text(printable(row["why"])))
-    out.print(table)
-    for line in _figures(data):
-        out.print(Text(line), soft_wrap=True)
+    for number, data in enumerate(told):
+        if (name := data.get("function")) is not None:
+            out.print(Text(f"{chr(10) * bool(number)}{printable(name)}", "bold"))
+        rows = [
+            row for row in data["keywords"] if not brief or row["how"] in ("checked", "refused")
+        ]
+        for line in _listed(rows, out.width):
+            out.print(line, soft_wrap=True)
+        if rows:
+            out.print()
+        for figure in _figures(data):
+            out.print(Text(figure), soft_wrap=True)
+
+
+def _listed(rows: Sequence[Mapping[str, str]], width: int) -> Iterator[Text]:
+    """Yield lines: each place of the schema, and below it its keywords by what becomes of them."""
+    from rich.text import Text
+
+    from callmemaybe.cli.show import printable
+
+    places: dict[str, dict[tuple[str, str], list[str]]] = {}
+    for row in rows:
+        place = row["pointer"].rpartition("/")[0] if row["keyword"] else row["pointer"]
+        fates = places.setdefault(place, {})
+        fates.setdefault((row["how"], row["why"]), []).append(row["keyword"])
+    for place, fates in places.items():
+        # Not folded, so that a pointer can be copied.
+        yield Text(printable(place or "/"), "bold")
+        for (how, why), keywords in fates.items():
+            said = printable(" ".join(keywords) + (": " if any(keywords) and why else "") + why)
+            first, *others = textwrap.wrap(said, max(width - _INDENT, 20))
+            yield Text("  ").append(f"{how:<{_INDENT - 2}}", _COLOURS[how]).append(first)
+            yield from (Text(" " * _INDENT + line) for line in others)
 
 
 def _figures(data: dict[str, Any]) -> list[str]:
     counts = {how: sum(row["how"] == how for row in data["keywords"]) for how in _COLOURS}
-    lines = [
-        "",
-        ", ".join(f"{count} {how}" for how, count in counts.items() if count) or "anything",
-    ]
+    lines = [", ".join(f"{count} {how}" for how, count in counts.items() if count) or "anything"]
     if "automaton" not in data:
         return [*lines, "No grammar: something is refused."]
+    if not counts["masked"] and counts["annotation"]:
+        lines.append("No keyword of JSON Schema limits anything here: every JSON value fits.")
     automaton, size, forced = data["automaton"], data["bytes"], data["forced"]
     more = "" if automaton["complete"] else "more than "
     lines.append(f"automaton: {more}{automaton['states']:,} states")
-    lines.append(f"bytes of an output: {size['fewest']:,} to {_most(size['most'])}")
+    lines.append(f"bytes of an output: {_between(size)}")
     lines.append(
-        f"of a shortest output {forced['bytes']:,} of {forced['of']:,} bytes are forced "
-        f"({forced['share']:.0%})"
+        f"of a shortest output {forced['bytes']:,} of {forced['of']:,} "
+        f"{'byte is' if forced['of'] == 1 else 'bytes are'} forced ({forced['share']:.0%})"
     )
     if "tokens" in data:
         tokens = data["tokens"]
         lines.append(
-            f"tokens of an output: {tokens['fewest']:,} to {_most(tokens['most'])}; "
+            f"tokens of an output: {_between(tokens)}; "
             f"{tokens['forced']:,} of the fewest are forced"
         )
     return lines
 
 
-def _most(most: int | str | None) -> str:
-    return "no limit" if most is None else most if isinstance(most, str) else f"{most:,}"
+def _between(size: Mapping[str, Any]) -> str:
+    """Return the fewest and the most of something."""
+    fewest, most = size["fewest"], size["most"]
+    if fewest == most:
+        return f"{fewest:,}"
+    end = "no limit" if most is None else most if isinstance(most, str) else f"{most:,}"
+    return f"{fewest:,} to {end}"

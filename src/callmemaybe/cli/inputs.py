@@ -7,7 +7,7 @@ from pathlib import Path
 from callmemaybe.calls import ToolSpec, check_distinct
 from callmemaybe.cli.jsonread import Document, read, read_text
 from callmemaybe.errors import InputError, UnsupportedSchema
-from callmemaybe.grammar import json_schema
+from callmemaybe.grammar import Ground, json_schema
 
 _LINES = {".jsonl", ".ndjson"}
 _PROMPTS_ARE = 'prompts are [{"prompt": "..."}], ["...", "..."], or one of these items per line'
@@ -123,8 +123,8 @@ def _prompt(item: object, document: Document, pointer: str) -> str:
 def _check_schema(tool: ToolSpec, document: Document, pointer: str, definition: object) -> None:
     """Build the grammar of the arguments now, so that what it refuses has a place in the file."""
     try:
-        # Closed objects, as the wire formats have them.
-        json_schema(tool.schema, additional=False)
+        # Closed objects, as the wire formats have them; what will be said comes with the prompts.
+        json_schema(tool.schema, additional=False, ground=Ground("", is_known=False))
     except UnsupportedSchema as error:
         raise _placed(error, document, _in_file(tool, definition, pointer, error.pointer)) from None
     except InputError as error:

@@ -29,6 +29,10 @@ _MOST_REFUSALS = 200
 _TWICE = "that no unlisted key comes twice is checked when the value is complete"
 
 
+#: Said of what is checked for no other reason than that no grammar of bearable size says it.
+_LATER = "when the value is complete"
+
+
 class Keyword(NamedTuple):
     """One keyword: where it stands, what becomes of it, and why, where that is not plain."""
 
@@ -125,7 +129,8 @@ def _rows(
             if pointer in aside:
                 yield Keyword(pointer, keyword, REFUSED, aside[pointer])
             elif pointer in checks:
-                yield Keyword(pointer, keyword, CHECKED, checks[pointer])
+                plain = checks[pointer] == f"{keyword} is not supported here"
+                yield Keyword(pointer, keyword, CHECKED, _LATER if plain else checks[pointer])
             else:
                 yield Keyword(pointer, keyword, *_plain(spot, keyword, id(spot.value) in visited))
     for how, reasons in ((REFUSED, aside), (CHECKED, checks)):
