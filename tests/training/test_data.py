@@ -9,6 +9,7 @@ from random import Random
 
 import pytest
 
+from training.pieces import recipe as recipes
 from training.pieces import slots
 from training.pieces.census import count_drawn, count_written, table
 from training.pieces.choices import draw_choice, draw_switch
@@ -219,3 +220,15 @@ def test_a_census_counts_everything_once() -> None:
     assert sum(drawn["requests"].values()) == 20 * 12
     assert sum(drawn["tool lists"].values()) == sum(drawn["functions in a list"].values()) == 20
     assert table(drawn).count("\n") == len(drawn) + 1
+
+
+def test_what_is_held_out_has_no_twin_in_training() -> None:
+    """No training function of another domain does what a held-out one does."""
+    recipe = recipes.load(recipes.ROOT / "training/runs/nano-2.toml")
+    functions = read_tasks()
+    why = {function.key: recipe.is_held_out(function) for function in functions}
+    kinship = Kinship({f.key: describe_function(f) for f in functions}, 0.57)
+    twins = {
+        (key, other) for key in why if why[key] for other in kinship.kin[key] if not why[other]
+    }
+    assert not twins

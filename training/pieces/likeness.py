@@ -61,7 +61,7 @@ class Kinship:
     twice.
     """
 
-    def __init__(self, texts: Mapping[str, str]) -> None:
+    def __init__(self, texts: Mapping[str, str], least: float = KIN) -> None:
         counts = {key: Counter(stems(text)) for key, text in texts.items()}
         seen = Counter(word for each in counts.values() for word in each)
         vectors: dict[str, dict[str, float]] = {}
@@ -82,7 +82,7 @@ class Kinship:
                     score[other] += value * its
                 places[word].append((key, value))
             for other, cosine in score.items():
-                if cosine > KIN and key.partition("/")[0] != other.partition("/")[0]:
+                if cosine > least and key.partition("/")[0] != other.partition("/")[0]:
                     self.kin[key].add(other)
                     self.kin[other].add(key)
 
