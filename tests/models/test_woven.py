@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -173,6 +174,52 @@ def test_what_cannot_be_woven_is_left_as_it_is(tiny: Maker) -> None:
     assert graft(model.SerializeToString()) is None
     plain = onnx.load(str(next(tiny("optimum", keep=True).rglob("*.onnx"))))
     assert graft(plain.SerializeToString()) is None
+
+
+def turn_outside(model: onnx.ModelProto) -> None:
+    """Turn queries and keys by position_ids in front of the attention, as some exporters do."""
+    nodes = []
+    for node in model.graph.node:
+        if node.op_type == "GroupQueryAttention":
+            sizes = {one.name: one.i for one in node.attribute}
+            for at, heads in enumerate(("num_heads", "kv_num_heads")):
+                turned = f"{node.input[at]}_turned"
+                nodes.append(
+                    onnx.helper.make_node(
+                        "RotaryEmbedding",
+                        [node.input[at], "position_ids", *node.input[7:9]],
+                        [turned],
+                        domain="com.microsoft",
+                        num_heads=sizes[heads],
+                    )
+                )
+                node.input[at] = turned
+            del node.input[7:]
+            kept = [one for one in node.attribute if one.name != "do_rotary"]
+            del node.attribute[:]
+            node.attribute.extend(kept)
+        nodes.append(node)
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    dims = ["batch_size", "sequence_length"]
+    model.graph.input.append(onnx.helper.make_tensor_value_info("position_ids", 7, dims))
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_graphs_that_turn_by_position_ids(tiny: Maker, tmp_path: Path, law: str) -> None:
+    """Where positions are an input already, only the bias is added, and the laws hold."""
+    shutil.copytree(tiny("genai"), tmp_path, dirs_exist_ok=True)
+    graph = onnx.load(str(tmp_path / "model.onnx"))
+    turn_outside(graph)
+    onnx.save(graph, str(tmp_path / "model.onnx"))
+    model = models.load(tmp_path)
+    assert isinstance(model, OnnxModel)
+    assert model.batches
+    assert not model._engine.graph.turned
+    LAWS[law](Subject(model, tolerance=1e-5))
+    ids = [3, 1, 4, 1, 5]
+    expected = models.load(tiny("genai")).open().feed(ids)
+    np.testing.assert_allclose(model.open().feed(ids), expected, atol=1e-5)
 
 
 def test_only_wanted_logits_are_computed(tiny: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
