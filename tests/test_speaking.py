@@ -13,9 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callmemaybe._speaking import Options, Speaker
+from callmemaybe.caller import Caller
 from callmemaybe.calls import ToolCall, ToolSpec
 from callmemaybe.errors import BudgetError, InputError, ModelError, VocabularyError
 from callmemaybe.grammar import regex
+from callmemaybe.grammar.automaton import WORK
 from callmemaybe.models.scripted import ScriptedModel
 from callmemaybe.wire import AnswerDelta, CallEnded, CallStarted, formats
 from callmemaybe.wire.choice import wanted
@@ -253,3 +255,25 @@ def test_one_tool_is_weighed_against_text() -> None:
     spoken = speaker(*HERMES.render([ToolCall("ping")])).speak(USER, TOOLS[1:])
     assert set(spoken.distribution) == {"ping", None}
     assert sum(spoken.distribution.values()) == pytest.approx(1.0)
+
+
+def test_a_language_that_is_worn_is_made_anew() -> None:
+    """The work of an automaton is limited over all its turns; none fails for those before it."""
+    one = speaker(*HERMES.render([ToolCall("say", '{"it": "x"}')]))
+    first = one.speak(USER, TOOLS)
+    (language,) = one._languages.values()
+    language.matcher.automaton.spent = WORK + 1
+    again = one.speak(USER, TOOLS)
+    assert first.calls == again.calls != ()
+    (language,) = one._languages.values()
+    assert not language.matcher.automaton.is_worn
+
+
+def test_a_callers_language_is_made_anew_as_well() -> None:
+    """The same, where a list of tools is all there is."""
+    model = speaks(VOCABULARY, [HERMES.render([ToolCall("say", '{"it": "x"}')])], lambda _: 0, ASK)
+    caller = Caller(model, TOOLS, format="hermes", vocabulary=VOCABULARY)
+    first = caller.call("Well?").call
+    caller._language.matcher.automaton.spent = WORK + 1
+    assert caller.call("Well?").call == first is not None
+    assert not caller._language.matcher.automaton.is_worn

@@ -294,7 +294,7 @@ class Speaker:
             wish.text, None if is_grammar else wish.answer, wish.answer_length,
         ]), wish.answer if is_grammar else None  # fmt: skip
         found = self._languages.get(key)
-        if found is None:
+        if found is None or found.matcher.automaton.is_worn:
             found = self._made(tools, replace(wish, order=self._limits.order), is_shared=True)
             self._languages[key] = found
             if len(self._languages) > KEPT:

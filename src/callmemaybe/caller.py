@@ -233,6 +233,8 @@ class Caller:
         messages = [{"role": "user", "content": prompt}]
         request = self._encode(self.format.request(messages, self.tools, self._controls))
         request, omitted, room = self._fit(request)
+        if self._language.matcher.automaton.is_worn:
+            self._language = self._language_of(self._limits.shared(self._wish), is_shared=True)
         language = self._language
         if self._is_grounded:
             try:

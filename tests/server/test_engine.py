@@ -6,13 +6,14 @@ import io
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 from callmemaybe.server.logs import Log
 from callmemaybe.server.observe import Facts
 from callmemaybe.server.settings import Settings
-from tests.server.conftest import PARIS, WEATHER, Start, calling
+from tests.server.conftest import PARIS, PING, WEATHER, Start, calling
 
 CHAT = "/v1/chat/completions"
 
@@ -62,6 +63,57 @@ def test_a_stuck_turn_makes_the_server_unwell(start: Start) -> None:
     assert refused.status_code == 503
     assert refused.json()["error"]["code"] == "stuck"
     server.wait_until(lambda: server.client.get("/healthz").status_code == 200)
+
+
+def test_a_schema_that_takes_long_makes_nobody_deaf(start: Start) -> None:
+    """While a language is made, health is told, and whoever waits too long is told so (504).
+
+    All others are served as soon as it is made, or given up.
+    """
+    server = start(run_seconds=0.5, stuck_seconds=60)
+    may_go_on, has_begun = threading.Event(), threading.Event()
+    speaker = server.engine().speaker
+    make = speaker._language
+
+    def slowly(tools: Any, *rest: Any) -> Any:
+        if tools[0].name == "ping":
+            has_begun.set()
+            may_go_on.wait(60)
+        return make(tools, *rest)
+
+    speaker._language = slowly
+    with ThreadPoolExecutor(2) as pool:
+        hostile = pool.submit(server.chat, tools=[PING])
+        assert has_begun.wait(30)
+        other = pool.submit(server.chat, tools=[WEATHER])
+        server.wait_until(lambda: server.engine().running == 2)
+        assert server.client.get("/healthz").status_code == 200
+        assert hostile.result().status_code == other.result().status_code == 504
+        assert other.result().json()["error"]["code"] == "timeout"
+        assert server.client.get("/healthz").status_code == 200
+        may_go_on.set()
+        server.wait_until(lambda: server.engine().running == 0)
+        assert server.chat(tools=[WEATHER]).status_code == 200
+
+
+def test_a_hostile_schema_is_refused_by_its_pointer(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What would take more work than a language may is told as a wrong request, and ends there."""
+    from callmemaybe.grammar import automaton, product, tree
+
+    server = start(run_seconds=60)
+    pattern = {"type": "string", "pattern": "^(?=.*a.{30}$)(?=.*b.{29}$).*$"}
+    tool = {"type": "function", "function": {"name": "f", "parameters": {
+        "type": "object", "properties": {"x": pattern}, "required": ["x"]}}}  # fmt: skip
+    for module in (automaton, tree, product):
+        monkeypatch.setattr(module, "WORK", 20_000)
+    refused = server.chat(tools=[tool], tool_choice="required")
+    assert refused.status_code == 400
+    error = refused.json()["error"]
+    assert "parameters/properties/x/pattern" in error["param"]
+    assert "automaton of more than" in error["message"]
+    assert server.chat(tools=[WEATHER]).status_code == 200
 
 
 def test_what_runs_at_the_end_of_the_grace_is_told(start: Start) -> None:
