@@ -179,14 +179,18 @@ def _counts(model: Steered, calls: int) -> dict[str, float]:
 def with_cache(setting: Setting, form: str, engine: str = "") -> Iterator[dict[str, float]]:
     """Yield what each call costs with transformers, a cache per call, and one pass for each token.
 
-    ``engine`` "llguidance" masks the logits as its logits processor does (the language of the calls
-    as Lark text); empty: no mask, the lower bound of every such library.
+    ``engine`` masks the logits as its logits processor does: "llguidance" (the language of the calls
+    as Lark text), "outlines" (the schema of a call as an index over the vocabulary, made once; calls
+    are plain JSON then); empty: no mask, the lower bound of every such library.
     """
     model = models.load(setting.paths[form], threads=setting.threads)
     caller = _encoder(setting)
-    constrain = _llguidance(setting, caller) if engine else lambda _: lambda logits, _: logits
+    masks = {"": _no_mask, "llguidance": _llguidance, "outlines": _outlines}
+    constrain = masks[engine](setting, caller)
     for case in setting.cases:
         prompt, answer = setting.ids(caller, case)
+        if engine == "outlines":
+            answer = _plain(setting, case)
         start = Watch()
         step = constrain(case)
         session = model.open()
@@ -203,6 +207,11 @@ def with_cache(setting: Setting, form: str, engine: str = "") -> Iterator[dict[s
             "fed": len(prompt) + len(answer) - 1,
             "recomputed": len(prompt),
         }
+
+
+def _no_mask(_: Setting, __: Caller) -> Callable[[Case], Callable[..., Any]]:
+    """Return what leaves the logits of each call alone."""
+    return lambda _: lambda logits, _: logits
 
 
 def _llguidance(setting: Setting, caller: Caller) -> Callable[[Case], Callable[..., Any]]:
@@ -233,6 +242,40 @@ def _llguidance(setting: Setting, caller: Caller) -> Callable[[Case], Callable[.
         return step
 
     return begin
+
+
+def _outlines(setting: Setting, caller: Caller) -> Callable[[Case], Callable[..., Any]]:
+    """Return what makes, for each call, the steps of outlines' processor on its core's index."""
+    from benchmarks import rivals
+
+    rivals.OutlinesCore.load()
+    engine = rivals.OutlinesCore(setting.paths["onnx-int4"])
+    index = engine.tools(
+        [{"name": tool.name, "parameters": dict(tool.parameters)} for tool in caller.tools]
+    )
+
+    def begin(_: Case) -> Callable[..., Any]:
+        guide = engine.start(index)
+
+        def step(logits: Any, taken: int | None) -> Any:
+            if taken is not None:
+                assert engine.accept(guide, [taken]) == 1, "the answer is not in its language"
+            mask = engine.mask(guide)
+            bits = np.unpackbits(mask.view(np.uint8), bitorder="little")[: len(logits)]
+            logits[bits == 0] = -np.inf
+            return logits
+
+        return step
+
+    return begin
+
+
+def _plain(setting: Setting, case: Case) -> list[int]:
+    """Return the ids of the true call as bare JSON, with an end."""
+    from callmemaybe.wire.plain import PLAIN
+
+    said = "".join(str(part) for part in PLAIN.render([case.call], controls=frozenset()))
+    return [*setting.vocabulary.encode(said.encode()), *setting.vocabulary.ends]
 
 
 def naive(setting: Setting, form: str, timed: int = 2) -> Iterator[dict[str, float]]:
@@ -271,8 +314,7 @@ def llama_cpp(setting: Setting, form: str) -> Iterator[dict[str, float]]:
     grammar = to_gbnf(PLAIN.grammar(caller.tools, controls=frozenset()))
     for case in setting.cases:
         prompt, _ = setting.ids(caller, case)
-        said = "".join(str(part) for part in PLAIN.render([case.call], controls=frozenset()))
-        answer = [*setting.vocabulary.encode(said.encode()), *setting.vocabulary.ends]
+        answer = _plain(setting, case)
         truth.aim(len(prompt), answer)
 
         def steer(ids: Any, scores: Any, start: int = len(prompt)) -> Any:
@@ -329,13 +371,14 @@ CONTENDERS: dict[str, Contender] = {
     "llama.cpp Q4_0, its grammar": lambda s: llama_cpp(s, "gguf-q4_0"),
     "transformers bf16": lambda s: ours(s, "safetensors-bf16"),
     "transformers bf16, llguidance": lambda s: with_cache(s, "safetensors-bf16", "llguidance"),
+    "transformers bf16, outlines": lambda s: with_cache(s, "safetensors-bf16", "outlines"),
     "transformers bf16, no mask": lambda s: with_cache(s, "safetensors-bf16"),
     "transformers bf16, naive": lambda s: naive(s, "safetensors-bf16"),
 }
 
 
 #: What the names of contenders say that are not this package's decoder.
-RIVALS = ("llama.cpp", "llguidance", "no mask", "naive")
+RIVALS = ("llama.cpp", "llguidance", "outlines", "no mask", "naive")
 
 
 def run(name: str, setting: Setting) -> dict[str, Any]:
@@ -384,11 +427,11 @@ def main() -> None:
         print(json.dumps(run(options.one, setting)))
         return
     shapes.make(options.shape, options.models, options.tokenizer)
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True
+    ).stdout.strip()
     results: dict[str, Any] = {
         "date": datetime.now(UTC).date().isoformat(),
-        "commit": subprocess.run(
-            ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True
-        ).stdout.strip(),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, {options.threads} threads used",
         "shape": options.shape,
         "tools": SHARED_TOOLS,
@@ -414,7 +457,8 @@ def main() -> None:
         if done.returncode:
             print(f"{name}: failed\n{done.stderr[-2000:]}")
             continue
-        results["contenders"][name] = json.loads(done.stdout.splitlines()[-1])
+        found = json.loads(done.stdout.splitlines()[-1])
+        results["contenders"][name] = found | {"commit": commit}
         print(name, results["contenders"][name], flush=True)
         options.output.parent.mkdir(parents=True, exist_ok=True)
         options.output.write_text(json.dumps(results, indent=2) + "\n")

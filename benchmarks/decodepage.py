@@ -11,11 +11,12 @@ This page is written by `docs/generate.py` from `benchmarks/results/decode.json`
 
 A model of random weights in exactly the shape of Qwen3-0.6B; {tools} functions of the BFCL that all
 prompts share; whatever is chosen is steered to the ground truth, so that every contender writes the same
-calls and pays for its own passes ([how](../../benchmarks/decode.py)). Measured in two sittings on one
-machine, {machine}, commit {commit}, {date}; contenders of which one call takes minutes have one or two
-calls (the results say how many). The first call of each (which computes the prompt's prefix) is not counted, the rest are
+calls and pays for its own passes ([how](../../benchmarks/decode.py)). Measured one after the other on one
+core of one machine, {machine}, until {date}, each at the commit its row names; contenders of which one
+call takes many seconds have few calls (the results say how many). The first call of each (which computes the prompt's prefix) is not counted, the rest are
 medians; calls that share passes are divided by their number. *Rivals*: llama.cpp with its own grammar and
-prefix cache; transformers with llguidance's mask and a cache per call; `naive`, the loop of the exercise's reference implementations, which puts
+prefix cache; transformers with a cache per call and the mask of llguidance or of outlines (whose index is made once,
+before, and not counted), or no mask at all; `naive`, the loop of the exercise's reference implementations, which puts
 the whole sequence through for each token (timed for two tokens and multiplied).
 
 ![Time per call](../../benchmarks/results/decode.svg)
@@ -42,11 +43,12 @@ def page(results: Mapping[str, Any]) -> str:
                 f"{row['first_ms']:,.0f}",
                 f"{row['peak_mb']:,}",
                 f"{row['overhead']:.1%}" if "overhead" in row else "",
+                row["commit"],
             ]
         )
     head = [
         "", "ms per call", "processor ms", f"times {REFERENCE}", "passes", "passes per token", "ids fed",
-        "prompt ids computed again", "first call, ms", "peak MB", "our overhead",
+        "prompt ids computed again", "first call, ms", "peak MB", "our overhead", "commit",
     ]  # fmt: skip
     return HEAD.format(**results) + "\n" + _table(head, rows)
 
