@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from callmemaybe.grammar.automaton import Captured, Edges
-from callmemaybe.grammar.nodes import Node
+from callmemaybe.grammar.automaton import DEAD, Automaton, Captured, Edges
+from callmemaybe.grammar.nodes import Bytes, Control, Literal, Node, Words
 
 
 class Rest:
@@ -66,6 +66,50 @@ NEVER = Never()
 def after_literal(leaf: Node, offset: int, rest: Rest | None) -> Seed:
     """Return what is reached after `offset` bytes of a literal."""
     return (leaf, offset, rest) if offset < len(leaf.data) else (None, None, rest)  # type: ignore[attr-defined]
+
+
+def moves(
+    place: Place, machine_of: Callable[[Node], Automaton]
+) -> Iterator[tuple[int | str, Seed]]:
+    """Yield (byte set or control text, what is reached) for one place; the sets are disjoint."""
+    leaf, position, rest = place
+    if isinstance(leaf, Literal):
+        yield 1 << leaf.data[position], after_literal(leaf, position + 1, rest)
+    elif isinstance(leaf, Bytes):
+        yield leaf.mask, (None, None, rest)
+    elif isinstance(leaf, Control):
+        yield leaf.text, (None, None, rest)
+    elif isinstance(leaf, Words):
+        low, high, depth = position
+        words = leaf.words
+        while low < high:
+            byte = words[low][depth]
+            end = bisect_right(words, byte, low, high, key=lambda word: word[depth])
+            yield 1 << byte, (leaf, (low, end, depth + 1), rest)
+            low = end
+    else:
+        for mask, target in machine_of(leaf).edges(position):
+            yield mask, (leaf, target, rest)
+
+
+def moved(place: Place, byte: int, machine_of: Callable[[Node], Automaton]) -> Seed | None:
+    """Return what one byte leads to from a place, if anything: that move of :func:`moves`."""
+    leaf, position, rest = place
+    if isinstance(leaf, Literal):
+        data = leaf.data
+        return after_literal(leaf, position + 1, rest) if data[position] == byte else None
+    if isinstance(leaf, Bytes):
+        return (None, None, rest) if leaf.mask >> byte & 1 else None
+    if isinstance(leaf, Control):
+        return None
+    if isinstance(leaf, Words):
+        low, high, depth = position
+        words = leaf.words
+        low = bisect_left(words, byte, low, high, key=lambda word: word[depth])
+        high = bisect_right(words, byte, low, high, key=lambda word: word[depth])
+        return (leaf, (low, high, depth + 1), rest) if low < high else None
+    target = machine_of(leaf).step(position, byte)
+    return None if target == DEAD else (leaf, target, rest)
 
 
 def takes(mask: int | str, symbol: int | str) -> bool:

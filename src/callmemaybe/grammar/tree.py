@@ -11,8 +11,7 @@ that contains it: a place inside it is (lexeme, its state, continuation).
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import count
 from typing import Any
@@ -54,6 +53,8 @@ from callmemaybe.grammar.places import (
     State,
     after_literal,
     first_of_words,
+    moved,
+    moves,
     shared_start,
     split,
     takes,
@@ -148,10 +149,7 @@ class TreeAutomaton(Automaton):
             places = self._all_places(found)
             self.spent += len(places)
             seeds = [
-                seed
-                for place in places
-                for mask, seed in self._moves(place)
-                if not isinstance(mask, str) and mask >> byte & 1
+                seed for place in places if (seed := moved(place, byte, machine_of)) is not None
             ]
             target = steps[byte] = self._state(seeds) if seeds else DEAD
         return target
@@ -241,7 +239,16 @@ class TreeAutomaton(Automaton):
         first = self.first_bytes(state)
         if first & (first - 1) or not first or self.controls(state):
             return b"", state
-        return super().forced(state)
+        places = self._all_places(found)
+        if any(type(leaf) is not Literal for leaf, _, _ in places):
+            byte = first.bit_length() - 1
+            return bytes([byte]), self.step(state, byte)
+        texts = [leaf._fields[0][position:] for leaf, position, _ in places]
+        piece = shared_start(min(texts), max(texts), 0)
+        self.spent += len(places)
+        return piece, self._state(
+            [after_literal(leaf, position + len(piece), rest) for leaf, position, rest in places]
+        )
 
     def inside(self, state: int) -> tuple[Automaton, int, int] | None:
         """Return (machine, q, after) if this state is nothing but "inside one lexeme at q"."""
@@ -361,7 +368,7 @@ class TreeAutomaton(Automaton):
         moved = [
             (seed, history)
             for place, history in places.items()
-            for mask, seed in self._moves(place)
+            for mask, seed in moves(place, machine_of)
             if takes(mask, symbol)
         ]
         return self._closure.of(moved, offset)
@@ -430,32 +437,11 @@ class TreeAutomaton(Automaton):
 
     # -- moving -----------------------------------------------------------------------------
 
-    def _moves(self, place: Place) -> Iterator[tuple[int | str, Seed]]:
-        """Yield (byte set or control text, what is reached) for one place."""
-        leaf, position, rest = place
-        if isinstance(leaf, Literal):
-            yield 1 << leaf.data[position], after_literal(leaf, position + 1, rest)
-        elif isinstance(leaf, Bytes):
-            yield leaf.mask, (None, None, rest)
-        elif isinstance(leaf, Control):
-            yield leaf.text, (None, None, rest)
-        elif isinstance(leaf, Words):
-            low, high, depth = position
-            words = leaf.words
-            while low < high:
-                byte = words[low][depth]
-                end = bisect_right(words, byte, low, high, key=lambda word: word[depth])
-                yield 1 << byte, (leaf, (low, end, depth + 1), rest)
-                low = end
-        else:
-            for mask, target in machine_of(leaf).edges(position):
-                yield mask, (leaf, target, rest)
-
     def _expand(self, state: State) -> None:
         """Compute the edges: split the byte sets of all places into disjoint ones."""
         places = self._all_places(state)
         self.spent += len(places)
-        regions, controls = split(move for place in places for move in self._moves(place))
+        regions, controls = split(move for place in places for move in moves(place, machine_of))
         edges: dict[int, int] = {}
         for mask, seeds in regions:
             target = self._state(seeds)
