@@ -112,6 +112,23 @@ def test_damage_is_noticed(tmp_path: Path) -> None:
         Vocabulary.from_file(path)
 
 
+def test_the_second_time_nothing_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an earlier reading kept is the same vocabulary; another file, or size, is read anew."""
+    text = split_as(train(400), "qwen2")
+    path = made(tmp_path / "model.gguf", text, "qwen2")
+    first = Vocabulary.from_file(path)
+    read = _gguf.metadata
+    monkeypatch.setattr(_gguf, "metadata", None)
+    again = Vocabulary.from_file(path)
+    assert again.fingerprint == first.fingerprint
+    with pytest.raises(TypeError):
+        Vocabulary.from_file(path, size=SIZE + 1)
+    monkeypatch.setattr(_gguf, "metadata", read)
+    # Added words are encoded by the library, for which the file is read after all.
+    assert again.encode(b"the  cat    sat") == first.encode(b"the  cat    sat")
+    assert Vocabulary.from_file(path, size=SIZE + 1).size == SIZE + 1
+
+
 def test_every_kind_of_value_is_read(tmp_path: Path) -> None:
     """Numbers, truth values, strings and lists come back as they were written."""
     held = _gguf.metadata(made(tmp_path / "model.gguf", train(400), "qwen2"))

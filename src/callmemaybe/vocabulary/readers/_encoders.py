@@ -92,10 +92,10 @@ def own(file: Path, found: Kept, trie: Trie) -> Encode:
 class Library:
     """The library's encoder, read when it is first needed: that takes long, and much memory."""
 
-    def __init__(self, file: Path, content: bytes, controls: Iterable[str]) -> None:
-        """Take the content of a ``tokenizer.json``; ``file`` is named in messages."""
+    def __init__(self, file: Path, content: Callable[[], bytes], controls: Iterable[str]) -> None:
+        """Take what gives the content of a ``tokenizer.json``; ``file`` is named in messages."""
         self._file, self._controls = file, list(controls)
-        self._content: bytes | None = content
+        self._content: Callable[[], bytes] | None = content
         self._encode: Encode | None = None
         self._lock = threading.Lock()
 
@@ -107,7 +107,7 @@ class Library:
         with self._lock:
             if self._encode is None:
                 assert self._content is not None
-                self._encode = self._encoder(self._content)
+                self._encode = self._encoder(self._content())
                 self._content = None
             return self._encode
 

@@ -11,10 +11,10 @@ import hashlib
 import json
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -56,30 +56,47 @@ class TokenizerJson:
             content = file.read_bytes()
         except OSError as error:
             raise VocabularyError(f"{file}: cannot be read: {error}") from error
-        return read(file, content, size, ends)
+        return read(file, content, lambda: Source(content), size, ends)
 
 
 READER = TokenizerJson()
 
 
-def read(file: Path, content: bytes, size: int | None, ends: Iterable[int] | None) -> Vocabulary:
-    """Return the vocabulary that ``content``, what a ``tokenizer.json`` holds, describes.
+class Source(NamedTuple):
+    """What a ``tokenizer.json`` holds, and what is known besides of the width and the ends."""
 
-    ``file`` is named in messages; the configuration is read from beside it. Raises VocabularyError.
+    content: bytes
+    size: int | None = None
+    ends: frozenset[int] | None = None
+
+
+def read(
+    file: Path,
+    told: bytes,
+    source: Callable[[], Source],
+    size: int | None,
+    ends: Iterable[int] | None,
+) -> Vocabulary:
+    """Return the vocabulary that ``source()`` describes.
+
+    ``told`` tells sources apart without making them. ``file`` is named in messages; what neither
+    arguments nor source say is read from the configuration beside it. Raises VocabularyError.
     """
     asked = None if ends is None else frozenset(ends)
-    key = _key(file.parent, content, size, asked)
+    key = _key(file.parent, told, size, asked)
     found = kept.load(key)
-    if found is None:
-        found = _compile(file, content, size, asked)
-        vocabulary = _made(file, content, found)
-        _check(file, vocabulary)
-        kept.save(key, found)
-        return vocabulary
-    return _made(file, content, found)
+    if found is not None:
+        return _made(file, lambda: source().content, found)
+    made = source()
+    size = made.size if size is None else size
+    found = _compile(file, made.content, size, made.ends if asked is None else asked)
+    vocabulary = _made(file, lambda: made.content, found)
+    _check(file, vocabulary)
+    kept.save(key, found)
+    return vocabulary
 
 
-def _key(folder: Path, content: bytes, size: int | None, ends: frozenset[int] | None) -> str:
+def _key(folder: Path, told: bytes, size: int | None, ends: frozenset[int] | None) -> str:
     """Return what tells apart all that a vocabulary is made of, and by which code."""
     machine = (FORMAT, sys.byteorder, np.dtype(np.intp).str)
     asked = (size, None if ends is None else sorted(ends))
@@ -90,11 +107,11 @@ def _key(folder: Path, content: bytes, size: int | None, ends: frozenset[int] | 
         except OSError:
             beside = b""
         digest.update(len(beside).to_bytes(8, "little") + beside)
-    digest.update(content)
+    digest.update(told)
     return digest.hexdigest()
 
 
-def _made(file: Path, content: bytes, found: Kept) -> Vocabulary:
+def _made(file: Path, content: Callable[[], bytes], found: Kept) -> Vocabulary:
     """Return the vocabulary that these facts and arrays describe."""
     facts, arrays = found
     controls: dict[str, int] = facts["controls"]
