@@ -232,3 +232,20 @@ def test_what_is_held_out_has_no_twin_in_training() -> None:
         (key, other) for key in why if why[key] for other in kinship.kin[key] if not why[other]
     }
     assert not twins
+
+
+def test_made_up_functions_stand_beside_nothing_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a made-up function is offered, no other function and no refused request has its topic."""
+    monkeypatch.setattr("training.pieces.mixture.talk_about", lambda *_: "hello")
+    sources = Sources(read_tasks(), None)
+    maker = BlockMaker(sources, Mix({"tasks": 1.0}, none=1.0))
+    made_up = 0
+    for number in range(80):
+        block, offers = maker.start(Random(f"topic:{number}"))
+        prompt = maker.pair(block, offers, Random(number)).prompt
+        for offer in (offer for offer in offers if offer.topic):
+            made_up += 1
+            assert not Kinship.touches(offer.topic, prompt)
+            for other in offers:
+                assert other is offer or not Kinship.touches(offer.topic, other.described())
+    assert made_up > 20

@@ -201,6 +201,7 @@ def draw_switch(rng: Random) -> Function:
             f"Controls whether the {noun} is {spoken}.",
         ),
         parameters,
+        topic=noun,
     )
     thing = f"the {noun} {{{key}}}" if named else f"the {noun}"
     for _ in range(6):
@@ -287,7 +288,7 @@ def draw_choice(rng: Random) -> Function:
         f"{verb.capitalize()} a {noun}.",
         f"{verb.capitalize()}s the {noun} with the options given.",
     )
-    function = Function(noun, names, abouts, parameters)
+    function = Function(noun, names, abouts, parameters, topic=noun)
     for _ in range(4):
         function.requests.append(phrase_choice(verb, noun, parameters, asked, rng))
     return function

@@ -94,6 +94,12 @@ class Kinship:
         return domain in SERVICES.get(kind, "").split() or kind in SERVICES.get(domain, "").split()
 
     @staticmethod
+    def touches(topic: str, text: str) -> bool:
+        """Whether a text says all words of a topic; an empty topic is never touched."""
+        words = set(stems(topic))
+        return bool(words) and words <= set(stems(text.replace("_", " ")))
+
+    @staticmethod
     def mentions(prompt: str, tool: Mapping[str, Any]) -> bool:
         """Whether a request says all words of a tool's name."""
         name = str(tool["name"]).rpartition(".")[2]

@@ -62,6 +62,11 @@ class Offer:
     key: str
     tool: dict[str, Any]
     draw: Callable[[Random], tuple[str, dict[str, Any]]]
+    topic: str = ""  # what a made-up function is about
+
+    def described(self) -> str:
+        """Name and description."""
+        return f"{self.tool['name']} {self.tool.get('description', '')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +132,18 @@ class Sources:
                 break
         else:
             return self.offer(kind, rng, style, None)
-        return Offer(function.key, variant.tool, lambda r: draw_request(function, variant, r))
+        return Offer(
+            function.key, variant.tool, lambda r: draw_request(function, variant, r), function.topic
+        )
+
+    def alike(self, one: Offer, other: Offer) -> bool:
+        """Whether a request for one of two functions may mean the other."""
+        kinship = self.kinship
+        return (
+            kinship.are_kin(one.key, other.key)
+            or kinship.touches(one.topic, other.described())
+            or kinship.touches(other.topic, one.described())
+        )
 
     def offer_dialogue(self, rng: Random) -> Offer:
         assert self.dialogues
@@ -165,7 +181,7 @@ class BlockMaker:
         for _ in range(size * 4):
             each = rng.choice(("tasks", "synthetic", "dialogue")) if kind == "mixed" else kind
             offer = self.sources.offer(each, rng, style, rng.choice(domains) if close else None)
-            if not any(self.sources.kinship.are_kin(offer.key, o.key) for o in offers.values()):
+            if not any(self.sources.alike(offer, other) for other in offers.values()):
                 offers.setdefault(offer.tool["name"], offer)
             if len(offers) == size:
                 break
@@ -211,16 +227,20 @@ class BlockMaker:
         if luck < 0.14:
             return talk_about(rng.choice(offers).tool["name"], rng)
         kind = block.kind if block.kind != "mixed" else rng.choice(("tasks", "synthetic"))
+        kinship = self.sources.kinship
         near = [offer.key.split("/")[0] for offer in offers if "/" in offer.key]
         near = [domain for domain in near if domain in self.sources.by_domain]
         close = bool(near) and kind == "tasks" and rng.random() < 0.55
         for attempt in range(60):
             domain = rng.choice(near) if close and attempt < 15 else None
             offer = self.sources.offer(kind, rng, BlockStyle.draw(rng), domain)
-            if any(self.sources.kinship.are_kin(offer.key, other.key) for other in offers):
+            if any(self.sources.alike(offer, other) for other in offers):
                 continue
             prompt = self.request(offer, rng)[0]
-            if not any(self.sources.kinship.mentions(prompt, other.tool) for other in offers):
+            if not any(
+                kinship.mentions(prompt, other.tool) or kinship.touches(other.topic, prompt)
+                for other in offers
+            ):
                 return prompt
         return rng.choice(CHAT)
 

@@ -200,7 +200,7 @@ def draw_formula(rng: Random) -> Function:
         parameters.append(Parameter(tuple(names), kind, generator, tuple(about), optional))
         said_already = generator.startswith(("rate", "dollars"))
         units_said[key] = "" if said_already else documented
-    function = Function(rng.choice(DOMAINS), (name,), abouts, parameters)
+    function = Function(rng.choice(DOMAINS), (name,), abouts, parameters, topic=result)
     for _ in range(4):
         function.requests.append(
             draw_template(parameters, quantities, units_said, result, thing, rng)

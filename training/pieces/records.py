@@ -107,7 +107,9 @@ def draw_record(rng: Random) -> Function:
         f"{verb.capitalize()} {article} {noun}.",
         f"{verb.capitalize()} {article} {noun} with {', '.join(p.key.replace('_', ' ') for p, _ in fields)}.",
     )
-    function = Function(noun, (f"{verb}_{noun}", f"{noun}_{verb}"), abouts, [p for p, _ in fields])
+    function = Function(
+        noun, (f"{verb}_{noun}", f"{noun}_{verb}"), abouts, [p for p, _ in fields], topic=noun
+    )
     for _ in range(5):
         function.requests.append(phrase_record(verb, noun, fields, rng))
     return function

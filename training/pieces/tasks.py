@@ -73,6 +73,7 @@ class Function:
     abouts: tuple[str, ...] = ()
     parameters: list[Parameter] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
+    topic: str = ""  # of a made-up function: the words that a request for it would say
 
     @property
     def key(self) -> str:
