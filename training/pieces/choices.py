@@ -243,10 +243,18 @@ def draw_enum_parameter(rng: Random, taken: set[str]) -> Parameter | None:
     return Parameter((name,), "enum", ",".join(items[i] for i in chosen), about, rng.random() < 0.5)
 
 
-def ask_enum(parameter: Parameter, rng: Random) -> str:
-    """How a request mentions a choice."""
+def words_of(parameter: Parameter) -> set[str]:
+    """All that may be said for a value of an enum."""
+    return {word for value, said in parameter.choices.items() for word in (value, *said)}
+
+
+def ask_enum(parameter: Parameter, rng: Random, *, named: bool) -> str:
+    """How a request mentions a choice; `named` if its values alone would not tell which it is."""
     key = parameter.key
     name = key.replace("_", " ")
+    if named:
+        forms = (f"{name} {{{key}}}", f"{name}: {{{key}}}", f"with {name} {{{key}}}")
+        return rng.choice((*forms, f"the {name} is {{{key}}}", f"{{{key}}} as {name}"))
     return rng.choice(
         (
             f"{name} {{{key}}}",
@@ -303,7 +311,11 @@ def phrase_choice(
     for parameter in parameters:
         if parameter is first:
             continue
-        said = asked.get(parameter.key) or ask_enum(parameter, rng)
+        others = [p for p in parameters if p.type == "enum" and p is not parameter]
+        said = asked.get(parameter.key)
+        if not said:
+            shared = any(words_of(parameter) & words_of(other) for other in others)
+            said = ask_enum(parameter, rng, named=shared)
         parts.append(f" [, {said}]" if parameter.optional else f", {said}")
     rng.shuffle(parts)
     thing = f"the {noun} {{{first.key}}}" if first else f"a {noun}"
