@@ -8,18 +8,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, NoReturn
 
+from callmemaybe._jsontext import read
 from callmemaybe.errors import InputError
 
-# RFC 8259, section 6. The last group is empty for an integer.
-_NUMBER = re.compile(r"(-?(?:0|[1-9][0-9]*))(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}:,]|[^][{}:,"\s]+', re.DOTALL)
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
-_SPACE = re.compile(r"[ \t\n\r]*")
-_WORDS = {"true": True, "false": False, "null": None}
 
 
 def loads(text: str, *, where: str | None = None) -> Any:
@@ -31,7 +27,8 @@ def loads(text: str, *, where: str | None = None) -> Any:
         try:
             return json.loads(text, parse_float=Decimal, parse_int=_integer, parse_constant=_refuse)
         except RecursionError:
-            return _Reader(text, where).read()
+            source = where or "JSON"
+            return read(text, source=source, number=_exact, max_depth=None, lenient=True).value
     except ValueError as error:
         raise InputError(f"not valid JSON: {error}", where=where) from None
 
@@ -134,6 +131,10 @@ def _decimal(value: Decimal) -> str:
     return str(value)
 
 
+def _exact(digits: str) -> int | Decimal:
+    return _integer(digits) if digits.lstrip("-").isdigit() else Decimal(digits)
+
+
 def _integer(digits: str) -> int:
     # int(str) refuses long texts (CVE-2020-10735); by way of Decimal it is exact and has no limit.
     return int(digits) if len(digits) <= 4000 else int(Decimal(digits))
@@ -141,93 +142,3 @@ def _integer(digits: str) -> int:
 
 def _refuse(word: str) -> NoReturn:
     raise ValueError(f"{word} is not a JSON value")
-
-
-class _Reader:
-    """Reads one JSON text with a stack of its own; the slow path for deep nesting."""
-
-    def __init__(self, text: str, where: str | None) -> None:
-        self._text = text
-        self._where = where
-        self._at = 0
-
-    def read(self) -> Any:
-        """Return the value of the whole text."""
-        holders: list[Any] = []
-        keys: list[str] = []
-        while True:
-            opened, value = self._value()
-            if opened:
-                holders.append(value)
-                if isinstance(value, dict):
-                    keys.append(self._key())
-                continue
-            while holders:
-                holder = holders[-1]
-                if isinstance(holder, dict):
-                    holder[keys[-1]] = value
-                else:
-                    holder.append(value)
-                if self._take(","):
-                    if isinstance(holder, dict):
-                        keys[-1] = self._key()
-                    break
-                self._expect("}" if isinstance(holder, dict) else "]")
-                if isinstance(holder, dict):
-                    keys.pop()
-                value = holders.pop()
-            else:
-                self._space()
-                if self._at != len(self._text):
-                    self._fail("extra text")
-                return value
-
-    def _value(self) -> tuple[bool, Any]:
-        """Return (True, a fresh holder that is not empty) or (False, a complete value)."""
-        if self._take("{"):
-            return (False, {}) if self._take("}") else (True, {})
-        if self._take("["):
-            return (False, []) if self._take("]") else (True, [])
-        if self._text.startswith('"', self._at):
-            return False, self._string()
-        for word, value in _WORDS.items():
-            if self._text.startswith(word, self._at):
-                self._at += len(word)
-                return False, value
-        match = _NUMBER.match(self._text, self._at)
-        if match is None:
-            self._fail("a value is expected")
-        self._at = match.end()
-        number: Callable[[str], Any] = Decimal if match[2] or match[3] else _integer
-        return False, number(match[0])
-
-    def _string(self) -> str:
-        text, self._at = json.decoder.scanstring(self._text, self._at + 1, True)  # type: ignore[attr-defined]
-        return str(text)
-
-    def _key(self) -> str:
-        self._space()
-        if not self._text.startswith('"', self._at):
-            self._fail("a key is expected")
-        key = self._string()
-        self._expect(":")
-        return key
-
-    def _space(self) -> None:
-        match = _SPACE.match(self._text, self._at)
-        self._at = match.end() if match else self._at
-
-    def _take(self, char: str) -> bool:
-        self._space()
-        if self._text.startswith(char, self._at):
-            self._at += 1
-            self._space()
-            return True
-        return False
-
-    def _expect(self, char: str) -> None:
-        if not self._take(char):
-            self._fail(f"{char!r} is expected")
-
-    def _fail(self, what: str) -> NoReturn:
-        raise InputError(f"not valid JSON: {what} at character {self._at}", where=self._where)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callmemaybe.cli.jsonread import Number, read
+from callmemaybe._jsontext import Number, read
 from callmemaybe.cli.jsonwrite import write, write_string
 
 NUMBER: dict[str, Any] = {"type": "number"}

@@ -95,8 +95,9 @@ def register(app: typer.Typer) -> None:
 
 def _schemas(path: Path) -> list[tuple[str | None, Any]]:
     """Return the schemas of a file, with the names of the functions they belong to (None: none)."""
+    from callmemaybe._jsontext import read
     from callmemaybe.calls import ToolSpec
-    from callmemaybe.cli.jsonread import read, read_text
+    from callmemaybe.cli.files import read_text
 
     if str(path) == "-":
         text, source = sys.stdin.read(), "standard input"

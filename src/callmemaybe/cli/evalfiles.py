@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from callmemaybe._json import dumps
-from callmemaybe.cli.files import NotWritten, check_writable, write_atomically
-from callmemaybe.cli.jsonread import Document, read, read_text
+from callmemaybe._jsontext import Document, read
+from callmemaybe.cli.files import NotWritten, check_writable, read_text, write_atomically
 from callmemaybe.errors import InputError
 
 if TYPE_CHECKING:

@@ -99,3 +99,33 @@ def _is_special(path: Path) -> bool:
 
 def _reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a UTF-8 file (a byte order mark is dropped).
+
+    Raises InputError: missing, a folder, unreadable, empty, or not UTF-8 (naming the line).
+    """
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise InputError("no such file", where=str(path), hint="check the path") from None
+    except IsADirectoryError:
+        raise InputError("is a folder", where=str(path), hint="name a file in it") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"cannot be read: {reason}", where=str(path)) from error
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise InputError("is UTF-16, not UTF-8", where=str(path), hint="save it as UTF-8")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InputError(
+            f"byte 0x{data[error.start]:02x} is not UTF-8",
+            where=f"{path}:{line}",
+            hint="save the file as UTF-8",
+        ) from None
+    if not text.strip():
+        raise InputError("the file is empty", where=str(path))
+    return text

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from callmemaybe._jsontext import Document, read
 from callmemaybe.calls import ToolSpec, check_distinct
-from callmemaybe.cli.jsonread import Document, read, read_text
+from callmemaybe.cli.files import read_text
 from callmemaybe.errors import InputError, UnsupportedSchema
 from callmemaybe.grammar import Ground, json_schema
 

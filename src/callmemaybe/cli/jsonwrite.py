@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
-from callmemaybe.cli.jsonread import Number
+from callmemaybe._jsontext import Number
 
 #: Schemas that hold for one place of a value, each already resolved.
 Schemas = tuple[Mapping[str, object], ...]

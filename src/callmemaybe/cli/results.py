@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from callmemaybe._json import dumps
+from callmemaybe._jsontext import Number, read
 from callmemaybe.calls import ToolSpec
-from callmemaybe.cli.files import write_atomically
-from callmemaybe.cli.jsonread import Number, read, read_text
+from callmemaybe.cli.files import read_text, write_atomically
 from callmemaybe.cli.jsonwrite import write, write_string
 from callmemaybe.errors import InputError
 

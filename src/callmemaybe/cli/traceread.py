@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from callmemaybe._json import dumps, loads
-from callmemaybe.cli.jsonread import read_text
+from callmemaybe.cli.files import read_text
 from callmemaybe.errors import InputError
 
 _FACTS = ("distribution", "passes", "forced", "chosen")

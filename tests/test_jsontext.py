@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callmemaybe.cli.jsonread import Number, plain_number, read, read_text
+from callmemaybe._json import loads
+from callmemaybe._jsontext import Number, plain_number, read
+from callmemaybe.cli.files import read_text
 from callmemaybe.errors import InputError
 
 values = st.recursive(
@@ -172,3 +174,22 @@ def test_a_byte_order_mark_is_dropped(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_bytes(b"\xef\xbb\xbf[1]")
     assert read(read_text(path), source="x").value == [1]
+
+
+@settings(max_examples=20, deadline=None)
+@given(text=values.map(json.dumps) | st.sampled_from(
+    ['{"a": 1, "a": 2}', '"\\ud800"', '["\\ud83d", "\\udc00\\ud83d\\ude00"]', "1.50", "-0", "1e400", "[", '{"a"}'],
+))  # fmt: skip
+def test_depth_makes_no_difference_to_what_is_read(text: str) -> None:
+    """Law: a call's text nested beyond any stack is read as it is alone: digits, twice the same key, halves."""
+    depth = 20_000
+    try:
+        alone = loads(text)
+    except InputError:
+        with pytest.raises(InputError):
+            loads("[" * depth + text + "]" * depth)
+        return
+    deep = loads("[" * depth + text + "]" * depth)
+    for _ in range(depth):
+        (deep,) = deep
+    assert (deep, repr(deep)) == (alone, repr(alone))

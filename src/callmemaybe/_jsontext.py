@@ -2,8 +2,8 @@
 
 A strict RFC 8259 reader for files that people write by hand: each error names file, line, column
 and JSON pointer and says what to change. Unlike :mod:`json` it refuses duplicate keys, NaN,
-Infinity and half surrogate pairs, never recurses (so no depth of nesting can crash it), and leaves
-the digits of a number to the caller.
+Infinity and half surrogate pairs (the first and the last unless told to be lenient), never recurses
+(so no depth of nesting can crash it), and leaves the digits of a number to the caller.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
-from pathlib import Path
 
 from callmemaybe.errors import InputError
 
@@ -88,44 +87,16 @@ def read(
     number: Callable[[str], object] = plain_number,
     first_line: int = 1,
     max_depth: int | None = MAX_DEPTH,
+    lenient: bool = False,
 ) -> Document:
     """Parse one JSON text; ``number`` turns the digits of a number into its value.
 
-    ``source`` and ``first_line`` are what errors call the text. Raises InputError.
+    ``source`` and ``first_line`` are what errors call the text. ``lenient`` takes the last of equal
+    keys, and halves of surrogate pairs, as :mod:`json` does. Raises InputError.
     """
-    reader = _Reader(text, source, number, first_line, max_depth)
+    reader = _Reader(text, source, number, first_line, max_depth, lenient)
     value = reader.document()
     return Document(value, text, source, first_line, reader.offsets)
-
-
-def read_text(path: Path) -> str:
-    """Return the text of a UTF-8 file (a byte order mark is dropped).
-
-    Raises InputError: missing, a folder, unreadable, empty, or not UTF-8 (naming the line).
-    """
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        raise InputError("no such file", where=str(path), hint="check the path") from None
-    except IsADirectoryError:
-        raise InputError("is a folder", where=str(path), hint="name a file in it") from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"cannot be read: {reason}", where=str(path)) from error
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise InputError("is UTF-16, not UTF-8", where=str(path), hint="save it as UTF-8")
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise InputError(
-            f"byte 0x{data[error.start]:02x} is not UTF-8",
-            where=f"{path}:{line}",
-            hint="save the file as UTF-8",
-        ) from None
-    if not text.strip():
-        raise InputError("the file is empty", where=str(path))
-    return text
 
 
 def place(source: str, text: str, offset: int, first_line: int = 1) -> str:
@@ -169,6 +140,7 @@ class _Reader:
         number: Callable[[str], object],
         first_line: int,
         max_depth: int | None,
+        lenient: bool,
     ) -> None:
         self.offsets: dict[int, dict[str, int] | list[int]] = {}
         self._text = text
@@ -176,6 +148,7 @@ class _Reader:
         self._number = number
         self._first_line = first_line
         self._max_depth = max_depth
+        self._lenient = lenient
         self._at = 0
         self._stack: list[_Frame] = []
 
@@ -224,7 +197,7 @@ class _Reader:
             self._fail_key()
         start = self._at
         key = self._string()
-        if key in container:
+        if key in container and not self._lenient:
             self._at = start
             raise self._error(f"the key {_quoted(key)} occurs twice", "keep one of the two")
         if self._peek() != ":":
@@ -304,7 +277,7 @@ class _Reader:
             if 0xDC00 <= low < 0xE000:
                 self._at += 6
                 return chr(0x10000 + ((unit - 0xD800) << 10) + (low - 0xDC00))
-        if 0xD800 <= unit < 0xE000:
+        if 0xD800 <= unit < 0xE000 and not self._lenient:
             self._at = start
             raise self._error(
                 f"\\u{unit:04x} is half of a surrogate pair", "write both halves or the character"
@@ -367,7 +340,8 @@ class _Reader:
 
     def _error(self, message: str, hint: str | None = None, *, pointer: bool = True) -> InputError:
         where = place(self._source, self._text, self._at, self._first_line)
-        path = "".join(self._token(frame) for frame in self._stack) if pointer else ""
+        is_shown = pointer and len(self._stack) <= MAX_DEPTH
+        path = "".join(self._token(frame) for frame in self._stack) if is_shown else ""
         return InputError(message, where=f"{where} ({path})" if path else where, hint=hint)
 
     def _token(self, frame: _Frame) -> str:
