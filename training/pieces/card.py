@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from training.pieces.census import count_drawn, count_written, table
 from training.pieces.recipe import ROOT, Recipe
 
 PARTS = {
@@ -24,6 +25,7 @@ ROWS = {
     "none": "refused when nothing fits",
     "false refusal": "refused although a function fits",
 }
+LISTS = 600  # tool lists that are drawn to describe the data
 FINISHED = "The schedule was run to its end."
 UNFINISHED = "These weights are a checkpoint: the schedule had not reached its end."
 TEXT = """# {name}: the embedded model of Call Me Maybe
@@ -65,6 +67,13 @@ row with an evaluation prompt, and functions with an evaluation function's name 
 * WordNet 3.0, Princeton University, https://wordnet.princeton.edu (WordNet licence): which words its
   synsets and glosses use together gives every word a vector before training begins
   (`training/pieces/lexicon.py`). No text of it is in the model.
+
+What was written, and what {lists} tool lists drawn from it and from dialogues hold
+(`python -m training.describe`):
+
+{written}
+
+{drawn}
 
 ## What it is bad at
 
@@ -122,6 +131,9 @@ def card(recipe: Recipe, report: dict[str, Any], *, parameters: int, vocabulary:
         pairs=report["pairs"],
         state=FINISHED if report["finished"] else UNFINISHED,
         seed=recipe.seed,
-        functions=len(functions),
+        functions=f"{len(functions):,}",
+        lists=LISTS,
+        written=table(count_written(functions)),
+        drawn=table(count_drawn(recipe.maker("train"), LISTS, "card")),
         count=len({function.domain for function in functions}),
     )
