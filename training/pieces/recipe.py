@@ -41,8 +41,10 @@ class Recipe:
         return self._guard
 
     def is_held_out(self, function: Function) -> str:
-        """ "" for training functions, else why it is held out."""
+        """ "" for training functions, else why it is held out ("aside": from measuring too)."""
         rule = self.table["held_out"]
+        if function.key in rule.get("aside", ()):
+            return "aside"
         if function.domain in rule["domains"]:
             return "domain"
         if crc32(function.key.encode()) % rule["every"] == 0:
