@@ -5,8 +5,8 @@
 
 Trains one short run for each share of the training functions, all on the same number of requests, with
 the same tokenizer and word vectors, and scores it on functions and domains that no run has seen.
-Every finished run is kept in the output, so an interrupted command goes on where it was. Beside the
-output a chart is drawn where matplotlib is at hand.
+Every finished run is kept in the output, so an interrupted command goes on where it was. A chart is
+drawn to `docs/pictures/nano-functions.svg` where matplotlib is at hand.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def main() -> None:
         options.output.write_text(json.dumps(points, indent=1) + "\n", "utf-8")
         told = {part: {n: made["scores"][part][n]["share"] for n in SHOWN} for part in PARTS}
         print(made["functions"], "functions:", json.dumps(told), flush=True)
-    draw(points, options.output.with_suffix(".svg"))
+    draw(points, ROOT / "docs/pictures/nano-functions.svg")
 
 
 if __name__ == "__main__":
