@@ -125,7 +125,10 @@ class Sources:
         elif self.dress and rng.random() < NATURAL:
             function = synthetic.draw_natural(rng)
         else:
-            function = rng.choice(self.by_domain[domain] if domain else self.functions)
+            among = self.by_domain[domain] if domain else self.functions
+            function = rng.choice(among)
+            if self.dress and not chooses(function) and rng.random() < 0.5:
+                function = rng.choice(among)  # switches, choices and lists are rare and hard
         for _ in range(20):
             variant = draw_variant(function, rng, style)
             if self.allow_tool(variant.tool):
@@ -243,6 +246,11 @@ class BlockMaker:
             ):
                 return prompt
         return rng.choice(CHAT)
+
+
+def chooses(function: Function) -> bool:
+    """Whether a function has a switch, a choice or a list among its parameters."""
+    return any(p.type in ("boolean", "enum") or p.type[0] == "[" for p in function.parameters)
 
 
 def begins(arguments: dict[str, Any], word: str) -> bool:
