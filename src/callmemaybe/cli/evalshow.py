@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import Any
 
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-)
 from rich.table import Table
 from rich.text import Text
 
+from callmemaybe.cli.bar import Bar
 from callmemaybe.cli.show import console, printable
 from callmemaybe.evals.page import interval, percent
 from callmemaybe.evals.report import FIGURES
@@ -32,18 +25,8 @@ class EvalShow:
     def __init__(self, total: int, *, quiet: bool) -> None:
         self._total, self._quiet = total, quiet
         self._err, self._out = console(sys.stderr), console(sys.stdout)
-        self._task: TaskID | None = None
-        self._progress: Progress | None = None
         self._done = self._right = 0
-        if self._err.is_terminal and not self._err.is_dumb_terminal and not quiet:
-            self._progress = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TimeRemainingColumn(),
-                console=self._err,
-                transient=True,
-            )
+        self._bar = Bar(total, self._err, quiet=quiet)
 
     def say(self, text: str) -> None:
         """Tell something beside the figures, unless told to be quiet."""
@@ -52,18 +35,15 @@ class EvalShow:
 
     def running(self) -> AbstractContextManager[object]:
         """Return the context in which answers come."""
-        if self._progress is None:
-            return nullcontext()
-        self._task = self._progress.add_task("", total=self._total)
-        return self._progress
+        return self._bar.running()
 
     def case(self, is_right: bool) -> None:
         """Show that one more case is done."""
         self._done += 1
         self._right += is_right
         said = f"{self._right / self._done:.1%} right"
-        if self._progress is not None and self._task is not None:
-            self._progress.update(self._task, advance=1, description=said)
+        if self._bar.is_there:
+            self._bar.grow(said)
         elif self._done % 100 == 0 and self._done < self._total:
             self.say(f"[{self._done}/{self._total}] {said}")
 

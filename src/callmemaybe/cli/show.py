@@ -10,21 +10,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import IO, TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-)
 from rich.table import Table
 from rich.text import Text
 
+from callmemaybe.cli.bar import Bar
 from callmemaybe.cli.batch import Row
 
 if TYPE_CHECKING:
@@ -71,18 +64,8 @@ class Show:
         self._quiet = quiet
         self._err = console(sys.stderr)
         self._out = console(sys.stdout)
-        self._task: TaskID | None = None
         self._step_prompt = -1
-        self._progress: Progress | None = None
-        if self._err.is_terminal and not self._err.is_dumb_terminal and not quiet:
-            self._progress = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TimeRemainingColumn(),
-                console=self._err,
-                transient=True,
-            )
+        self._bar = Bar(total, self._err, quiet=quiet)
 
     def say(self, text: str) -> None:
         """Tell something beside the results, unless told to be quiet."""
@@ -91,19 +74,15 @@ class Show:
 
     def running(self) -> AbstractContextManager[object]:
         """Return the context in which rows are shown as they come."""
-        if self._progress is None:
-            return nullcontext()
-        self._task = self._progress.add_task("", total=self._total)
-        return self._progress
+        return self._bar.running()
 
     def row(self, row: Row) -> None:
         """Show that a prompt is done."""
-        if self._progress is not None and self._task is not None:
-            description = printable(_call(row), 48)
-            self._progress.update(self._task, advance=1, description=f"{description:<48}")
+        if self._bar.is_there:
+            self._bar.grow(f"{printable(_call(row), 48):<48}")
         if self._quiet:
             return
-        if self._verbose or self._progress is None:
+        if self._verbose or not self._bar.is_there:
             line = Text(f"[{row.index + 1}/{self._total}] ")
             line.append(printable(_call(row)), "red" if row.record.failure else "bold")
             line.append(_figures_in_words(row), "dim")
