@@ -131,3 +131,15 @@ def test_steps_of_a_batch_reach_their_own_watcher() -> None:
         for prompt, future in futures.items():
             text = future.result().text
             assert b"".join(seen[prompt]) == text
+
+
+def test_alone_is_the_default_here() -> None:
+    """Where nothing is said, a model in this process works on one prompt after the other."""
+    model = ScriptedModel(VOCABULARY.size, 7)
+    caller = asked(model)
+    caller.call("warm")
+    model.counter.feeds = 0
+    list(map(caller.call, PROMPTS))
+    alone, model.counter.feeds = model.counter.feeds, 0
+    list(caller.call_many(PROMPTS))
+    assert model.counter.feeds == alone

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from callmemaybe import _json
 from callmemaybe.calls import ToolCall, ToolSpec
@@ -24,6 +24,9 @@ from callmemaybe.wire import Format
 from callmemaybe.wire.plain import PLAIN
 from callmemaybe.wire.said import Limits
 from callmemaybe.wire.writer import Wanted
+
+if TYPE_CHECKING:
+    from callmemaybe._asking_turns import RemoteSpeaker
 
 _NOTHING: frozenset[str] = frozenset()
 
@@ -60,8 +63,8 @@ class Asking:
             raise InputError(
                 "a server writes plain JSON", where="format", hint="leave it out, or say json"
             )
-        self._remote, self._tools = remote, tuple(tools)
-        self._settings: dict[str, Any] = {
+        self.remote, self._tools = remote, tuple(tools)
+        self.settings: dict[str, Any] = {
             "max_tokens": max_tokens,
             "temperature": temperature,
             "seed": seed,
@@ -89,50 +92,33 @@ class Asking:
         if self._is_grounded:
             terms = self._terms_of(self._limits.of(self._wish, messages))
         automaton, constraint = terms
-        answer = self._remote.complete(messages, constraint, **self._settings)
-        wrong = _first_wrong(automaton, answer.text)
+        answer = self.remote.complete(messages, constraint, **self.settings)
+        wrong = first_wrong(automaton, answer.text)
         if wrong is None:
             return Asked(self._read(answer.text), answer, ())
-        text = self._rewritten(answer)
-        if text is None or _first_wrong(automaton, text) is not None:
+        text = rewritten(answer.text, self._tools)
+        if text is None or first_wrong(automaton, text) is not None:
             raise ModelError(self._complaint(answer, wrong))
         said = f"asked by {answer.way}, the server chose spaces or the order of keys itself"
         return Asked(self._read(text), answer, (said,))
 
+    def speaker(self, clock: Callable[[], float]) -> RemoteSpeaker:
+        """Return what speaks for the same model, with the same settings, in conversations."""
+        from callmemaybe._asking_turns import RemoteSpeaker
+
+        return RemoteSpeaker(self.remote, limits=self._limits, clock=clock, **self.settings)
+
     def _terms_of(self, wish: Wanted) -> tuple[Automaton, Constraint]:
         """Return what an answer may be: to check it by, and in the server's words."""
         grammar = self.format.language(self._tools, wish, controls=_NOTHING)
-        constraint = Constraint(
-            gbnf=_said(to_gbnf, grammar),
-            ebnf=_said(to_ebnf, grammar),
-            regex=_said(to_regex, grammar),
-            schema=_schema(self._tools, wish.no_call),
-        )
-        return automaton_of(grammar), constraint
-
-    def _rewritten(self, answer: Answer) -> str | None:
-        """Return the answer in our own spelling, if it is JSON of the right shape."""
-        try:
-            found = _json.loads(answer.text)
-        except (ValueError, InputError, RecursionError):
-            return None
-        if found is None:
-            return "null"
-        if not isinstance(found, dict) or found.keys() != {"name", "arguments"}:
-            return None
-        tool = next((tool for tool in self._tools if tool.name == found["name"]), None)
-        if tool is None or not isinstance(found["arguments"], dict):
-            return None
-        arguments = _json.dumps(_ordered(found["arguments"], tool.parameters))
-        call = ToolCall(tool.name, arguments)
-        parts = self.format.render([call], tools=[tool], controls=_NOTHING)
-        return "".join(part for part in parts if isinstance(part, str))
+        schema = schema_of(self._tools, no_call=wish.no_call)
+        return automaton_of(grammar), constraint_of(grammar, schema)
 
     def _complaint(self, answer: Answer, wrong: int) -> str:
         shown = answer.text.encode(errors="replace")[max(0, wrong - 30) : wrong + 10]
-        where = f"{self._remote.name} was given the grammar by {answer.way}"
+        where = f"{self.remote.name} was given the grammar by {answer.way}"
         if answer.finish == "length":
-            return f"{where}; its answer was cut off at {self._settings['max_tokens']} tokens"
+            return f"{where}; its answer was cut off at {self.settings['max_tokens']} tokens"
         return f"{where} and did not hold to it: byte {wrong} of its answer, near {shown!r}"
 
     def _read(self, text: str) -> ToolCall | None:
@@ -140,7 +126,26 @@ class Asking:
         return calls[0] if calls else None
 
 
-def _first_wrong(automaton: Automaton, text: str) -> int | None:
+def rewritten(text: str, tools: Sequence[ToolSpec]) -> str | None:
+    """Return an answer in our own spelling, if it is JSON of the right shape."""
+    try:
+        found = _json.loads(text)
+    except (ValueError, InputError, RecursionError):
+        return None
+    if found is None:
+        return "null"
+    if not isinstance(found, dict) or found.keys() != {"name", "arguments"}:
+        return None
+    tool = next((tool for tool in tools if tool.name == found["name"]), None)
+    if tool is None or not isinstance(found["arguments"], dict):
+        return None
+    arguments = _json.dumps(_ordered(found["arguments"], tool.parameters))
+    call = ToolCall(tool.name, arguments)
+    parts = PLAIN.render([call], tools=[tool], controls=_NOTHING)
+    return "".join(part for part in parts if isinstance(part, str))
+
+
+def first_wrong(automaton: Automaton, text: str) -> int | None:
     """Return how many bytes are right before the first that is not; None if all are."""
     data = text.encode(errors="replace")
     state = automaton.start
@@ -149,6 +154,16 @@ def _first_wrong(automaton: Automaton, text: str) -> int | None:
         if state < 0:
             return at
     return None if automaton.is_accepting(state) else len(data)
+
+
+def constraint_of(grammar: Grammar, schema: Mapping[str, Any] | None) -> Constraint:
+    """Return a language in every notation that can say it; ``schema`` is the JSON Schema of it."""
+    return Constraint(
+        gbnf=_said(to_gbnf, grammar),
+        ebnf=_said(to_ebnf, grammar),
+        regex=_said(to_regex, grammar),
+        schema=schema,
+    )
 
 
 def _said(write: Callable[[Grammar], str], grammar: Grammar) -> str | None:
@@ -168,8 +183,8 @@ def _ordered(value: Any, schema: Any) -> Any:
     return {key: _ordered(value[key], properties.get(key)) for key in [*known, *others]}
 
 
-def _schema(tools: Sequence[ToolSpec], no_call: bool) -> dict[str, Any]:
-    """Return the same language as one JSON Schema."""
+def schema_of(tools: Sequence[ToolSpec], *, no_call: bool) -> dict[str, Any]:
+    """Return the language of one call as a JSON Schema."""
     several = len(tools) > 1 or no_call
     options: list[dict[str, Any]] = []
     for index, tool in enumerate(tools):

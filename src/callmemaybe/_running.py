@@ -36,6 +36,7 @@ from callmemaybe.wire.reader import Event
 from callmemaybe.wire.writer import Wanted
 
 if TYPE_CHECKING:
+    from callmemaybe._asking_turns import RemoteSpeaker
     from callmemaybe.gateway import Gateway, Run
 
 #: Tools offered where a call is required and none fits what was said.
@@ -148,7 +149,7 @@ class Through:
 class Runner:
     """One run of one conversation."""
 
-    speaker: Speaker
+    speaker: Speaker | RemoteSpeaker
     shelf: Shelf | Sequence[ToolSpec]
     conversation: Conversation
     settings: Settings

@@ -147,7 +147,7 @@ class Speaker:
         answer, ModelError where the conversation does not fit into the model's context.
         """
         started = self._clock()
-        messages = _plain(messages)
+        messages = plain(messages)
         options = options or Options()
         wish = wanted or Wanted(calls=bool(tools), no_call=True)
         seed = self._seed if options.seed is None else options.seed
@@ -357,7 +357,7 @@ def _fresh(taken: Collection[str], number: int) -> str:
     return f"call_{number}"
 
 
-def _plain(messages: Sequence[Message]) -> list[Message]:
+def plain(messages: Sequence[Message]) -> list[Message]:
     """Return the messages with their contents as texts; parts of a content are joined.
 
     Raises InputError, with the JSON pointer, for a part that is no text.

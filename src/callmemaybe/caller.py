@@ -59,6 +59,7 @@ from callmemaybe.wire.said import Limits
 from callmemaybe.wire.writer import Wanted
 
 if TYPE_CHECKING:
+    from callmemaybe._asking_turns import RemoteSpeaker
     from callmemaybe._running import (
         AsyncExecute,
         Execute_,
@@ -319,10 +320,10 @@ class Caller:
         return Runner(self.speaker, shelf, conversation, Settings(**settings))
 
     @cached_property
-    def speaker(self) -> Speaker:
+    def speaker(self) -> Speaker | RemoteSpeaker:
         """The same model and settings, for conversations."""
         if self._asking is not None:
-            raise ModelError("conversations need a model in this process, not one on a server")
+            return self._asking.speaker(self._clock)
         return Speaker(
             self._local,
             format=self.format,
@@ -336,22 +337,23 @@ class Caller:
             limits=self._limits,
         )
 
-    def submitting(self, at_once: int = 8) -> AbstractContextManager[Submit[Outcome]]:
+    def submitting(self, at_once: int | None = None) -> AbstractContextManager[Submit[Outcome]]:
         """Return a function that takes a prompt and returns the future of its outcome.
 
         Of a model in this process, ``at_once`` prompts share forward passes, the next one entering
         when one is done; each gets what :meth:`call` would give it. A server gets so many requests at
         a time. ``submit(prompt, on_step)`` works from any thread; ``on_step`` is called in another.
+        None: 8 for a server, 1 for a model in this process (``_submitting.AT_ONCE`` says why).
         At the end of the context what has not begun is dropped, and what runs is stopped.
         """
         if self._asking is not None:
             return on_server(lambda prompt, on_step: self.call(prompt, on_step=on_step), at_once)
         return in_batch(self._call, self._local, at_once)
 
-    def call_many(self, prompts: Iterable[str], *, at_once: int = 8) -> Iterator[Outcome]:
+    def call_many(self, prompts: Iterable[str], *, at_once: int | None = None) -> Iterator[Outcome]:
         """Yield the call of each prompt, in order, ``at_once`` of them being worked on at a time.
 
-        See :meth:`submitting`. Raises what :meth:`call` raises, in place of the outcome it is raised
+        See :meth:`submitting`, also for None. Raises what :meth:`call` raises, in place of the outcome it is raised
         for; nothing more is asked then.
         """
         return in_order(self.submitting(at_once), prompts, at_once)

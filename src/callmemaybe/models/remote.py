@@ -95,6 +95,8 @@ DIALECTS: Mapping[str, tuple[Way, ...]] = {
     "ollama": (("format", _under("format", text=_schema)),),
     "openai": (("response_format", _schema_format),),
 }
+#: The way to ask for text of any kind.
+_FREELY: tuple[Way, ...] = (("no grammar", lambda _: {}),)
 #: Who says to own the models that a server lists.
 OWNERS: Mapping[str, str] = {
     "vllm": "vllm",
@@ -168,20 +170,21 @@ class Remote:
     def complete(
         self,
         messages: Sequence[Mapping[str, str]],
-        constraint: Constraint,
+        constraint: Constraint | None,
         *,
         max_tokens: int,
         temperature: float = 0.0,
         seed: int | None = None,
     ) -> Answer:
-        """Return what the model answers to ``messages`` within the language.
+        """Return what the model answers to ``messages`` within the language (None: any text).
 
         Raises ModelError if the server cannot be reached, refuses, or takes no grammar that says it.
         """
         started = time.monotonic()
         refusals: list[str] = []
-        for way, put in DIALECTS[self.dialect]:
-            constrained = put(constraint)
+        ways = DIALECTS[self.dialect] if constraint is not None else _FREELY
+        for way, put in ways:
+            constrained = put(constraint or Constraint())
             if constrained is None:
                 refusals.append(f"{way} cannot say it")
                 continue
@@ -197,6 +200,10 @@ class Remote:
             f"{self.address} (as {self.dialect}) takes this grammar in no way: "
             f"{'; '.join(refusals)}. If it is another kind of server, state it as ?dialect=NAME"
         )
+
+    def can_say(self, constraint: Constraint) -> bool:
+        """Whether there is a notation for this that the server should know."""
+        return any(put(constraint) is not None for _, put in DIALECTS[self.dialect])
 
     # -- one request --------------------------------------------------------------------------
 

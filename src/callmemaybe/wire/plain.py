@@ -8,12 +8,14 @@ Not in the registry of formats: no model's files give it away, and a chat server
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from callmemaybe._json import dumps
 from callmemaybe.calls import ToolSpec
 from callmemaybe.wire.format import Format
 from callmemaybe.wire.pieces import (
+    Answer,
     Arguments,
     Calls,
     Controls,
@@ -47,18 +49,14 @@ def request(
     return join([*turns, "\nassistant: "])
 
 
+_CALL = chain(Text('{"name": "'), Name(), Text('", "arguments": '), Arguments("spaced"), Text("}"))
+_CALLS = Calls(_CALL, between=chain(Text("\n")))
 PLAIN = Format(
     name="json",
     summary="plain JSON: any instructed model, also behind a server",
-    tree=Either(
-        Calls(
-            chain(
-                Text('{"name": "'), Name(), Text('", "arguments": '), Arguments("spaced"), Text("}")
-            ),
-            between=chain(Text("\n")),
-        ),
-        no_call=Text("null"),
-    ),
+    tree=Either(_CALLS, no_call=Text("null")),
     prefix=prefix,
     request=request,
 )
+#: The same for conversations: whatever does not begin like a call is an answer in words.
+TALKING = replace(PLAIN, tree=Either(_CALLS, no_call=Answer(not_first="{")))
