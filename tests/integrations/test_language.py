@@ -84,3 +84,18 @@ def test_a_batch_of_rows_gets_its_calls() -> None:
     assert "context" in found["error"][1]
     assert found["arguments"][0].startswith("{")
     assert calls({"prompt": np.array([])})["name"] == []
+
+
+def test_what_was_said_limits_a_host_too() -> None:
+    """Law: with the text of the request arguments are grounded; without it, grounding is refused."""
+    for seed in range(5):
+        language = Language(TOOLS[:2], NANO, ground="prompt", order="any", said="from 17 to 170?")
+        (call,) = language.read(written(seed, language))
+        for value in call.parsed.values():
+            assert value in {17, 170} or value in "from 17 to 170?"
+    with pytest.raises(InputError, match="said: grounding needs"):
+        Language(TOOLS, NANO, ground="prompt")
+    marked = {"name": "f", "parameters": {"a": {"type": "number", "x-ground": "prompt"}}}
+    with pytest.raises(InputError, match="x-ground"):
+        Language([marked], NANO)
+    assert Language([marked], NANO, said="7").matcher.remaining > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,14 +11,16 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from callmemaybe._language import Language as Made
 from callmemaybe._setting import format_of, parts_of, tool_of, validate, validator_of
 from callmemaybe.calls import ToolCall, ToolSpec
 from callmemaybe.errors import InputError, VocabularyError
-from callmemaybe.grammar import compile as compile_grammar
 from callmemaybe.matching import Matcher
 from callmemaybe.models.base import Files, Model
 from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.wire import Format
+from callmemaybe.wire.said import Limits
+from callmemaybe.wire.writer import Wanted
 
 
 class Language:
@@ -25,7 +28,8 @@ class Language:
 
     ``folder`` holds the model's ``tokenizer.json`` and configuration; ``size`` is the width of its
     logits, if that is more than its tokens. ``format`` is a wire format (None: told from the files),
-    ``no_call`` allows an answer without a call.
+    ``no_call`` allows an answer without a call. ``order`` and ``ground`` are those of ``Caller``; what has
+    to be grounded needs the request, ``said``, so such a language is of one request.
 
     Raises what ``Caller`` raises for tools and files that cannot be used.
     """
@@ -38,6 +42,9 @@ class Language:
         size: int | None = None,
         format: str | Format | None = None,  # noqa: A002 - the word users know
         no_call: bool = False,
+        order: str = "schema",
+        ground: str | None = None,
+        said: str | None = None,
     ) -> None:
         self.tools = tuple(map(tool_of, tools))
         files = Files(Path(folder))
@@ -48,8 +55,15 @@ class Language:
         self.format = format_of(stub, self.vocabulary, format)
         self._controls = frozenset(self.vocabulary.controls)
         self._validators = {tool.name: validator_of(tool) for tool in self.tools}
-        grammar = self.format.grammar(self.tools, no_call=no_call, controls=self._controls)
-        self.matcher = Matcher(compile_grammar(grammar), self.vocabulary)
+        limits = Limits(order, ground)
+        wish = replace(Wanted(no_call=no_call), order=order)
+        if said is not None and limits.asked(self.tools):
+            wish = limits.of(wish, [{"role": "user", "content": said}])
+        elif ground is not None:
+            raise InputError("grounding needs the text of the request", where="said")
+        grammar = self.format.language(self.tools, wish, controls=self._controls)
+        language = Made.of(grammar, self.vocabulary, is_shared=wish.ground is None)
+        self.matcher = language.matcher
 
     def prompt(self, request: str | Sequence[Mapping[str, Any]]) -> list[int]:
         """Return the ids of a request, or of a conversation, with the tools."""

@@ -6,7 +6,8 @@
     llm = LLM(folder, logits_processors=["callmemaybe.integrations.vllm:Calls"])
     params = SamplingParams(max_tokens=300, extra_args={"callmemaybe": {"tools": tools}})
 
-Requests without that argument are left alone; ``no_call`` and ``format`` may stand beside ``tools``.
+Requests without that argument are left alone; ``no_call``, ``format``, ``order``, ``ground`` and ``said``
+may stand beside ``tools``.
 :class:`Language` makes the prompt and reads the answer. To constrain a vLLM *server* nothing of ours
 needs to run in it: see ``models/remote.py``.
 """
@@ -87,6 +88,9 @@ def _maker(tokenizer: str, size: int) -> Callable[[str], Language]:
                 size=size,
                 format=wanted.get("format"),
                 no_call=bool(wanted.get("no_call", False)),
+                order=wanted.get("order", "schema"),
+                ground=wanted.get("ground"),
+                said=wanted.get("said"),
             )
         except CallMeMaybeError as error:
             raise ValueError(str(error)) from error
