@@ -28,6 +28,10 @@ ROOM = {
     "additionalProperties": False,
 }
 LIGHT = {"type": "function", "function": {"name": "set_light", "parameters": ROOM}}
+#: Its argument has to be a number that was said.
+SAID = {"type": "function", "function": {"name": "dim", "parameters": {
+    "type": "object", "properties": {"to": {"type": "integer", "x-ground": "prompt"}},
+    "required": ["to"], "additionalProperties": False}}}  # fmt: skip
 SCHEMAS = {"set_light": ROOM, "get_weather": WEATHER["function"]["parameters"]}
 
 
@@ -81,6 +85,7 @@ def test_every_call_is_valid(client: httpx2.Client, said: str) -> None:
         ({"messages": [{"role": "system", "content": "Be brief."}, *USER]}, "messages"),
         ({"messages": [*USER, {"role": "assistant", "content": "x"}, *USER]}, "messages"),
         ({"messages": [{"role": "user", "content": "x " * 9000}]}, "messages"),
+        ({"tools": [SAID], "tool_choice": "required"}, "messages"),
     ],
 )
 def test_what_it_would_not_be_told_is_refused(

@@ -10,6 +10,7 @@ from callmemaybe.errors import (
     BudgetError,
     CallMeMaybeError,
     ConversationError,
+    GroundError,
     InputError,
     ModelError,
     VocabularyError,
@@ -91,6 +92,8 @@ def translated(error: BaseException) -> Problem:
     """Return what a client is told of an error from below."""
     if isinstance(error, Problem):
         return error
+    if isinstance(error, GroundError):
+        return Problem(400, str(error), param="messages", code="nothing_to_call")
     if isinstance(error, InputError):
         return invalid(error.where, str(error))
     if isinstance(error, BudgetError):
