@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from enum import Enum
 from importlib import import_module
 from pathlib import Path
@@ -16,6 +17,7 @@ from callmemaybe.cli.main import app
 from callmemaybe.conversation.state import TRANSITIONS, State, diagram, may_follow
 
 ROOT = Path(__file__).parents[1]
+RATCHETS = sorted((ROOT / "ratchets").glob("*.json"))
 HEAD = """# Command line
 
 This page is written by `docs/generate.py` from the program itself; do not edit it by hand.
@@ -83,6 +85,37 @@ def decoding() -> str:
 def masks() -> str:
     """Return what masks cost beside other engines, from the results of their benchmark."""
     return measured("maskpage", "masks")
+
+
+SUITES = """# Outside suites
+
+This page is written by `docs/generate.py` from the results in `ratchets/`; do not edit it by hand.
+
+How the language of a schema fares on the official JSON Schema test suite (drafts 7 and 2020-12, with
+its optional parts and formats) and on a sample of MaskBench. A case is a schema or one of its
+instances, written as `json.dumps` does with its keys in schema order. *checked*: something the schema
+asks is left to a validator, and said so; *wrong reject*: a valid instance cannot be written; *wrong
+accept*: an invalid one can. `python ratchets/run.py` measures again, and fails if any case got worse.
+
+"""
+
+
+def suites() -> str:
+    """Return the results on outside suites, and which files of them have valid values refused."""
+    read = [(path.stem, json.loads(path.read_text("utf-8"))) for path in RATCHETS]
+    names = list(read[0][1]["counts"])
+    rows, lost = [], Counter[str]()
+    for suite, found in read:
+        counts, total = found["counts"], sum(found["counts"].values())
+        cells = [f"{counts[name]:,} ({counts[name] / total:.2%})" for name in names]
+        rows.append((suite, f"{total:,}", *cells))
+        lost.update(
+            case.partition(": ")[0] for case, how in found["not exact"].items() if "reject" in how
+        )
+    parts = [SUITES, _table(("suite", "cases", *names), rows)]
+    parts += ["\n## Valid and refused\n\n"]
+    parts += [_table(("file", "cases"), [(f"`{name}`", str(n)) for name, n in lost.most_common()])]
+    return "".join(parts)
 
 
 SERVER = """# The server's interfaces
@@ -164,6 +197,7 @@ PAGES = {
     "conversation.md": conversation,
     "server.md": server,
     "decoding.md": decoding,
+    "suites.md": suites,
 }
 
 
