@@ -68,7 +68,11 @@ def imported_by(statement: str) -> set[str]:
     ("statement", "absent"),
     [
         ("import callmemaybe", {"numpy", "rich", "typer", "onnxruntime", "tokenizers", "pydantic"}),
-        ("import callmemaybe.cli.main", {"onnxruntime", "tokenizers", "rich.progress", "jinja2"}),
+        (
+            "import callmemaybe.cli.main",
+            {"onnxruntime", "tokenizers", "rich.progress", "jinja2", "numpy", "asyncio"}
+            | {"callmemaybe.grammar"},
+        ),
         ("import callmemaybe.caller, callmemaybe.models", {"onnxruntime", "huggingface_hub"}),
     ],
 )

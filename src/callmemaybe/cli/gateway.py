@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import getpass
 import json
 from datetime import UTC, datetime
@@ -71,6 +70,8 @@ def execute(
     Calls that need a person stay pending: approve them, and run the same file and run name again.
     Exit code 1 if any call did not succeed.
     """
+    import asyncio
+
     from callmemaybe.gateway import Gateway
 
     made, listed, asked = load_tools(tools), read_calls(calls), verdicts(yes)
@@ -107,6 +108,8 @@ def reconcile(
     db: Db = DEFAULT_LEDGER,
 ) -> None:
     """Say, or let the tool find out, what became of a call of unknown outcome."""
+    import asyncio
+
     from callmemaybe.gateway import Gateway
 
     if outcome is None and tools is None:

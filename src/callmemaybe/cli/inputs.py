@@ -8,7 +8,6 @@ from callmemaybe._jsontext import Document, read
 from callmemaybe.calls import ToolSpec, check_distinct
 from callmemaybe.cli.files import read_text
 from callmemaybe.errors import InputError, UnsupportedSchema
-from callmemaybe.grammar import Ground, json_schema
 
 _LINES = {".jsonl", ".ndjson"}
 _PROMPTS_ARE = 'prompts are [{"prompt": "..."}], ["...", "..."], or one of these items per line'
@@ -123,6 +122,8 @@ def _prompt(item: object, document: Document, pointer: str) -> str:
 
 def _check_schema(tool: ToolSpec, document: Document, pointer: str, definition: object) -> None:
     """Build the grammar of the arguments now, so that what it refuses has a place in the file."""
+    from callmemaybe.grammar import Ground, json_schema
+
     try:
         # Closed objects, as the wire formats have them; what will be said comes with the prompts.
         json_schema(tool.schema, additional=False, ground=Ground("", is_known=False))
