@@ -288,6 +288,9 @@ def draw_slot(
         value = rng.choice(list(choices))
         shown = variant.enums[parameter.key][value]
         surface = rng.choice([value, value, *choices[value]])
+        coded = not isinstance(shown, str) or (len(shown) == 1 and shown.lower() != value.lower())
+        if coded and rng.random() < 0.8:
+            surface = value  # what the legend says
         if parameter.told:
             surface = choices[value][0] if rng.random() < 0.6 else value
         elif isinstance(shown, str) and len(shown) > 2 and rng.random() < 0.3:
