@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import signal
@@ -25,6 +24,8 @@ from callmemaybe.cli.toolfiles import (
 from callmemaybe.errors import CallMeMaybeError
 
 if TYPE_CHECKING:
+    import asyncio
+
     from callmemaybe.caller import Caller
     from callmemaybe.calls import ToolCall, ToolSpec
     from callmemaybe.gateway import Answer, Approval, Gateway
@@ -60,6 +61,8 @@ def chat(
     ] = None,
 ) -> None:
     """Talk to a model that calls your tools, each call shown before it runs."""
+    import asyncio
+
     from callmemaybe.caller import load_model
     from callmemaybe.gateway import Gateway
 
