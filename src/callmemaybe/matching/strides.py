@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from callmemaybe.matching.cache import VocabularyTables
 
 #: More alternatives than this in one state, or strides for one set, and it is walked.
-MOST_BRANCHES = 256
-MOST_STRIDES = 2000
+MOST_BRANCHES = 1024
+MOST_STRIDES = 4000
 #: So many ways into lexemes are kept.
 KEPT_INNER = 1024
 #: What an entry is made of, see ``cache.Entry``.

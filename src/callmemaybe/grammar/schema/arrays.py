@@ -113,6 +113,7 @@ class _Counted:
         self._comma = style.comma
         self._limits = limits
         self._counts = list(product(*(range(one.cap + 1) for one in limits)))
+        self._afters: dict[tuple[int, ...], list[tuple[int, ...] | None]] = {}
 
     def ended(self) -> dict[tuple[int, ...], Node]:
         """Return the row behind the last item that may be."""
@@ -128,10 +129,14 @@ class _Counted:
     ) -> dict[tuple[int, ...], Node]:
         """Return the row before one item with these options."""
         found = {}
+        # The same in every row, as are the options' steps.
+        afters = self._afters
         for counts in self._counts:
+            targets = afters.get(counts)
+            if targets is None:
+                targets = afters[counts] = [self._after(counts, step) for step in options]
             nodes = [EMPTY] if may_end and self._enough(counts) else []
-            for step, item in options.items():
-                target = self._after(counts, step)
+            for target, item in zip(targets, options.values(), strict=True):
                 if target is not None:
                     nodes.append(self._item(item, onward[target], first=first))
             found[counts] = alt(*nodes)

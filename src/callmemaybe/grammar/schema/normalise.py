@@ -490,8 +490,9 @@ def _is_about_one_name(facet: Any) -> bool:
     """Whether a facet only says that one member is missing, or is there and meets a need."""
     if not isinstance(facet, Object) or len(facet.properties) != 1:
         return False
-    name, need = next(iter(facet.properties.items()))
-    return facet in (Object({name: need}), Object({name: need}, (name,)))
+    limits = facet.least or facet.most is not None or facet.names or facet.patterns or facet.others
+    more = facet.members or facet.extra or facet.pointer or facet.listed
+    return facet.required in ((), tuple(facet.properties)) and not limits and not more
 
 
 def _written(kinds: int) -> int:
