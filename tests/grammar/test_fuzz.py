@@ -24,7 +24,7 @@ from callmemaybe.matching import Matcher
 from callmemaybe.testing.vocabularies import ByteVocabulary
 from tests.grammar.oracle import sample
 from tests.grammar.schemas import NAMES, NUMBERS, STRINGS, schemas, values
-from tests.grammar.test_schema_laws import Oracle, _exact, is_in
+from tests.grammar.test_schema_laws import Oracle, _exact, _is_long, is_in
 
 EXAMPLES = int(os.environ.get("FUZZ", "150"))
 PIECES = [
@@ -46,10 +46,12 @@ many = settings(
 
 def value_of(text: str) -> Any:
     """Return the exact value of a text; skips an example with a number no validator could hold."""
-    try:
-        return json.loads(text, parse_float=_exact)
-    except ArithmeticError:
-        assume(False)
+    return json.loads(text, parse_float=_bearable)
+
+
+def _bearable(text: str) -> Any:
+    assume(len(text.lower().partition("e")[2]) < 5)
+    return _exact(text)
 
 
 def generated(schema: Any, dice: random.Random) -> str:
@@ -173,5 +175,6 @@ def test_where_llguidance_differs_it_is_wrong(schema: Any, some: list[Any], seed
         if ours:
             assert valid is not False, text
         else:
-            canonical = json.dumps(in_schema_order(schema, json.loads(text)), ensure_ascii=False)
-            assert canonical != text or valid is not True, text
+            ordered = in_schema_order(schema, value)
+            is_canonical = not _is_long(value) and json.dumps(ordered, ensure_ascii=False) == text
+            assert not is_canonical or valid is not True, text

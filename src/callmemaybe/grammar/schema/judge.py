@@ -56,11 +56,10 @@ class Judge:
     def _array_fits(self, facet: Array, value: list[Any]) -> bool:
         if not facet.least <= len(value) or (facet.most is not None and len(value) > facet.most):
             return False
-        keys = {identity(item) for item in value}
-        if (facet.unique and len(keys) < len(value)) or (
-            facet.not_unique and len(keys) == len(value)
-        ):
-            return False
+        if facet.unique or facet.not_unique:
+            differ = len({identity(item) for item in value}) == len(value)
+            if (facet.unique and not differ) or (facet.not_unique and differ):
+                return False
         if not all(self.meets(item, facet.item(index)) for index, item in enumerate(value)):
             return False
         for one in facet.contains:
