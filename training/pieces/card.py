@@ -48,13 +48,15 @@ argument while everything before it is given right, so they flatter: alone, the 
 {table}
 
 Held out are whole domains ({domains}) and, elsewhere, every {every}th function by hash; never single
-prompts. SGD dev includes arguments that the request does not say literally.
+prompts. {aside} of them are not measured: a function of another domain that does the same was trained on for a
+while. SGD dev includes arguments that the request does not say literally.
 
 ## Training
 
 {steps} steps, {pairs:,} requests, {tokens:.2f}M tokens on one CPU core, {minutes} minutes, seed
 `{seed}`. {state} Everything is generated from
-`training/` by `{recipe}`; `training/LOG.md` tells what was tried. No evaluation set took part: `training/leaks.py` drops requests that share eight words in a
+`training/` by `{recipe}`. The data, and once the network, were bettered on the way (`training/LOG.md`), so the same
+recipe from the start gives other weights. No evaluation set took part: `training/leaks.py` drops requests that share eight words in a
 row with an evaluation prompt, and functions with an evaluation function's name and parameters.
 
 ## Data and licences
@@ -125,6 +127,7 @@ def card(recipe: Recipe, report: dict[str, Any], *, parameters: int, vocabulary:
         table=score_table(report["scores"]),
         domains=", ".join(held["domains"]),
         every=held["every"],
+        aside=len(held.get("aside", ())),
         steps=f"{report['steps']:,}",
         tokens=report["tokens"] / 1e6,
         minutes=report["minutes"],
