@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from weakref import ref
 
 import numpy as np
 import onnx
@@ -136,6 +139,42 @@ def test_who_has_much_to_say_goes_elsewhere(tiny: Maker, moved: list[int]) -> No
     assert kept.weave.top == 100
     expected = model.open().feed([1] * 50 + [2] * 400 + [3])
     np.testing.assert_allclose(other.feed([3]), expected, atol=1e-4)
+
+
+def test_sessions_of_many_threads_share_a_buffer(tiny: Maker) -> None:
+    """Threads that open, fork, feed and go back at the same time do not see each other's ids."""
+    model = models.load(tiny("genai"))
+    paths = [[(7 * thread + step) % 97 for step in range(14)] for thread in range(8)]
+    expected = [model.open().feed(path) for path in paths]
+
+    def work(path: list[int]) -> np.ndarray:
+        session = model.open()
+        session.feed(path[:5])
+        fork = session.fork()
+        for token in path[5:]:
+            session.feed([token, 3])
+            session.rewind(1)
+            logits = fork.feed([token])
+        np.testing.assert_allclose(session.feed([1]), fork.fork().feed([1]), atol=1e-4)
+        return logits
+
+    with ThreadPoolExecutor(4) as pool:
+        for found, wanted in zip(pool.map(work, paths), expected, strict=True):
+            np.testing.assert_allclose(found, wanted, atol=1e-4)
+
+
+def test_what_nobody_holds_is_given_back(tiny: Maker) -> None:
+    """A buffer goes when the last session in it does, also the one that new sessions would join."""
+    model = models.load(tiny("genai"))
+    session = model.open()
+    session.feed([1, 2, 3])
+    assert isinstance(session, WovenSession)
+    assert session.weave is not None
+    held = ref(session.weave)
+    del session
+    gc.collect()
+    assert held() is None
+    model.open().feed([1])
 
 
 # -- grafts -------------------------------------------------------------------------------------

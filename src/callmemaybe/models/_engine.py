@@ -31,7 +31,7 @@ class Engine(Protocol):
     narrow: int
     lock: threading.RLock
     pool: Pool | None
-    #: Where short sequences that have nothing in common begin.
+    #: A weak reference to where short sequences begin that have nothing in common; None before any.
     common: Any
 
     def may_batch(self) -> bool:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -147,23 +147,37 @@ class WovenSession(OnnxSession):
     # -- passes -------------------------------------------------------------------------------
 
     def _pass(self, ids: Array, keep: int) -> Array:
-        with self.settle(ids.shape[1]).lock:
-            (logits,) = run(self._engine, [_Share(0, self, ids[0], keep)])
-            return logits[None, :]
+        count = ids.shape[1]
+        while True:
+            with self.settle(count).lock:
+                if self._is_crowded(count):
+                    continue  # another thread was quicker
+                (logits,) = run(self._engine, [_Share(0, self, ids[0], keep)])
+                return logits[None, :]
 
     def settle(self, count: int) -> Weave:
         """Return the buffer in which ``count`` more ids go."""
-        engine = self._engine
         if self.weave is None:
-            with engine.lock:
-                self.weave = engine.common
-                if self.weave is None or self.weave.top + count > _STRANGERS:
-                    self.weave = engine.common = Weave(engine.buffer(0))
-                self.weave.sessions.add(self)
+            with self._engine.lock:
+                self.weave = self._somewhere(count)
         with self.weave.lock:
             if self._is_crowded(count):
                 self._settle_alone(_taken(self.weave.buffer, self.cells), self.length, count)
             return self.weave
+
+    def _somewhere(self, count: int) -> Weave:
+        """Join the buffer in which short sequences begin, a new one if that is full."""
+        engine = self._engine
+        weave: Weave | None = None if engine.common is None else engine.common()
+        if weave is not None:
+            with weave.lock:
+                if weave.top + count <= _STRANGERS:
+                    weave.sessions.add(self)
+                    return weave
+        weave = Weave(engine.buffer(0))
+        weave.sessions.add(self)
+        engine.common = ref(weave)
+        return weave
 
     def _is_crowded(self, count: int) -> bool:
         assert self.weave is not None
