@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from callmemaybe import _json
 from callmemaybe.calls import ToolCall, ToolSpec
@@ -24,9 +24,6 @@ from callmemaybe.wire import Format
 from callmemaybe.wire.plain import PLAIN
 from callmemaybe.wire.said import Limits
 from callmemaybe.wire.writer import Wanted
-
-if TYPE_CHECKING:
-    from callmemaybe._asking_turns import RemoteSpeaker
 
 _NOTHING: frozenset[str] = frozenset()
 
@@ -70,9 +67,9 @@ class Asking:
             "seed": seed,
         }
         self.format = PLAIN
-        self._wish, self._limits = Wanted(no_call=no_call), limits
-        self._is_grounded = self._limits.asked(self._tools)
-        self._terms = self._terms_of(self._limits.shared(self._wish))
+        self._wish, self.limits = Wanted(no_call=no_call), limits
+        self._is_grounded = self.limits.asked(self._tools)
+        self._terms = self._terms_of(self.limits.shared(self._wish))
         parts = self.format.prefix(self._tools, _NOTHING)
         self._system = "".join(part for part in parts if isinstance(part, str))
         if no_call:
@@ -90,7 +87,7 @@ class Asking:
         ]
         terms = self._terms
         if self._is_grounded:
-            terms = self._terms_of(self._limits.of(self._wish, messages))
+            terms = self._terms_of(self.limits.of(self._wish, messages))
         automaton, constraint = terms
         answer = self.remote.complete(messages, constraint, **self.settings)
         wrong = first_wrong(automaton, answer.text)
@@ -101,12 +98,6 @@ class Asking:
             raise ModelError(self._complaint(answer, wrong))
         said = f"asked by {answer.way}, the server chose spaces or the order of keys itself"
         return Asked(self._read(text), answer, (said,))
-
-    def speaker(self, clock: Callable[[], float]) -> RemoteSpeaker:
-        """Return what speaks for the same model, with the same settings, in conversations."""
-        from callmemaybe._asking_turns import RemoteSpeaker
-
-        return RemoteSpeaker(self.remote, limits=self._limits, clock=clock, **self.settings)
 
     def _terms_of(self, wish: Wanted) -> tuple[Automaton, Constraint]:
         """Return what an answer may be: to check it by, and in the server's words."""

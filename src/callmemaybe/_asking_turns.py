@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from callmemaybe._asking import constraint_of, first_wrong, rewritten, schema_of
+from callmemaybe._asking import Asking, constraint_of, first_wrong, rewritten, schema_of
 from callmemaybe._setting import validator_of
 from callmemaybe._speaking import Options, plain
 from callmemaybe._speech import Spoken, Turn
@@ -56,6 +56,11 @@ class RemoteSpeaker:
         self._usual = {"max_tokens": max_tokens, "temperature": temperature, "seed": seed}
         self._limits = limits or Limits()
         self._clock = clock
+
+    @classmethod
+    def like(cls, asking: Asking, clock: Callable[[], float]) -> RemoteSpeaker:
+        """Return what speaks for the same model, with the same settings."""
+        return cls(asking.remote, limits=asking.limits, clock=clock, **asking.settings)
 
     def speak(
         self,

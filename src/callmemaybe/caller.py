@@ -23,6 +23,7 @@ import numpy as np
 
 from callmemaybe import models
 from callmemaybe._asking import Asking
+from callmemaybe._asking_turns import RemoteSpeaker
 from callmemaybe._language import Language
 from callmemaybe._outcome import Outcome
 from callmemaybe._retrieval import Catalogue
@@ -59,7 +60,6 @@ from callmemaybe.wire.said import Limits
 from callmemaybe.wire.writer import Wanted
 
 if TYPE_CHECKING:
-    from callmemaybe._asking_turns import RemoteSpeaker
     from callmemaybe._running import (
         AsyncExecute,
         Execute_,
@@ -323,7 +323,7 @@ class Caller:
     def speaker(self) -> Speaker | RemoteSpeaker:
         """The same model and settings, for conversations."""
         if self._asking is not None:
-            return self._asking.speaker(self._clock)
+            return RemoteSpeaker.like(self._asking, self._clock)
         return Speaker(
             self._local,
             format=self.format,
