@@ -139,7 +139,7 @@ def test_work_ends_while_decoding(pattern: str, monkeypatch: pytest.MonkeyPatch)
     for module in (automaton_module, tree, product):
         monkeypatch.setattr(module, "WORK", 20_000)
     dice = random.Random(7)
-    texts = [bytes(dice.choices(b"ab", k=40)) for _ in range(2000)]
+    texts = [bytes(dice.choices(b"ab", k=90)) for _ in range(2000)]
     with pytest.raises(GrammarError, match="more than 20,000 steps") as caught:
         read_all(pattern, texts)
     assert caught.value.where == pattern

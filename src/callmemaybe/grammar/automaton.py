@@ -15,9 +15,9 @@ from callmemaybe.errors import GrammarError
 
 DEAD = -1
 #: The one limit on work: the steps that one automaton may take, over all who share it. A step is a
-#: place in the grammar that is moved or kept, some microseconds and some hundred bytes; states are
-#: made while decoding, so it is then that a hostile pattern meets the limit. The most that any schema
-#: of the outside suites takes is less than a tenth of it.
+#: place in the grammar that is kept in a new state (or eight that are moved), some microseconds and some
+#: hundred bytes. States are made while decoding, so it is then that a hostile pattern meets the limit;
+#: a regular language with fewer states never does, however long it is in use.
 WORK = 1_000_000
 #: A text, and what :meth:`Automaton.after` takes.
 Branch = tuple[bytes, Any]

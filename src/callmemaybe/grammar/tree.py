@@ -147,7 +147,7 @@ class TreeAutomaton(Automaton):
         target = steps.get(byte)
         if target is None:
             places = self._all_places(found)
-            self.spent += len(places)
+            self.spent += len(places) >> 3
             seeds = [
                 seed for place in places if (seed := moved(place, byte, machine_of)) is not None
             ]
@@ -245,7 +245,7 @@ class TreeAutomaton(Automaton):
             return bytes([byte]), self.step(state, byte)
         texts = [leaf._fields[0][position:] for leaf, position, _ in places]
         piece = shared_start(min(texts), max(texts), 0)
-        self.spent += len(places)
+        self.spent += len(places) >> 3
         return piece, self._state(
             [after_literal(leaf, position + len(piece), rest) for leaf, position, rest in places]
         )
@@ -440,7 +440,7 @@ class TreeAutomaton(Automaton):
     def _expand(self, state: State) -> None:
         """Compute the edges: split the byte sets of all places into disjoint ones."""
         places = self._all_places(state)
-        self.spent += len(places)
+        self.spent += len(places) >> 3
         regions, controls = split(move for place in places for move in moves(place, machine_of))
         edges: dict[int, int] = {}
         for mask, seeds in regions:
