@@ -39,6 +39,10 @@ OPERATIONS = [
 ]
 
 
+#: Against a test that hangs: how fast the machine is must not matter.
+pytestmark = pytest.mark.timeout(3600)
+
+
 @pytest.fixture(scope="module")
 def document(shared: Running) -> Any:
     return schemathesis.openapi.from_url(f"{shared.url}/openapi.json")
@@ -57,7 +61,6 @@ def test_what_does_not_fit_is_refused(document: Any, path: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)  # against a test that hangs; how fast the machine is must not matter
 @pytest.mark.parametrize("path", [path for method, path in OPERATIONS if method == "POST"])
 @pytest.mark.parametrize("is_good", [True, False])
 def test_the_document_holds_for_many(document: Any, path: str, is_good: bool) -> None:

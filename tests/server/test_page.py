@@ -150,9 +150,12 @@ def test_a_link_brings_it_back(browser: Any, start: Start) -> None:
 @needs_browser
 def test_mistakes_and_stops_are_told(browser: Any, start: Start) -> None:
     """What the server refuses is said in its words; Escape ends a run."""
-    server = start(("It rains. " * 60,), slow=0.02)
+    # Long enough that no browser is too slow to stop it.
+    server = start(("It rains. " * 2000,), slow=0.05, default_tokens=8000)
     browser.get(server.url)
     until(browser, lambda: all_of(browser, "#choice option"))
+    browser.find_element(By.ID, "most").clear()
+    browser.find_element(By.ID, "most").send_keys("8000")
     tools = browser.find_element(By.ID, "tools")
     tools.clear()
     tools.send_keys('[{"name": "f", "parameters": {"type": "array"}}]')
