@@ -105,7 +105,9 @@ def attempts(form: str, vocab: Any, written: Any, no_call: bool = False) -> Any:
     length = len(encode(caller.format.prefix(caller.tools, controls)))
     length += len(encode(caller.format.request(prompt, caller.tools, controls)))
     parts = (
-        [written] if isinstance(written, str) else caller.format.render(written, controls=controls)
+        [written]
+        if isinstance(written, str)
+        else caller.format.render(written, tools=caller.tools, controls=controls)
     )
     ids = encode(parts)
     if not ids or ids[-1] not in vocab.ends:
