@@ -99,3 +99,11 @@ def test_what_was_said_limits_a_host_too() -> None:
     with pytest.raises(InputError, match="x-ground"):
         Language([marked], NANO)
     assert Language([marked], NANO, said="7").matcher.remaining > 0
+
+
+def test_digits_that_are_a_text_stay_one() -> None:
+    """Law: where a format writes texts without quotes, the tools say what is one."""
+    tool = {"name": "f", "parameters": {"code": {"type": "string", "enum": ["12"]}}}
+    language = Language([tool], NANO, format="qwen3_coder")
+    (call,) = language.read(written(1, language))
+    assert call.parsed == {"code": "12"}

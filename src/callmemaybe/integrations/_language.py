@@ -89,7 +89,7 @@ class Language:
             raise InputError(f"the answer leaves the language at token {taken}", where="ids")
         if not matcher.is_accepting:
             raise InputError("the answer was cut off", where="ids")
-        calls = self.format.read(parts_of(matcher.symbols), controls=self._controls)
+        calls = self.format.read(parts_of(matcher.symbols), self.tools, controls=self._controls)
         for call in calls:
             validate(call, self._validators[call.name])
         return calls
