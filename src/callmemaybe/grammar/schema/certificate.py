@@ -166,6 +166,5 @@ def _opens(keyword: str, schema: Mapping[str, Any]) -> bool:
         return bool(schema[keyword])
     kinds = schema.get("type") if keyword == "type" else ()
     closed = {"properties", "additionalProperties", "patternProperties"} & schema.keys()
-    return not closed and bool(
-        {"object", "dict"} & {*([kinds] if isinstance(kinds, str) else kinds)}
-    )
+    named = kinds if isinstance(kinds, list | tuple) else [kinds]
+    return not closed and ("object" in named or "dict" in named)
