@@ -273,13 +273,15 @@ def page(results: dict[str, Any]) -> str:
     lines = [head, tuple("---" for _ in head), *rows]
     table = "".join(f"| {' | '.join(map(str, cells))} |\n" for cells in lines)
     one = next(iter(cases.values()))
+    where = "one core for the server and one for all clients"
+    if machine.get("one_core"):
+        where = "one core for the server and all clients together"
     return (
         f"{one['clients']} clients for {one['seconds']:.0f} s a row, each asking again as soon as it "
         f"is answered, half of them streaming; {results['slots']} slots. A client that is told 429 "
         "comes again after Retry-After.\n\n"
         f"{table}\n"
-        f"{machine['cpu']}, one core for the server and one for all clients, Python "
-        f"{machine['python']}, commit {machine['commit']}; `python benchmarks/server.py`.\n"
+        f"{machine['cpu']}, {where}, Python {machine['python']}, commit {machine['commit']}; `python benchmarks/server.py`.\n"
     )
 
 
@@ -301,7 +303,12 @@ def main() -> None:
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, check=True,
                             capture_output=True, text=True).stdout.strip()  # fmt: skip
     results: dict[str, Any] = {
-        "machine": {"cpu": _cpu(), "python": platform.python_version(), "commit": commit},
+        "machine": {
+            "cpu": _cpu(),
+            "python": platform.python_version(),
+            "commit": commit,
+            "one_core": os.sched_getaffinity(0) == {arguments.server_cpu},
+        },
         "slots": arguments.slots,
         "cases": {},
     }
