@@ -9,7 +9,11 @@ REFUND = {
         "type": "object",
         "properties": {
             # What must not be made up has to stand in the request, letter by letter.
-            "order": {"type": "string", "description": "Code or name of the order.", "x-ground": "prompt"},
+            "order": {
+                "type": "string",
+                "description": "Code or name of the order.",
+                "x-ground": "prompt",
+            },
             "euros": {"type": "number", "x-ground": "prompt"},
             # One of a list is nobody's invention, so lists are left alone.
             "reason": {"enum": ["damaged", "late", "unwanted"]},
