@@ -44,7 +44,8 @@ This page is written by `docs/generate.py` from `benchmarks/results/nano.json`, 
 
 The shipped files ({megabytes} MB; {steps} steps, {tokens}M tokens of training), greedy, constrained, free
 to call nothing. Percent, with Wilson's 95% intervals; requests come twelve to a list of functions in the
-held-out sets, so these intervals are somewhat too narrow there.
+held-out sets, so these intervals are somewhat too narrow there. Functions of SGD are offered with nothing required:
+half of its one-turn requests leave out what a later turn is asked for.
 
 {table}
 
