@@ -159,8 +159,9 @@ class Caller:
         if best_of > 1 and temperature == 0:
             raise InputError("drawing several answers takes a temperature above 0", where="best_of")
         self._strategy = Strategy(
-            choose, forcing, speculate, logprobs, best_of, beam, watch, self._clock
-        )
+            choose, forcing, speculate, logprobs, best_of, beam, watch,
+            self.format.learnt_choices, self._clock,
+        )  # fmt: skip
         self._seed = seed
         self._sampler = Sampler(temperature, top_p, top_k, min_p, np.random.default_rng())
         self._overflow = overflow

@@ -96,6 +96,25 @@ def test_any_beam_stays_in_the_language_and_the_budget(seed: int, width: int) ->
 
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 10**6))
+def test_what_is_forced_can_count_as_certain(seed: int) -> None:
+    """Then an answer scores what its choices do, and the likeliest by them is found."""
+    model = ScriptedModel(VOCAB.size, seed)
+    found = search(
+        model.open(), Matcher(LANGUAGE, VOCAB), PROMPT, width=len(SENTENCES), max_tokens=20,
+        certain=True,
+    )  # fmt: skip
+    for one in found:
+        session = model.open()
+        session.feed(PROMPT, keep=0)
+        scores = logprobs(session, PROMPT[-1], one.matcher.ids)
+        scores[list(one.forced)] = 0.0
+        assert math.isclose(one.logprob, float(scores.sum()), abs_tol=1e-4)
+    assert any(one.forced for one in found)
+    assert [one.logprob for one in found] == sorted((o.logprob for o in found), reverse=True)
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 10**6))
 def test_one_hypothesis_is_greedy(seed: int) -> None:
     """A beam of one takes the likeliest token each time, as the decoder does."""
     model = ScriptedModel(VOCAB.size, seed)

@@ -35,6 +35,8 @@ class Strategy:
     best_of: int = 1
     beam: int = 1
     watch: bool = False
+    #: Whether forced tokens count as certain: the model's training graded none, so it cannot tell.
+    certain: bool = False
     clock: Callable[[], float] = lambda: 0.0
 
     def __post_init__(self) -> None:
@@ -66,6 +68,8 @@ class Found:
     steps: Sequence[Step] = ()
     #: log P of each id of the matcher, in nats; empty where that was not asked for.
     logprobs: Sequence[float] = field(default=())
+    #: Places among the matcher's ids that the language forced.
+    forced: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
@@ -98,7 +102,10 @@ def answer(
         if strategy.is_scored:
             used.rewind(used.length - session.length - len(request.ids))
             start = strategy.clock()
-            found.logprobs = logprobs(used, request.ids[-1], found.matcher.ids).tolist()
+            scores = logprobs(used, request.ids[-1], found.matcher.ids)
+            if strategy.certain:
+                scores[list(found.forced)] = 0.0
+            found.logprobs = scores.tolist()
             found.effort.seconds += strategy.clock() - start
             found.effort.passes += 1
         tries.append(found)
@@ -136,13 +143,18 @@ def _decoded(
         clock=strategy.clock,
     )
     steps: list[Step] = []
+    forced: list[int] = []
     for step in decoder.steps():
+        if step.kind == "forced":
+            at = sum(len(one.ids) for one in steps)
+            forced += range(at, at + len(step.ids))
         steps.append(step)
         if on_step is not None:
             on_step(step)
     found = Found(
-        matcher, decoder.symbols, decoder.is_complete, decoder.effort, decoder.decisions, steps
-    )
+        matcher, decoder.symbols, decoder.is_complete, decoder.effort, decoder.decisions, steps,
+        forced=forced,
+    )  # fmt: skip
     return found, session
 
 
@@ -163,7 +175,9 @@ def _searched(
         request.ids,
         width=strategy.beam,
         max_tokens=request.max_tokens,
+        certain=strategy.certain,
         effort=effort,
     )
     effort.seconds = strategy.clock() - start
-    return Found(best.matcher, best.matcher.symbols, True, effort), best.session
+    found = Found(best.matcher, best.matcher.symbols, True, effort, forced=best.forced)
+    return found, best.session

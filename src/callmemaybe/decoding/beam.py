@@ -1,8 +1,9 @@
 """Beam search over a language: the likeliest whole answers, not the likeliest next token.
 
 Each hypothesis is a session and a matcher. What the language forces is not searched but scored, so
-hypotheses compete with the probability of everything they have written. A finished
-answer is the best as soon as no unfinished one is likelier: more tokens can only make it less so.
+hypotheses compete with the probability of everything they have written (of what they have chosen, for a
+model whose training graded nothing else). A finished answer is the best as soon as no unfinished one is
+likelier: more tokens can only make it less so.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ class Hypothesis:
     row: Floats
     logprob: float = 0.0
     pending: list[int] = field(default_factory=list)
+    #: Places among the matcher's ids that the language forced.
+    forced: tuple[int, ...] = ()
 
 
 def search(
@@ -39,12 +42,14 @@ def search(
     *,
     width: int,
     max_tokens: int,
+    certain: bool = False,
     effort: Effort | None = None,
 ) -> list[Hypothesis]:
     """Return the finished answers, likeliest first; at least one.
 
     ``session`` has not seen ``prompt`` (at least one id) yet. With a ``width`` of at least the number
-    of sentences this is exhaustive. Raises BudgetError if no answer fits into ``max_tokens``.
+    of sentences this is exhaustive. ``certain``: forced tokens count as certain. Raises BudgetError if no
+    answer fits into ``max_tokens``.
     """
     check_budget(matcher.remaining, max_tokens)
     effort = effort or Effort()
@@ -54,7 +59,7 @@ def search(
     while live:
         going: list[Hypothesis] = []
         for one in live:
-            _advance(one, max_tokens, effort)
+            _advance(one, max_tokens, certain, effort)
             (finished if one.matcher.is_terminated else going).append(one)
         live = _expand(going, width, max_tokens)
         finished.sort(key=lambda one: -one.logprob)
@@ -63,7 +68,7 @@ def search(
     return finished
 
 
-def _advance(one: Hypothesis, max_tokens: int, effort: Effort) -> None:
+def _advance(one: Hypothesis, max_tokens: int, certain: bool, effort: Effort) -> None:
     """Take what is forced, and feed and score everything that is pending."""
     while ids := one.matcher.forced():
         left = max_tokens - len(one.matcher.ids)
@@ -72,6 +77,8 @@ def _advance(one: Hypothesis, max_tokens: int, effort: Effort) -> None:
             one.matcher.rollback(taken)
             break
         one.pending += ids
+        held = len(one.matcher.ids)
+        one.forced += tuple(range(held - len(ids), held))
     if not one.pending:
         return
     # The last token of a finished answer is scored by the row before it.
@@ -80,8 +87,10 @@ def _advance(one: Hypothesis, max_tokens: int, effort: Effort) -> None:
     if fed:
         rows += list(one.session.feed(fed, keep=len(fed)))
         effort.passes, effort.fed = effort.passes + 1, effort.fed + len(fed)
-    for index, row in zip(one.pending, rows, strict=False):
-        one.logprob += float(row[index]) - log_total(row)
+    first = len(one.matcher.ids) - len(one.pending)
+    for place, (index, row) in enumerate(zip(one.pending, rows, strict=False), first):
+        if not (certain and place in one.forced):
+            one.logprob += float(row[index]) - log_total(row)
     one.row, one.pending = rows[-1], []
 
 
@@ -102,5 +111,7 @@ def _expand(live: Sequence[Hypothesis], width: int, max_tokens: int) -> list[Hyp
         session = parent.session if last[place] == at else parent.session.fork()
         matcher = parent.matcher.fork()
         matcher.accept(index)
-        grown.append(Hypothesis(session, matcher, parent.row, parent.logprob, [index]))
+        grown.append(
+            Hypothesis(session, matcher, parent.row, parent.logprob, [index], parent.forced)
+        )
     return grown

@@ -71,6 +71,9 @@ class Format:
     needs_template: bool = False
     #: Among formats that fit, the higher number wins.
     priority: int = 0
+    #: Whether models of the family learnt only what a grammar leaves open: to them, what it forces is
+    #: as good as any other text, and its probability says nothing.
+    learnt_choices: bool = False
 
     def fits(self, template: str | None, controls: frozenset[str]) -> bool:
         """Whether a model with this chat template and these control tokens uses this format."""

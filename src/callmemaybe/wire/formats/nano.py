@@ -146,4 +146,5 @@ FORMAT = Format(
     request=request,
     controls=frozenset((_TOOLS, _TOOL, _USER, _AGAIN, _CALL, _ARGS, _FILL, _NONE, _END)),
     priority=1,
+    learnt_choices=True,
 )
