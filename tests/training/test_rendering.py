@@ -98,6 +98,18 @@ def test_calls_are_written_as_the_package_reads_them() -> None:
     assert "".join(p if isinstance(p, str) else p.text for p in written) == two
 
 
+@pytest.mark.parametrize("count", [0, 1, 7, 40, 500])
+def test_a_form_has_an_end(count: int) -> None:
+    """The package writes the same form as training, and one of bounded length for many parameters."""
+    kinds = [{"enum": ["alpha", "beta"]}, {"enum": [f"value {n}" for n in range(99)]}, {}]
+    properties = {f"setting_{at}": kinds[at % 3] for at in range(count)}
+    parameters = {"type": "object", "properties": properties, "required": ["setting_3"]}
+    made = form({"parameters": parameters}, {"setting_0": "beta"}).text
+    assert made == nano.form(ToolSpec("f", parameters=parameters))
+    assert len(made) <= nano.LONGEST_FORM
+    assert made.count("setting_") == min(count, made.count("\n") + 1 if count else 0)
+
+
 def test_a_form_says_what_is_meant() -> None:
     """Marks of a form stand at optional parameters and at the values of a given enum."""
     made = form({"parameters": PARAMETERS}, {"x": "n"})

@@ -27,7 +27,7 @@ RESERVED = ("<|think|>", "<|text|>", "<|result|>", "<|error|>")
 CONTROL_TOKENS = (PAD, TOOLS, USER, CALL, NONE, END, TOOL, ARGS, AGAIN, FILL, *SPARE, *RESERVED)
 
 
-LONGEST_TYPE = 200  # characters of a type in a form
+LONGEST_TYPE, LONGEST_FORM = 200, 400  # characters of a type in a form, and of a form
 
 
 class Number(str):
@@ -139,13 +139,16 @@ def form_lines(tool: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
 def form(tool: Mapping[str, Any], arguments: Mapping[str, Any] | None = None) -> Segment:
     """Write what is to be filled in: the called tool's parameters once more, without descriptions.
 
-    The model reads them knowing the request; nothing of it is chosen. With `arguments`, its marks
+    The model reads them knowing the request; nothing of it is chosen. Those that make it too long are left
+    out. With `arguments`, its marks
     say which optional parameters are given, and which of several values was meant.
     """
     parameters = tool.get("parameters") or {}
     required = parameters.get("required", ())
     text, marks = "", []
     for name, kind in form_lines(tool):
+        if len(text) + len(name) + len(kind) >= LONGEST_FORM:
+            break
         text += "\n" if text else ""
         if arguments is not None and name not in required:
             marks.append((len(text), name in arguments))

@@ -45,7 +45,9 @@ from callmemaybe.wire.prompt import request_text
 _TOOLS, _TOOL, _USER, _CALL = "<|tools|>", "<|tool|>", "<|user|>", "<|call|>"
 _AGAIN, _ARGS, _FILL, _NONE, _END = "<|again|>", "<|args|>", "<|fill|>", "<|none|>", "<|end|>"
 
-LONGEST_TYPE = 200  # characters of a type in a form
+#: Characters of a type in a form, and of a form: no more than training shows, so that a function of many
+#: parameters is no longer to be called than before.
+LONGEST_TYPE, LONGEST_FORM = 200, 400
 
 
 def prefix(tools: Sequence[ToolSpec], _controls: Controls) -> Parts:
@@ -65,15 +67,18 @@ def request(
 
 
 def form(tool: ToolSpec) -> str:
-    """Write the parameters once more, without descriptions and long types."""
+    """Write the parameters once more, without descriptions and long types, as many as there is room for."""
     properties = tool.parameters.get("properties")
     if not isinstance(properties, Mapping):
         return ""
     required = tool.parameters.get("required") or ()
-    return "\n".join(
-        f"{name}{'' if name in required else '?'}{_short(type_text(inner))}"
-        for name, inner in properties.items()
-    )
+    text = ""
+    for name, inner in properties.items():
+        line = f"{name}{'' if name in required else '?'}{_short(type_text(inner))}"
+        if len(text) + len(line) >= LONGEST_FORM:
+            break
+        text += f"\n{line}" if text else line
+    return text
 
 
 def _short(text: str) -> str:
