@@ -15,7 +15,7 @@ from typing import Any
 from callmemaybe._asking import Asking, constraint_of, first_wrong, rewritten, schema_of
 from callmemaybe._setting import validator_of
 from callmemaybe._speaking import Options, plain
-from callmemaybe._speech import Spoken, Turn
+from callmemaybe._speech import Spoken, Turn, to_the_end
 from callmemaybe.calls import ToolCall, ToolSpec
 from callmemaybe.errors import InputError, ModelError
 from callmemaybe.grammar.compile import automaton_of
@@ -70,13 +70,7 @@ class RemoteSpeaker:
         options: Options | None = None,
     ) -> Spoken:
         """Return what the model says next; see :meth:`speaking`."""
-        turn = self.speaking(messages, tools, wanted, options)
-        while True:
-            try:
-                next(turn)
-            except StopIteration as stopped:
-                spoken: Spoken = stopped.value
-                return spoken
+        return to_the_end(self.speaking(messages, tools, wanted, options))
 
     def speaking(
         self,
@@ -95,9 +89,10 @@ class RemoteSpeaker:
         settings = self._settings(options or Options())
         if wish.text:
             raise InputError("a server is asked for text or calls, not for both", where="text")
-        wish = self._limits.of(wish, messages) if self._limits.asked(tools, wish.answer) else (
-            replace(wish, order=self._limits.order)
-        )  # fmt: skip
+        if self._limits.asked(tools, wish.answer):
+            wish = self._limits.of(wish, messages)
+        else:
+            wish = replace(wish, order=self._limits.order)
         grammar = self.format.language(tools, wish, controls=_NOTHING)
         constraint = _constraint(grammar, tools, wish)
         if constraint is not None:

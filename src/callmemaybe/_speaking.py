@@ -17,7 +17,7 @@ import numpy as np
 from callmemaybe._json import dumps
 from callmemaybe._language import Language
 from callmemaybe._setting import encode, format_of, seeded, validator_of, vocabulary_of
-from callmemaybe._speech import Speech, Spoken, TokenLogprob, Turn, same
+from callmemaybe._speech import Speech, Spoken, TokenLogprob, Turn, same, to_the_end
 from callmemaybe.calls import ToolCall, ToolSpec, referring
 from callmemaybe.conversation.history import text_of
 from callmemaybe.decoding.branches import Choices
@@ -232,12 +232,7 @@ class Speaker:
         planning = self.planning(
             messages, tools, most=most, wanted=wanted, options=options, taken=taken
         )
-        while True:
-            try:
-                next(planning)
-            except StopIteration as stopped:
-                spoken: Spoken = stopped.value
-                return spoken
+        return to_the_end(planning)
 
     def planning(
         self,

@@ -363,6 +363,16 @@ class TextTokens:
                 self.found.append(token)
 
 
+def to_the_end(turn: Generator[Any, None, Spoken]) -> Spoken:
+    """Take a turn without looking at its events, and return the whole."""
+    while True:
+        try:
+            next(turn)
+        except StopIteration as stopped:
+            spoken: Spoken = stopped.value
+            return spoken
+
+
 def same(one: ToolCall, other: ToolCall) -> bool:
     """Whether two calls ask for the same."""
     return one.name == other.name and one.parsed == other.parsed
