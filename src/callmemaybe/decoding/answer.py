@@ -144,11 +144,12 @@ def _decoded(
     )
     steps: list[Step] = []
     forced: list[int] = []
+    written = 0
     for step in decoder.steps():
-        if step.kind == "forced":
-            at = sum(len(one.ids) for one in steps)
-            forced += range(at, at + len(step.ids))
         steps.append(step)
+        if step.kind == "forced":
+            forced += range(written, written + len(step.ids))
+        written += len(step.ids)
         if on_step is not None:
             on_step(step)
     found = Found(
