@@ -272,6 +272,13 @@ def ask_enum(parameter: Parameter, rng: Random, *, named: bool) -> str:
     )
 
 
+def third_person(verb: str) -> str:
+    """A verb with the ending that descriptions give it."""
+    if verb.endswith("y") and verb[-2] not in "aeou":
+        return f"{verb[:-1]}ies"
+    return verb + ("es" if verb.endswith(("sh", "ch", "s", "x", "z")) else "s")
+
+
 def draw_choice(rng: Random) -> Function:
     """A function of one thing and one to three choices."""
     verb, noun = rng.choice(VERBS), rng.choice(OBJECTS)
@@ -294,7 +301,7 @@ def draw_choice(rng: Random) -> Function:
     names = (f"{verb}_{noun}", f"{noun}_{verb}")
     abouts = (
         f"{verb.capitalize()} a {noun}.",
-        f"{verb.capitalize()}s the {noun} with the options given.",
+        f"{third_person(verb).capitalize()} the {noun} with the options given.",
     )
     function = Function(noun, names, abouts, parameters, topic=noun)
     for _ in range(4):

@@ -70,6 +70,12 @@ TWICE = (
 )
 
 
+def base_of(parameter: Parameter) -> str:
+    """What a field is without its role: `date` for `start_date`."""
+    key = parameter.key
+    return key.partition("_")[2] if key.startswith(ROLES) else key
+
+
 def draw_fields(rng: Random) -> list[tuple[Parameter, list[str]]]:
     """Draw two to five fields of different kinds, now and then one kind twice with two roles."""
     chosen = rng.sample(FIELDS, rng.choice((2, 2, 3, 3, 4, 5)))
@@ -121,6 +127,11 @@ def phrase_record(
     """One request: with small words, with the names of the fields, or with nothing but the values."""
     how = rng.choice(("small words", "small words", "names", "values"))
     order = rng.sample(fields, len(fields))
+    # Two values of one kind stay together ("from X to Y"), in either order.
+    home: dict[str, int] = {}
+    for place, (parameter, _) in enumerate(order):
+        home.setdefault(base_of(parameter), place)
+    order.sort(key=lambda field: home[base_of(field[0])])
     order.sort(key=lambda field: field[0].optional if how == "values" else 0)
     parts = []
     found_name = False

@@ -231,7 +231,11 @@ NO_VERB |= set(
     elevation altitude hours cooking wine accommodation packing budget weather gift music damage first chunks
     batch raffle: weighted weights: mean fields: form staff roster differences invitation amounts rolling
     moving values peaks derivative polynomial distance vector failing with region instead into energy common
-    image statistics notes frequency everyone""".split()  # noqa: SIM905
+    image statistics notes frequency everyone air alcohol appointment aperture berth bitterness blood born bottling
+    breathing bulky cheaper compound conditions countdown crowdfunding dates eligibility every fermenter glossary
+    hearing irrigation medium meeting membership nearest parking passage password passwords polling positions prices
+    priming production program results second-hand sessions shoe size ski slope soil sugar surprised theatre tide too
+    traffic two-factor up volunteer volunteered voter went whose within would stripes gate charger cards""".split()  # noqa: SIM905
 )
 QUOTES = ("''", '""', "''", '""', "''", '""', "“”", "``", "«»", "‘’")
 
@@ -275,6 +279,8 @@ def draw_slot(
     rng: Random,
     known: Slot | None = None,
     length: int | None = None,
+    *,
+    fenced: bool = False,
 ) -> Slot:
     """Draw a value for one parameter, the same one wherever a request says it again."""
     if parameter.type == "boolean":
@@ -296,7 +302,7 @@ def draw_slot(
         elif isinstance(shown, str) and len(shown) > 2 and rng.random() < 0.3:
             surface = shown.lower()
         return Slot(shown, surface.replace("_", " "), "number")
-    slot = slots.make(rng, parameter.generator, length)
+    slot = slots.make(rng, parameter.generator, length, fenced=fenced)
     value = slot.surface if parameter.key in variant.as_said else slot.value
     return Slot(as_type(value, parameter.type), slot.surface, slot.style)
 
@@ -448,7 +454,8 @@ def draw_request(
         told = template.startswith("~")
         template = expand(template.lstrip("~ "), rng, often)
         start = template.split(" ")[0].lower()
-        stated = told or template[-1] == "?" or start[0] in '{#"' or "'" in start
+        stated = told or template[-1] in "?:" or start[0] in '{#"' or "'" in start or ":" in start
+        stated = stated or template.split(" ", 2)[1:2] == ["of"] or " please" in template
         imperative = not stated and start not in NO_VERB
     by_key = {parameter.key: parameter for parameter in function.parameters}
     parts: list[tuple[str, bool]] = []
@@ -457,11 +464,23 @@ def draw_request(
     position = 0
     loose = False
     lengths = draw_lengths(function, rng)
+    fenced = sum(f"{{{p.key}}}" in template for p in function.parameters if p.type[0] == "[") > 1
+    chosen: dict[
+        str, Any
+    ] = {}  # of each set of values, what was chosen last: nobody converts km to km
     for match in re.finditer(r"\{(\w+)(?::([^}]*))?\}", template):
         before = template[position : match.start()]
         key = match[1]
-        slot = draw_slot(by_key[key], match[2], variant, rng, drawn.get(key), lengths.get(key))
-        drawn[match[1]], values[match[1]] = slot, slot.value
+        parameter, known = by_key[key], drawn.get(key)
+        for _ in range(4):
+            slot = draw_slot(
+                parameter, match[2], variant, rng, known, lengths.get(key), fenced=fenced
+            )
+            if known or parameter.type != "enum" or chosen.get(parameter.generator) != slot.value:
+                break
+        if parameter.type == "enum":
+            chosen[parameter.generator] = slot.value
+        drawn[key], values[key] = slot, slot.value
         position = match.end()
         marked = before[-1:] in ("'", '"', "`")
         last = position == len(template)

@@ -533,8 +533,8 @@ def code(rng: Random) -> Slot:
     return Slot(text, text, "text")
 
 
-def listing(rng: Random, make: Generator, low: int, high: int) -> Slot:
-    """Several values, said as a list."""
+def listing(rng: Random, make: Generator, low: int, high: int, *, fenced: bool = False) -> Slot:
+    """Several values, said as a list; `fenced` so that another list beside it is seen to be another."""
     items = [make(rng) for _ in range(rng.randint(low, high))]
     surfaces = [item.surface for item in items]
     loose = items[0].style in ("text", "word")
@@ -543,8 +543,12 @@ def listing(rng: Random, make: Generator, low: int, high: int) -> Slot:
         items = [item for item in items if mark not in item.value] or [Slot("x", "x")]
         surfaces = [f"{mark}{item.value}{mark}" for item in items]
     shape = rng.random()
-    if shape < 0.5 and len(surfaces) > 1:
-        said_so = ", ".join(surfaces[:-1]) + rng.choice((" and ", ", and ")) + surfaces[-1]
+    if fenced:
+        said_so = ", ".join(surfaces)
+        said_so = f"[{said_so}]" if shape < 0.55 else f"({said_so})" if shape < 0.7 else said_so
+    elif shape < 0.5 and len(surfaces) > 1:
+        joint = rng.choice((" and ", ", and ")) if len(surfaces) > 2 else " and "
+        said_so = ", ".join(surfaces[:-1]) + joint + surfaces[-1]
     elif shape < 0.6:
         said_so = "[" + ", ".join(surfaces) + "]"
     elif shape < 0.68 and not any(" " in s or "," in s for s in surfaces):
@@ -596,10 +600,10 @@ GENERATORS: dict[str, Generator] = {
 }
 
 
-def make(rng: Random, spec: str, length: int | None = None) -> Slot:
+def make(rng: Random, spec: str, length: int | None = None, *, fenced: bool = False) -> Slot:
     """Draw from a generator named in a task file: `int(1,9)`, `a;b;c`, `list word 2 5`.
 
-    `length` is that of a list which another one decides.
+    `length` is that of a list which another one decides; `fenced` is for one of several lists.
     """
     if spec.startswith("list "):
         try:
@@ -609,7 +613,7 @@ def make(rng: Random, spec: str, length: int | None = None) -> Slot:
             raise ValueError(f"a list is `list GENERATOR LOW HIGH`, not {spec!r}") from None
         if length:
             bounds = length, length
-        return listing(rng, lambda r: make(r, inner), *bounds)
+        return listing(rng, lambda r: make(r, inner), *bounds, fenced=fenced)
     if ";" in spec:
         if not all(item.strip() for item in spec.split(";")):
             raise ValueError(f"an empty choice in {spec!r}")
