@@ -116,7 +116,7 @@ def fill(recipe: Recipe, target: Path, bits: int) -> None:
         "model_type": "callmemaybe_nano",
         "vocab_size": len(model.base),
         "hidden_size": model.shape.width,
-        "num_hidden_layers": model.shape.layers,
+        "num_hidden_layers": model.shape.layers + model.shape.deep,
         "max_position_embeddings": CONTEXT,
         "eos_token_id": controls[END],
         "pad_token_id": controls[PAD],

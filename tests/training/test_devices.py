@@ -22,15 +22,16 @@ def test_a_step_of_training_stays_on_one_device() -> None:
     tokenizer = tokenizers.load(ROOT / "src/callmemaybe/data/nano/tokenizer.json")
     batch = draw_batch(recipe.maker("function"), Encoder(tokenizer), "gpu", Limits(1, 4, 150, 280))
     bases, *tables = tokenizers.forms(tokenizer)
-    shape = Shape(len(bases), width=64, heads=4, kv_heads=2, head=16, inner=96, lexicon=8)
+    shape = Shape(len(bases), deep=2, width=64, heads=4, kv_heads=2, head=16, inner=96, lexicon=8)
     model = Nano(shape, torch.randn(len(bases), 8), *map(torch.from_numpy, tables), torch.float32)
     p = places(batch, ELSEWHERE)
     model.to(ELSEWHERE)
     x, own, odds = model(p)
     meant = model.meant(model.final(x[p.marks]))
     likely = model.tokens(x, own, p, p.ids[p.graded + 1])
-    assert {each.device for each in (x, odds, meant, likely)} == {ELSEWHERE}
-    (likely.sum() + odds.sum() + meant.sum()).backward()
+    found = model.finds(x, own, p)
+    assert {each.device for each in (x, odds, meant, likely, found)} == {ELSEWHERE}
+    (likely.sum() + odds.sum() + meant.sum() + found.sum()).backward()
     assert all(weight.grad is not None for weight in model.parameters())
 
 

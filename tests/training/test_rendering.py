@@ -111,11 +111,12 @@ def test_a_form_has_an_end(count: int) -> None:
 
 
 def test_a_form_says_what_is_meant() -> None:
-    """Marks of a form stand at optional parameters and at the values of a given enum."""
+    """Marks of a form stand where optional parameters begin and end, and at the values of a given enum."""
     made = form({"parameters": PARAMETERS}, {"x": "n"})
     assert [(made.text[at], true) for at, true in made.marks] == [
-        ("x", True), ("m", False), ("n", True), ("y", False),
+        ("x", True), ("m", False), ("n", True), ("\n", True), ("y", False), ("g", False),
     ]  # fmt: skip
+    assert [(made.text[at], value) for at, value in made.lines] == [("\n", "n")]
 
 
 def test_numbers_keep_their_digits() -> None:

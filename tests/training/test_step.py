@@ -28,7 +28,7 @@ def scene():
     tokenizer = tokenizers.load(TOKENIZER)
     bases, *tables = tokenizers.forms(tokenizer)
     torch.manual_seed(0)
-    shape = Shape(len(bases), width=64, heads=4, kv_heads=2, head=16, inner=96, lexicon=8)
+    shape = Shape(len(bases), deep=2, width=64, heads=4, kv_heads=2, head=16, inner=96, lexicon=8)
     model = Nano(shape, torch.randn(len(bases), 8), *map(torch.from_numpy, tables), torch.float32)
     with torch.no_grad():
         for parameter in model.parameters():

@@ -27,6 +27,7 @@ from training.pieces.rendering import Choice
 from training.pieces.tensors import places
 
 MEANT = 0.5  # what a place of a form counts, beside 1 for a token of a value
+FOUND = 0.5  # what the end of a form's line counts that is to find its value
 STOP = 0.5  # what a token counts that may end the answer, beside 1 for a token of a value
 
 
@@ -144,6 +145,7 @@ class Run:
         with torch.autocast(self.device.type, torch.bfloat16):
             x, own, odds = self.model(p)
             likely = self.model.tokens(x, own, p, targets)
+            found = -self.model.finds(x, own, p).sum()
         choice = functional.cross_entropy(odds, here(batch.call_right))
         weight = here(np.where(batch.graded_kind == CHOICES.index(Choice.STOP), STOP, 1.0))
         pairs = len(batch.pair_pad)
@@ -153,7 +155,8 @@ class Run:
             here(batch.marks_true).float(),
             reduction="sum",
         )
-        (self.plan.get("choice", 2.0) * choice + values + MEANT * meant / pairs).backward()
+        loss = self.plan.get("choice", 2.0) * choice + values
+        (loss + (MEANT * meant + FOUND * found) / pairs).backward()
         scale = self.rate()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 20.0)
         for optimizer in self.optimizers:
@@ -180,6 +183,7 @@ class Run:
             "choice": choice.item(),
             "values": values.item(),
             "meant": meant.item() / max(1, len(batch.marks)),
+            "found": found.item() / max(1, len(batch.found)),
             "name": float(right[~none].mean()),
             "none": float(right[none].mean()) if none.any() else 1.0,
             "token": float(sure[value].mean()),

@@ -13,6 +13,9 @@ training only learns what they should look for:
 * **Form.** Before an argument is written, the called tool's parameters are read once more, by places that
   see the request (the votes' likeness, the other way round): what is not said can be left out, what is
   meant can be pointed at.
+* **Answers read on.** Behind the last layer that all places pass, answers pass a few more, which look at the
+  finished states of request and tool: what is asked of them takes more hops than reading does, and
+  they are few.
 * **Pointer.** The next token of an argument is a mixture of a softmax over bases and forms, and of
   copies: attention over what may be repeated, with a head start for places that follow what was
   just written (pointer-generator: See et al., 2017; induction: Olsson et al., 2022).
@@ -44,6 +47,7 @@ class Shape:
 
     bases: int
     layers: int = 4
+    deep: int = 0  # more layers, for answers alone
     width: int = 256
     heads: int = 8
     kv_heads: int = 4
@@ -66,6 +70,16 @@ class Group(NamedTuple):
     places: Tensor  # int64: those places
     seen: Tensor | None  # int64 [B, S]: places of the tools that a request calls
     mask: Tensor  # [B, 1, L, L + S] added to scores
+    answers: Answers | None = None  # what of it belongs to answers; None for tools
+
+
+class Answers(NamedTuple):
+    """The answers in a group, padded to one length."""
+
+    pad: Tensor  # int64 [B, A]: numbers of the answers' places, as in `Places.answers`
+    back: Tensor  # int64: for every used one, its index in the flattened pad
+    numbers: Tensor  # int64: those numbers
+    mask: Tensor  # [B, 1, A, L + S] added to scores
 
 
 class Places(NamedTuple):
@@ -98,6 +112,11 @@ class Places(NamedTuple):
     form_pad: Tensor  # int64 [pairs, Lf]: places that read the called tool's parameters again
     form_flat: Tensor
     marks: Tensor
+    answers: Tensor  # int64 [answers]: places from a <|call|> on
+    answers_flat: Tensor  # int64 [answers]: where each is among the padded answers of all groups
+    found: Tensor  # int64 [F]: places of forms that end what is said of a parameter
+    found_pair: Tensor
+    found_at: Tensor  # bool [F, Lr]: where in the second reading the parameter's value begins
 
 
 def take(x: Tensor, places: Tensor) -> Tensor:
@@ -228,9 +247,36 @@ class Layer(nn.Module):
                 _, more_k, more_v = self.split(take(every, group.seen))
                 k, v = torch.cat((k, more_k), 1), torch.cat((v, more_v), 1)
             parts.append(attend(q, k, v, group.mask).flatten(0, 1))
-        x = x + self.o(Unpad.apply(torch.cat(parts), p.flat))
+        return self.rest(x, Unpad.apply(torch.cat(parts), p.flat))
+
+    def rest(self, x: Tensor, attended: Tensor) -> Tensor:
+        x = x + self.o(attended)
         y = self.after(x)
         return x + self.down(functional.silu(self.gate(y)) * self.up(y))
+
+    def answer(self, x: Tensor, cos: Tensor, sin: Tensor, p: Places) -> Tensor:
+        """As `forward`, for answers alone; other places stay as they are."""
+        asking = take(x, p.answers)
+        y = self.before(x)
+        split = (-1, self.shape.head)
+        q = self.q_gain(self.q(take(y, p.answers)).unflatten(-1, split))
+        q = self.turn(q, take(cos, p.answers), take(sin, p.answers)) * self.shape.head**-0.5
+        k = self.turn(self.k_gain(self.k(y).unflatten(-1, split)), cos, sin)
+        known = torch.cat((k.flatten(1), self.v(y)), 1)
+        q = q.flatten(1)
+        parts = []
+        for group in p.groups:
+            if group.answers is None:
+                continue
+            own = Pad.apply(known, group.pad, group.back, group.places)
+            assert group.seen is not None
+            own = torch.cat((own, take(known, group.seen)), 1).unflatten(-1, split)
+            k, v = own.chunk(2, 2)
+            mine = Pad.apply(q, group.answers.pad, group.answers.back, group.answers.numbers)
+            mine = mine.unflatten(-1, split)
+            parts.append(attend(mine, k, v, group.answers.mask).flatten(0, 1))
+        read = self.rest(asking, Unpad.apply(torch.cat(parts), p.answers_flat))
+        return x.index_copy(0, p.answers, read.to(x.dtype))
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
@@ -399,10 +445,11 @@ class Nano(nn.Module):
         self.forms = nn.Parameter(torch.randn(FORMS, width) * 0.2)
         self.meaning = linear(shape.lexicon, width)
         self.back = nn.ModuleList([linear(width, width), linear(width, width)])
-        self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
+        self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers + shape.deep))
         self.votes, self.pointer = Votes(shape), Pointer(shape)
         self.final = Norm(width)
-        self.meant = nn.Linear(width, 1)  # only training asks it: is this part of the form meant?
+        # Only training asks these: is this part of the form meant? Where is what it wants?
+        self.meant, self.find = nn.Linear(width, 1), linear(width, POINTERS * POINTER_HEAD)
         for name, value in (("lexicon", lexicon), ("base", base), ("form", form), ("bare", bare)):
             self.register_buffer(name, value)
         half = shape.turned // 2
@@ -438,12 +485,14 @@ class Nano(nn.Module):
             x = x + each(take(first, place))
         angles = p.positions[:, None, None] * self.frequencies
         cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
-        middle = len(self.layers) // 2
+        middle, every = self.shape.layers // 2, self.shape.layers
         for layer in self.layers[:middle]:
             x = layer(x, cos, sin, p)
         votes, x = self.votes.cast(x, own, p)
-        for layer in self.layers[middle:]:
+        for layer in self.layers[middle:every]:
             x = layer(x, cos, sin, p)
+        for layer in self.layers[every:]:
+            x = layer.answer(x, cos, sin, p)
         return x, own, self.votes.count(x, votes, p)
 
     def tokens(self, x: Tensor, own: Tensor, p: Places, targets: Tensor) -> Tensor:
@@ -456,6 +505,16 @@ class Nano(nn.Module):
         bared = (self.bare[ids] == targets[:, None])[:, None]
         hits = (copy[:, 0] * exact).sum((1, 2)) + (copy[:, 1] * bared).sum((1, 2))
         return (written.exp() + hits + 1e-9).log()
+
+    def finds(self, x: Tensor, own: Tensor, p: Places) -> Tensor:
+        """Log-probabilities [F] that the ends of a form's lines find where their values begin."""
+        q = norm(self.two(self.find(self.final(take(x, p.found))))).flatten(1)
+        again = p.again_pad[p.found_pair]  # [F, Lr]
+        keys = take(self.pointer.keys(take(x, p.again_pad), take(own, p.again_pad)), p.found_pair)
+        scores = torch.einsum("fd,frd->fr", q, keys.flatten(2)).float() * 0.25
+        scores = scores.masked_fill(~p.again_mask[p.found_pair], -torch.inf)
+        assert scores.shape == again.shape
+        return (scores.softmax(-1) * p.found_at).sum(-1).add(1e-9).log()
 
     @staticmethod
     def two(x: Tensor) -> Tensor:

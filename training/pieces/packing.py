@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from random import Random
 
 import numpy as np
 from tokenizers import Tokenizer
 
+from training.pieces import tokenizer as tokenizers
 from training.pieces.mixture import Block, BlockMaker, Pair
 from training.pieces.rendering import (
     AGAIN,
@@ -24,9 +25,11 @@ from training.pieces.rendering import (
     TOOL,
     USER,
     Choice,
+    Number,
     Segment,
     completion,
     escape,
+    to_json,
     tool_text,
 )
 
@@ -65,6 +68,35 @@ class Encoder:
         starts = [start for start, _ in self._spans(segment.text)]
         return [(bisect_right(starts, at) - 1, true) for at, true in segment.marks]
 
+    @cached_property
+    def bare(self) -> list[int]:
+        """Every token without its leading space."""
+        return [int(number) for number in tokenizers.forms(self.tokenizer)[3]]
+
+    def where(self, segment: Segment, said: list[int]) -> list[tuple[int, list[int]]]:
+        """For the lines of a form, by the token that ends them: where in `said` their values begin.
+
+        A list is where its first item is; what is not said literally is nowhere, and left out.
+        """
+        starts, found = [], []
+        for end, value in segment.lines:
+            value = value[0] if isinstance(value, list) and value else value
+            if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+                continue
+            text = to_json(value)
+            if isinstance(value, str) and not isinstance(value, Number):
+                text = text[1:-1]
+            ids = [self.bare[i] for i in self.text(text)]
+            places = [
+                at
+                for at in range(len(said) - len(ids) + 1)
+                if all(self.bare[said[at + n]] == i for n, i in enumerate(ids))
+            ]
+            if ids and places:
+                starts = starts or [start for start, _ in self._spans(segment.text)]
+                found.append((bisect_right(starts, end) - 1, places))
+        return found
+
     def _spans(self, text: str) -> list[tuple[int, int]]:
         return list(self.tokenizer.encode(text, add_special_tokens=False).offsets)
 
@@ -83,6 +115,7 @@ class Placed:
     calls: list[int]  # places of <|call|>
     forms: list[int]  # places that read the called tool's parameters again
     marks: list[tuple[int, bool]]  # places of the forms, and whether what they name is meant
+    found: list[tuple[int, list[int]]]  # places that end a form's lines; where their values begin
 
 
 @dataclass(slots=True)
@@ -101,6 +134,7 @@ def place(encoder: Encoder, block: Block, pair: Pair) -> Placed:
     calls, kinds = [len(ids) - 1], []  # type: tuple[list[int], list[str]]
     forms: list[int] = []
     marks: list[tuple[int, bool]] = []
+    found: list[tuple[int, list[int]]] = []
     segments = completion(pair.calls, block.tools)
     owner, inside = 0, False
     for segment, piece in zip(segments, encoder.pieces(segments), strict=True):
@@ -118,12 +152,14 @@ def place(encoder: Encoder, block: Block, pair: Pair) -> Placed:
             number = len(kinds)
         if segment.kind == "form":
             marks += [(len(ids) + at, true) for at, true in encoder.marked(segment)]
+            said = ids[again : calls[0]]
+            found += [(len(ids) + at, begin) for at, begin in encoder.where(segment, said)]
             forms += range(len(ids), len(ids) + len(piece))
         ids += piece
         owners += [owner] * len(piece)
         choices += [CHOICES.index(segment.choice)] * len(piece)
         arguments += [number] * len(piece)
-    return Placed(pair, ids, again, owners, choices, arguments, kinds, calls, forms, marks)
+    return Placed(pair, ids, again, owners, choices, arguments, kinds, calls, forms, marks, found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +220,9 @@ class Batch:
     form_pad: np.ndarray  # int64 [pairs, Lf]: places of the forms
     marks: np.ndarray  # int64 [M]: places in forms of which something is known
     marks_true: np.ndarray  # bool [M]
+    found: np.ndarray  # int64 [F]: places that end a form's line
+    found_pair: np.ndarray  # int64 [F]
+    found_at: np.ndarray  # bool [F, Lr]: where in the second reading its value begins
 
 
 def padded(lists: list[list[int]], least: int = 1) -> np.ndarray:
@@ -217,6 +256,7 @@ def stack(rows: list[Row]) -> Batch:
     pairs, owners, again, seen, seen_owner = [], [], [], [], []
     forms: list[list[int]] = []
     marks: list[tuple[int, bool]] = []
+    found: list[tuple[int, int, list[int]]] = []
     calls: list[tuple[int, int, int]] = []
     graded: list[tuple[int, int, int, int]] = []
     width = max(map(len, row_tools))
@@ -229,6 +269,7 @@ def stack(rows: list[Row]) -> Batch:
             owners.append(placed.owners)
             forms.append([places[p] for p in placed.forms])
             marks += [(places[p], true) for p, true in placed.marks]
+            found += [(places[p], index, begin) for p, begin in placed.found]
             again.append(places[placed.again : placed.calls[0]])
             chosen = [tools[row_tools[number][i]] for i, _ in placed.pair.calls]
             seen.append([p for each in chosen for p in each])
@@ -244,6 +285,10 @@ def stack(rows: list[Row]) -> Batch:
             ]
     call = np.array(calls, np.int64).reshape(-1, 3)
     grade = np.array(graded, np.int64).reshape(-1, 4)
+    again_pad = padded(again)
+    found_at = np.zeros((len(found), again_pad.shape[1]), bool)
+    for line, (_, _, begin) in enumerate(found):
+        found_at[line, begin] = True
     lists = [[p for t in each for p in tools[t]] for each in row_tools]
     owners_of = [[n for n, t in enumerate(each) for _ in tools[t]] for each in row_tools]
     return Batch(
@@ -256,7 +301,7 @@ def stack(rows: list[Row]) -> Batch:
         np.maximum(padded(owners), 0),
         padded(seen),
         padded(seen_owner),
-        padded(again),
+        again_pad,
         padded(lists),
         padded(owners_of),
         padded(row_tools),
@@ -270,6 +315,9 @@ def stack(rows: list[Row]) -> Batch:
         padded(forms),
         np.array([p for p, _ in marks], np.int64),
         np.array([true for _, true in marks], bool),
+        np.array([p for p, _, _ in found], np.int64),
+        np.array([index for _, index, _ in found], np.int64),
+        found_at,
     )
 
 

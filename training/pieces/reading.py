@@ -42,6 +42,7 @@ class Reading(NamedTuple):
     tool: Tensor  # [B, L, 1]: number of the tool that a place stands in, from 1
     again: Tensor  # [B, L, 1]: place of the second reading
     form: Tensor  # [B, L, 1]: place of a form
+    answering: Tensor  # [B, L, 1]: place of an answer
     naming: Tensor  # [B, L, 1]: a name is being written
     is_call: Tensor  # [B, L, 1]
     anchor: Tensor  # [B, L, 1]: where the latest tool, request or call began
@@ -161,6 +162,7 @@ class Reader(nn.Module):
             tool=tool,
             again=again,
             form=in_args & (args1 > fill1) & (args1 != place1),
+            answering=call1 >= start1,
             naming=call1 > torch.maximum(torch.maximum(start1 - 1, args1), end1),
             is_call=call1 == place1,
             anchor=torch.maximum(start1, call1) - 1,

@@ -58,6 +58,7 @@ class Segment:
     marks: tuple[
         tuple[int, bool], ...
     ] = ()  # in a form: from which character on, and whether meant
+    lines: tuple[tuple[int, Any], ...] = ()  # in a form: where a line ends, and the given argument
 
 
 def one_line(text: str) -> str:
@@ -141,11 +142,14 @@ def form(tool: Mapping[str, Any], arguments: Mapping[str, Any] | None = None) ->
 
     The model reads them knowing the request; nothing of it is chosen. Those that make it too long are left
     out. With `arguments`, its marks
-    say which optional parameters are given, and which of several values was meant.
+    say which optional parameters are given (where a line begins, and where it ends), and which of several
+    values was meant; its lines, what is given.
     """
     parameters = tool.get("parameters") or {}
     required = parameters.get("required", ())
-    text, marks = "", []
+    text = ""
+    marks: list[tuple[int, bool]] = []
+    lines: list[tuple[int, Any]] = []
     for name, kind in form_lines(tool):
         if len(text) + len(name) + len(kind) >= LONGEST_FORM:
             break
@@ -161,7 +165,13 @@ def form(tool: Mapping[str, Any], arguments: Mapping[str, Any] | None = None) ->
                 marks.append((at + value.startswith('"'), value == to_json(arguments[name])))
                 at += len(value) + 1
         text += kind
-    return Segment(text, Choice.FORCED, kind="form", marks=tuple(marks))
+        if arguments is not None and name in arguments:
+            lines.append((len(text), arguments[name]))
+        if arguments is not None and name not in required:
+            marks.append((len(text), name in arguments))
+    lines = [(min(at, len(text) - 1), value) for at, value in lines]
+    marks = [(min(at, len(text) - 1), true) for at, true in marks]
+    return Segment(text, Choice.FORCED, kind="form", marks=tuple(marks), lines=tuple(lines))
 
 
 def value_segments(value: Any, schema: Any, kind: str | None = None) -> Iterable[Segment]:

@@ -56,7 +56,7 @@ def caches(model: Nano) -> dict[str, State]:
         "running": State((None, RUNNING), torch.long),
         "columns": State((COLUMNS, None), torch.long),
     }
-    for number in range(s.layers):
+    for number in range(s.layers + s.deep):
         for kind in ("key", "value"):
             found[f"{kind}.{number}"] = State((s.kv_heads, None, s.head))
     votes = State((VOTES, None, VOTE_HEAD))
@@ -140,14 +140,16 @@ class Step(nn.Module):
         unseen = torch.cat([unseen[:, None]] * (s.heads // s.kv_heads), 2)
         middle = s.layers // 2
         normed, more = norm(x), None
-        for number in range(s.layers):
+        answering = r.answering.float()
+        for number in range(s.layers + s.deep):
             if number == middle:
                 normed, x = Sum.apply(x, more, s.width)
                 x, more = self.cast(x, normed, own, r, votes), None
                 normed = norm(x)
             elif more is not None:
                 normed, x = Sum.apply(x, more, s.width)
-            x, more = self.layer(number, x, normed, turn, (seen, unseen), cache, wide)
+            only = answering if number >= s.layers else None
+            x, more = self.layer(number, x, normed, turn, (seen, unseen), cache, wide, only)
         normed, x = Sum.apply(x, more, s.width)
         cache["state"] = Placed.apply(cache["state"], r.places, x)
         self.count(normed, r, votes)
@@ -164,10 +166,12 @@ class Step(nn.Module):
         sight: tuple[Tensor, Tensor],
         cache: dict[str, Tensor],
         wide: Tensor,
+        only: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
         """x, and its norm -> (x behind attention, what the rest adds to it).
 
-        sight: the columns that are looked at, and what their scores lose [B, 1, group * L, columns].
+        sight: the columns that are looked at, and what their scores lose [B, 1, group * L, columns];
+        only: 1 for places that this layer changes, None for all.
         """
         s, layer = self.model.shape, self.model.layers[number]
         heads = s.heads + s.kv_heads
@@ -187,9 +191,11 @@ class Step(nn.Module):
         )
         out = (q @ keys.transpose(2, 3) + unseen).softmax(-1) @ values
         out = shaped(shaped(out, 0, s.heads, -1, s.head).transpose(1, 2), 0, 0, -1)
-        normed, x = Sum.apply(x, layer.o(out), s.width)
+        out = layer.o(out)
+        normed, x = Sum.apply(x, out if only is None else out * only, s.width)
         gate, up = (normed @ self.fused[2 * number + 1]).split(s.inner, -1)
-        return x, layer.down(functional.silu(gate) * up)
+        more = layer.down(functional.silu(gate) * up)
+        return x, more if only is None else more * only
 
     # -- which tool --------------------------------------------------------------------------------
 

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from training.pieces.model import ALIKE, Group, Places
-from training.pieces.packing import Batch
+from training.pieces.model import ALIKE, Answers, Group, Places
+from training.pieces.packing import Batch, padded
 
 CPU = torch.device("cpu")
 
@@ -37,7 +37,9 @@ class Grouper:
     def __init__(self, count: int) -> None:
         self.groups: list[Group] = []
         self.flat = np.zeros(count, np.int64)
-        self.total = 0
+        self.answer = np.full(count, -1, np.int64)  # per place: its number among the answers'
+        self.answer_flat = np.zeros(count, np.int64)
+        self.total = self.total_answers = 0
 
     def add(self, pad: np.ndarray, seen: np.ndarray | None, called: np.ndarray | None) -> None:
         """Add rows; `called` bool [B, L, S] says which places of `seen` are seen from where."""
@@ -47,11 +49,12 @@ class Grouper:
         self.flat[places] = self.total + used
         own = torch.from_numpy(pad)
         mask = causal(own) | torch.eye(pad.shape[1], dtype=torch.bool)
-        beside = None
+        beside = answers = None
         if seen is not None and called is not None:
             width = max(1, (seen >= 0).sum(1).max())
             beside = torch.from_numpy(seen[:, :width]).clamp(min=0)
             mask = torch.cat((mask, torch.from_numpy(called[:, : pad.shape[1], :width])), -1)
+            answers = self.answers(pad, mask)
         back = torch.from_numpy(used)
         self.groups.append(
             Group(
@@ -60,9 +63,26 @@ class Grouper:
                 torch.from_numpy(places),
                 beside,
                 added(mask)[:, None],
+                answers,
             )
         )
         self.total += pad.size
+
+    def answers(self, pad: np.ndarray, mask: Tensor) -> Answers:
+        """What of the rows are answers, and what they see: rows of mask bool [B, L, S]."""
+        inside = (pad >= 0) & (self.answer[pad] >= 0)
+        local = padded([list(np.nonzero(row)[0]) for row in inside])
+        rows = np.arange(len(pad))[:, None]
+        numbers = np.where(local >= 0, self.answer[pad[rows, np.maximum(local, 0)]], -1)
+        used = np.nonzero(numbers.ravel() >= 0)[0]
+        self.answer_flat[numbers.ravel()[used]] = self.total_answers + used
+        self.total_answers += numbers.size
+        return Answers(
+            torch.from_numpy(numbers).clamp(min=0),
+            torch.from_numpy(used),
+            torch.from_numpy(numbers.ravel()[used]),
+            added(mask[torch.from_numpy(rows), torch.from_numpy(local).clamp(min=0)])[:, None],
+        )
 
 
 def sight(batch: Batch, called: np.ndarray) -> Tensor:
@@ -103,6 +123,10 @@ def _places(batch: Batch) -> Places:
     starts = np.searchsorted(batch.graded_pair, np.arange(len(batch.pair_pad)))
     slot = np.arange(len(batch.graded)) - starts[batch.graded_pair]
     grouper = Grouper(count)
+    first = np.full(len(batch.pair_pad), count)
+    np.minimum.at(first, batch.call_pair, batch.calls)
+    answers = np.sort(batch.pair_pad[batch.pair_pad >= first[:, None]])
+    grouper.answer[answers] = np.arange(len(answers))
     for part in cut(batch.tool_pad, 2):
         grouper.add(batch.tool_pad[part], None, None)
     for part in cut(batch.pair_pad, 4):
@@ -139,4 +163,9 @@ def _places(batch: Batch) -> Places:
         forms.clamp(min=0),
         torch.nonzero(forms.view(-1) >= 0)[:, 0],
         torch.from_numpy(batch.marks),
+        torch.from_numpy(answers),
+        torch.from_numpy(grouper.answer_flat[: len(answers)]),
+        torch.from_numpy(batch.found),
+        torch.from_numpy(batch.found_pair),
+        torch.from_numpy(batch.found_at),
     )
