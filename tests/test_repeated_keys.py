@@ -9,11 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from callmemaybe._asking import rewritten
 from callmemaybe._json import repeated_key
 from callmemaybe._setting import validate
-from callmemaybe.calls import ToolCall
-from callmemaybe.errors import DecodingError
+from callmemaybe._speaking import Options, Speaker, Spoken
+from callmemaybe.calls import ToolCall, ToolSpec
+from callmemaybe.errors import RepeatedKey
+from callmemaybe.grammar import regex
 from callmemaybe.grammar.schema.certificate import certificate
+from callmemaybe.wire.choice import wanted
+from tests.decoding.helpers import CHATML, vocabulary
+from tests.talking import speaks
 
 KEYS = st.sampled_from(["a", "b", 'q":"', "\\", "é", "{}"])
 
@@ -65,9 +71,53 @@ def test_keys_are_compared_by_what_they_mean() -> None:
 
 def test_a_call_with_a_key_twice_is_never_told() -> None:
     """Law: a call whose arguments have a key twice is an error that names the key."""
-    with pytest.raises(DecodingError, match="'x' twice"):
+    with pytest.raises(RepeatedKey, match="'x' twice") as caught:
         validate(ToolCall("f", '{"x": 1, "x": 2}', "1"), None)
+    assert caught.value.key == "x"
     validate(ToolCall("f", '{"x": 1, "y": 2}', "1"), None)
+
+
+VOCABULARY = vocabulary(CHATML, ("<|im_end|>",))
+USER = [{"role": "user", "content": "Well?"}]
+TWICE = '{"a": 1, "b": {"x": 1, "x": 2}}'
+
+
+def speak(text: str, answer: Any, options: Options | None = None, **wish: Any) -> Spoken:
+    """Return the turn of a model that wants to say a text."""
+    ask = b"<|im_start|>assistant\n<think>\n\n</think>\n\n"
+    model = speaks(VOCABULARY, [(text,)], lambda _: 0, ask)
+    made = Speaker(model, format="hermes", vocabulary=VOCABULARY)
+    tools = [ToolSpec("ping")] if wish.get("has_tools") else []
+    return made.speak(USER, tools, wanted("auto", answer=answer, **wish), options)
+
+
+@pytest.mark.parametrize("has_tools", [False, True])
+def test_an_answer_with_a_key_twice_does_not_count(has_tools: bool) -> None:
+    """Law: an answer by a schema is looked through as a call is, with tools beside it or without."""
+    for schema in ({"type": "object"}, {}, {"properties": {"a": {"const": 1}}, "required": ["a"]}):
+        with pytest.raises(RepeatedKey, match="the answer has the key 'x' twice"):
+            speak(TWICE, schema, has_tools=has_tools)
+    once = TWICE.replace('"x": 2', '"y": 2')
+    assert speak(once, {"type": "object"}, has_tools=has_tools).text == once
+
+
+def test_what_is_no_json_is_not_looked_through() -> None:
+    """Law: neither free text, nor a text by a grammar, nor what a stop or the budget cut off."""
+    assert speak(TWICE, None, has_tools=False).text == TWICE
+    assert speak(TWICE, regex("[^.]+"), has_tools=False).text == TWICE
+    cut = speak(TWICE, {}, Options(stop=(": 2",)), has_tools=False)
+    assert (cut.text, cut.stop) == (TWICE.split(": 2", maxsplit=1)[0], ": 2")
+    short = speak(TWICE.replace("2", "2" * 40), {}, Options(max_tokens=36), has_tools=False)
+    assert short.ended == "length"
+
+
+def test_a_servers_spelling_loses_no_key() -> None:
+    """Law: what is written anew in our spelling is read as a value, so a repeated key is told first."""
+    tool = ToolSpec("f", parameters={"type": "object", "additionalProperties": True})
+    with pytest.raises(RepeatedKey, match="'a' twice"):
+        rewritten('{"name":"f","arguments":{"a":1,"a":2}}', [tool])
+    once = '{"name": "f", "arguments": {"a": 1}}'
+    assert rewritten(once.replace(" ", ""), [tool]) == once
 
 
 def test_the_certificate_says_where_this_may_happen() -> None:

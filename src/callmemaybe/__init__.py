@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from callmemaybe.errors import GroundError as GroundError
     from callmemaybe.errors import InputError as InputError
     from callmemaybe.errors import ModelError as ModelError
+    from callmemaybe.errors import RepeatedKey as RepeatedKey
     from callmemaybe.errors import UnsupportedSchema as UnsupportedSchema
     from callmemaybe.errors import VocabularyError as VocabularyError
     from callmemaybe.grammar import Automaton as Automaton
@@ -65,6 +66,7 @@ _ROOMS = {
     "Options": "_speaking",
     "Outcome": "caller",
     "Ran": "_running",
+    "RepeatedKey": "errors",
     "Session": "models",
     "Step": "decoding",
     "ToolCall": "calls",

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from callmemaybe import _json
+from callmemaybe._setting import check_keys
 from callmemaybe.calls import ToolCall, ToolSpec
 from callmemaybe.errors import GrammarError, InputError, ModelError
 from callmemaybe.grammar import Automaton
@@ -118,7 +119,10 @@ class Asking:
 
 
 def rewritten(text: str, tools: Sequence[ToolSpec]) -> str | None:
-    """Return an answer in our own spelling, if it is JSON of the right shape."""
+    """Return an answer in our own spelling, if it is JSON of the right shape.
+
+    Raises RepeatedKey: to read it as a value would lose one of the two.
+    """
     try:
         found = _json.loads(text)
     except (ValueError, InputError, RecursionError):
@@ -127,6 +131,7 @@ def rewritten(text: str, tools: Sequence[ToolSpec]) -> str | None:
         return "null"
     if not isinstance(found, dict) or found.keys() != {"name", "arguments"}:
         return None
+    check_keys(text, "the answer has")
     tool = next((tool for tool in tools if tool.name == found["name"]), None)
     if tool is None or not isinstance(found["arguments"], dict):
         return None

@@ -119,7 +119,9 @@ class RemoteSpeaker:
         stops = (options or Options()).stop
         turn = Turn(self.format, tools, validators, _NOTHING, wish=wish, stops=stops)
         symbols = list(said.encode(errors="replace"))
-        yield tuple(turn.end(symbols))
+        events = tuple(turn.end(symbols))
+        turn.check()
+        yield events
         return Spoken(
             text=turn.text.decode(errors="replace"),
             calls=tuple(turn.calls),

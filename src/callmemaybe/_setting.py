@@ -15,7 +15,7 @@ from callmemaybe._json import repeated_key
 from callmemaybe.calls import ToolCall, ToolSpec
 from callmemaybe.decoding.branches import Symbol
 from callmemaybe.decoding.sampler import Sampler
-from callmemaybe.errors import DecodingError, InputError, VocabularyError
+from callmemaybe.errors import DecodingError, InputError, RepeatedKey, VocabularyError
 from callmemaybe.grammar.nodes import Control
 from callmemaybe.models.base import Model
 from callmemaybe.vocabulary import Vocabulary
@@ -97,15 +97,9 @@ def validator_of(tool: ToolSpec) -> Any:
 def validate(call: ToolCall, validator: Any) -> None:
     """Check a call by its schema once more, with a validator of another make (None: it has none).
 
-    Raises DecodingError: the grammar should have seen to it; or, which no grammar can see to, a key
-    that the schema does not list was written twice.
+    Raises DecodingError: the grammar should have seen to it; RepeatedKey, see :func:`check_keys`.
     """
-    key = repeated_key(call.arguments)
-    if key is not None:
-        raise DecodingError(
-            f"the arguments of {call.name!r} have the key {key!r} twice, and which is meant cannot "
-            "be told; list the properties in the schema, or try again"
-        )
+    check_keys(call.arguments, f"the arguments of {call.name!r} have")
     if validator is not None and depth_of(call.parsed) <= CHECKED_DEPTH:
         error = next(iter(validator.iter_errors(call.parsed)), None)
         if error is not None:
@@ -113,6 +107,16 @@ def validate(call: ToolCall, validator: Any) -> None:
                 f"a bug in this package: the arguments {call.arguments} of {call.name!r} do "
                 f"not fit its schema ({error.message}); please report it"
             )
+
+
+def check_keys(text: str, what: str) -> None:
+    """Look through a finished JSON text for what no grammar can see to: a key that came twice.
+
+    ``what`` are the words in front of it. Raises RepeatedKey.
+    """
+    key = repeated_key(text)
+    if key is not None:
+        raise RepeatedKey(what, key)
 
 
 def _no_network(address: str) -> Any:

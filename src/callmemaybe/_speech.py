@@ -11,11 +11,12 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mappin
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from callmemaybe._setting import parts_of, validate
+from callmemaybe._setting import check_keys, parts_of, validate
 from callmemaybe.calls import ToolCall, ToolSpec
 from callmemaybe.decoding.decoder import Decoder
 from callmemaybe.decoding.posterior import Posterior
 from callmemaybe.decoding.step import Likeliest, Step
+from callmemaybe.grammar import Grammar
 from callmemaybe.wire import Format
 from callmemaybe.wire.reader import AnswerDelta, CallEnded, CallStarted, Event, ThoughtDelta
 from callmemaybe.wire.writer import Wanted
@@ -123,7 +124,11 @@ class Speech:
         return self
 
     def __next__(self) -> tuple[Event, ...]:
-        """Take one step. Raises DecodingError for a bug of ours, ModelError where the model fails."""
+        """Take one step.
+
+        Raises DecodingError for a bug of ours, RepeatedKey for a key that came twice in a call or in
+        an answer by a schema, ModelError where the model fails.
+        """
         return next(self._run)
 
     async def aiter(self) -> AsyncIterator[tuple[Event, ...]]:
@@ -197,6 +202,8 @@ class Speech:
             ended = "length"
         elif turn.is_repeated:
             ended = "repeated"
+        else:
+            turn.check()
         parts = parts_of(decoder.symbols)
         return Spoken(
             text=turn.text.decode(errors="replace"),
@@ -276,6 +283,16 @@ class Turn:
         yield from self.read(symbols)
         yield from self._events(self._reader.end())
         yield from self._told(self.held)
+
+    def check(self) -> None:
+        """Look through an answer by a JSON Schema, once it is whole. Raises RepeatedKey.
+
+        A text in front of calls is none, nor is what a stop text cut off.
+        """
+        answer = self.wish.answer
+        if answer is None or isinstance(answer, Grammar) or self.calls or self.stopped is not None:
+            return
+        check_keys(self.text.decode(errors="replace"), "the answer has")
 
     def _events(self, events: Sequence[Event]) -> Iterator[Event]:
         for event in events:

@@ -12,6 +12,7 @@
     |- VocabularyError          the vocabulary cannot be read, or lacks what a grammar needs
     |- ModelError               a model cannot be found, fetched, loaded or run
     `- DecodingError            ours: a promise of the engine was broken
+       `- RepeatedKey           the model wrote a key of an object twice (.key)
 
 Foreign exceptions are translated into these once, at the edge where they appear.
 """
@@ -112,3 +113,17 @@ class ModelError(CallMeMaybeError):
 
 class DecodingError(CallMeMaybeError):
     """The engine broke one of its own promises; a bug in this package, never the caller's fault."""
+
+
+class RepeatedKey(DecodingError):
+    """An object of an answer has a key twice, which no grammar can see to; ``key`` is the one.
+
+    Which of the two is meant cannot be told, so nothing of the answer counts.
+    """
+
+    def __init__(self, what: str, key: str) -> None:
+        self.key = key
+        super().__init__(
+            f"{what} the key {key!r} twice, and which is meant cannot be told; list the properties "
+            "in the schema, or try again"
+        )

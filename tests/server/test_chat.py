@@ -223,6 +223,21 @@ def test_the_form_of_an_answer_is_kept(start: Start, form: Any, wish: str, text:
     assert message["content"] == text
 
 
+def test_a_key_that_comes_twice_is_an_error(start: Start) -> None:
+    """Told whole, such an answer is a 500 with its code; a stream tells the code in place of its end."""
+    server = start(('{"a": 1, "a": 2}',))
+    form = {"type": "json_object"}
+    whole = server.chat(response_format=form)
+    assert (whole.status_code, whole.json()["error"]["code"]) == (500, "repeated_key")
+    lines = server.chat(stream=True, response_format=form).text.split("\n\n")
+    *told, last = [json.loads(line.removeprefix("data: ")) for line in lines[:-1]]
+    assert last["error"]["code"] == "repeated_key"
+    assert fold(told)["finish"] is None
+    events = server.events(text={"format": form})
+    assert events[-1]["type"] == "response.failed"
+    assert events[-1]["response"]["error"]["code"] == "repeated_key"
+
+
 def test_a_form_and_tools_are_one_language(start: Start) -> None:
     """With tools, an answer is a call or fits the form."""
     form = {"type": "regex", "regex": "(yes|no)"}

@@ -13,6 +13,7 @@ from callmemaybe.errors import (
     GroundError,
     InputError,
     ModelError,
+    RepeatedKey,
     VocabularyError,
 )
 
@@ -27,7 +28,7 @@ STATUSES = {
     413: "The request is too large.",
     415: "The request is not JSON.",
     429: "Too many requests wait already; try again after Retry-After seconds.",
-    500: "A bug in this server.",
+    500: "A bug in this server, or the model failed: it wrote a key of an object twice, say.",
     503: "The server is stopping, or stuck.",
     504: "The answer took too long.",
 }
@@ -102,6 +103,8 @@ def translated(error: BaseException) -> Problem:
         return _of_model(str(error))
     if isinstance(error, VocabularyError | ConversationError):
         return Problem(400, str(error), code="invalid_value")
+    if isinstance(error, RepeatedKey):
+        return Problem(500, str(error), code="repeated_key")
     if isinstance(error, CallMeMaybeError):
         return Problem(500, str(error), code="engine_error")
     return Problem(500, "The server had an error; its log says which.", code="internal_error")
