@@ -164,6 +164,14 @@ class Automaton:
         """Return the state behind the text of a branch, given what came with it in the branch."""
         raise NotImplementedError
 
+    def into(self, onward: Any) -> tuple[Automaton, int, int]:
+        """Return what :meth:`inside` does for a branch without a text: (machine, q, after)."""
+        raise NotImplementedError
+
+    def is_fork(self, state: int) -> bool:  # noqa: ARG002 - the contract's argument
+        """Whether there is more than one way on: branches, control tokens, the end."""
+        return True
+
     def alias(self, state: int) -> tuple[Automaton, int]:
         """Return the simplest (automaton, state) that behaves exactly as this state."""
         return self, state

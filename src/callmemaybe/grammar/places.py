@@ -11,14 +11,18 @@ from callmemaybe.grammar.nodes import Bytes, Control, Literal, Node, Words
 
 
 class Rest:
-    """A continuation: this node, then the rest. Interned per automaton."""
+    """A continuation: this node, then the rest. Interned per automaton.
 
-    __slots__ = ("least", "node", "rest")
+    ``state`` is the state in which nothing else is left, once asked for.
+    """
+
+    __slots__ = ("least", "node", "rest", "state")
 
     def __init__(self, node: Node, rest: Rest | None, least: int) -> None:
         self.node = node
         self.rest = rest
         self.least = least
+        self.state: int | None = None
 
 
 # A place: (leaf node, position in it, continuation). Position is an offset in a Literal, a range

@@ -72,8 +72,8 @@ class TreeAutomaton(Automaton):
     def __init__(self, root: Node, rules: Mapping[str, Node], lengths: Mapping[str, float]) -> None:
         """Prepare the start state of ``root``; ``lengths`` are the rules' fewest symbols."""
         self._ids: dict[tuple[tuple[Place, ...], bool], int] = {}
-        #: The state in which nothing but a continuation is left.
-        self._behind: dict[Rest | None, int] = {}
+        #: The state in which nothing is left.
+        self._end: int | None = None
         self._next_id = count()
         self._states: dict[int, State] = {}
         self._root: Seed = (root, None, None)
@@ -104,14 +104,19 @@ class TreeAutomaton(Automaton):
     def controls(self, state: int) -> Mapping[str, int]:
         """Return the control tokens allowed here, by text, with their targets."""
         found = self._states[state]
-        if found.controls is None:
+        controls = found.controls
+        if controls is None:
             for place in found.all_places or self._all_places(found):
                 if type(place[0]) is Control:
                     self._expand(found)
-                    break
-            else:
-                found.controls = NO_CONTROLS
-        return found.controls  # type: ignore[return-value]
+                    return found.controls  # type: ignore[return-value]
+            controls = found.controls = NO_CONTROLS
+        return controls
+
+    def is_final(self, state: int) -> bool:
+        """Whether this state accepts and nothing may follow."""
+        found = self._states[state]
+        return found.accepting and not (found.all_places or self._all_places(found))
 
     def first_bytes(self, state: int) -> int:
         """Return the bytes that may come next, as a 256-bit set; expands nothing."""
@@ -205,7 +210,8 @@ class TreeAutomaton(Automaton):
         return known
 
     def _forced_run(self, state: int) -> tuple[bytes, int]:
-        piece, target = self._forced_piece(state, self._states[state])
+        states = self._states
+        piece, target = self._forced_piece(state, states[state])
         if not piece:
             return piece, state
         run = b""
@@ -214,7 +220,7 @@ class TreeAutomaton(Automaton):
             run += piece
             seen.add(target)
             state = target
-            piece, target = self._forced_piece(state, self._states[state])
+            piece, target = self._forced_piece(state, states[state])
         return run, state
 
     def _forced_piece(self, state: int, found: State) -> tuple[bytes, int]:
@@ -277,7 +283,7 @@ class TreeAutomaton(Automaton):
         for place in self._states[state].places:
             leaf, position, rest = place
             if type(leaf) is Literal:
-                data = leaf.data
+                data: bytes = leaf._fields[0]
                 found.append((data[position:] if position else data, (None, None, rest)))
             elif leaf.is_machine:
                 found.append((b"", place))
@@ -296,6 +302,16 @@ class TreeAutomaton(Automaton):
     def after(self, onward: Any) -> int:
         """Return the state behind the text of a branch."""
         return self._state((onward,))
+
+    def into(self, onward: Any) -> tuple[Automaton, int, int]:
+        """Return what :meth:`inside` does for a branch without a text: (machine, q, after)."""
+        leaf, position, rest = onward
+        return *(leaf.machine or machine_of(leaf)).alias(position), self._beyond(rest)
+
+    def is_fork(self, state: int) -> bool:
+        """Whether there is more than one way on: branches, control tokens, the end."""
+        found = self._states[state]
+        return found.accepting or len(found.places) > 1
 
     def near(self, state: int, depth: int) -> tuple[Automaton, int]:
         """Return a state without those upper limits of repetitions that ``depth`` bytes cannot reach.
@@ -403,24 +419,36 @@ class TreeAutomaton(Automaton):
                         return self._intern(((leaf, position, rest),), False)
                     if machine.is_final(position):
                         return self._beyond(rest)
+                    if rest is not None and rest.least:
+                        return self._intern(((leaf, position, rest),), False)
         return self._closed(seeds)
 
     def _beyond(self, rest: Rest | None) -> int:
         """Return the state in which nothing but a continuation is left."""
-        known = self._behind.get(rest)
+        known = self._end if rest is None else rest.state
         if known is None:
             place = self._closure.straight(rest)
             if place is None:
                 known = self._closed([(None, None, rest)])
             else:
                 known = self._intern((place,), False)
-            self._behind[rest] = known
+            if rest is None:
+                self._end = known
+            else:
+                rest.state = known
         return known
 
     def _closed(self, seeds: Sequence[Seed]) -> int:
         places: dict[Place, History] = {}
         ended = self._closure.close([(seed, None) for seed in seeds], None, places)
-        accepting = self._closure.leave_lexemes(dict(places), ended, None) is not NEVER
+        accepting = ended is not NEVER
+        if not accepting:
+            # Behind a lexeme that may be over now the end is near only where nothing must follow.
+            for leaf, _, rest in places:
+                if leaf.is_machine and (rest is None or not rest.least):
+                    ended = self._closure.leave_lexemes(dict(places), ended, None)
+                    accepting = ended is not NEVER
+                    break
         return self._intern(tuple(places), accepting)
 
     def _intern(self, places: tuple[Place, ...], accepting: bool) -> int:
@@ -441,6 +469,11 @@ class TreeAutomaton(Automaton):
         """Compute the edges: split the byte sets of all places into disjoint ones."""
         places = self._all_places(state)
         self.spent += len(places) >> 3
+        if len(places) == 1 and type(places[0][0]) is Control:
+            control, _, rest = places[0]
+            state.controls = {control._fields[0]: self._beyond(rest)}
+            state.edges = NO_EDGES
+            return
         regions, controls = split(move for place in places for move in moves(place, machine_of))
         edges: dict[int, int] = {}
         for mask, seeds in regions:

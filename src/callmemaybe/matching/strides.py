@@ -8,7 +8,7 @@ not of this kind is left to the walk (`VocabularyTables.walked`), with which the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from callmemaybe.grammar.automaton import Automaton
 from callmemaybe.matching.allowed import Allowed
@@ -39,9 +39,10 @@ def stride(tables: VocabularyTables, automaton: Automaton, state: int) -> Found 
         return None
     ids, states = walk.ids, walk.states
     controls = automaton.controls(state)
-    for name, target in controls.items():
-        ids.append(tables.control(name))
-        states.add(target)
+    if controls:
+        for name, target in controls.items():
+            ids.append(tables.control(name))
+            states.add(target)
     if automaton.is_accepting(state):
         ids += tables.ends_at(automaton, state)
     allowed = tables.sets.of(ids, walk.sets)
@@ -76,10 +77,7 @@ class _Strides:
             branches = automaton.branches(here, MOST_BRANCHES)
             if branches is None or (left := left - len(branches)) < 0:
                 return False
-            is_fork = (
-                len(branches) > 1 or automaton.is_accepting(here) or bool(automaton.controls(here))
-            )
-            if is_fork:
+            if automaton.is_fork(here):
                 self.forks.append(here)
             for text, onward in branches:
                 if text:
@@ -91,20 +89,14 @@ class _Strides:
                         target = automaton.after(onward)
                         states.add(target)
                         stack.append((trie, end, target, limits))
-                    continue
-                # A state that is nothing but inside a lexeme is the one behind no text, too.
-                inside = automaton.after(onward) if is_fork else here
-                if trie is not root or not self._enter(node, inside):
+                elif trie is not root or not self._enter(node, onward):
                     return False
         return True
 
-    def _enter(self, node: int, state: int) -> bool:
+    def _enter(self, node: int, onward: Any) -> bool:
         """Take the tokens that stay in a lexeme as one set; those that leave it are to be followed."""
         tables, stack = self._tables, self._stack
-        place = self._automaton.inside(state)
-        if place is None:
-            return False
-        machine, position, after = place
+        machine, position, after = self._automaton.into(onward)
         key = machine.serial, position, node
         inner = tables.inner.get(key)
         if inner is None:
@@ -112,20 +104,21 @@ class _Strides:
             if len(tables.inner) >= KEPT_INNER:
                 tables.inner.clear()
             tables.inner[key] = inner
+        text, ids, end, machine, part, limits, tails, stays, may_end = inner
         self.states.add(after)
-        if inner.text:
-            self.states.add(state)
-            self.ids += inner.ids
-        if inner.part is not None:
-            self.places.append((inner.part, inner.machine, after))
-            if inner.part.stays:
-                self.sets.append(inner.part.stays)
-            if inner.tails is None:
+        if text:
+            self.states.add(self._automaton.after(onward))
+            self.ids += ids
+        if part is not None:
+            self.places.append((part, machine, after))
+            if stays is not None:
+                self.sets.append(stays)
+            if tails is None:
                 return False
-            if len(inner.tails.order):
-                stack.append((inner.tails, 0, after, inner.limits))
-        if inner.may_end:
-            stack.append((tables.trie, inner.node, after, None))
+            if tails.order_:
+                stack.append((tails, 0, after, limits))
+        if may_end:
+            stack.append((tables.trie, end, after, None))
         return True
 
 
@@ -134,8 +127,8 @@ class Inner(NamedTuple):
 
     First a ``text`` that must come, with the tokens ``ids`` on the way, which ends at ``node``. There a
     ``part`` stays in the lexeme, seen through ``limits``, or leaves it with the ``tails`` (None: too
-    many); no part where the text is more than the tokens have, or all there is. ``may_end``: whether
-    the lexeme may be over at the node.
+    many); no part where the text is more than the tokens have, or all there is. ``stays`` are the
+    tokens that stay, None for none; ``may_end``: whether the lexeme may be over at the node.
     """
 
     text: bytes
@@ -145,6 +138,7 @@ class Inner(NamedTuple):
     part: Part | Slice | Without | None
     limits: Slice | Without | None
     tails: Trie | None
+    stays: Allowed | None
     may_end: bool
 
 
@@ -157,7 +151,7 @@ def _inner(tables: VocabularyTables, machine: Automaton, state: int, node: int) 
         if text:
             node = _follow(tables.trie, node, text, ids)
             if node < 0 or machine.is_final(state):
-                return Inner(text, ids, node, machine, None, None, None, node >= 0)
+                return Inner(text, ids, node, machine, None, None, None, None, node >= 0)
     part: Part | Slice | Without
     limits: Slice | Without | None = None
     may_end = machine.is_accepting(state)
@@ -169,7 +163,8 @@ def _inner(tables: VocabularyTables, machine: Automaton, state: int, node: int) 
     else:
         machine, state = machine.near(state, tables.deepest)
         part = tables.parts.of(machine, state, node)
-    return Inner(text, ids, node, machine, part, limits, part.tails(), may_end)
+    stays = part.stays or None
+    return Inner(text, ids, node, machine, part, limits, part.tails(), stays, may_end)
 
 
 def _follow(trie: Trie, node: int, text: bytes, ids: list[int]) -> int:
