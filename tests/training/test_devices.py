@@ -26,10 +26,10 @@ def test_a_step_of_training_stays_on_one_device() -> None:
     model = Nano(shape, torch.randn(len(bases), 8), *map(torch.from_numpy, tables), torch.float32)
     p = places(batch, ELSEWHERE)
     model.to(ELSEWHERE)
-    x, own, odds = model(p)
-    meant = model.meant(model.final(x[p.marks]))
+    x, own, odds, last = model.read(p)
+    meant = model.means(last, p)
     likely = model.tokens(x, own, p, p.ids[p.graded + 1])
-    found = model.finds(x, own, p)
+    found = model.finds(last, x, own, p)
     assert {each.device for each in (x, odds, meant, likely, found)} == {ELSEWHERE}
     (likely.sum() + odds.sum() + meant.sum() + found.sum()).backward()
     assert all(weight.grad is not None for weight in model.parameters())

@@ -143,15 +143,16 @@ class Run:
         targets = p.ids[p.graded + 1]
         here = partial(torch.as_tensor, device=self.device)
         with torch.autocast(self.device.type, torch.bfloat16):
-            x, own, odds = self.model(p)
+            x, own, odds, last = self.model.read(p)
             likely = self.model.tokens(x, own, p, targets)
-            found = -self.model.finds(x, own, p).sum()
+            found = -self.model.finds(last, x, own, p).sum()
+            meaning = self.model.means(last, p)
         choice = functional.cross_entropy(odds, here(batch.call_right))
         weight = here(np.where(batch.graded_kind == CHOICES.index(Choice.STOP), STOP, 1.0))
         pairs = len(batch.pair_pad)
         values = -(likely * weight).sum() / pairs
         meant = functional.binary_cross_entropy_with_logits(
-            self.model.meant(self.model.final(x[p.marks]).float())[:, 0],
+            meaning,
             here(batch.marks_true).float(),
             reduction="sum",
         )

@@ -476,6 +476,11 @@ class Nano(nn.Module):
 
     def forward(self, p: Places) -> tuple[Tensor, Tensor, Tensor]:
         """Return the states [N, width], the embeddings [N, width] and the log-odds of the calls."""
+        x, own, odds, _ = self.read(p)
+        return x, own, odds
+
+    def read(self, p: Places) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """As `forward`; and the states that the last layer looks at [N, width]."""
         table = self.table()
         own = take(table, self.base[p.ids]) + take(self.forms, self.form[p.ids])
         own = own.to(self.dtype)
@@ -491,9 +496,10 @@ class Nano(nn.Module):
         votes, x = self.votes.cast(x, own, p)
         for layer in self.layers[middle:every]:
             x = layer(x, cos, sin, p)
+        last = x
         for layer in self.layers[every:]:
-            x = layer.answer(x, cos, sin, p)
-        return x, own, self.votes.count(x, votes, p)
+            last, x = x, layer.answer(x, cos, sin, p)
+        return x, own, self.votes.count(x, votes, p), last
 
     def tokens(self, x: Tensor, own: Tensor, p: Places, targets: Tensor) -> Tensor:
         """Log-probabilities [G] of the tokens `targets` behind the places `p.graded`."""
@@ -506,9 +512,16 @@ class Nano(nn.Module):
         hits = (copy[:, 0] * exact).sum((1, 2)) + (copy[:, 1] * bared).sum((1, 2))
         return (written.exp() + hits + 1e-9).log()
 
-    def finds(self, x: Tensor, own: Tensor, p: Places) -> Tensor:
-        """Log-probabilities [F] that the ends of a form's lines find where their values begin."""
-        q = norm(self.two(self.find(self.final(take(x, p.found))))).flatten(1)
+    def means(self, last: Tensor, p: Places) -> Tensor:
+        """Log-odds [M] that what the marks of forms stand at is meant.
+
+        Asked of the states `last` that the last layer looks at, so that answers know it in time.
+        """
+        return self.meant(norm(take(last, p.marks)))[:, 0].float()
+
+    def finds(self, last: Tensor, x: Tensor, own: Tensor, p: Places) -> Tensor:
+        """Log-probabilities [F] that the ends of a form's lines know in time where their values begin."""
+        q = norm(self.two(self.find(norm(take(last, p.found))))).flatten(1)
         again = p.again_pad[p.found_pair]  # [F, Lr]
         keys = take(self.pointer.keys(take(x, p.again_pad), take(own, p.again_pad)), p.found_pair)
         scores = torch.einsum("fd,frd->fr", q, keys.flatten(2)).float() * 0.25
