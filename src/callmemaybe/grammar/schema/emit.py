@@ -125,6 +125,7 @@ class Emitter:
 
     def node(self, need: Need) -> Node:
         """Return the JSON texts of the values that meet a need."""
+        need = self._normaliser.plain(need)
         answer = self._common_node(need)
         if answer is not None:
             return answer
@@ -140,6 +141,7 @@ class Emitter:
                 if not stack:
                     return answer
                 continue
+            wanted = self._normaliser.plain(wanted)
             answer = self._known(wanted)
             if answer is None:
                 self._open.add(wanted)

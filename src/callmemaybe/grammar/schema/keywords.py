@@ -431,6 +431,14 @@ REFUSED = {
 }
 
 
+def is_reference(spot: Spot) -> bool:
+    """Whether a schema says nothing but that another one holds."""
+    schema = spot.value
+    if not isinstance(schema, dict) or "$ref" not in schema:
+        return False
+    return spot.draft <= 7 or sum(key in EXACT or key in REFUSED for key in schema) == 1
+
+
 def formulas(spot: Spot, document: Document) -> list[Formula]:
     """Return what every keyword of a schema says; UnsupportedSchema for those that are refused."""
     schema = spot.value

@@ -14,10 +14,17 @@ from typing import Any
 
 from callmemaybe.errors import GrammarError, UnsupportedSchema
 from callmemaybe.grammar.nodes import INFINITE
+from callmemaybe.grammar.schema.choices import (
+    Choices,
+    Step,
+    Trail,
+    is_about_one_name,
+    is_never,
+)
 from callmemaybe.grammar.schema.judge import Judge
-from callmemaybe.grammar.schema.keywords import formulas
+from callmemaybe.grammar.schema.keywords import formulas, is_reference
 from callmemaybe.grammar.schema.members import is_closed, resolve_member
-from callmemaybe.grammar.schema.references import NOTHING_MEETS, Document, Spot
+from callmemaybe.grammar.schema.references import Document, Spot
 from callmemaybe.grammar.schema.shapes import (
     ARRAY,
     FAILS,
@@ -41,7 +48,6 @@ from callmemaybe.grammar.schema.shapes import (
     Sub,
     Unevaluated,
     Whether,
-    both,
 )
 from callmemaybe.grammar.schema.strings import matches, string_node
 from callmemaybe.grammar.schema.unevaluated import (
@@ -61,11 +67,6 @@ BRANCHES, ALL_BRANCHES = 20_000, 100_000
 DEPTH = 4
 #: Constants that are compared with the rest of their schema one by one.
 _FEW = 1000
-
-# The spots within which a formula stands, innermost first, and the collectors (`unevaluated.py`) that
-# want to know what it evaluates: (spot, outer, collectors).
-Trail = tuple[Spot, Any, tuple[Spot, ...]] | None
-Step = tuple[Formula, bool, Trail]
 
 
 class _Branch:
@@ -105,19 +106,46 @@ class Normaliser:
         #: What every schema that was opened so far says.
         self.opened: dict[Spot, list[Formula]] = {}
         self._empty: dict[Need, bool] = {}
+        self._plain: dict[Need, Need] = {}
         self._spent = 0
         self._loose = False
         self.judge = Judge(self.shapes)
+        self._choices = Choices(self.is_empty, self.judge)
 
     def shapes(self, need: Need) -> tuple[Shape, ...]:
         """Return the shapes of which a value must have one."""
+        need = self.plain(need)
         found = self._shapes.get(need)
         if found is None:
             found = self._shapes[need] = tuple(self._search(need))
         return found
 
+    def plain(self, need: Need) -> Need:
+        """Return a need with what its schemas refer to in place of those that do nothing else."""
+        found = self._plain.get(need)
+        if found is None:
+            ends = ((self._end(spot), holds) for spot, holds in need)
+            found = self._plain[need] = tuple(dict.fromkeys(ends))
+        return found
+
+    def _end(self, spot: Spot) -> Spot:
+        """Return where a chain of references ends; the spot itself where it does not."""
+        at, met = spot, {spot}
+        while is_reference(at) and not self._document.aside:
+            try:
+                parts = self._parts(at)
+            except UnsupportedSchema:  # to be said when a value gets there, if one ever does
+                return spot
+            (part,) = parts
+            if not isinstance(part, Sub) or part.spot in met:
+                return spot
+            at = part.spot
+            met.add(at)
+        return at
+
     def is_empty(self, need: Need, depth: int = DEPTH) -> bool:
         """Whether it is certain that no value meets a need."""
+        need = self.plain(need)
         if need in self._empty:
             return self._empty[need]
         self._empty[need] = False  # while in doubt, as within itself
@@ -163,7 +191,9 @@ class Normaliser:
             if not self._take_apart(branch):
                 continue
             if branch.choices:
-                self._simplify(branch)
+                branch.choices, settled = self._choices.simplified(branch.shape, branch.choices)
+                for options in settled:
+                    self._choose(branch, options)
                 if branch.todo or not branch.choices:
                     branches.append(branch)
                     continue
@@ -175,62 +205,12 @@ class Normaliser:
                 for step in options:
                     formula, holds, trail = step
                     split.append(branch.fork([*denied, step], waiting))
-                    if isinstance(formula, Fact) and _is_about_one_name(formula.facet):
+                    if isinstance(formula, Fact) and is_about_one_name(formula.facet):
                         denied.append((formula, not holds, trail))
                 branches.extend(reversed(split))
             elif self._is_consistent(branch.shape):
                 found.append(branch.shape)
         return found
-
-    def _simplify(self, branch: _Branch) -> None:
-        """Drop the choices that are met already and the options that cannot be."""
-        kept = []
-        for options in branch.choices:
-            open_options = []
-            for step in options:
-                verdict = self._verdict(branch.shape, step)
-                if verdict is True:
-                    break
-                if verdict is None:
-                    open_options.append(step)
-            else:
-                if len(open_options) > 1:
-                    kept.append(open_options)
-                else:
-                    self._choose(branch, open_options)
-        branch.choices = kept
-
-    def _verdict(self, shape: Shape, step: Step) -> bool | None:
-        """Whether an option holds (True) or cannot hold (False) whatever is chosen elsewhere."""
-        formula, holds, _ = step
-        if isinstance(formula, Kinds):
-            kinds = formula.kinds if holds else ~formula.kinds
-            return True if not shape.kinds & ~kinds else None if shape.kinds & kinds else False
-        if not isinstance(formula, Fact) or not holds:
-            return None
-        if not shape.kinds & formula.kinds:
-            return True
-        if shape.kinds != OBJECT or not _is_about_one_name(formula.facet):
-            return None
-        return self._verdict_on_member(shape.facets.get(OBJECT) or Object(), formula.facet)
-
-    def _verdict_on_member(self, known: Object, wanted: Object) -> bool | None:
-        """Judge the two facts that negated objects come down to: no such member, or a wrong one."""
-        (name, extra), *_ = wanted.properties.items()
-        need = known.need_of(name, matches)
-        if not wanted.required:
-            impossible = self._is_never(need) or not self.judge.meets(name, known.names)
-            if self._is_never(extra):
-                return False if name in known.required else True if impossible else None
-            return None
-        if wanted.required != (name,) or len(extra) != 1:
-            return None
-        if self._is_never(need) or self.is_empty(both(need, extra), 1):
-            return False
-        (spot, holds), *_ = extra
-        if name in known.required and self.is_empty(both(need, ((spot, not holds),)), 1):
-            return True
-        return None
 
     def _take_apart(self, branch: _Branch) -> bool:
         """Work off a branch up to its next choice; False if it died."""
@@ -339,10 +319,14 @@ class Normaliser:
         branch.done |= {key, (spot, holds)}
         if holds and isinstance(spot.value, dict):
             collectors = self._collect(branch, spot, collectors)
+        parts = self._parts(spot)
+        self._all_or_some(branch, parts, holds, holds, (spot, trail, collectors))
+
+    def _parts(self, spot: Spot) -> list[Formula]:
         parts = self.opened.get(spot)
         if parts is None:
             parts = self.opened[spot] = formulas(spot, self._document)
-        self._all_or_some(branch, parts, holds, holds, (spot, trail, collectors))
+        return parts
 
     def _collect(
         self, branch: _Branch, spot: Spot, collectors: tuple[Spot, ...]
@@ -460,13 +444,9 @@ class Normaliser:
         if is_closed(facet) and facet.least > len(facet.properties.keys() | facet.required):
             return True
         return any(
-            self._is_never(need) or self.is_empty(need, depth - 1)
+            is_never(need) or self.is_empty(need, depth - 1)
             for need in (facet.need_of(name, matches) for name in facet.required)
         )
-
-    @staticmethod
-    def _is_never(need: Need) -> bool:
-        return (NOTHING_MEETS, True) in need
 
 
 def _unlike(value: dict[str, Any] | list[Any]) -> Formula:
@@ -484,15 +464,6 @@ def _unlike(value: dict[str, Any] | list[Any]) -> Formula:
     return Some(
         (Kinds(~OBJECT), Not(Fact(OBJECT, Object(properties, tuple(value), others=(others,)))))
     )
-
-
-def _is_about_one_name(facet: Any) -> bool:
-    """Whether a facet only says that one member is missing, or is there and meets a need."""
-    if not isinstance(facet, Object) or len(facet.properties) != 1:
-        return False
-    limits = facet.least or facet.most is not None or facet.names or facet.patterns or facet.others
-    more = facet.members or facet.extra or facet.pointer or facet.listed
-    return facet.required in ((), tuple(facet.properties)) and not limits and not more
 
 
 def _written(kinds: int) -> int:

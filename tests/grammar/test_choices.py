@@ -1,0 +1,111 @@
+"""Alternatives among objects: few cases are looked at, and the language is what a validator says."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from callmemaybe.grammar import compile as compile_grammar
+from callmemaybe.grammar import json_schema
+from callmemaybe.grammar.schema import Check
+from callmemaybe.grammar.schema.front import NoValue
+from callmemaybe.grammar.schema.normalise import Normaliser
+from callmemaybe.grammar.schema.references import Document
+
+NAMES = ("kind", "a", "b", "c")
+VALUES: tuple[Any, ...] = ("x", "y", 1)
+LEAVES: tuple[Any, ...] = (
+    {"enum": ["x"]}, {"enum": ["y"]}, {"enum": ["x", "y"]}, {"type": "string"}, {"type": "integer"}, {},
+)  # fmt: skip
+
+
+@st.composite
+def objects(draw: st.DrawFn) -> dict[str, Any]:
+    """Draw an object of a few plain members, open or closed."""
+    names = draw(st.lists(st.sampled_from(NAMES), unique=True))
+    names.sort(key=NAMES.index)
+    found: dict[str, Any] = {
+        "type": "object",
+        "properties": {name: draw(st.sampled_from(LEAVES)) for name in names},
+        "required": draw(st.lists(st.sampled_from(NAMES), unique=True, max_size=2)),
+    }
+    if draw(st.booleans()):
+        found["additionalProperties"] = False
+    return found
+
+
+def instances() -> list[dict[str, Any]]:
+    """Return every object of the names with one of the values for each."""
+    absent = object()
+    rows = itertools.product((absent, *VALUES), repeat=len(NAMES))
+    return [{k: v for k, v in zip(NAMES, row, strict=True) if v is not absent} for row in rows]
+
+
+INSTANCES = instances()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(["oneOf", "anyOf", "allOf"]), st.lists(objects(), min_size=2, max_size=5))
+def test_alternatives_among_objects_are_what_a_validator_says(
+    keyword: str, options: list[dict[str, Any]]
+) -> None:
+    """Law: of all small objects, those that a validator accepts are in the language, no others."""
+    schema = {"properties": {name: {} for name in NAMES}, "type": "object", keyword: options}
+    validator = jsonschema_rs.Draft202012Validator(schema)
+    valid = [value for value in INSTANCES if validator.is_valid(value)]
+    if not valid:
+        with pytest.raises(NoValue):
+            json_schema(schema)
+        return
+    automaton = compile_grammar(json_schema(schema))
+    accepted = []
+    for value in INSTANCES:
+        state = automaton.walk(automaton.start, json.dumps(value).encode())
+        if state >= 0 and automaton.is_accepting(state):
+            accepted.append(value)
+    assert accepted == valid
+
+
+def field(kind: str, names: list[str]) -> dict[str, Any]:
+    """Return a closed object that may say of which kind it is, and need not."""
+    properties: dict[str, Any] = {"kind": {"enum": [kind]}, "label": {"type": "string"}}
+    properties |= {name: {"oneOf": [{"type": "boolean"}, {"type": "string"}]} for name in names}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": ["label"],
+        "additionalProperties": False,
+    }
+
+
+def test_kinds_that_share_their_members_take_few_cases() -> None:
+    """Law: of n closed objects that differ in a discriminator alone, `oneOf` makes n shapes."""
+    names = [f"member {number}" for number in range(12)]
+    for count in (4, 16):
+        fields = [field(f"kind {number}", names) for number in range(count)]
+        schema = {"oneOf": fields}
+        checks: list[Check] = []
+        document = Document(schema, checks=checks)
+        assert len(Normaliser(document).shapes(((document.root, True),))) == count
+        assert not checks
+
+
+def test_a_schema_is_taken_apart_once_however_many_refer_to_it() -> None:
+    """Law: places that do nothing but refer to one schema have the very same shapes."""
+    schema = {
+        "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"anyOf": [{"minimum": 1}, {"type": "null"}]}},
+        "properties": {"one": {"$ref": "#/$defs/a"}, "two": {"$ref": "#/$defs/b", "title": "Two"}},
+    }
+    document = Document(schema)
+    normaliser = Normaliser(document)
+    one, two = (
+        normaliser.shapes(((document.child(document.root, "properties", name), True),))
+        for name in ("one", "two")
+    )
+    assert one is two
