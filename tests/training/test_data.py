@@ -18,6 +18,8 @@ from training.pieces.mixture import BlockMaker, Mix, Sources
 from training.pieces.quantities import draw_formula
 from training.pieces.records import draw_record
 from training.pieces.requests import draw_request, expand, with_article
+from training.pieces.scenes import draw_scene, read_scenes
+from training.pieces.scenes import read_file as read_scene_file
 from training.pieces.tasks import (
     BlockStyle,
     Function,
@@ -37,7 +39,7 @@ def one(kind: str, generator: str, *requests: str, **more: object) -> Function:
     return Function("test", ("do",), ("Do it.",), [parameter], list(requests))
 
 
-@pytest.mark.parametrize("draw", [draw_choice, draw_switch, draw_formula, draw_record])
+@pytest.mark.parametrize("draw", [draw_choice, draw_switch, draw_formula, draw_record, draw_scene])
 def test_made_up_families_are_sound(draw: object) -> None:
     """Whatever is drawn, a request holds every required argument and says every optional one it fills."""
     for number in range(300):
@@ -227,11 +229,65 @@ def test_what_is_held_out_has_no_twin_in_training() -> None:
     recipe = recipes.load(recipes.ROOT / "training/runs/nano-2.toml")
     functions = read_tasks()
     why = {function.key: recipe.is_held_out(function) for function in functions}
+    made_up = [scene.whole() for scene in read_scenes()]
+    assert not {scene.domain for scene in made_up} & {function.domain for function in functions}
+    functions += made_up
+    why |= {scene.key: "" for scene in made_up}
     kinship = Kinship({f.key: describe_function(f) for f in functions}, 0.57)
     twins = {
         (key, other) for key in why if why[key] for other in kinship.kin[key] if not why[other]
     }
     assert not twins
+
+
+def test_a_scene_says_each_value_beside_its_own_words() -> None:
+    """In every request of a scene each value stands where only its own parameter is asked for."""
+    orders: dict[str, set[tuple[str, ...]]] = {}
+    for number in range(400):
+        function = draw_scene(Random(f"scene:{number}"))
+        keys = {parameter.key for parameter in function.parameters}
+        for request in function.requests:
+            said = re.findall(r"\{(\w+)", request)
+            assert set(said) <= keys
+            assert len(said) == len(set(said)), request
+            orders.setdefault(function.key, set()).add(tuple(said))
+    assert all(len(each) > 3 for each in orders.values())
+    assert len(orders) > 0.9 * len(read_scenes())
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("== d\n# f | f\n: A.\n= do it\n- x string word : X\n", "x: a value is said"),
+        ("== d\n# f | f\n: A.\n= do it\n- x string word = by {}\n", "two roles"),
+        ("== d\n# f\n: A.\n= do\n- x string word = {}\n- y string word = {}\n", "a noun"),
+        ("== d\nfoo bar\n", "a line begins"),
+    ],
+)
+def test_a_mistake_in_a_scene_is_told(tmp_path: Path, text: str, word: str) -> None:
+    """A scene file that is wrong says where and what."""
+    file = tmp_path / "wrong.txt"
+    file.write_text(text, "utf-8")
+    with pytest.raises(ValueError, match=r"wrong.txt:\d+: ") as caught:
+        read_scene_file(file)
+    assert word in str(caught.value)
+
+
+def test_two_lists_and_two_units_differ_to_the_eye() -> None:
+    """Of two lists none is joined by "and"; two choices among the same values are two values."""
+    lists = [
+        Parameter((key,), "[integer]", "list int(0,99) 2 4", (key,), False) for key in ("a", "b")
+    ]
+    units = [Parameter((key,), "enum", "km,mi,ft,m", (key,), False) for key in ("c", "d")]
+    function = Function("t", ("do",), ("Do.",), [*lists, *units], ["{a} and {b} from {c} to {d}"])
+    same = 0
+    for number in range(200):
+        rng = Random(number)
+        prompt, arguments = draw_request(function, draw_variant(function, rng, FULL), rng, plain=0)
+        values = list(arguments.values())
+        same += len(values) == 4 and values[-1] == values[-2]
+        assert prompt.lower().count(" and ") <= 2  # the template's and one of thanks or greetings
+    assert same < 6
 
 
 def test_made_up_functions_stand_beside_nothing_alike(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from math import log
 from typing import Any
 
@@ -38,6 +39,12 @@ def stems(text: str) -> list[str]:
     """Words in lower case without the commonest endings."""
     found = re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text).lower())
     return [re.sub(r"(?<=\w{3})(?:ing|es|ed|s|e)$", "", word) for word in found if len(word) > 2]
+
+
+@lru_cache(maxsize=4096)
+def stem_set(text: str) -> frozenset[str]:
+    """The stems of a text; few texts are compared with many."""
+    return frozenset(stems(text))
 
 
 def describe_function(function: Function) -> str:
@@ -96,12 +103,12 @@ class Kinship:
     @staticmethod
     def touches(topic: str, text: str) -> bool:
         """Whether a text says all words of a topic; an empty topic is never touched."""
-        words = set(stems(topic))
-        return bool(words) and words <= set(stems(text.replace("_", " ")))
+        words = stem_set(topic)
+        return bool(words) and words <= stem_set(text.replace("_", " "))
 
     @staticmethod
     def mentions(prompt: str, tool: Mapping[str, Any]) -> bool:
         """Whether a request says all words of a tool's name."""
         name = str(tool["name"]).rpartition(".")[2]
-        words = set(stems(re.sub(r"[_\-]", " ", name))) - {"the", "tool"}
-        return len(words) > 1 and words <= set(stems(prompt))
+        words = stem_set(re.sub(r"[_\-]", " ", name)) - {"the", "tool"}
+        return len(words) > 1 and words <= stem_set(prompt)

@@ -11,6 +11,7 @@ from typing import Any
 from training.pieces import dialogue, synthetic
 from training.pieces.likeness import Kinship, describe_dialogue, describe_function
 from training.pieces.requests import draw_request, spoken
+from training.pieces.scenes import read_scenes
 from training.pieces.tasks import BlockStyle, Function, draw_variant
 
 Calls = list[tuple[int, dict[str, Any]]]
@@ -52,7 +53,7 @@ ABOUT = (
 )
 
 
-NATURAL = 0.14  # share of made-up functions of real quantities and choices among the written ones
+NATURAL = 0.2  # share of made-up functions of real things among the written ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,8 @@ class Sources:
     @cached_property
     def kinship(self) -> Kinship:
         """Which functions would answer each other's requests."""
-        texts = {function.key: describe_function(function) for function in self.functions}
+        texts = {scene.key: describe_function(scene.whole()) for scene in read_scenes()}
+        texts |= {function.key: describe_function(function) for function in self.functions}
         for name in self.services:
             assert self.dialogues
             said = [prompt for prompt, _, _ in self.dialogues.examples[name][:40]]

@@ -8,6 +8,7 @@ from training.pieces import words as w
 from training.pieces.choices import draw_choice, draw_switch
 from training.pieces.quantities import draw_formula
 from training.pieces.records import draw_record
+from training.pieces.scenes import draw_scene
 from training.pieces.tasks import Function, Parameter
 
 KINDS = (
@@ -211,13 +212,17 @@ def draw_pair_function(rng: Random) -> Function:
     return function
 
 
+NATURAL = (draw_scene, draw_formula, draw_choice, draw_switch, draw_record)
+NATURAL_WEIGHTS = (5, 1.5, 2, 1.5, 2)
+
+
 def draw_natural(rng: Random) -> Function:
-    """A made-up function of real quantities, choices, switches or fields of different kinds."""
-    return rng.choice((draw_formula, draw_choice, draw_switch, draw_record, draw_record))(rng)
+    """A made-up function of real quantities, choices, switches, fields of different kinds or of one."""
+    return rng.choices(NATURAL, NATURAL_WEIGHTS)[0](rng)
 
 
 def draw_function(rng: Random) -> Function:
-    """A made-up function of one of six families."""
+    """A made-up function of one of many families."""
     luck = rng.random()
     if luck < 0.6:
         return draw_natural(rng)
