@@ -15,6 +15,7 @@ from callmemaybe.grammar.schema.members import is_closed, resolve_member
 from callmemaybe.grammar.schema.references import NOTHING_MEETS, Spot
 from callmemaybe.grammar.schema.shapes import (
     ANYTHING,
+    NEVER,
     OBJECT,
     Fact,
     Formula,
@@ -23,6 +24,8 @@ from callmemaybe.grammar.schema.shapes import (
     Object,
     Shape,
     both,
+    is_about_one_name,
+    is_bare,
 )
 from callmemaybe.grammar.schema.strings import matches
 
@@ -103,23 +106,33 @@ class Choices:
         return verdict, step if plainer is formula.facet else (Fact(OBJECT, plainer), True, trail)
 
     def _verdict_on_member(self, known: Object, wanted: Object) -> tuple[bool | None, Object]:
-        """Judge the two facts that negated objects come down to: no such member, or a wrong one."""
+        """Judge a fact about one member: it is there and meets a need, or meets it if it is there.
+
+        "It is not there" is the latter, with a need that nothing meets.
+        """
         (name, extra), *_ = wanted.properties.items()
+        is_there = name in known.required
         need = known.need_of(name, matches)
-        if not wanted.required:
-            impossible = is_never(need) or not self._judge.meets(name, known.names)
-            if is_never(extra):
-                verdict = False if name in known.required else True if impossible else None
-                return verdict, wanted
-            return None, wanted
-        if is_never(need) or self._is_empty(both(need, extra), 1):
-            return False, wanted
+        if is_never(need) or not self._may_be(known, name):
+            return not wanted.required, wanted
+        if is_never(extra) or self._is_empty(both(need, extra), 1):
+            if wanted.required or is_there:
+                return False, wanted
+            return None, Object({name: NEVER})
         if len(extra) > 1:
             return None, wanted
         if not extra or self._is_empty(both(need, ((extra[0][0], not extra[0][1]),)), 1):
-            is_there = name in known.required
-            return True if is_there else None, Object({name: ANYTHING}, (name,))
+            fits = is_there or not wanted.required
+            return True if fits else None, Object({name: ANYTHING}, (name,))
         return None, wanted
+
+    def _may_be(self, known: Object, name: str) -> bool:
+        """Whether there may be a member of this name beside those that must be there."""
+        if name in known.required:
+            return True
+        if known.most is not None and len(known.required) >= known.most:
+            return False
+        return self._judge.meets(name, known.names)
 
 
 def _without_implied(choices: list[Options]) -> list[Options]:
@@ -142,23 +155,11 @@ def _identity(step: Step) -> Hashable:
     return id(formula), holds, trail and trail[2]
 
 
-def is_about_one_name(facet: Any) -> bool:
-    """Whether a facet only says that one member is missing, or is there and meets a need."""
-    if not isinstance(facet, Object) or len(facet.properties) != 1:
-        return False
-    return facet.required in ((), tuple(facet.properties)) and not facet.members and _is_bare(facet)
-
-
 def _is_about_a_member(facet: Any) -> bool:
     """Whether a facet only says that there is a member of some kind."""
     if not isinstance(facet, Object) or len(facet.members) != 1:
         return False
-    return not facet.properties and not facet.required and _is_bare(facet)
-
-
-def _is_bare(facet: Object) -> bool:
-    limits = facet.least or facet.most is not None or facet.names or facet.patterns or facet.others
-    return not (limits or facet.extra or facet.pointer or facet.listed)
+    return not facet.properties and not facet.required and is_bare(facet)
 
 
 def is_never(need: Need) -> bool:

@@ -121,7 +121,7 @@ class Emitter:
     @property
     def visited(self) -> frozenset[int]:
         """The schemas that were looked at so far, by their id()."""
-        return frozenset(id(spot.value) for spot in self._normaliser.opened)
+        return self._normaliser.visited
 
     def node(self, need: Need) -> Node:
         """Return the JSON texts of the values that meet a need."""

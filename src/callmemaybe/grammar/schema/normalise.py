@@ -18,9 +18,9 @@ from callmemaybe.grammar.schema.choices import (
     Choices,
     Step,
     Trail,
-    is_about_one_name,
     is_never,
 )
+from callmemaybe.grammar.schema.contents import Contents
 from callmemaybe.grammar.schema.judge import Judge
 from callmemaybe.grammar.schema.keywords import formulas, is_reference
 from callmemaybe.grammar.schema.members import is_closed, resolve_member
@@ -48,6 +48,7 @@ from callmemaybe.grammar.schema.shapes import (
     Sub,
     Unevaluated,
     Whether,
+    is_about_one_name,
 )
 from callmemaybe.grammar.schema.strings import matches, string_node
 from callmemaybe.grammar.schema.unevaluated import (
@@ -107,6 +108,7 @@ class Normaliser:
         self.opened: dict[Spot, list[Formula]] = {}
         self._empty: dict[Need, bool] = {}
         self._plain: dict[Need, Need] = {}
+        self._contents = Contents()
         self._spent = 0
         self._loose = False
         self.judge = Judge(self.shapes)
@@ -120,12 +122,19 @@ class Normaliser:
             found = self._shapes[need] = tuple(self._search(need))
         return found
 
+    @property
+    def visited(self) -> frozenset[int]:
+        """The schemas that were looked at so far, or are such word for word, by their id()."""
+        return self._contents.alike(self.opened)
+
     def plain(self, need: Need) -> Need:
-        """Return a need with what its schemas refer to in place of those that do nothing else."""
+        """Return a need said plainly: through references, and without what it says twice."""
         found = self._plain.get(need)
         if found is None:
-            ends = ((self._end(spot), holds) for spot, holds in need)
-            found = self._plain[need] = tuple(dict.fromkeys(ends))
+            found = tuple((self._end(spot), holds) for spot, holds in need)
+            if len(found) > 1:
+                found = self._contents.merged(found)
+            self._plain[need] = found
         return found
 
     def _end(self, spot: Spot) -> Spot:

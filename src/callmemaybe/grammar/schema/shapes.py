@@ -279,6 +279,12 @@ class Object:
 
     def complement(self) -> Iterator[Object]:
         """Yield those with a wrong member, without a required one, and so on for each facet."""
+        if is_about_one_name(self) and self.required:
+            # "There, and of this kind" denied is one fact: "if there, then not of this kind".
+            ((name, need),) = self.properties.items()
+            for wrong in negated(need) if need else (NEVER,):
+                yield Object(properties={name: wrong})
+            return
         for name in self.required:
             yield Object(properties={name: NEVER})
         for name, need in self.properties.items():
@@ -308,6 +314,19 @@ class Object:
             if name not in one.names and not any(matches(p, name) for p in one.patterns):
                 need = both(need, one.need)
         return need
+
+
+def is_about_one_name(facet: Any) -> bool:
+    """Whether a facet says nothing but what one member needs, and perhaps that it is there."""
+    if not isinstance(facet, Object) or len(facet.properties) != 1:
+        return False
+    return facet.required in ((), tuple(facet.properties)) and not facet.members and is_bare(facet)
+
+
+def is_bare(facet: Object) -> bool:
+    """Whether a facet says nothing but perhaps what members need and which must be there."""
+    limits = facet.least or facet.most is not None or facet.names or facet.patterns or facet.others
+    return not (limits or facet.extra or facet.pointer or facet.listed)
 
 
 @dataclass(slots=True)
