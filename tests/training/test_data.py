@@ -10,13 +10,11 @@ from random import Random
 import pytest
 
 from training.pieces import recipe as recipes
-from training.pieces import slots
+from training.pieces import slots, synthetic
 from training.pieces.census import count_drawn, count_written, table
-from training.pieces.choices import draw_choice, draw_switch
 from training.pieces.likeness import Kinship, describe_function
 from training.pieces.mixture import BlockMaker, Mix, Sources
-from training.pieces.quantities import draw_formula
-from training.pieces.records import draw_record
+from training.pieces.polarity import draw_features, say_state, slot
 from training.pieces.requests import draw_request, expand, with_article
 from training.pieces.scenes import draw_scene, read_scenes
 from training.pieces.scenes import read_file as read_scene_file
@@ -39,7 +37,7 @@ def one(kind: str, generator: str, *requests: str, **more: object) -> Function:
     return Function("test", ("do",), ("Do it.",), [parameter], list(requests))
 
 
-@pytest.mark.parametrize("draw", [draw_choice, draw_switch, draw_formula, draw_record, draw_scene])
+@pytest.mark.parametrize("draw", synthetic.NATURAL)
 def test_made_up_families_are_sound(draw: object) -> None:
     """Whatever is drawn, a request holds every required argument and says every optional one it fills."""
     for number in range(300):
@@ -305,3 +303,33 @@ def test_made_up_functions_stand_beside_nothing_alike(monkeypatch: pytest.Monkey
             for other in offers:
                 assert other is offer or not Kinship.touches(offer.topic, other.described())
     assert made_up > 20
+
+
+def test_opposites_and_negations_mean_what_they_say() -> None:
+    """A thing said to be "unread" or "not read" has `read` false, one said to be "read" has it true."""
+    state = ("read", ["read"], ["unread"])
+    said = Counter[bool]()
+    for number in range(300):
+        request = say_state(state, "the letter", Random(f"state:{number}"))
+        value = "{read:/" not in request
+        words = re.sub(r"\{read:/?|\}", "", request)
+        negated = re.search(r"\b(not|isn't|don't|can't|no longer)\b", words, re.I) is not None
+        assert value is (negated == ("unread" in words)), request
+        said[negated] += 1
+    assert min(said.values()) > 30
+
+
+def test_what_is_with_or_without_is_said_so() -> None:
+    """A switch for a feature is true where it is wanted, one against it where it is not."""
+    for words, value in (("with pets", True), ("without pets", False)):
+        for against in (False, True):
+            said = slot("pets", against, words, value)
+            assert said == f"{{pets:{'' if value != against else '/'}{words}}}"
+    wanted = r"\{\w+:(/?)(?:with|plus|including|I need|definitely(?! no)) "
+    for number in range(300):
+        function = draw_features(Random(f"feature:{number}"))
+        against = {p.key for p in function.parameters if p.abouts[0].startswith("Without")}
+        for request in function.requests:
+            for match in re.finditer(wanted, request):
+                key = match[0][1:].partition(":")[0]
+                assert (match[1] == "/") is (key in against), request

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from random import Random
 
+from training.pieces.everyday import MANNERS, SCALES
 from training.pieces.tasks import Function, Parameter
 
 # names | what is said for true | for false. `{}` is the thing.
@@ -217,7 +218,7 @@ def draw_switch(rng: Random) -> Function:
 
 def draw_extra(rng: Random, taken: list[str]) -> tuple[Parameter, str] | None:
     """An optional switch with its wording."""
-    names, yes, no, about = rng.choice(EXTRAS).split("|")
+    names, yes, no, about = rng.choice(rng.choice((EXTRAS, MANNERS))).split("|")
     name = rng.choice(names.split(","))
     if name in taken:
         return None
@@ -227,7 +228,7 @@ def draw_extra(rng: Random, taken: list[str]) -> tuple[Parameter, str] | None:
 
 def draw_enum_parameter(rng: Random, taken: set[str]) -> Parameter | None:
     """An enum with some of the values that its kind may have."""
-    names, values = rng.choice(ENUMS).split("|")
+    names, values = rng.choice(rng.choice((ENUMS, SCALES))).split("|")
     name = rng.choice(names.split(","))
     if name in taken:
         return None

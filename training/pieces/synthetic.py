@@ -6,6 +6,7 @@ from random import Random
 
 from training.pieces import words as w
 from training.pieces.choices import draw_choice, draw_switch
+from training.pieces.polarity import draw_features, draw_filter, draw_manners, draw_state
 from training.pieces.quantities import draw_formula
 from training.pieces.records import draw_record
 from training.pieces.scenes import draw_scene
@@ -212,13 +213,22 @@ def draw_pair_function(rng: Random) -> Function:
     return function
 
 
-NATURAL = (draw_scene, draw_formula, draw_choice, draw_switch, draw_record)
-NATURAL_WEIGHTS = (5, 1.5, 2, 1.5, 2)
+NATURAL = {
+    draw_scene: 5.0,
+    draw_formula: 1.5,
+    draw_choice: 2.0,
+    draw_switch: 1.0,
+    draw_record: 1.5,
+    draw_state: 1.0,
+    draw_filter: 1.2,
+    draw_features: 1.2,
+    draw_manners: 1.2,
+}  # with the weight of each
 
 
 def draw_natural(rng: Random) -> Function:
     """A made-up function of real quantities, choices, switches, fields of different kinds or of one."""
-    return rng.choices(NATURAL, NATURAL_WEIGHTS)[0](rng)
+    return rng.choices(list(NATURAL), list(NATURAL.values()))[0](rng)
 
 
 def draw_function(rng: Random) -> Function:
