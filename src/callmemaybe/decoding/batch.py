@@ -9,6 +9,10 @@ batching", Yu et al., Orca, 2022).
 Only one task runs at a time: a baton is handed over where a pass is asked for. So tasks may share
 what they learn (masks, automata, kept prefixes) without locks, and tasks that have just begun
 prepare their prompts while a pass is on its way, since engines let go of the interpreter.
+
+A task whose language takes much work (a schema may be made to) gives way after every so many steps of
+it (:data:`TURN`): the others get a pass without it, and of those that give way one goes on a pass. So
+whoever asks for passes waits for TURN steps at most each time, however long another computes.
 """
 
 from __future__ import annotations
@@ -22,17 +26,20 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
 from callmemaybe.errors import ModelError
+from callmemaybe.grammar.pace import paced
 from callmemaybe.models.base import Feed, Files, Frozen, Logits, Model, Session, leaves_of
 
 T = TypeVar("T")
 Answer = Logits | list[Logits]
+#: Steps of automata that a task takes before it gives way: 1 to 7 ms of one core for the worst known.
+TURN = 256
 
 
 class Task(Future[T]):
     """What becomes of work that was submitted; a ``concurrent.futures.Future``.
 
     ``cancel`` also stops work that has begun: CancelledError is raised in it where it next asks for
-    a pass, and is what ``result`` then raises. It returns False if the work is done.
+    a pass or would give way, and is what ``result`` then raises. It returns False if the work is done.
     """
 
     def __init__(self, work: Callable[[], T], batch: Batch) -> None:
@@ -40,9 +47,11 @@ class Task(Future[T]):
         self.work = work
         self.batch = batch
         self.is_stopped = False
+        #: Steps of automata since it last gave way.
+        self.steps = 0
 
     def cancel(self) -> bool:
-        """Let the work not begin, or stop where it next asks for a pass."""
+        """Let the work not begin, or stop where it next asks for a pass or would give way."""
         if super().cancel():
             self.batch.forget(self)
             return True
@@ -100,6 +109,11 @@ class Batch:
         self._asked: list[_Asked] = []
         self._running = 0
         self._awake = 0  # tasks that run and are not held for a pass
+        self._is_passing = False
+        self._rounds = 0  # passes made
+        #: Those that give way, first come first; the round in which one of them last went on.
+        self._yielding: deque[Task[Any]] = deque()
+        self._went_on = 0
         self._is_driven = False
         self._is_closed = False
         #: Passes made for tasks, and the shares of tasks in them.
@@ -221,7 +235,8 @@ class Batch:
         with self._baton:
             _here.task = task
             try:
-                result = task.work()
+                with paced(lambda steps: self._paced(task, steps)):
+                    result = task.work()
             except BaseException as raised:  # handed on: to whoever asks for the result
                 error = raised
             finally:
@@ -268,6 +283,43 @@ class Batch:
                 self._awake += 1
             self._baton.acquire()
 
+    def _paced(self, task: Task[Any], steps: int) -> None:
+        """Count the steps of a task, and let it give way where they are enough."""
+        if task.is_stopped:
+            raise CancelledError
+        task.steps += steps
+        if task.steps >= TURN:
+            task.steps = 0
+            self._give_way(task)
+
+    def _give_way(self, task: Task[Any]) -> None:
+        """Let the others run until they are held, and have their pass; in a task only."""
+        with self._changed:
+            if self._awake == 1 and not (self._asked or self._is_passing or self._yielding):
+                return  # alone
+            begun = self._rounds
+            self._yielding.append(task)
+            self._awake -= 1
+            self._changed.notify_all()
+        self._baton.release()
+        try:
+            with self._changed:
+                self._changed.wait_for(lambda: self._may_go_on(task, begun))
+                self._went_on = self._rounds
+                self._yielding.remove(task)
+                self._awake += 1
+                self._changed.notify_all()
+        finally:
+            self._baton.acquire()
+        if task.is_stopped:
+            raise CancelledError
+
+    def _may_go_on(self, task: Task[Any], begun: int) -> bool:
+        if self._yielding[0] is not task:
+            return False
+        is_idle = not (self._awake or self._asked or self._is_passing)
+        return is_idle or self._rounds > max(begun, self._went_on)
+
     def _drive(self) -> None:
         """Make passes, each once every running task asks for one, until there are no tasks."""
         while True:
@@ -279,9 +331,13 @@ class Batch:
                     self._is_driven = False
                     return
                 asked, self._asked = self._asked, []
+                self._is_passing = True
             self._serve(asked)
             with self._changed:
                 self._awake += len(asked)
+                self._is_passing = False
+                self._rounds += 1
+                self._changed.notify_all()
             for one in asked:
                 one.wake.set()
 

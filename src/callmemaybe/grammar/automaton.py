@@ -12,6 +12,7 @@ from itertools import count
 from typing import Any, NamedTuple, NoReturn
 
 from callmemaybe.errors import GrammarError
+from callmemaybe.grammar.pace import tell
 
 DEAD = -1
 #: The one limit on work: the steps that one automaton may take, over all who share it. A step is a
@@ -19,6 +20,8 @@ DEAD = -1
 #: hundred bytes. States are made while decoding, so it is then that a hostile pattern meets the limit;
 #: a regular language with fewer states never does, however long it is in use.
 WORK = 1_000_000
+#: Steps between two looks at the limit; also those that are told of at a time (see ``pace``).
+STRIDE = 64
 #: A text, and what :meth:`Automaton.after` takes.
 Branch = tuple[bytes, Any]
 Edges = tuple[tuple[int, int], ...]
@@ -44,8 +47,9 @@ class Automaton:
 
     _serial = -1
     start: int
-    #: The steps taken so far, and what this was made of, to be named in an error.
-    spent = 0
+    #: The steps taken so far, those that were told of, and at how many to look at the limit again.
+    spent = told = due = 0
+    #: What this was made of, to be named in an error.
     source = ""
     least: float
     """Fewest symbols of any accepted string (infinite if there is none)."""
@@ -62,8 +66,18 @@ class Automaton:
         """Whether half of the work is spent, so that a new one serves better."""
         return self.spent > WORK // 2
 
-    def exhausted(self) -> NoReturn:
-        """Say that the work is spent."""
+    def pause(self) -> None:
+        """Look at the limit, and tell of the steps since the last look. To be called past ``due``.
+
+        Raises GrammarError if the work is spent, and what whoever is told raises.
+        """
+        if self.spent > WORK:
+            self._exhausted()
+        steps, self.told = self.spent - self.told, self.spent
+        self.due = min(self.spent + STRIDE, WORK)
+        tell(steps)
+
+    def _exhausted(self) -> NoReturn:
         shown = self.source if len(self.source) <= 100 else self.source[:97] + "..."
         raise GrammarError(
             f"reading this takes an automaton of more than {WORK:,} steps",

@@ -9,7 +9,6 @@ from callmemaybe.grammar.automaton import (
     DEAD,
     NO_CONTROLS,
     NO_EDGES,
-    WORK,
     Automaton,
     Edges,
 )
@@ -97,8 +96,8 @@ class ProductAutomaton(Automaton):
                 target = self._id(pair)
                 moves[target] = moves.get(target, 0) | mask
                 self.spent += 1
-            if self.spent > WORK:
-                self.exhausted()
+            if self.spent > self.due:
+                self.pause()
             found = self._moves.setdefault(state, tuple((m, t) for t, m in moves.items()))
         return found
 

@@ -21,7 +21,6 @@ from callmemaybe.grammar.automaton import (
     DEAD,
     NO_CONTROLS,
     NO_EDGES,
-    WORK,
     Automaton,
     Branch,
     Captured,
@@ -456,8 +455,8 @@ class TreeAutomaton(Automaton):
         found = self._ids.get(key)
         if found is None:
             self.spent += 1 + len(places)
-            if self.spent > WORK:
-                self.exhausted()
+            if self.spent > self.due:
+                self.pause()
             fresh = next(self._next_id)
             self._states[fresh] = State(*key)
             found = self._ids.setdefault(key, fresh)
