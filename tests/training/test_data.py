@@ -313,7 +313,9 @@ def test_opposites_and_negations_mean_what_they_say() -> None:
         request = say_state(state, "the letter", Random(f"state:{number}"))
         value = "{read:/" not in request
         words = re.sub(r"\{read:/?|\}", "", request)
-        negated = re.search(r"\b(not|isn't|don't|can't|no longer)\b", words, re.I) is not None
+        negated = (
+            re.search(r"\b(not|isn't|don't|can't|no longer)\b", words, re.IGNORECASE) is not None
+        )
         assert value is (negated == ("unread" in words)), request
         said[negated] += 1
     assert min(said.values()) > 30
