@@ -31,6 +31,7 @@ from callmemaybe.grammar.grammar import (
     Lexeme,
     Literal,
     Mark,
+    Names,
     Node,
     Ref,
     Repeat,
@@ -145,7 +146,7 @@ class _Exporter:
                 return self._words(node)
             case Lexeme():
                 return self._named(node, "lexeme", node.body)
-            case Both() | Except() | Substrings() | Table():
+            case Both() | Except() | Substrings() | Table() | Names():
                 return self._machine(node)
         raise TypeError(f"unknown node {node!r}")
 
@@ -277,7 +278,7 @@ class _Gbnf(_Exporter):
                 return self._filled(node.body)
             case Unordered():
                 return alt(*map(self._filled, unfold(node, self._grammar.least)))
-            case Both() | Except() | Table():
+            case Both() | Except() | Table() | Names():
                 return Except(node, EMPTY)
         return NOTHING
 

@@ -17,6 +17,7 @@ from callmemaybe.grammar.nodes import (
     Lexeme,
     Literal,
     Mark,
+    Names,
     Node,
     Ref,
     Repeat,
@@ -114,7 +115,7 @@ def _least_step(
             return of(node.body)
         case Chars():
             return of(node.spelled)
-        case Both() | Except() | Substrings() | Table():
+        case Both() | Except() | Substrings() | Table() | Names():
             return machine(node).least
     raise TypeError(f"unknown node {node!r}")
 

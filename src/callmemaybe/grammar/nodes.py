@@ -279,6 +279,28 @@ class Table(Node):
         return self._fields[1]  # type: ignore[no-any-return]
 
 
+class Names(Node):
+    """Names of hosts in Unicode, by IDNA 2008 (RFC 5891 to 5893), but for labels in punycode ("xn--").
+
+    Without ``wide``, lengths in punycode are kept by a bound (see ``labels.weight``), so that some
+    names are left out. With it every name is there, labels in punycode too, and what punycode says is
+    not looked into. ``mail``: domains of addresses, separated by "." only, not necessarily in form C.
+    """
+
+    __slots__ = ()
+    is_machine = True
+
+    @property
+    def wide(self) -> bool:
+        """Whether lengths and labels in punycode are left to be checked."""
+        return self._fields[0]  # type: ignore[no-any-return]
+
+    @property
+    def mail(self) -> bool:
+        """Whether these are domains of addresses."""
+        return self._fields[1]  # type: ignore[no-any-return]
+
+
 EMPTY: Node = Sequence(())
 NOTHING: Node = Choice(())
 
@@ -451,7 +473,7 @@ def lexeme(body: Node) -> Node:
     if (
         body is NOTHING
         or body is EMPTY
-        or isinstance(body, Lexeme | Both | Except | Substrings | Table | Literal)
+        or isinstance(body, Lexeme | Both | Except | Substrings | Table | Names | Literal)
     ):
         return body
     return Lexeme(body)

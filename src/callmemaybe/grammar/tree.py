@@ -29,6 +29,7 @@ from callmemaybe.grammar.automaton import (
 from callmemaybe.grammar.closure import Closure
 from callmemaybe.grammar.counting import Counted, Counting, is_endless
 from callmemaybe.grammar.least import shortest, way_out
+from callmemaybe.grammar.names import NameAutomaton
 from callmemaybe.grammar.nodes import (
     EMPTY,
     Both,
@@ -37,6 +38,7 @@ from callmemaybe.grammar.nodes import (
     Except,
     Lexeme,
     Literal,
+    Names,
     Node,
     Substrings,
     Table,
@@ -496,6 +498,8 @@ def machine_of(node: Node) -> Automaton:
             machine = SubstringAutomaton(node.units, node.starts, node.ends)
         elif isinstance(node, Table):
             machine = TableAutomaton(node.rows, node.accepting)
+        elif isinstance(node, Names):
+            machine = NameAutomaton(wide=node.wide, mail=node.mail)
         else:
             body = node.body if isinstance(node, Lexeme) else node
             machine = machine_of(body) if body.is_machine else TreeAutomaton(body, {}, {})

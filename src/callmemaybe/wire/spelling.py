@@ -25,6 +25,7 @@ from callmemaybe.grammar.nodes import (
     Except,
     Lexeme,
     Literal,
+    Names,
     Node,
     Ref,
     Repeat,
@@ -61,7 +62,7 @@ _JSON_LIKE = lexeme(
 )
 #: What a character is written as inside quotes: as in JSON, but for the quote itself.
 _ESCAPES = {code: json_spelling(code).encode() for code in range(0x20)} | {0x5C: b"\\\\"}
-_LEAVES = (Literal, Words, Lexeme, Both, Except, Substrings, Table, Bytes)
+_LEAVES = (Literal, Words, Lexeme, Both, Except, Substrings, Table, Names, Bytes)
 
 
 def arguments_node(
@@ -303,7 +304,7 @@ def split(node: Node, rules: Mapping[str, Node]) -> tuple[Node, Node]:
         case Words():
             quoted = [word for word in node.words if word[:1] == b'"']
             return words(quoted), words(word for word in node.words if word[:1] != b'"')
-        case Lexeme() | Both() | Except() | Substrings() | Table():
+        case Lexeme() | Both() | Except() | Substrings() | Table() | Names():
             machine = machine_of(node)
             is_text = any(mask >> 0x22 & 1 for mask, _ in machine.edges(machine.start))
             return (node, NOTHING) if is_text else (NOTHING, node)
