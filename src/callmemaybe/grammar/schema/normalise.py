@@ -14,6 +14,7 @@ from typing import Any
 
 from callmemaybe.errors import GrammarError, UnsupportedSchema
 from callmemaybe.grammar.nodes import INFINITE
+from callmemaybe.grammar.pace import tell
 from callmemaybe.grammar.schema.choices import (
     Choices,
     Step,
@@ -64,6 +65,8 @@ from callmemaybe.grammar.tree import least_of
 #: Branches looked at for one need, and for a whole schema, before it is too much; each counts once and
 #: once more for every decision that it still has to make.
 BRANCHES, ALL_BRANCHES = 20_000, 100_000
+#: About how many steps of an automaton looking at one takes (see ``pace``).
+STEPS = 8
 #: How deep inside a value is looked for a contradiction.
 DEPTH = 4
 #: Constants that are compared with the rest of their schema one by one.
@@ -191,6 +194,7 @@ class Normaliser:
             cost = 1 + len(branch.choices)
             spent += cost
             self._spent += cost
+            tell(STEPS * cost)
             if spent > BRANCHES or self._spent > ALL_BRANCHES:
                 raise _TooMany(
                     "combining these schemas takes too many cases",
