@@ -14,6 +14,7 @@ from typing import Any
 
 from callmemaybe.grammar.nodes import Node, words
 from callmemaybe.grammar.schema.arrays import array_body
+from callmemaybe.grammar.schema.formats import WIDER
 from callmemaybe.grammar.schema.objects import KeyClass, Part, object_body, other_keys
 from callmemaybe.grammar.schema.style import Style
 from callmemaybe.grammar.schema.values import can_be_written, quoted
@@ -44,7 +45,8 @@ _leaves: dict[str, Node] = {}
 class Common:
     """Writes common schemas in one style.
 
-    ``general`` writes plain values (None: it refuses), ``free`` any JSON value.
+    ``general`` writes plain values (None: it refuses), ``free`` any JSON value; ``may_leave``: the
+    formats that leave something to be checked are not common.
     """
 
     def __init__(
@@ -53,11 +55,14 @@ class Common:
         additional: bool,
         general: Callable[[Any], Node | None],
         free: Callable[[], Node],
+        *,
+        may_leave: bool = False,
     ) -> None:
         self._style = style
         self._additional = additional
         self._general = general
         self._free = free
+        self._left = WIDER if may_leave else {}
         self._uncommon: set[int] = set()
 
     def node(self, schema: Any, depth: int = 0) -> Node | None:
@@ -93,6 +98,8 @@ class Common:
         elif type(kind) is not list or not all(type(k) is str and k in _PLAIN for k in kind):
             return None
         if not said <= _LIMITS or not _is_flat(schema):
+            return None
+        if type(schema.get("format")) is str and schema["format"] in self._left:
             return None
         limits = {key: value for key, value in schema.items() if key in said}
         try:

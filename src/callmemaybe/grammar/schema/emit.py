@@ -116,7 +116,9 @@ class Emitter:
         self.rules: dict[str, Node] = {}
         self._common: Common | None = None
         if short and not unordered and document.ground is None and STYLES.get(style.name) is style:
-            self._common = Common(style, additional, self.plain, self.anything)
+            self._common = Common(
+                style, additional, self.plain, self.anything, may_leave=document.may_leave
+            )
 
     @property
     def visited(self) -> frozenset[int]:

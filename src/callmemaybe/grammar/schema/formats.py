@@ -1,8 +1,10 @@
 """The formats of JSON Schema (Validation, section 7.3) as languages, one row each.
 
-All are exact but for three that are kept on the safe side, so that every text is valid: leap seconds
-only at offsets of whole quarters of an hour, host names without labels that have "--" in third place (punycode, whose validity no
-automaton can decide), and regular expressions whose groups nest at most three deep.
+All are exact but for what is kept on the safe side, so that every text is valid: regular expressions
+have groups that nest at most three deep; and names of hosts have no label in punycode ("xn--"), and in
+Unicode none that may be too long in it. What punycode says takes arithmetic over a whole label, so
+where a value is checked when it is complete, it is left to that, and these names are all there
+(`WIDER`). Addresses never have them.
 """
 
 from __future__ import annotations
@@ -10,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 
-from callmemaybe.grammar.characters import JSON_CANONICAL_CHARACTER, json_canonical, text_of
-from callmemaybe.grammar.nodes import Both, Node, lexeme, lit, seq
+from callmemaybe.grammar.characters import JSON_CANONICAL_CHARACTER, json_canonical
+from callmemaybe.grammar.nodes import Both, Names, Node, alt, lexeme, lit, repeat, seq
 from callmemaybe.grammar.regex import matching
 
 # RFC 3339, section 5.6 and appendix C (February).
@@ -68,15 +70,17 @@ _LABEL = (
     f"(?:{_A}(?:{_H}?{_A})?|{_A}{_H}[A-Za-z0-9-]{_A}|{_A}{_H}(?:{_A}{_H}|-{_A}){_H}{{0,58}}{_A})"
 )
 _HOST = rf"{_LABEL}(?:\.{_LABEL})*"
+_WIDE_LABEL = rf"(?:{_LABEL}|[Xx][Nn]--{_H}{{0,58}}{_A})"
+_WIDE_HOST = rf"{_WIDE_LABEL}(?:\.{_WIDE_LABEL})*"
 
 # RFC 5321, section 4.1.2 (and RFC 6531 for the internationalised form).
 _ATOM = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]"
 _QUOTED = r'"(?:[ !#-\[\]-~]|\\[ -~])*"'
 _UQUOTED = r'"(?:[ !#-\[\]-~\u0080-\u{10ffff}]|\\[ -~])*"'
-_DOMAIN = rf"(?:{_HOST}|\[(?:{_IPV4}|IPv6:{_IPV6})\])"
-_EMAIL = rf"(?:{_ATOM}+(?:\.{_ATOM}+)*|{_QUOTED})@{_DOMAIN}"
+_ADDRESS = rf"\[(?:{_IPV4}|IPv6:{_IPV6})\]"
+_EMAIL = rf"(?:{_ATOM}+(?:\.{_ATOM}+)*|{_QUOTED})@(?:{_HOST}|{_ADDRESS})"
 _UATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~\u0080-\u{10ffff}-]"
-_IDN_EMAIL = rf"(?:{_UATOM}+(?:\.{_UATOM}+)*|{_UQUOTED})@{_DOMAIN}"
+_IDN_MAILBOX = rf"(?:{_UATOM}+(?:\.{_UATOM}+)*|{_UQUOTED})@"
 
 # RFC 3986, appendix A; RFC 3987, section 2.2 for the characters of an IRI.
 _UCS = (
@@ -139,16 +143,27 @@ def _regex() -> str:
     return rf"\^?{run}{named}\$?(?:\|\^?{run}\$?)*"
 
 
-#: Name -> regular expression for the whole text, or a function that returns one.
-FORMATS: dict[str, str | Callable[[], str]] = {
+def _matching(pattern: str) -> Node:
+    return matching(pattern, json_canonical, search=False)
+
+
+def _host(pattern: str) -> Node:
+    """Return names of at most 253 octets (RFC 1034, section 3.1, without the dot of the root)."""
+    return Both(lexeme(_matching(pattern)), lexeme(repeat(JSON_CANONICAL_CHARACTER, 1, 253)))
+
+
+#: Name -> regular expression for the whole text, or a function that returns one or a node.
+FORMATS: dict[str, str | Callable[[], str | Node]] = {
     "date": _DATE,
     "time": _TIME,
     "date-time": rf"{_DATE}[Tt]{_TIME}",
     "duration": _DURATION,
     "email": _EMAIL,
-    "idn-email": _IDN_EMAIL,
-    "hostname": _HOST,
-    "idn-hostname": _HOST,
+    "idn-email": lambda: seq(
+        _matching(_IDN_MAILBOX), alt(Names(False, True), lexeme(_matching(_ADDRESS)))
+    ),
+    "hostname": lambda: _host(_HOST),
+    "idn-hostname": lambda: Names(False, False),
     "ipv4": _IPV4,
     "ipv6": _IPV6,
     "uuid": r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}",
@@ -161,18 +176,22 @@ FORMATS: dict[str, str | Callable[[], str]] = {
     "relative-json-pointer": _RELATIVE_POINTER,
     "regex": _regex,
 }
-# "A maximum of 253" (RFC 1034, section 3.1, without the dot of the root).
-_LONGEST = {"hostname": 253, "idn-hostname": 253}
+#: The same with every valid text, and others, for where complete values are checked.
+WIDER: dict[str, Callable[[], Node]] = {
+    "hostname": lambda: _host(_WIDE_HOST),
+    "idn-hostname": lambda: Names(True, False),
+}
 
 
 @lru_cache(maxsize=64)
-def format_node(name: str) -> Node | None:
-    """Return the JSON strings (with quotes) of a format; None if the format is not known."""
-    source = FORMATS.get(name)
+def format_node(name: str, *, wider: bool = False) -> Node | None:
+    """Return the JSON strings (with quotes) of a format; None if the format is not known.
+
+    ``wider``: with every valid text, if need be (see `WIDER`) with others too.
+    """
+    source = (WIDER if wider and name in WIDER else FORMATS).get(name)
     if source is None:
         return None
-    pattern = source if isinstance(source, str) else source()
-    node = lexeme(seq(lit('"'), matching(pattern, json_canonical, search=False), lit('"')))
-    if name in _LONGEST:
-        return Both(node, lexeme(text_of(JSON_CANONICAL_CHARACTER, 1, _LONGEST[name])))
-    return node
+    body = source if isinstance(source, str) else source()
+    inner = _matching(body) if isinstance(body, str) else body
+    return lexeme(seq(lit('"'), inner, lit('"')))

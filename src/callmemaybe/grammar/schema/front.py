@@ -99,7 +99,7 @@ def json_schema_node(
     unordered = order == "any"
     said = Ground(ground) if isinstance(ground, str) else ground
     if said is None and not unordered and remotes is None and STYLES.get(style.name) is style:
-        found = _common(schema, style, prefix, additional)
+        found = _common(schema, style, prefix, additional, may_leave=checks is not None)
         if found is not None:
             return found
     try:
@@ -118,7 +118,7 @@ def json_schema_node(
 
 
 def _common(
-    schema: Any, style: Style, prefix: str, additional: bool
+    schema: Any, style: Style, prefix: str, additional: bool, *, may_leave: bool
 ) -> tuple[Node, dict[str, Node]] | None:
     """Take the short way, without what the long one needs, where all of a schema goes it."""
     if type(schema) is not dict or "$schema" in schema:
@@ -131,8 +131,9 @@ def _common(
         return made[0]
 
     common = Common(
-        style, additional, lambda leaf: emitter().plain(leaf), lambda: emitter().anything()
-    )
+        style, additional, lambda leaf: emitter().plain(leaf), lambda: emitter().anything(),
+        may_leave=may_leave,
+    )  # fmt: skip
     node = common.node(schema)
     return None if node is None or node is NOTHING else (node, made[0].rules if made else {})
 

@@ -21,7 +21,7 @@ from callmemaybe.grammar.nodes import Node, lexeme, lit, seq
 from callmemaybe.grammar.regex import matching
 from callmemaybe.grammar.schema import shapes
 from callmemaybe.grammar.schema.at import At
-from callmemaybe.grammar.schema.formats import format_node
+from callmemaybe.grammar.schema.formats import WIDER, format_node
 from callmemaybe.grammar.schema.ground import LEVELS, NEVER_GROUNDED
 from callmemaybe.grammar.schema.numbers import Interval
 from callmemaybe.grammar.schema.references import Document, Spot
@@ -186,11 +186,16 @@ def _ground(value: Any, at: At) -> Formula:
 def _format(value: Any, at: At) -> Formula:
     if not isinstance(value, str):
         raise at.refuse("a name is expected")
-    node = format_node(value)
+    wider = value in WIDER and at.document.may_leave
+    node = format_node(value, wider=wider)
     # Validation, section 7.2.3: unknown formats are annotations.
-    return (
-        HOLDS if node is None else Fact(shapes.STRING, String(within=(node,), pointer=at.pointer))
-    )
+    if node is None:
+        return HOLDS
+    fact = Fact(shapes.STRING, String(within=(node,), pointer=at.pointer))
+    if not wider:
+        return fact
+    at.document.leave(at.pointer, "what punycode (xn--) says, and how long names get in it")
+    return Every((fact, Unknown()))
 
 
 # -- arrays ---------------------------------------------------------------------------------
