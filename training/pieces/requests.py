@@ -465,9 +465,7 @@ def draw_request(
     loose = False
     lengths = draw_lengths(function, rng)
     fenced = sum(f"{{{p.key}}}" in template for p in function.parameters if p.type[0] == "[") > 1
-    chosen: dict[
-        str, Any
-    ] = {}  # of each set of values, what was chosen last: nobody converts km to km
+    chosen: set[tuple[str, str]] = set()  # nobody converts km to km or goes from Rome to Rome
     for match in re.finditer(r"\{(\w+)(?::([^}]*))?\}", template):
         before = template[position : match.start()]
         key = match[1]
@@ -476,10 +474,10 @@ def draw_request(
             slot = draw_slot(
                 parameter, match[2], variant, rng, known, lengths.get(key), fenced=fenced
             )
-            if known or parameter.type != "enum" or chosen.get(parameter.generator) != slot.value:
+            taken = (parameter.generator, str(slot.value))
+            if known or parameter.type == "boolean" or taken not in chosen:
                 break
-        if parameter.type == "enum":
-            chosen[parameter.generator] = slot.value
+        chosen.add(taken)
         drawn[key], values[key] = slot, slot.value
         position = match.end()
         marked = before[-1:] in ("'", '"', "`")
