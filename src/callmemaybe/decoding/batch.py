@@ -31,8 +31,8 @@ from callmemaybe.models.base import Feed, Files, Frozen, Logits, Model, Session,
 
 T = TypeVar("T")
 Answer = Logits | list[Logits]
-#: Steps of automata that a task takes before it gives way: 1 to 7 ms of one core for the worst known.
-TURN = 256
+#: Steps of automata that a task takes before it gives way: 0.6 to 3 ms of one core for the worst known.
+TURN = 128
 
 
 class Task(Future[T]):

@@ -3,7 +3,7 @@
 Everything here happens on the event loop, except a turn's decoding, which is a task of the
 :class:`~callmemaybe.decoding.batch.Batch`: all running turns are held where they ask for a forward
 pass, and go through the model together. A turn whose client is gone, or whose time is up, ends at
-its next piece or pass, whichever comes first.
+its next piece or pass, or where it gives way, whichever comes first.
 """
 
 from __future__ import annotations
@@ -150,9 +150,9 @@ class Engine:
     def check(self) -> None:
         """Raise Problem (503) where nothing new should be asked: at the end, and behind a stuck turn.
 
-        A turn ends at its next forward pass. One that was told to end, and computes on (a schema may
-        be made to take for ever), keeps all others from theirs; that is for whoever runs the server
-        to notice, by ``/healthz``, and to start it anew.
+        A turn ends at its next forward pass, and where it gives way. One that was told to end, and
+        does neither (an engine may hang), keeps all others from their passes; that is for whoever
+        runs the server to notice, by ``/healthz``, and to start it anew.
         """
         if self.is_stopping:
             raise Problem(503, "The server is stopping.", code="stopping", retry_after=1)
