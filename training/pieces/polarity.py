@@ -90,8 +90,8 @@ APART = (
 EXTRA_FIELDS = """city,place,where|string|city|in {}|Where
 person,owner,author,by,created_by|string|person|by {},from {}|Whose
 since,after,from_date|string|day|since {},from {} on|From this day on
-limit,max_results,count|integer|int(2,90)|at most {},no more than {},only {} of them|How many at most
-max_price,budget,up_to|number|int(10,4000)|for at most {},not over {}|Highest price""".splitlines()
+limit,max_results,count|integer|int(2,90)|at most {} of them,no more than {} results,only {} of them|How many at most
+max_price,budget,up_to|number|int(10,4000)|costing at most {},not dearer than {}|Highest price""".splitlines()
 ORDER_FIELDS = """city,place,where|string|city|in {},near {}|Where
 name,customer,for_whom|string|person|for {},under the name {}|For whom
 day,date,when|string|day|on {},for {}|When
