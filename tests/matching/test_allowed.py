@@ -87,11 +87,10 @@ def test_no_logit_is_finite(count: int) -> None:
     assert allowed.argmax(np.full(SIZE, -np.inf, np.float32)) in ids
 
 
-@given(sets, st.lists(st.integers(0, SIZE - 1), max_size=30))
+@given(sets, st.lists(st.integers(0, SIZE - 1), max_size=90))
 @settings(max_examples=60, deadline=None)
 def test_without_some(chosen: tuple[int, int], taken: list[int]) -> None:
     """A set without some ids has all others, and the set itself stays as it is."""
     allowed, ids = _set(*chosen)
-    away = [index for index in taken if index in set(ids)]
-    assert allowed.without(away).to_ids().tolist() == sorted({*ids} - {*away})
+    assert allowed.without(set(taken)).to_ids().tolist() == sorted({*ids} - {*taken})
     assert allowed.to_ids().tolist() == ids

@@ -6,11 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callmemaybe.grammar import Automaton
+from callmemaybe.grammar import Automaton, product
+from callmemaybe.grammar.characters import JSON_CANONICAL_CHARACTER, json_canonical
 from callmemaybe.grammar.compile import automaton_of
-from callmemaybe.grammar.grammar import Except, Grammar, Node, lexeme, lit, repeat, seq, words
+from callmemaybe.grammar.grammar import Both, Except, Grammar, Node, lexeme, lit, repeat, seq, words
+from callmemaybe.grammar.nodes import INFINITE
+from callmemaybe.grammar.regex import matching
+from callmemaybe.grammar.schema.strings import of_length
 from callmemaybe.grammar.tree import machine_of
 from callmemaybe.matching import budget
+from callmemaybe.matching import sweep as sweeping
 from callmemaybe.matching.cache import Entry, VocabularyTables
 from callmemaybe.matching.strides import stride
 from tests.matching.grammars import CHARACTER, OTHER_KEY, automata, random_walk, slow_allowed
@@ -38,6 +43,11 @@ def same(one: tuple[Automaton, int], other: tuple[Automaton, int], depth: int) -
     return True
 
 
+def pattern_node(source: str) -> Node:
+    """Return the JSON strings that match a pattern."""
+    return lexeme(seq(lit('"'), matching(source, json_canonical, search=True), lit('"')))
+
+
 counted = st.tuples(
     st.sampled_from([lit("ab"), words(["a", "bc"]), lexeme(repeat(lit("a"), 0, 3)), CHARACTER]),
     st.integers(0, 3),
@@ -57,6 +67,72 @@ def test_near(node: object, depth: int, text: bytes) -> None:
     state = machine.walk(machine.start, b"x" + text)
     if state >= 0:
         assert same((machine, state), machine.near(state, depth), depth)
+
+
+PATTERNS = (
+    "^([ab]+c){0,9}$",
+    "^(a{3}|b)*$",
+    "^a{2,}b?c{0,7}$",
+    "^.*ab.*$",
+    "^(abc){1,20}$",
+    "^[ab]*$",
+)
+
+
+@given(
+    st.sampled_from(PATTERNS),
+    st.sampled_from(PATTERNS),
+    st.tuples(st.integers(0, 4), st.integers(4, 24)),
+    st.booleans(),
+    st.binary(max_size=12).map(lambda raw: bytes(97 + b % 3 for b in raw)),
+)
+@settings(max_examples=60, deadline=None)
+def test_near_a_product(
+    one: str, other: str, lengths: tuple[int, int], subtract: bool, text: bytes
+) -> None:
+    """The same holds for a pattern and a length, and for one pattern without another."""
+    limited = Both(pattern_node(one), of_length(*lengths, JSON_CANONICAL_CHARACTER))
+    node = Except(limited, pattern_node(other)) if subtract else Both(limited, pattern_node(other))
+    machine = machine_of(node)
+    state = machine.walk(machine.start, b'"' + text) if machine.least < INFINITE else -1
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(product, "SLACK", 5)
+        if state >= 0:
+            assert same((machine, state), machine.near(state, 2), 2)
+
+
+def test_near_a_product_joins_lengths() -> None:
+    """Far from the limit of a length a pattern is in one state, however long the text is so far."""
+    machine = machine_of(Both(pattern_node("^[ab]+$"), of_length(1, 600, JSON_CANONICAL_CHARACTER)))
+    states = [machine.walk(machine.start, b'"' + b"a" * n) for n in (2, 100, 400, 590)]
+    near = [machine.near(state, 100) for state in states]
+    assert near[0] == near[1] == near[2]
+    assert near[0][0] is not machine
+    assert near[3] == (machine, states[3])
+
+
+@pytest.mark.parametrize("kept", [0, 20, 8192])
+def test_tables_that_are_kept_change_nothing(kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sweep finds the same tokens in the same states with a table that other sweeps have filled."""
+    monkeypatch.setattr(sweeping, "KEPT_ROWS", kept)
+    trie = vocabulary("crossing").trie
+    tables = sweeping.Tables()
+    machines = [machine_of(pattern_node(source)) for source in PATTERNS]
+    for text in (b"", b"a", b"ab", b"abc", b"aa"):
+        for machine in machines:
+            state = machine.walk(machine.start, b'"' + text)
+            if state < 0:
+                continue
+            found = []
+            for sweep in (tables.sweep, sweeping.sweep):
+                swept = sweep(trie, machine, [0], [state])
+                ids, rows = swept.tokens(trie)
+                found.append(
+                    sorted(zip(ids.tolist(), (swept.states[r] for r in rows), strict=True))
+                )
+                accepting = [machine.is_accepting(swept.states[row]) for row in swept.rows]
+                assert swept.where(machine.is_accepting).tolist() == accepting
+            assert found[0] == found[1]
 
 
 def test_near_joins_counts() -> None:

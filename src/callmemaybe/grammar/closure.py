@@ -61,9 +61,11 @@ class Closure:
         return known
 
     def _without_limit(self, node: Node, depth: int) -> Node:
-        if not isinstance(node, Repeat) or node.at_most is None or node.at_most <= depth:
+        if not isinstance(node, Repeat) or node.at_most is None:
             return node
-        return Repeat(node.body, node.at_least, None) if self._least_of(node.body) else node
+        if node.at_most * self._least_of(node.body) <= depth:
+            return node
+        return Repeat(node.body, node.at_least, None)
 
     def adopted(self, rest: Rest | None) -> Rest | None:
         """Return the same continuation of another automaton as one of this automaton's own."""

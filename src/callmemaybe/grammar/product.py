@@ -14,6 +14,9 @@ from callmemaybe.grammar.automaton import (
 )
 from callmemaybe.grammar.nodes import INFINITE
 
+#: What a completion may need where limits are taken for far away, and how many states are looked at.
+SLACK, CALM = 40, 4000
+
 
 class ProductAutomaton(Automaton):
     """Intersection or difference of two automata, stepped side by side (no controls).
@@ -33,6 +36,11 @@ class ProductAutomaton(Automaton):
         self._moves: dict[int, Edges] = {}
         self._edges: dict[int, Edges] = {}
         self._distances: dict[int, float] = {}
+        self._twins: dict[tuple[Automaton, Automaton], ProductAutomaton] = {}
+        self._nearby: dict[tuple[int, int], tuple[Automaton, int]] = {}
+        #: States from which every state is at most SLACK from an end, while all were that are known.
+        self._calm: set[int] = set()
+        self._may_be_calm = True
         self.start = self._id((left.start, right.start))
         self.least = self._search(self.start) if left.least < INFINITE else INFINITE
 
@@ -79,6 +87,50 @@ class ProductAutomaton(Automaton):
     def distance(self, state: int) -> int:
         """Fewest further bytes to an accepting end."""
         return int(self._search(state))
+
+    def near(self, state: int, depth: int) -> tuple[Automaton, int]:
+        """Return a state of the product of both sides without the limits that are far away.
+
+        A text is alive if it has a completion in both. Where no completion is longer than SLACK,
+        limits that ``depth`` and SLACK together do not reach decide nothing (nor may they be dropped
+        from what is taken away: that would take more).
+        """
+        key = state, depth
+        known = self._nearby.get(key)
+        if known is None:
+            known = self._nearby[key] = self._near(state, depth + SLACK)
+        return known
+
+    def _near(self, state: int, far: int) -> tuple[Automaton, int]:
+        left, right = self._pairs[state]
+        one, left = self._left.near(left, far)
+        other = self._right
+        if not self._subtract:
+            other, right = other.near(right, far)
+        if (one, other) == (self._left, self._right):
+            return self, state
+        twin = self._twins.get((one, other))
+        if twin is None:
+            twin = self._twins[one, other] = ProductAutomaton(one, other, subtract=self._subtract)
+            twin.source = self.source
+        inner = twin._id((left, right))
+        return (twin, inner) if twin._is_calm(inner) else (self, state)
+
+    def _is_calm(self, origin: int) -> bool:
+        """Whether no state that can be reached is further than SLACK from an end, and these are few."""
+        if origin in self._calm or not self._may_be_calm:
+            return origin in self._calm
+        seen, stack = {origin}, [origin]
+        while stack and self._may_be_calm:
+            state = stack.pop()
+            self._may_be_calm = self._search(state) <= SLACK and len(seen) <= CALM
+            for _, target in self.edges(state):
+                if target not in seen and target not in self._calm:
+                    seen.add(target)
+                    stack.append(target)
+        if self._may_be_calm:
+            self._calm |= seen
+        return self._may_be_calm
 
     def _id(self, pair: tuple[int, int]) -> int:
         found = self._ids.get(pair)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from functools import lru_cache
 from math import gcd, inf
 from typing import Any, TypeVar
@@ -61,16 +61,15 @@ class Allowed:
         place = int(self.ids.searchsorted(index))
         return place < len(self.ids) and int(self.ids[place]) == index
 
-    def without(self, ids: Sequence[int]) -> Allowed:
-        """Return the set without some of its ids."""
+    def without(self, ids: Collection[int]) -> Allowed:
+        """Return the set without some ids, of which it may have any, some or none."""
         if not ids:
             return self
         if self.ids is not None:
-            return Allowed(frozen(self.ids[~np.isin(self.ids, ids)]), None)
+            listed = np.fromiter(ids, np.int64, len(ids))
+            return Allowed(frozen(self.ids[~np.isin(self.ids, listed)]), None)
         mask: Mask = self.mask.copy()  # type: ignore[union-attr]
-        view = mask.data
-        for index in ids:
-            view[index >> 5] &= ~(1 << (index & 31)) & 0xFFFF_FFFF
+        masks.remove(mask, ids)
         return Allowed(None, frozen(mask))
 
     def to_ids(self) -> Ids:

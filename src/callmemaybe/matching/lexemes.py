@@ -15,7 +15,7 @@ import numpy as np
 from callmemaybe.grammar.automaton import Automaton
 from callmemaybe.grammar.counting import Counted
 from callmemaybe.matching.allowed import FEW, Allowed, Sets, frozen
-from callmemaybe.matching.sweep import Indices, sweep
+from callmemaybe.matching.sweep import Indices, Tables
 from callmemaybe.vocabulary import mask as masks
 from callmemaybe.vocabulary.trie import Int32, Trie
 
@@ -44,14 +44,15 @@ class Part:
 
     __slots__ = ("_tails", "_trie", "exits", "reached", "stays")
 
-    def __init__(self, trie: Trie, machine: Automaton, state: int, node: int, sets: Sets) -> None:
+    def __init__(
+        self, trie: Trie, machine: Automaton, state: int, node: int, sets: Sets, tables: Tables
+    ) -> None:
         """Sweep the tokens below ``node`` through the lexeme's machine."""
-        swept = sweep(trie, machine, [node], [state])
+        swept = tables.sweep(trie, machine, [node], [state])
         ids, rows = swept.tokens(trie)
         self.stays: Allowed = sets.of_array(ids)
         self.reached = swept.reached(rows)
-        accepting = np.array([s >= 0 and machine.is_accepting(s) for s in swept.states], np.bool_)
-        exits = swept.nodes[accepting[swept.rows]]
+        exits = swept.nodes[swept.where(machine.is_accepting)]
         self.exits: Indices = exits[trie.first[exits] < trie.first[exits + 1]]
         self._trie = trie
         self._tails: Trie | None = None
@@ -87,14 +88,16 @@ class Counts:
 
     __slots__ = ("_closed", "_size", "entered", "farthest", "leaving", "most", "part")
 
-    def __init__(self, trie: Trie, part: Part, counted: Counted, node: int, size: int) -> None:
+    def __init__(
+        self, trie: Trie, part: Part, counted: Counted, node: int, size: int, tables: Tables
+    ) -> None:
         """Sweep the tokens below ``node``, counting."""
         machine = counted.machine
-        swept = sweep(trie, machine, [node], [counted.state])
+        swept = tables.sweep(trie, machine, [node], [counted.state])
         nodes = swept.nodes
         states = np.array(swept.states)
         between = (states == counted.between)[swept.rows]
-        final = np.array([s >= 0 and machine.is_accepting(s) for s in swept.states])[swept.rows]
+        final = swept.where(machine.is_accepting)
         ended = np.zeros(len(trie.byte), np.int16)
         edges = np.searchsorted(nodes, trie.starts)
         for low, high in zip(edges, [*edges[1:], len(nodes)], strict=True):
@@ -180,7 +183,7 @@ class Without:
         self._part = part
         # Longer than all of the texts is none of them.
         self._farthest = part.farthest(machine) + max(map(len, texts), default=0) + 1
-        self.stays = part.stays.without([i for i in self._excluded if part.stays.has(i)])
+        self.stays = part.stays.without(self._excluded)
 
     def farthest(self, machine: Automaton) -> int:  # noqa: ARG002 - as of a Part
         """Return a bound on the way to the lexeme's end after any token that stays."""
@@ -202,6 +205,7 @@ class Parts:
         """Prepare for parts of ``trie``."""
         self._trie = trie
         self._sets = sets
+        self._tables = Tables()
         self._kept: OrderedDict[tuple[int, int, int], Part] = OrderedDict()
         self._counts: OrderedDict[tuple[int, int, int], Counts] = OrderedDict()
         self._slices: OrderedDict[tuple[int, ...], Slice] = OrderedDict()
@@ -213,7 +217,9 @@ class Parts:
         key = (machine.serial, state, node)
         found = self._kept.get(key)
         if found is None:
-            found = self._kept[key] = Part(self._trie, machine, state, node, self._sets)
+            found = self._kept[key] = Part(
+                self._trie, machine, state, node, self._sets, self._tables
+            )
             if len(self._kept) > KEPT_PARTS:
                 self._kept.popitem(last=False)
         else:
@@ -226,7 +232,9 @@ class Parts:
         counts = self._counts.get(key)
         if counts is None:
             part = self.of(counted.machine, counted.state, node)
-            counts = self._counts[key] = Counts(self._trie, part, counted, node, self._sets.size)
+            counts = self._counts[key] = Counts(
+                self._trie, part, counted, node, self._sets.size, self._tables
+            )
             if len(self._counts) > KEPT_COUNTS:
                 self._counts.popitem(last=False)
         # More than any token has is as good as any number.
@@ -271,7 +279,7 @@ class Parts:
 
     def _group(self, machine: Automaton, state: int, node: int) -> list[tuple[bytes, Int32]]:
         trie = self._trie
-        swept = sweep(trie, machine, [node], [state])
+        swept = self._tables.sweep(trie, machine, [node], [state])
         ending = np.flatnonzero(trie.own[swept.nodes])
         nodes, rows = swept.nodes[ending], swept.rows[ending]
         start = trie.depth(node)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -14,6 +16,8 @@ Indices = npt.NDArray[np.intp]
 
 #: How many bytes a state allows where whole levels of the tree are swept.
 WIDE = 64
+#: Rows of tables that are kept for the next sweep, 2 KB each.
+KEPT_ROWS = 8192
 
 
 class Swept:
@@ -42,16 +46,50 @@ class Swept:
         nodes, rows = self.nodes[ending], self.rows[ending]
         return trie.ids_of(nodes).astype(np.intp), np.repeat(rows, trie.own[nodes])
 
+    def where(self, holds: Callable[[int], bool]) -> npt.NDArray[np.bool_]:
+        """Return for each node whether something holds of the state there; asks once per state."""
+        answers = np.zeros(len(self.states), np.bool_)
+        for row in np.flatnonzero(np.bincount(self.rows)).tolist():
+            answers[row] = holds(self.states[row])
+        return answers[self.rows]
+
     def reached(self, rows: Indices) -> list[int]:
         """Return the distinct states of some rows."""
         return [self.states[row] for row in np.flatnonzero(np.bincount(rows)).tolist()]
 
 
-def sweep(trie: Trie, automaton: Automaton, nodes: list[int], states: list[int]) -> Swept:
+class Tables:
+    """The transition tables of the automata that were swept last: the next sweep finds them filled.
+
+    A table is taken out while it is in use, so that no two threads write to the same one.
+    """
+
+    def __init__(self) -> None:
+        """Keep nothing yet."""
+        self._kept: OrderedDict[int, _Table] = OrderedDict()
+
+    def sweep(self, trie: Trie, automaton: Automaton, nodes: list[int], states: list[int]) -> Swept:
+        """Do as the function of this name does."""
+        table = self._kept.pop(automaton.serial, None) or _Table()
+        swept = sweep(trie, automaton, nodes, states, table)
+        self._kept[automaton.serial] = table
+        rows = sum(len(kept.states) for kept in list(self._kept.values()))
+        while rows > KEPT_ROWS and self._kept:
+            rows -= len(self._kept.popitem(last=False)[1].states)
+        return swept
+
+
+def sweep(
+    trie: Trie,
+    automaton: Automaton,
+    nodes: list[int],
+    states: list[int],
+    table: _Table | None = None,
+) -> Swept:
     """Follow every token below ``nodes``, entered in ``states``, as far as the automaton allows."""
-    table = _Table(automaton)
+    table = table or _Table()
     if nodes == [0] and _is_wide(automaton, states[0]):
-        return _sweep_all(trie, table, states[0])
+        return _sweep_all(trie, automaton, table, states[0])
     here = np.array(nodes, np.intp)
     rows = np.array([table.row_of(state) << 8 for state in states], np.intp)
     all_nodes, all_rows = [here[:0]], [rows[:0]]
@@ -63,7 +101,7 @@ def sweep(trie: Trie, automaton: Automaton, nodes: list[int], states: list[int])
         if not ends[-1]:
             break
         children = np.repeat(begins - (ends - counts), counts) + np.arange(ends[-1])
-        onward = table.filled(rows).take(np.repeat(rows, counts) + byte[children])
+        onward = table.filled(automaton, rows).take(np.repeat(rows, counts) + byte[children])
         live = np.flatnonzero(onward)
         here, rows = children[live], onward[live]
         all_nodes.append(here)
@@ -76,13 +114,13 @@ def _is_wide(automaton: Automaton, state: int) -> bool:
     return sum(mask.bit_count() for mask, _ in automaton.edges(state)) >= WIDE
 
 
-def _sweep_all(trie: Trie, table: _Table, state: int) -> Swept:
+def _sweep_all(trie: Trie, automaton: Automaton, table: _Table, state: int) -> Swept:
     """Follow every token from the root: whole levels at once, the dead ones too."""
     parent, byte = trie.parent, trie.wide_byte
     found = np.zeros(len(parent), np.intp)
     found[0] = table.row_of(state) << 8
     for start, middle, end in zip(trie.starts, trie.starts[1:], trie.starts[2:], strict=False):
-        flat = table.filled(found[start:middle])
+        flat = table.filled(automaton, found[start:middle])
         places = found.take(parent[middle:end], mode="clip")
         places += byte[middle:end]
         flat.take(places, out=found[middle:end], mode="clip")
@@ -100,8 +138,7 @@ class _Table:
     Entries are rows times 256, so that an entry plus a byte is the place of the next entry.
     """
 
-    def __init__(self, automaton: Automaton) -> None:
-        self._automaton = automaton
+    def __init__(self) -> None:
         self._index: dict[int, int] = {}
         self._is_filled = np.ones(1, np.bool_)
         self._flat = np.zeros(16 << 8, np.intp)
@@ -114,7 +151,7 @@ class _Table:
             self.states.append(state)
         return row
 
-    def filled(self, entries: Indices) -> Indices:
+    def filled(self, automaton: Automaton, entries: Indices) -> Indices:
         """Return the table as one line, with the rows of all ``entries`` filled in."""
         met = np.zeros(len(self.states), np.bool_)
         met[entries >> 8] = True
@@ -124,7 +161,7 @@ class _Table:
             return self._flat
         rows = []
         for row in fresh:
-            edges = self._automaton.edges(self.states[row])
+            edges = automaton.edges(self.states[row])
             targets = [0, *(self.row_of(target) << 8 for _, target in edges)]
             rows.append(np.array(targets, np.intp)[_which(tuple(mask for mask, _ in edges))])
         size = len(self.states) << 8

@@ -6,7 +6,7 @@ be handed to their kernels as it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -43,9 +43,24 @@ def add(mask: Mask, ids: Iterable[int] | npt.NDArray[np.integer]) -> None:
         for index in listed.tolist():
             view[index >> 5] |= 1 << (index & 31)
         return
-    chosen = np.zeros(len(mask) * 32, np.bool_)
-    chosen[listed] = True
-    np.bitwise_or(mask, np.packbits(chosen, bitorder="little").view("<u4"), out=mask)
+    np.bitwise_or(mask, _packed(listed, len(mask)), out=mask)
+
+
+def remove(mask: Mask, ids: Collection[int]) -> None:
+    """Clear the bits of ``ids`` in ``mask``, in place."""
+    if len(ids) <= _FEW:
+        view = mask.data
+        for index in ids:
+            view[index >> 5] &= ~(1 << (index & 31)) & 0xFFFF_FFFF
+        return
+    listed = np.fromiter(ids, np.int64, len(ids))
+    np.bitwise_and(mask, ~_packed(listed, len(mask)), out=mask)
+
+
+def _packed(ids: npt.NDArray[np.integer], words: int) -> Mask:
+    chosen = np.zeros(words * 32, np.bool_)
+    chosen[ids] = True
+    return np.packbits(chosen, bitorder="little").view("<u4")
 
 
 def to_ids(mask: Mask) -> Ids:
