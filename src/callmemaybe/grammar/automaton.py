@@ -183,7 +183,7 @@ class Automaton:
         raise NotImplementedError
 
     def is_fork(self, state: int) -> bool:  # noqa: ARG002 - the contract's argument
-        """Whether there is more than one way on: branches, control tokens, the end."""
+        """Whether there may be more ways on than one branch: control tokens, the end."""
         return True
 
     def alias(self, state: int) -> tuple[Automaton, int]:

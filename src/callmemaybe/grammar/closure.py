@@ -126,6 +126,14 @@ class Closure:
                     continue
                 if kind is Mark:
                     break
+                if kind is Control or kind is Bytes:
+                    return node, 0, rest
+                if kind is Words:
+                    live = self._live_words(node)  # type: ignore[arg-type]
+                    # The empty word, and a word by itself, are more than a place in words.
+                    if len(live.words) < 2 or not live.words[0]:
+                        return None
+                    return live, (0, len(live.words), 0), rest
                 if node.is_machine and self._least_of(node) < INFINITE:
                     machine = self._machine_of(node)
                     if not machine.is_accepting(machine.start):

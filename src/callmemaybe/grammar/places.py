@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from callmemaybe.grammar.automaton import DEAD, Automaton, Captured, Edges
+from callmemaybe.grammar.automaton import DEAD, Automaton, Branch, Captured, Edges
 from callmemaybe.grammar.nodes import Bytes, Control, Literal, Node, Words
 
 
@@ -114,6 +114,47 @@ def moved(place: Place, byte: int, machine_of: Callable[[Node], Automaton]) -> S
         return (leaf, (low, high, depth + 1), rest) if low < high else None
     target = machine_of(leaf).step(position, byte)
     return None if target == DEAD else (leaf, target, rest)
+
+
+def first_of(places: Sequence[Place], machine_of: Callable[[Node], Automaton]) -> int:
+    """Return the bytes that may come next in any of some places, as a 256-bit set."""
+    union = 0
+    for leaf, position, _ in places:
+        if type(leaf) is Literal:
+            union |= 1 << leaf._fields[0][position]
+        elif leaf.is_machine:
+            union |= (leaf.machine or machine_of(leaf)).first_bytes(position)
+        elif isinstance(leaf, Words):
+            union |= first_of_words(leaf.words, *position)
+        elif isinstance(leaf, Bytes):
+            union |= leaf.mask
+    return union
+
+
+def branches_of(places: Sequence[Place], most: int) -> Sequence[Branch] | None:
+    """Return the texts that may come, and the lexemes these places are inside, each with its place.
+
+    None where there is anything else, or more than ``most``.
+    """
+    found: list[Branch] = []
+    for place in places:
+        leaf, position, rest = place
+        if type(leaf) is Literal:
+            data: bytes = leaf._fields[0]
+            found.append((data[position:] if position else data, (None, None, rest)))
+        elif leaf.is_machine:
+            found.append((b"", place))
+        elif isinstance(leaf, Words):
+            low, high, depth = position
+            if high - low > most:
+                return None
+            words = leaf.words
+            for index in range(low, high):
+                word = words[index]
+                found.append((word[depth:], (leaf, (index, index + 1, len(word)), rest)))
+        elif type(leaf) is not Control:
+            return None
+    return found if len(found) <= most else None
 
 
 def takes(mask: int | str, symbol: int | str) -> bool:

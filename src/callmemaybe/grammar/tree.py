@@ -32,8 +32,8 @@ from callmemaybe.grammar.least import shortest, way_out
 from callmemaybe.grammar.names import NameAutomaton
 from callmemaybe.grammar.nodes import (
     EMPTY,
+    INFINITE,
     Both,
-    Bytes,
     Control,
     Except,
     Lexeme,
@@ -53,7 +53,8 @@ from callmemaybe.grammar.places import (
     Seed,
     State,
     after_literal,
-    first_of_words,
+    branches_of,
+    first_of,
     moved,
     moves,
     shared_start,
@@ -87,7 +88,10 @@ class TreeAutomaton(Automaton):
         self._least_of = partial(least_of, rule_lengths=lengths, memory=memory)
         self._closure = Closure(rules, machine_of, self._least_of)
         self.least = self._least_of(root)
-        self.start = self._state([self._root])
+        if self.least == INFINITE:
+            self.start = self._state([self._root])
+        else:
+            self.start = self._beyond(self._closure.chain([root]))
 
     # -- the contract -----------------------------------------------------------------------
 
@@ -123,17 +127,7 @@ class TreeAutomaton(Automaton):
         """Return the bytes that may come next, as a 256-bit set; expands nothing."""
         found = self._states[state]
         if found.first is None:
-            union = 0
-            for leaf, position, _ in self._all_places(found):
-                if type(leaf) is Literal:
-                    union |= 1 << leaf.data[position]
-                elif leaf.is_machine:
-                    union |= machine_of(leaf).first_bytes(position)
-                elif isinstance(leaf, Words):
-                    union |= first_of_words(leaf.words, *position)
-                elif isinstance(leaf, Bytes):
-                    union |= leaf.mask
-            found.first = union
+            found.first = first_of(self._all_places(found), machine_of)
         return found.first
 
     def distance(self, state: int) -> int:
@@ -280,25 +274,7 @@ class TreeAutomaton(Automaton):
 
     def branches(self, state: int, most: int) -> Sequence[Branch] | None:
         """Return the texts that may come, and the lexemes this state may be inside."""
-        found: list[Branch] = []
-        for place in self._states[state].places:
-            leaf, position, rest = place
-            if type(leaf) is Literal:
-                data: bytes = leaf._fields[0]
-                found.append((data[position:] if position else data, (None, None, rest)))
-            elif leaf.is_machine:
-                found.append((b"", place))
-            elif isinstance(leaf, Words):
-                low, high, depth = position
-                if high - low > most:
-                    return None
-                words = leaf.words
-                for index in range(low, high):
-                    word = words[index]
-                    found.append((word[depth:], (leaf, (index, index + 1, len(word)), rest)))
-            elif type(leaf) is not Control:
-                return None
-        return found if len(found) <= most else None
+        return branches_of(self._states[state].places, most)
 
     def after(self, onward: Any) -> int:
         """Return the state behind the text of a branch."""
@@ -310,7 +286,7 @@ class TreeAutomaton(Automaton):
         return *(leaf.machine or machine_of(leaf)).alias(position), self._beyond(rest)
 
     def is_fork(self, state: int) -> bool:
-        """Whether there is more than one way on: branches, control tokens, the end."""
+        """Whether there may be more ways on than one branch: control tokens, the end."""
         found = self._states[state]
         return found.accepting or len(found.places) > 1
 

@@ -119,6 +119,8 @@ class VocabularyTables:
         self.encoded: dict[bytes, tuple[int, ...]] = {}
         #: By the last bytes of a text: how many last bytes tokens may begin with that go on.
         self.endings: dict[bytes, tuple[int, ...]] = {}
+        #: The same, but only those that do go on with one of some bytes.
+        self.reaching: dict[tuple[bytes, int], tuple[int, ...]] = {}
         #: What is met on entering a lexeme, by its machine, its state and the node of the tree.
         self.inner: dict[tuple[int, int, int], Inner] = {}
         self.stand_ins: dict[int, int] = {}

@@ -17,11 +17,11 @@ See also llguidance's docs/fast_forward.md.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
 from callmemaybe.errors import VocabularyError
-from callmemaybe.grammar.automaton import Automaton
+from callmemaybe.grammar.automaton import NO_CONTROLS, Automaton
 from callmemaybe.matching.cache import AutomatonTable, VocabularyTables
 from callmemaybe.vocabulary import Vocabulary
 
@@ -52,7 +52,8 @@ def forced(
 
     ``emitted`` are the ids so far, of which the last few matter.
     """
-    if not automaton.forced(state)[0] and not _control_only(automaton, state):
+    run, after = automaton.forced(state)
+    if not run and not _control_only(automaton, state):
         table.free.add(state)
         return ()
     tail = _tail(vocabulary, emitted)
@@ -62,7 +63,7 @@ def forced(
     if found is None:
         if len(known) >= KEPT_RUNS:
             known.clear()
-        found = known[key] = _forced(tables, vocabulary, automaton, state, tail)
+        found = known[key] = _forced(tables, vocabulary, automaton, run, after, tail)
     return found
 
 
@@ -99,22 +100,22 @@ def _forced(
     tables: VocabularyTables,
     vocabulary: Vocabulary,
     automaton: Automaton,
+    run: bytes,
     state: int,
     tail: tuple[int, ...],
 ) -> tuple[int, ...]:
+    """Write out a run and what is forced behind it, from the state behind the run on."""
     ids: list[int] = []
-    seen = {state}
+    seen: set[int] = set()
     while True:
-        run, state = automaton.forced(state)
-        controls = automaton.controls(state)
         edges = automaton.first_bytes(state)
-        accepting = automaton.is_accepting(state)
         if run:
             safe, whole = _encode_run(tables, vocabulary, tail, run, edges)
             ids += safe
             if not whole:
                 break
-        if edges or accepting or len(controls) != 1:
+        controls = NO_CONTROLS if edges else automaton.controls(state)
+        if len(controls) != 1 or automaton.is_accepting(state):
             break
         ((text, state),) = controls.items()
         ids.append(tables.control(text))
@@ -122,6 +123,7 @@ def _forced(
             break
         seen.add(state)
         tail = ()
+        run, state = automaton.forced(state)
     return tuple(ids)
 
 
@@ -182,25 +184,49 @@ def _crossings(tables: VocabularyTables, before: bytes, run: bytes, after: int) 
     return sorted(set(found), reverse=True)
 
 
-def _reaching(tables: VocabularyTables, run: bytes, after: int) -> Iterator[int]:
-    """Yield for how many last bytes of a run there are tokens that begin so and go on, ascending.
+def _reaching(tables: VocabularyTables, run: bytes, after: int) -> tuple[int, ...]:
+    """Return for how many last bytes of a run there are tokens that begin so and go on, ascending.
 
-    The last three bytes tell which numbers are worth a look.
+    The last three bytes tell which numbers are worth a look; as many bytes as the largest of these
+    tell the answer, which is remembered.
     """
-    trie, size, ending = tables.trie, len(run), run[-3:]
+    ending = run[-3:]
     lengths = tables.endings.get(ending)
     if lengths is None:
         if len(tables.endings) >= KEPT_ENDINGS:
             tables.endings.clear()
-        lengths = tables.endings[ending] = tuple(trie.endings(bytes(FAR) + ending))
-    if lengths[-1] >= FAR or size < 3:
-        lengths = tuple(trie.endings(run))
+        before = bytes(FAR) if len(run) > 2 else b""
+        lengths = tables.endings[ending] = tuple(tables.trie.endings(before + ending))
+    longest = lengths[-1] if lengths else 0
+    if longest >= FAR:
+        return _found(tables, run, after, tables.trie.endings(run))
+    key = run[-longest:], after
+    found = tables.reaching.get(key)
+    if found is None:
+        if len(tables.reaching) >= KEPT_ENDINGS:
+            tables.reaching.clear()
+        found = tables.reaching[key] = _found(tables, run, after, lengths)
+    return found
+
+
+def _found(
+    tables: VocabularyTables, run: bytes, after: int, lengths: Iterable[int]
+) -> tuple[int, ...]:
+    trie, size = tables.trie, len(run)
+    first, label = trie.first_, trie.bytes_
+    found: list[int] = []
     for length in lengths:
         if length > size:
             break
-        node = trie.find(run[size - length :])
-        if node >= 0 and after & trie.onward(node):
-            yield length
+        node = 0
+        for byte in run[size - length :]:
+            node = label.find(byte, first[node], first[node + 1])
+            if node < 0:
+                break
+        else:
+            if after & trie.onward(node):
+                found.append(length)
+    return tuple(found)
 
 
 def _whole_characters(run: bytes) -> int:

@@ -77,7 +77,7 @@ class _Strides:
             branches = automaton.branches(here, MOST_BRANCHES)
             if branches is None or (left := left - len(branches)) < 0:
                 return False
-            if automaton.is_fork(here):
+            if len(branches) > 1 or automaton.is_fork(here):
                 self.forks.append(here)
             for text, onward in branches:
                 if text:
