@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from callmemaybe.errors import GrammarError, UnsupportedSchema
+from callmemaybe.grammar import Automaton
 from callmemaybe.grammar import automaton as automaton_module
 from callmemaybe.grammar import compile as compile_grammar
 from callmemaybe.grammar import json_schema, pace, regex
@@ -172,6 +173,51 @@ def test_a_worn_automaton_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     second = compile_grammar(grammar)
     assert second is not first
     assert compile_grammar(grammar) is second
+
+
+MANY = "^((a|b){1,40}c?){1,40}$"
+#: A schema, and what comes before a text of its pattern.
+WEARING: dict[str, tuple[Any, bytes]] = {
+    "pattern": ({"pattern": MANY, "type": "string"}, b'"'),
+    "two patterns": ({"allOf": [{"pattern": MANY}, {"pattern": "^[a-c]*$"}]}, b'"'),
+    "without": ({"pattern": MANY, "type": "string", "not": {"const": "a" * 30}}, b'"'),
+    "deep": ({"properties": {"x": {"items": {"pattern": MANY}}}, "required": ["x"]}, b'{"x": ["'),
+}
+
+
+def all_below(automaton: Automaton) -> list[Automaton]:
+    """Return the automata that one stands on, and those that they stand on."""
+    found = list(automaton.stands_on())
+    for one in found:
+        found += one.stands_on()
+    return found
+
+
+@pytest.mark.parametrize("name", WEARING)
+def test_a_worn_lexeme_is_replaced(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Law: a pattern may be read for ever, by requests that begin before half of its work is spent.
+
+    Whoever is inside a worn one goes on there; what is read is the same.
+    """
+    monkeypatch.setattr(automaton_module, "WORK", 20_000)
+    schema, before = WEARING[name]
+    grammar = json_schema(schema)
+    dice = random.Random(3)
+    made: list[TreeAutomaton] = []
+    below: dict[int, Automaton] = {}
+    while sum(one.spent for one in below.values()) < 2 * automaton_module.WORK:
+        automaton = compile_grammar(grammar)
+        if not made or automaton is not made[-1]:
+            made.append(automaton)
+        text = before + b"c".join(b"a" * dice.randint(1, 12) for _ in range(3))
+        assert automaton.walk(automaton.start, text) >= 0
+        below |= {one.serial: one for one in all_below(automaton)}
+    assert len(made) > 2
+    for automaton in (made[0], made[-1]):
+        for text, is_in in ((b"abcab", True), (b"abcc", False), (b"aba", True), (b"d", False)):
+            whole = before + text + (b'"]}' if name == "deep" else b'"')
+            state = automaton.walk(automaton.start, whole)
+            assert (state >= 0 and automaton.is_accepting(state)) is is_in, text
 
 
 VALUES = [f"v{i}" for i in range(100_000)]

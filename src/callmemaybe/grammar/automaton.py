@@ -7,7 +7,7 @@ is lazy, and nothing is ever a dead end: what cannot reach an accepting end is d
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any, NamedTuple, NoReturn
 
@@ -38,6 +38,15 @@ class Captured(NamedTuple):
     end: int | None
 
 
+class _Worn:
+    """How many automata have spent half of their work, so that nobody asks while none has."""
+
+    count = 0
+
+
+WORN = _Worn()
+
+
 class Automaton:
     """What every automaton offers; states are ints, 0 is the start, -1 is dead.
 
@@ -49,6 +58,9 @@ class Automaton:
     start: int
     #: The steps taken so far, those that were told of, and at how many to look at the limit again.
     spent = told = due = 0
+    #: How many automata were worn when it was last looked whether this stands on one, and whether it did.
+    _is_noted = False
+    _looked, _stood_on_worn = 0, False
     #: What this was made of, to be named in an error.
     source = ""
     least: float
@@ -63,8 +75,17 @@ class Automaton:
 
     @property
     def is_worn(self) -> bool:
-        """Whether half of the work is spent, so that a new one serves better."""
-        return self.spent > WORK // 2
+        """Whether half of the work is spent, here or by what this stands on; a new one serves better."""
+        if self.spent > WORK // 2:
+            return True
+        if self._looked < WORN.count:
+            self._looked = WORN.count
+            self._stood_on_worn = any(one.is_worn for one in self.stands_on())
+        return self._stood_on_worn
+
+    def stands_on(self) -> Iterable[Automaton]:
+        """Return the automata that this one asks, so far."""
+        return ()
 
     def pause(self) -> None:
         """Look at the limit, and tell of the steps since the last look. To be called past ``due``.
@@ -73,6 +94,9 @@ class Automaton:
         """
         if self.spent > WORK:
             self._exhausted()
+        if self.spent > WORK // 2 and not self._is_noted:
+            self._is_noted = True
+            WORN.count += 1
         steps, self.told = self.spent - self.told, self.spent
         self.due = min(self.spent + STRIDE, WORK)
         tell(steps)

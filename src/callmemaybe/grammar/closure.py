@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from callmemaybe.grammar.automaton import Automaton
+from callmemaybe.grammar.automaton import WORN, Automaton
 from callmemaybe.grammar.nodes import (
     INFINITE,
     Bytes,
@@ -22,6 +22,7 @@ from callmemaybe.grammar.nodes import (
 from callmemaybe.grammar.nodes import Sequence as Seq
 from callmemaybe.grammar.places import NEVER, History, Never, Place, Rest, Seed
 from callmemaybe.grammar.unordered import Pick, Unordered, unfold
+from callmemaybe.grammar.wear import fresh
 
 _LEAVES = (Literal, Bytes, Control)
 
@@ -39,6 +40,8 @@ class Closure:
         self.rules = rules
         self._machine_of = machine_of
         self._least_of = least_of
+        #: The lexemes that were entered.
+        self.entered: set[Node] = set()
         self._live: dict[Words, Words] = {}
         self._rests: dict[tuple[Node, Rest | None], Rest] = {}
         self._unlimited: dict[tuple[Rest, int], Rest] = {}
@@ -135,7 +138,7 @@ class Closure:
                         return None
                     return live, (0, len(live.words), 0), rest
                 if node.is_machine and self._least_of(node) < INFINITE:
-                    machine = self._machine_of(node)
+                    node, machine = self._entered(node)
                     if not machine.is_accepting(machine.start):
                         return node, machine.start, rest
                 return None
@@ -220,7 +223,15 @@ class Closure:
             live = node if isinstance(node, Pick) else self._live_words(node)
             self._arrive(live, (0, len(live.words), 0), rest, history, places, stack)
         else:
-            self._arrive(node, self._machine_of(node).start, rest, history, places, stack)
+            node, machine = self._entered(node)
+            self._arrive(node, machine.start, rest, history, places, stack)
+
+    def _entered(self, node: Node) -> tuple[Node, Automaton]:
+        """Return the lexeme to be entered in place of one, and its automaton."""
+        if WORN.count:
+            node = fresh(node)
+        self.entered.add(node)
+        return node, node.machine or self._machine_of(node)
 
     def _live_words(self, node: Words) -> Words:
         """Without the words whose continuation has no finite string."""

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from callmemaybe.grammar.automaton import Automaton
 from callmemaybe.grammar.nodes import Lexeme, Literal, Node, Repeat, Sequence, lexeme, many, seq
 from callmemaybe.grammar.places import Place, Rest
+from callmemaybe.grammar.wear import fresh
 
 #: The automaton of one thing is looked at up to so many states.
 MOST_STATES = 300
@@ -44,7 +45,7 @@ class Counting:
         self.first = first
         self.body = body
         self.last = last
-        self.unlimited = lexeme(seq(first, many(body), last))
+        self.unlimited = fresh(lexeme(seq(first, many(body), last)))
         self.shortest = shortest
 
     @classmethod

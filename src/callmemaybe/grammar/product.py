@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
 
 from callmemaybe.grammar.automaton import (
@@ -83,6 +83,10 @@ class ProductAutomaton(Automaton):
             if not text or not machine.is_final(machine.after(onward)):
                 return None
         return self._left, left, [text for text, _ in branches]
+
+    def stands_on(self) -> Iterable[Automaton]:
+        """Return the two sides."""
+        return self._left, self._right
 
     def distance(self, state: int) -> int:
         """Fewest further bytes to an accepting end."""

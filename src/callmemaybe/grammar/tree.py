@@ -11,7 +11,7 @@ that contains it: a place inside it is (lexeme, its state, continuation).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import count
 from typing import Any
@@ -66,6 +66,7 @@ from callmemaybe.grammar.sources import source_of
 from callmemaybe.grammar.substrings import SubstringAutomaton
 from callmemaybe.grammar.table import TableAutomaton
 from callmemaybe.grammar.trace import Trace
+from callmemaybe.grammar.wear import fresh
 
 
 class TreeAutomaton(Automaton):
@@ -92,6 +93,15 @@ class TreeAutomaton(Automaton):
             self.start = self._state([self._root])
         else:
             self.start = self._beyond(self._closure.chain([root]))
+
+    def stands_on(self) -> Iterable[Automaton]:
+        """Return the automata of the lexemes entered so far, and those beside this one."""
+        found = [machine_of(leaf) for leaf in tuple(self._closure.entered)]
+        if self._twin is not None:
+            found.append(self._twin)
+        if self._counting:
+            found.append(machine_of(self._counting.unlimited))
+        return found
 
     # -- the contract -----------------------------------------------------------------------
 
@@ -468,7 +478,9 @@ def machine_of(node: Node) -> Automaton:
         machine: Automaton
         if isinstance(node, Both | Except):
             machine = ProductAutomaton(
-                machine_of(node.left), machine_of(node.right), subtract=isinstance(node, Except)
+                machine_of(fresh(node.left)),
+                machine_of(fresh(node.right)),
+                subtract=isinstance(node, Except),
             )
         elif isinstance(node, Substrings):
             machine = SubstringAutomaton(node.units, node.starts, node.ends)
@@ -478,7 +490,7 @@ def machine_of(node: Node) -> Automaton:
             machine = NameAutomaton(wide=node.wide, mail=node.mail)
         else:
             body = node.body if isinstance(node, Lexeme) else node
-            machine = machine_of(body) if body.is_machine else TreeAutomaton(body, {}, {})
+            machine = machine_of(fresh(body)) if body.is_machine else TreeAutomaton(body, {}, {})
         machine.source = machine.source or source_of(node)
         object.__setattr__(node, "machine", machine)
     return node.machine  # type: ignore[no-any-return]
