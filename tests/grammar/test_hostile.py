@@ -16,10 +16,9 @@ from typing import Any
 import pytest
 
 from callmemaybe.errors import GrammarError, UnsupportedSchema
-from callmemaybe.grammar import Automaton
+from callmemaybe.grammar import Automaton, json_schema, pace, regex
 from callmemaybe.grammar import automaton as automaton_module
 from callmemaybe.grammar import compile as compile_grammar
-from callmemaybe.grammar import json_schema, pace, regex
 from callmemaybe.grammar.compile import automaton_of
 from callmemaybe.grammar.nodes import Lexeme
 from callmemaybe.grammar.schema import Check

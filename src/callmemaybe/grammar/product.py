@@ -85,8 +85,8 @@ class ProductAutomaton(Automaton):
         return self._left, left, [text for text, _ in branches]
 
     def stands_on(self) -> Iterable[Automaton]:
-        """Return the two sides."""
-        return self._left, self._right
+        """Return the two sides, and the products beside this one."""
+        return self._left, self._right, *tuple(self._twins.values())
 
     def distance(self, state: int) -> int:
         """Fewest further bytes to an accepting end."""

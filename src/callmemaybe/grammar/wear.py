@@ -18,7 +18,7 @@ def fresh(node: Node) -> Node:
     while node.machine is not None and node.machine.is_worn:
         fields = tuple(
             fresh(field) if isinstance(field, Node) and field.is_machine else field
-            for field in node._fields  # noqa: SLF001 - as whoever interns does
+            for field in node._fields
         )
         key = (type(node), *fields)
         interned = Node._interned  # noqa: SLF001
