@@ -228,12 +228,12 @@ LARGE: dict[str, tuple[Any, str]] = {
     "100,000 values": ({"enum": VALUES}, '"v77777"'),
     "100,000 values beside a pattern": ({"enum": VALUES, "pattern": "^v1"}, '"v17777"'),
     "100,000 values left out": ({"type": "string", "not": {"enum": VALUES}}, '"v100000"'),
-    "2,000 functions": (
+    "10,000 functions": (
         {"anyOf": [
             {"type": "object", "properties": {"name": {"const": f"f{i}"}}, "required": ["name"]}
-            for i in range(2_000)
+            for i in range(10_000)
         ]},
-        '{"name": "f1777"}',
+        '{"name": "f9777"}',
     ),
     "a million items": ({"minItems": 10**6, "items": {"const": 1}}, f"[{'1, ' * 999}1"),
     "definitions used twice each": (

@@ -68,6 +68,9 @@ from callmemaybe.grammar.table import TableAutomaton
 from callmemaybe.grammar.trace import Trace
 from callmemaybe.grammar.wear import fresh
 
+#: More places than this in a state, and it is worth asking what they have in common.
+MANY = 16
+
 
 class TreeAutomaton(Automaton):
     """The automaton of a grammar (or of one regular node, through :func:`machine_of`)."""
@@ -191,6 +194,13 @@ class TreeAutomaton(Automaton):
                             return DEAD
                         state = self._state(((leaf, position, rest),))
                         continue
+            elif len(places) > MANY:
+                # What thousands of alternatives have in common is one move, not one for every byte.
+                piece, target = self.forced(state)
+                if piece and data.startswith(piece, at):
+                    at += len(piece)
+                    state = target
+                    continue
             state = self.step(state, data[at])
             at += 1
         return state
