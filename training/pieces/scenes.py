@@ -192,7 +192,8 @@ def join(ask: str, before: list[str], behind: list[str], rng: Random) -> str:
     tail = "".join(f"{joint}{part}" for part in behind[:-1])
     if behind:
         last = rng.choice((joint, " and ", ", ")) if len(behind) > 1 else joint
-        tail += last + behind[-1]
+        put = re.sub(r"(:|/)and ", r"\1", behind[-1]) if last == " and " else behind[-1]
+        tail += last + put
     core = f"{core}{tail}{mark}"
     if not before:
         return core
