@@ -437,14 +437,25 @@ class TreeAutomaton(Automaton):
 
     def _closed(self, seeds: Sequence[Seed]) -> int:
         places: dict[Place, History] = {}
-        ended = self._closure.close([(seed, None) for seed in seeds], None, places)
-        accepting = ended is not NEVER
+        accepting = False
+        others = seeds
+        if len(seeds) > 1:
+            # What is behind something is the same wherever that is.
+            others = [seed for seed in seeds if seed[0] is not None]
+            for leaf, _, rest in seeds:
+                if leaf is None:
+                    known = self._states[self._beyond(rest)]
+                    places.update(dict.fromkeys(known.places))
+                    accepting = accepting or known.accepting
+        if others:
+            ended = self._closure.close([(seed, None) for seed in others], None, places)
+            accepting = accepting or ended is not NEVER
         if not accepting:
             # Behind a lexeme that may be over now the end is near only where nothing must follow.
             for leaf, _, rest in places:
                 if leaf.is_machine and (rest is None or not rest.least):
-                    ended = self._closure.leave_lexemes(dict(places), ended, None)
-                    accepting = ended is not NEVER
+                    reached = self._closure.leave_lexemes(dict(places), NEVER, None)
+                    accepting = reached is not NEVER
                     break
         return self._intern(tuple(places), accepting)
 
