@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from callmemaybe.calls import ToolSpec
 from callmemaybe.errors import GrammarError, UnsupportedSchema
 from callmemaybe.grammar import Automaton, json_schema, pace, regex
 from callmemaybe.grammar import automaton as automaton_module
@@ -24,6 +25,10 @@ from callmemaybe.grammar.nodes import Lexeme
 from callmemaybe.grammar.schema import Check
 from callmemaybe.grammar.schema.normalise import BRANCHES
 from callmemaybe.grammar.tree import TreeAutomaton, machine_of
+from callmemaybe.matching import Matcher
+from callmemaybe.wire import formats
+from callmemaybe.wire.writer import Wanted
+from tests.decoding.test_decoder import PIECED
 
 FAR = [Decimal("1e999999999"), Decimal("-1e-999999999"), 10**100_000, Decimal("7" * 5000)]
 
@@ -253,6 +258,29 @@ def test_large_is_not_hostile(name: str) -> None:
     automaton = automaton_of(json_schema(schema))
     assert automaton.walk(automaton.start, text.encode()) >= 0
     assert automaton.spent < automaton_module.WORK // 10
+
+
+def test_ten_thousand_tools_are_one_language() -> None:
+    """Law: a call of one of them is read, token by token, in steps that do not grow with their number."""
+    form = formats.get("hermes")
+    spent = {}
+    for count in (100, 10_000):
+        tools = [
+            ToolSpec(f"tool_{i}", parameters={"type": "object", "required": [f"p{i}"],
+                                              "properties": {f"p{i}": {"type": "string"}}})
+            for i in range(count)
+        ]  # fmt: skip
+        controls = frozenset(PIECED.controls)
+        automaton = automaton_of(form.language(tools, Wanted(no_call=True), controls=controls))
+        matcher = Matcher(automaton, PIECED)
+        call = f'\n{{"name": "tool_{count - 1}", "arguments": {{"p{count - 1}": "x"}}}}\n'
+        begin, end = (PIECED.controls[name] for name in ("<tool_call>", "</tool_call>"))
+        for index in [begin, *PIECED.encode(call.encode()), end]:
+            assert matcher.is_allowed(index)
+            matcher.accept(index)
+        assert matcher.is_accepting
+        spent[count] = automaton.spent
+    assert spent[10_000] < 2 * spent[100]
 
 
 def nested(depth: int, wrap: Callable[[Any], Any]) -> Any:
