@@ -121,8 +121,11 @@ class Grammar:
         ``keywords`` says what became of the schema this was made of, if the report is asked for.
         """
         self._keywords = keywords
-        reached = _reachable(root, rules or {})
         self.root = root
+        if least_of(root, {}) < INFINITE and root.least is not None:
+            self.rules, self.lengths = _NO_RULES, _NO_LENGTHS
+            return
+        reached = _reachable(root, rules or {})
         self.rules = MappingProxyType(reached)
         self.lengths = MappingProxyType(_least_lengths(reached))
         _refuse_left_recursion(reached, self.lengths)
@@ -152,14 +155,17 @@ class Grammar:
         return hash((self.root, tuple(sorted((k, id(v)) for k, v in self.rules.items()))))
 
 
+# A node that knows its length depends on no rule.
+_NO_RULES: Mapping[str, Node] = MappingProxyType({})
+_NO_LENGTHS: Mapping[str, float] = MappingProxyType({})
+
+
 def _reachable(root: Node, rules: Mapping[str, Node]) -> dict[str, Node]:
     reached: dict[str, Node] = {}
     seen: set[Node] = set()
-    least_of(root, {})
     stack = [root]
     while stack:
         node = stack.pop()
-        # A node that knows its length depends on no rule.
         if node.least is not None or node in seen:
             continue
         seen.add(node)

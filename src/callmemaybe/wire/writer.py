@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from callmemaybe.calls import ToolCall, ToolSpec
 from callmemaybe.errors import (
@@ -119,31 +119,7 @@ class Writer:
         return Grammar(root, self._rules)
 
     def _node(self, piece: Piece, tool: int | None) -> Node:
-        match piece:
-            case Text():
-                return lit(piece.text)
-            case Token():
-                return Control(piece.text) if has(piece, self._controls) else lit(piece.text)
-            case Chain():
-                return self._chain(piece.pieces, tool)
-            case Calls():
-                return self._calls(piece)
-            case Either():
-                return self._either(piece)
-            case Answer():
-                return self._text(piece, self._wanted.answer_length)
-            case Thought():
-                return self._thought(piece)
-            case Id():
-                return repeat(_ALPHANUMERIC, piece.length, piece.length)
-            case Reminder():
-                assert tool is not None, "the reminder stands behind the name"
-                return lit(piece.write(self._tools[tool]))
-            case Arguments():
-                assert tool is not None, "the arguments stand behind the name"
-                return seq(_ARGUMENTS_BEGIN, self._arguments(tool, piece), _ARGUMENTS_END)
-            case Name():
-                return self._chain((piece,), tool)
+        return self._ways[type(piece)](self, piece, tool)
 
     # -- calls and what may stand instead ---------------------------------------------------------
 
@@ -152,6 +128,8 @@ class Writer:
         given = self._wanted.given
         call = self._node(piece.call, None) if len(given) < most else NOTHING
         if not given:
+            if most == 1:
+                return call
             between = self._node(piece.between, None) if piece.between is not None else EMPTY
             return seq(call, repeat(seq(between, call), 0, most - 1))
         parts: list[Node] = []
@@ -247,15 +225,18 @@ class Writer:
                     one if isinstance(one, _OF_A_TOOL) else self._node(one, None)
                     for one in pieces[position + 1 :]
                 ]
+                if len(self._tools) == 1:
+                    name = lit(piece.encode(self._tools[0].name))
+                    return seq(*parts, _NAME_BEGINS, name, *self._behind(rest, 0))
                 then: dict[str | bytes, Node] = {
-                    piece.encode(tool.name): self._behind(rest, index)
+                    piece.encode(tool.name): seq(*self._behind(rest, index))
                     for index, tool in enumerate(self._tools)
                 }
                 return seq(*parts, _NAME_BEGINS, words_then(then))
             parts.append(self._node(piece, tool))
         return seq(*parts)
 
-    def _behind(self, rest: list[Piece | Node], tool: int) -> Node:
+    def _behind(self, rest: list[Piece | Node], tool: int) -> list[Node]:
         """Write what stands behind the name of a tool."""
         parts: list[Node] = [_NAME_ENDS]
         for piece in rest:
@@ -265,7 +246,33 @@ class Writer:
                 parts += (_ARGUMENTS_BEGIN, self._arguments(tool, piece), _ARGUMENTS_END)
             else:
                 parts.append(self._node(piece, tool))
-        return seq(*parts)
+        return parts
+
+    def _given(self, piece: Arguments, tool: int | None) -> Node:
+        assert tool is not None, "the arguments stand behind the name"
+        return seq(_ARGUMENTS_BEGIN, self._arguments(tool, piece), _ARGUMENTS_END)
+
+    def _reminder(self, piece: Reminder, tool: int | None) -> Node:
+        assert tool is not None, "the reminder stands behind the name"
+        return lit(piece.write(self._tools[tool]))
+
+    def _token(self, piece: Token, _: int | None) -> Node:
+        return Control(piece.text) if has(piece, self._controls) else lit(piece.text)
+
+    #: How each kind of piece is written.
+    _ways: ClassVar[Mapping[type[Any], Callable[[Writer, Any, int | None], Node]]] = {
+        Text: lambda _, piece, __: lit(piece.text),
+        Token: _token,
+        Chain: lambda self, piece, tool: self._chain(piece.pieces, tool),
+        Name: lambda self, piece, tool: self._chain((piece,), tool),
+        Arguments: _given,
+        Reminder: _reminder,
+        Calls: lambda self, piece, _: self._calls(piece),
+        Either: lambda self, piece, _: self._either(piece),
+        Answer: lambda self, piece, _: self._text(piece, self._wanted.answer_length),
+        Thought: lambda self, piece, _: self._thought(piece),
+        Id: lambda _, piece, __: repeat(_ALPHANUMERIC, piece.length, piece.length),
+    }
 
     def _arguments(self, index: int, piece: Arguments) -> Node:
         """Write the arguments of a tool; NOTHING where nothing that was said can be one of them."""

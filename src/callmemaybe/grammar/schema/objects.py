@@ -11,6 +11,7 @@ from callmemaybe.grammar.nodes import (
     NOTHING,
     Both,
     Except,
+    Literal,
     Node,
     Sequence,
     alt,
@@ -209,16 +210,18 @@ def _ending(style: Style, parts: list[Part], extra: Node, last: Node) -> Node:
 
 def _plain(style: Style, parts: list[Part], extra: Node) -> Node:
     """Return objects whose first member is always there: what `_free` leads to, in one go."""
-    pieces = [_LEFT]
+    pieces: list[Node] = []
     for part in parts:
         if not part.required:
             pieces.append(opt(_further(style, part)))
         elif style.separators is not None:
             comma, colon = style.separators
-            comma = comma if len(pieces) > 1 else ""
-            pieces += (lit(f"{comma}{part.key}{colon}"), part.value)
+            before = comma if pieces else "{"
+            pieces += (Literal(f"{before}{part.key}{colon}".encode()), part.value)
+        elif pieces:
+            pieces.append(_further(style, part))
         else:
-            pieces.append(_further(style, part) if len(pieces) > 1 else _member(style, part))
+            pieces += (_LEFT, _member(style, part))
     if extra is not NOTHING:
         pieces.append(many(seq(style.comma, extra)))
     pieces.append(_RIGHT)
