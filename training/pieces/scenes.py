@@ -55,6 +55,11 @@ class Scene:
     def key(self) -> str:
         return f"{self.domain}/{self.names[0]}"
 
+    @property
+    def chooses(self) -> bool:
+        """Whether it has a list or a choice among its values."""
+        return any(r.parameter.type == "enum" or r.parameter.type[0] == "[" for r in self.roles)
+
     def whole(self) -> Function:
         """The function with all its parameters and every way to say each, for comparing it with others."""
         said = [text for role in self.roles for text in (*role.phrases, *role.clauses)]
@@ -128,6 +133,8 @@ def read_scenes() -> tuple[Scene, ...]:
 def draw_scene(rng: Random, scenes: tuple[Scene, ...] = ()) -> Function:
     """Draw a scene with a choice of its roles and requests that say them in any order."""
     scene = rng.choice(scenes or read_scenes())
+    if not scenes and not scene.chooses and rng.random() < 0.5:
+        scene = rng.choice(read_scenes())  # lists and choices are rare and hard
     roles = [r for r in scene.roles if not r.parameter.optional or rng.random() < KEPT]
     if len(roles) < 2:
         roles = scene.roles

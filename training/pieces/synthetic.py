@@ -216,7 +216,7 @@ def draw_pair_function(rng: Random) -> Function:
 NATURAL = {
     draw_scene: 5.0,
     draw_formula: 1.5,
-    draw_choice: 2.0,
+    draw_choice: 3.5,
     draw_switch: 1.0,
     draw_record: 1.5,
     draw_state: 1.0,
