@@ -93,9 +93,10 @@ This page is written by `docs/generate.py` from the results in `ratchets/`; do n
 
 How the language of a schema fares on the official JSON Schema test suite (drafts 7 and 2020-12, with
 its optional parts and formats) and on a sample of MaskBench. A case is a schema or one of its
-instances, written as `json.dumps` does with its keys in schema order. *checked*: something the schema
-asks is left to a validator, and said so; *wrong reject*: a valid instance cannot be written; *wrong
-accept*: an invalid one can. `python ratchets/run.py` measures again, and fails if any case got worse.
+instances, written as `json.dumps` does with its keys in schema order and whole numbers as integers.
+*checked*: something the schema asks is left to a validator, and said so, or it takes that to tell
+whether the instance is valid; *wrong reject*: a valid instance cannot be written; *wrong accept*: an
+invalid one can. `python ratchets/run.py` measures again, and fails if any case got worse.
 
 """
 

@@ -10,12 +10,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from callmemaybe.grammar.automaton import DEAD, Automaton
-from callmemaybe.grammar.nodes import Names
+from callmemaybe.grammar.nodes import EMPTY, NOTHING, Names
 from callmemaybe.grammar.tree import machine_of
 
-NARROW = machine_of(Names(False, False))
-WIDE = machine_of(Names(True, False))
-MAIL = machine_of(Names(False, True))
+NARROW = machine_of(Names(EMPTY, NOTHING, False, False, False))
+WIDE = machine_of(Names(EMPTY, NOTHING, False, True, False))
+MAIL = machine_of(Names(EMPTY, NOTHING, False, False, True))
 RIGHT = {"R", "AL", "AN"}
 #: Characters that have something to do with each other: contexts, digits, marks, directions.
 FAMILIES = (

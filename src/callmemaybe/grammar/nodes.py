@@ -280,8 +280,9 @@ class Table(Node):
 
 
 class Names(Node):
-    """Names of hosts in Unicode, by IDNA 2008 (RFC 5891 to 5893), but for labels in punycode ("xn--").
+    """An opening, a name of a host in Unicode, and (if it is ``quoted``) a quote.
 
+    Names are those of IDNA 2008 (RFC 5891 to 5893), but for labels in punycode ("xn--").
     Without ``wide``, lengths in punycode are kept by a bound (see ``labels.weight``), so that some
     names are left out. With it every name is there, labels in punycode too, and what punycode says is
     not looked into. ``mail``: domains of addresses, separated by "." only, not necessarily in form C.
@@ -291,14 +292,29 @@ class Names(Node):
     is_machine = True
 
     @property
+    def opening(self) -> Node:
+        """What comes before the name, a regular node of which no text begins another one."""
+        return self._fields[0]  # type: ignore[no-any-return]
+
+    @property
+    def other(self) -> Node:
+        """What may come instead of a name: a regular node that begins as no name does, or NOTHING."""
+        return self._fields[1]  # type: ignore[no-any-return]
+
+    @property
+    def quoted(self) -> bool:
+        """Whether a quote follows."""
+        return self._fields[2]  # type: ignore[no-any-return]
+
+    @property
     def wide(self) -> bool:
         """Whether lengths and labels in punycode are left to be checked."""
-        return self._fields[0]  # type: ignore[no-any-return]
+        return self._fields[3]  # type: ignore[no-any-return]
 
     @property
     def mail(self) -> bool:
         """Whether these are domains of addresses."""
-        return self._fields[1]  # type: ignore[no-any-return]
+        return self._fields[4]  # type: ignore[no-any-return]
 
 
 EMPTY: Node = Sequence(())

@@ -508,7 +508,7 @@ def machine_of(node: Node) -> Automaton:
         elif isinstance(node, Table):
             machine = TableAutomaton(node.rows, node.accepting)
         elif isinstance(node, Names):
-            machine = NameAutomaton(wide=node.wide, mail=node.mail)
+            machine = NameAutomaton(node, machine_of)
         else:
             body = node.body if isinstance(node, Lexeme) else node
             machine = machine_of(fresh(body)) if body.is_machine else TreeAutomaton(body, {}, {})

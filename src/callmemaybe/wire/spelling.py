@@ -17,6 +17,7 @@ from callmemaybe.errors import UnsupportedSchema
 from callmemaybe.grammar.automaton import DEAD, Automaton
 from callmemaybe.grammar.characters import json_spelling
 from callmemaybe.grammar.nodes import (
+    EMPTY,
     NOTHING,
     Both,
     Bytes,
@@ -339,6 +340,10 @@ def respelled(node: Node, quote: str) -> Node:
 
     With a ``quote``, it and backslashes and control characters are escaped; without, nothing is.
     """
+    if isinstance(node, Names):  # of which no character is ever escaped
+        is_bare = node.opening is _QUOTE
+        opening = EMPTY if is_bare else respelled(lexeme(seq(node.opening, _QUOTE)), quote)
+        return Names(opening, node.other, False, node.wide, node.mail)
     body = node.body if isinstance(node, Lexeme) else None
     parts = body.parts if isinstance(body, Sequence) else ()
     if len(parts) == 3 and parts[0] is parts[2] is _QUOTE:

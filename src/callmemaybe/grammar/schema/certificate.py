@@ -10,7 +10,7 @@ from callmemaybe.grammar.grammar import Grammar
 from callmemaybe.grammar.schema.emit import Emitter
 from callmemaybe.grammar.schema.formats import FORMATS
 from callmemaybe.grammar.schema.ground import Ground
-from callmemaybe.grammar.schema.keywords import ANNOTATIONS, EXACT
+from callmemaybe.grammar.schema.keywords import ANNOTATIONS, EXACT, foreign
 from callmemaybe.grammar.schema.references import Check, Document, ScopeNeeded, Spot, escape
 from callmemaybe.grammar.schema.style import STYLES
 
@@ -149,6 +149,8 @@ def _plain(spot: Spot, keyword: str, is_visited: bool) -> tuple[str, str]:
         if partner is not None:
             return (MASKED, "") if partner in schema else (ANNOTATION, f"nothing without {partner}")
         return ANNOTATION, "" if keyword in ANNOTATIONS else "unknown keyword"
+    if why := foreign(keyword, spot):
+        return ANNOTATION, why
     if keyword == "format" and schema[keyword] not in FORMATS:
         return ANNOTATION, "unknown format"
     if is_visited:

@@ -12,9 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 
-from callmemaybe.grammar.characters import JSON_CANONICAL_CHARACTER, json_canonical
-from callmemaybe.grammar.nodes import Both, Names, Node, alt, lexeme, lit, repeat, seq
+from callmemaybe.grammar.characters import JSON_CANONICAL_CHARACTER, json_canonical, text_of
+from callmemaybe.grammar.nodes import NOTHING, Both, Names, Node, lexeme, lit, seq
 from callmemaybe.grammar.regex import matching
+
+_QUOTE = lit('"')
 
 # RFC 3339, section 5.6 and appendix C (February).
 _LEAP = r"(?:\d\d(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)"
@@ -149,7 +151,8 @@ def _matching(pattern: str) -> Node:
 
 def _host(pattern: str) -> Node:
     """Return names of at most 253 octets (RFC 1034, section 3.1, without the dot of the root)."""
-    return Both(lexeme(_matching(pattern)), lexeme(repeat(JSON_CANONICAL_CHARACTER, 1, 253)))
+    name = lexeme(seq(_QUOTE, _matching(pattern), _QUOTE))
+    return Both(name, lexeme(text_of(JSON_CANONICAL_CHARACTER, 1, 253)))
 
 
 #: Name -> regular expression for the whole text, or a function that returns one or a node.
@@ -159,11 +162,11 @@ FORMATS: dict[str, str | Callable[[], str | Node]] = {
     "date-time": rf"{_DATE}[Tt]{_TIME}",
     "duration": _DURATION,
     "email": _EMAIL,
-    "idn-email": lambda: seq(
-        _matching(_IDN_MAILBOX), alt(Names(False, True), lexeme(_matching(_ADDRESS)))
+    "idn-email": lambda: Names(
+        lexeme(seq(_QUOTE, _matching(_IDN_MAILBOX))), lexeme(_matching(_ADDRESS)), True, False, True
     ),
     "hostname": lambda: _host(_HOST),
-    "idn-hostname": lambda: Names(False, False),
+    "idn-hostname": lambda: Names(_QUOTE, NOTHING, True, False, False),
     "ipv4": _IPV4,
     "ipv6": _IPV6,
     "uuid": r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}",
@@ -179,7 +182,7 @@ FORMATS: dict[str, str | Callable[[], str | Node]] = {
 #: The same with every valid text, and others, for where complete values are checked.
 WIDER: dict[str, Callable[[], Node]] = {
     "hostname": lambda: _host(_WIDE_HOST),
-    "idn-hostname": lambda: Names(True, False),
+    "idn-hostname": lambda: Names(_QUOTE, NOTHING, True, True, False),
 }
 
 
@@ -193,5 +196,4 @@ def format_node(name: str, *, wider: bool = False) -> Node | None:
     if source is None:
         return None
     body = source if isinstance(source, str) else source()
-    inner = _matching(body) if isinstance(body, str) else body
-    return lexeme(seq(lit('"'), inner, lit('"')))
+    return body if isinstance(body, Node) else lexeme(seq(_QUOTE, _matching(body), _QUOTE))

@@ -24,7 +24,7 @@ from callmemaybe.grammar.schema.at import At
 from callmemaybe.grammar.schema.formats import WIDER, format_node
 from callmemaybe.grammar.schema.ground import LEVELS, NEVER_GROUNDED
 from callmemaybe.grammar.schema.numbers import Interval
-from callmemaybe.grammar.schema.references import Document, Spot
+from callmemaybe.grammar.schema.references import BARE, NEWEST, Document, Spot
 from callmemaybe.grammar.schema.shapes import (
     ANYTHING,
     FAILS,
@@ -208,7 +208,7 @@ def _items(value: Any, at: At) -> Formula:
             return Fact(shapes.ARRAY, Array(prefix, pointer=at.pointer))
         rest = ((at.document.child(at.spot, "additionalItems"), True),)
         return Fact(shapes.ARRAY, Array(prefix, rest, pointer=at.pointer))
-    before = at.sibling("prefixItems", [])
+    before = [] if foreign("prefixItems", at.spot) else at.sibling("prefixItems", [])
     skipped = (ANYTHING,) * (len(before) if isinstance(before, list) else 0)
     return Fact(shapes.ARRAY, Array(skipped, at.need(), pointer=at.pointer))
 
@@ -444,6 +444,23 @@ def is_reference(spot: Spot) -> bool:
     return spot.draft <= 7 or sum(key in EXACT or key in REFUSED for key in schema) == 1
 
 
+#: The vocabulary for validation of draft 2020-12, which a dialect may do without.
+VALIDATION = frozenset(
+    ["type", "enum", "const", "multipleOf", "maximum", "exclusiveMaximum", "minimum",
+     "exclusiveMinimum", "maxLength", "minLength", "pattern", "maxItems", "minItems", "uniqueItems",
+     "maxProperties", "minProperties", "required", "dependentRequired"]
+)  # fmt: skip
+
+
+def foreign(keyword: str, spot: Spot) -> str:
+    """Return why a keyword says nothing in the dialect of a schema; the empty text if it does."""
+    if keyword in VALIDATION and spot.draft == BARE:
+        return "the metaschema has no vocabulary for validation"
+    if keyword == "prefixItems" and spot.draft < NEWEST:
+        return "before draft 2020-12: an unknown keyword"
+    return ""
+
+
 def formulas(spot: Spot, document: Document) -> list[Formula]:
     """Return what every keyword of a schema says; UnsupportedSchema for those that are refused."""
     schema = spot.value
@@ -464,7 +481,7 @@ def formulas(spot: Spot, document: Document) -> list[Formula]:
         meaning = EXACT.get(keyword)
         if document.aside and At(keyword, spot, document).pointer in document.aside:
             continue
-        if meaning is not None:
+        if meaning is not None and not foreign(keyword, spot):
             found.append(meaning(value, At(keyword, spot, document)))
         elif keyword in REFUSED:
             at = At(keyword, spot, document)

@@ -32,6 +32,8 @@ MAPPING = frozenset(
 )
 _DRAFTS = {"draft-03": 3, "draft-04": 4, "draft-06": 6, "draft-07": 7, "2019-09": 2019}
 NEWEST = 2020
+#: The newest draft in a dialect without the vocabulary for validation (Core, section 8.1.2).
+BARE = 2021
 
 
 class Spot:
@@ -165,7 +167,7 @@ class Document:
         key = (id(value), parent.base, parent.scope)
         found = self._spots.get(key)
         if found is None:
-            base, draft = _identity(value, parent)
+            base, draft = _identity(value, parent, self._remotes)
             found = Spot(value, pointer, base, draft, self._entered(parent.scope, base))
             self._spots[key] = found
             self._spots.setdefault((id(value), base, found.scope), found)
@@ -290,12 +292,16 @@ def _join(base: str, reference: str) -> str:
     return urljoin(base, reference)
 
 
-def _identity(value: dict[str, Any], parent: Spot) -> tuple[str, int]:
+def _identity(value: dict[str, Any], parent: Spot, remotes: Mapping[str, Any]) -> tuple[str, int]:
     """Return the base URI and the draft that hold inside a schema."""
     draft = parent.draft
     dialect = value.get("$schema")
     if isinstance(dialect, str):
         draft = next((number for name, number in _DRAFTS.items() if name in dialect), NEWEST)
+        metaschema = remotes.get(dialect)
+        words = metaschema.get("$vocabulary") if isinstance(metaschema, dict) else None
+        if isinstance(words, dict) and not any(uri.endswith("/vocab/validation") for uri in words):
+            draft = BARE
     identifier = value.get("id" if draft <= 4 else "$id")
     if not isinstance(identifier, str) or (draft <= 7 and "$ref" in value):
         return parent.base, draft
