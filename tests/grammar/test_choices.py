@@ -16,8 +16,9 @@ from callmemaybe.errors import UnsupportedSchema
 from callmemaybe.grammar import compile as compile_grammar
 from callmemaybe.grammar import json_schema
 from callmemaybe.grammar.schema import Check
+from callmemaybe.grammar.schema.glance import Glance
 from callmemaybe.grammar.schema.normalise import Normaliser
-from callmemaybe.grammar.schema.references import Document
+from callmemaybe.grammar.schema.references import Document, Spot
 
 NAMES = ("kind", "a", "b", "c")
 VALUES: tuple[Any, ...] = ("x", "y", 1)
@@ -115,3 +116,36 @@ def test_a_schema_is_taken_apart_once_however_many_refer_to_it() -> None:
         for name in ("one", "two")
     )
     assert one is two
+
+
+PLAIN: tuple[Any, ...] = (
+    *LEAVES, True, False, {"type": ["string", "null"]}, {"const": "y"}, {"const": 1}, {"type": "null"},
+    {"type": "integer", "enum": ["x"]}, {"enum": ["x", 1]}, {"type": "string", "minLength": 2},
+    {"type": "string", "nullable": True}, {"enum": ["x"], "const": "y"}, {"type": "number"},
+    {"$ref": "#/$defs/x"}, {"title": "x", "enum": ["x", "z"]},
+)  # fmt: skip
+SAMPLES: tuple[Any, ...] = ("x", "y", "z", "long", 1, 2, 0.5, None, True, [], {})
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(PLAIN), st.booleans()), min_size=1, max_size=4))
+def test_what_is_told_at_a_glance_is_so(parts: list[tuple[Any, bool]]) -> None:
+    """Law: what a glance takes for empty no value meets, and for the rest some value is found."""
+    empty = Glance().is_empty(tuple((Spot(schema, ""), holds) for schema, holds in parts))
+    if empty is None:
+        return
+    validators = [
+        (jsonschema_rs.Draft202012Validator(_without_nullable(schema) if schema else schema), holds)
+        for schema, holds in parts
+        if "$ref" not in str(schema)
+    ]
+    met = [v for v in SAMPLES if all(one.is_valid(v) is holds for one, holds in validators)]
+    assert not (empty and met)
+    assert empty or met
+
+
+def _without_nullable(schema: Any) -> Any:
+    """Return a schema as JSON Schema says it, which knows no `nullable`."""
+    if not isinstance(schema, dict) or "nullable" not in schema:
+        return schema
+    return {"type": [schema["type"], "null"]}

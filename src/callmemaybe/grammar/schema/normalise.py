@@ -22,6 +22,7 @@ from callmemaybe.grammar.schema.choices import (
     is_never,
 )
 from callmemaybe.grammar.schema.contents import Contents
+from callmemaybe.grammar.schema.glance import Glance
 from callmemaybe.grammar.schema.judge import Judge
 from callmemaybe.grammar.schema.keywords import formulas, is_reference
 from callmemaybe.grammar.schema.members import is_closed, resolve_member
@@ -110,8 +111,11 @@ class Normaliser:
         #: What every schema that was opened so far says.
         self.opened: dict[Spot, list[Formula]] = {}
         self._empty: dict[Need, bool] = {}
+        #: How deep was looked for a contradiction where none was found.
+        self._looked: dict[Need, int] = {}
         self._plain: dict[Need, Need] = {}
         self._contents = Contents()
+        self._glance = Glance()
         self._spent = 0
         self._loose = False
         self.judge = Judge(self.shapes)
@@ -160,12 +164,18 @@ class Normaliser:
         need = self.plain(need)
         if need in self._empty:
             return self._empty[need]
+        if self._looked.get(need, 0) >= depth:
+            return False
+        glance = None if self._document.aside else self._glance.is_empty(need)
+        if glance is not None:
+            return glance
         self._empty[need] = False  # while in doubt, as within itself
         found = all(self._is_void(shape, depth) for shape in self.shapes(need))
         if found:
             self._empty[need] = True
         elif depth < DEPTH:
             del self._empty[need]
+            self._looked[need] = depth
         return found
 
     # -- the search -------------------------------------------------------------------------
