@@ -14,6 +14,7 @@ from training.pieces import slots, synthetic
 from training.pieces.census import count_drawn, count_written, table
 from training.pieces.likeness import Kinship, describe_function
 from training.pieces.mixture import BlockMaker, Mix, Sources
+from training.pieces.openings import NO_VERB, SYNONYMS, reword
 from training.pieces.polarity import draw_features, say_state, slot
 from training.pieces.requests import draw_request, expand, with_article
 from training.pieces.scenes import draw_scene, read_scenes
@@ -335,3 +336,40 @@ def test_what_is_with_or_without_is_said_so() -> None:
             for match in re.finditer(wanted, request):
                 key = match[0][1:].partition(":")[0]
                 assert (match[1] == "/") is (key in against), request
+
+
+def test_another_verb_says_the_same() -> None:
+    """An imperative is reworded as a whole, only where the verb stands before its object, and slots stay."""
+    assert NO_VERB.isdisjoint(SYNONYMS)
+    for template in (
+        "turn off {x} [now]",
+        "delete the file {x}",
+        "Delete {x}",
+        "check in {x}",
+        "{x}",
+    ):
+        for number in range(6):
+            said = reword(template, Random(number))
+            begun = [v for v in SYNONYMS if template.startswith(f"{v} ")]
+            if template in ("Delete {x}", "check in {x}", "{x}"):
+                assert said == template
+            else:
+                verb = max(begun, key=len)
+                rest = template.removeprefix(verb)
+                assert said.endswith(rest)
+                assert said.removesuffix(rest) in SYNONYMS[verb]
+
+
+def test_what_is_measured_is_not_reworded() -> None:
+    """Held-out requests keep the words they were written with; those for training do not always."""
+    function = one("string", "slug", "delete {x}")
+    for dress in (False, True):
+        sources = Sources([function], None, dress=dress)
+        rng = Random("words")
+        said = [
+            offer.draw(rng)[0].lower()
+            for offer in (sources.offer("tasks", rng, FULL, None) for _ in range(200))
+            if offer.key == function.key
+        ]
+        assert any(re.search("delete", text) for text in said)
+        assert any(re.search("erase|wipe|remove", text) for text in said) is dress

@@ -56,6 +56,9 @@ ABOUT = (
 NATURAL = 0.2  # share of made-up functions of real things among the written ones
 
 
+REWORDED = 0.2  # share of imperatives that begin in training with another verb than was written
+
+
 @dataclass(frozen=True, slots=True)
 class Offer:
     """A tool as shown, with a source of requests for it."""
@@ -137,8 +140,12 @@ class Sources:
                 break
         else:
             return self.offer(kind, rng, style, None)
+        reworded = REWORDED if self.dress else 0.0
         return Offer(
-            function.key, variant.tool, lambda r: draw_request(function, variant, r), function.topic
+            function.key,
+            variant.tool,
+            lambda r: draw_request(function, variant, r, reworded=reworded),
+            function.topic,
         )
 
     def alike(self, one: Offer, other: Offer) -> bool:

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 from training.pieces import slots
+from training.pieces.openings import NO_VERB, reword
 from training.pieces.slots import Slot
 from training.pieces.tasks import Function, Parameter, Variant, as_type
 
@@ -65,178 +66,6 @@ TAILS = """I need it for a report.|It's for my homework.|Thank you so much.|No r
 I'd appreciate it.|My team is waiting for it.|Just so I know.|I keep forgetting.|That would help a lot.|Cheers!|We talked about it before.""".replace(
     "\n", "|"
 ).split("|")
-NO_VERB = {
-    "i",
-    "i'm",
-    "it",
-    "on",
-    "at",
-    "in",
-    "what",
-    "how",
-    "who",
-    "which",
-    "any",
-    "another",
-    "a",
-    "an",
-    "the",
-    "difference",
-    "room",
-    "my",
-    "result",
-    "standings",
-    "medicine",
-    "intensity",
-    "free",
-    "facts",
-    "is",
-    "are",
-    "we",
-    "questions",
-    "student",
-    "pet",
-    "looking",
-    "only",
-    "standard",
-    "middle",
-    "no",
-    "flights",
-    "trains",
-    "visa",
-    "entry",
-    "directions",
-    "day",
-    "days",
-    "sunrise",
-    "table",
-    "balance",
-    "price",
-    "current",
-    "next",
-    "new",
-    "concerts",
-    "times",
-    "definition",
-    "wikipedia",
-    "target",
-    "election",
-    "forecast",
-    "median",
-    "number",
-    "there",
-    "everything",
-    "nobody",
-    "someone",
-    "somebody",
-    "if",
-    "when",
-    "whenever",
-    "equalizer:",
-    "homework",
-    "headlines",
-    "logs",
-    "like",
-    "vet",
-    "volume",
-    "docker",
-    "kubectl",
-    "curl",
-    "ls",
-    "wc",
-    "chmod",
-    "mkdir",
-    "that",
-    "this",
-    "given",
-    "for",
-    "from",
-    "everywhere",
-    "before",
-    "once",
-    "as",
-    "then",
-    "somewhere",
-    "not",
-    "by",
-    "more",
-    "about",
-    "after",
-    "all",
-    "am",
-    "automatically",
-    "bigger",
-    "browsers",
-    "can",
-    "costs",
-    "could",
-    "crash!",
-    "customers",
-    "dear",
-    "did",
-    "dinner",
-    "does",
-    "enough",
-    "everybody",
-    "guests",
-    "help,",
-    "here",
-    "hungry!",
-    "inventory:",
-    "json",
-    "just",
-    "last",
-    "later,",
-    "lights",
-    "minimum,",
-    "never",
-    "one",
-    "others",
-    "our",
-    "part",
-    "people",
-    "quality",
-    "queries",
-    "robot,",
-    "screen",
-    "shoes:",
-    "should",
-    "slide",
-    "slot",
-    "some",
-    "something",
-    "they",
-    "ticket",
-    "time",
-    "today",
-    "today:",
-    "tonight",
-    "units",
-    "users",
-    "welcome",
-    "where",
-    "why",
-    "will",
-    "word",
-    "you",
-    "refactor:",
-}
-NO_VERB |= set(
-    """paragraph playback dishwasher oven coffee child mails car bike navigation: braking centripetal gravity
-    pulley: gas temperature carnot resistor runtime: output refraction heard loudness moles recipe grams ph
-    yield expected melting bacteria dose drip calories genotypes photosynthesis moon rise magnification:
-    period signal monthly months saving break-even gain inflation key significance interval chance
-    probability binomial: z-score correlation x needed affordable renovation court lawsuit notice fine delay
-    milliseconds length pitch profile figures pace rating elo: against battle population inhabitants rivers
-    elevation altitude hours cooking wine accommodation packing budget weather gift music damage first chunks
-    batch raffle: weighted weights: mean fields: form staff roster differences invitation amounts rolling
-    moving values peaks derivative polynomial distance vector failing with region instead into energy common
-    image statistics notes frequency everyone air alcohol appointment aperture berth bitterness blood born bottling
-    breathing bulky cheaper compound conditions countdown crowdfunding dates eligibility every fermenter glossary
-    hearing irrigation medium meeting membership nearest parking passage password passwords polling positions prices
-    priming production program results second-hand sessions shoe size ski slope soil sugar surprised theatre tide too
-    traffic two-factor up volunteer volunteered voter went whose within would stripes gate charger cards""".split()  # noqa: SIM905
-)
 QUOTES = ("''", '""', "''", '""', "''", '""', "“”", "``", "«»", "‘’")
 
 
@@ -439,9 +268,18 @@ def draw_lengths(function: Function, rng: Random) -> dict[str, int]:
 
 
 def draw_request(
-    function: Function, variant: Variant, rng: Random, *, plain: float = 0.06
+    function: Function,
+    variant: Variant,
+    rng: Random,
+    *,
+    plain: float = 0.06,
+    reworded: float = 0.0,
 ) -> tuple[str, dict[str, Any]]:
-    """Make one request and the arguments it means, keys in schema order."""
+    """Make one request and the arguments it means, keys in schema order.
+
+    `plain` is the share of requests that name function and parameters as the block does, `reworded` the share
+    of imperatives that begin with another verb of the same meaning.
+    """
     if rng.random() < plain:
         template = plain_template(function, variant, rng)
         imperative = False
@@ -457,6 +295,8 @@ def draw_request(
         stated = told or template[-1] in "?:" or start[0] in '{#"' or "'" in start or ":" in start
         stated = stated or template.split(" ", 2)[1:2] == ["of"] or " please" in template
         imperative = not stated and start not in NO_VERB
+        if imperative and rng.random() < reworded:
+            template = reword(template, rng)
     by_key = {parameter.key: parameter for parameter in function.parameters}
     parts: list[tuple[str, bool]] = []
     values: dict[str, Any] = {}

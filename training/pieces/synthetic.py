@@ -160,7 +160,7 @@ PAIRS = (
     (
         "rename change turn convert",
         "current_name new_name",
-        "{a} to {b}|{a} into {b}|what is {a} to {b}",
+        "{a} to {b}|{a} into {b}|from {a} to {b}",
     ),
     ("compare match relate", "first second", "{a} with {b}|{a} and {b}|{a} to {b}|{a} against {b}"),
     ("lend give hand sell", "item recipient", "{a} to {b}|{b} the {a}|{a} over to {b}"),
