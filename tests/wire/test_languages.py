@@ -9,9 +9,10 @@ import pytest
 
 from callmemaybe.calls import ToolSpec
 from callmemaybe.wire import format as module
+from callmemaybe.wire import formats
 from callmemaybe.wire.formats.hermes import FORMAT
 from callmemaybe.wire.formats.mistral import FORMAT as OTHER
-from callmemaybe.wire.writer import Wanted
+from callmemaybe.wire.writer import Wanted, Writer
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -58,3 +59,18 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         FORMAT.language(_tools(SCHEMA, "f0"), Wanted())
     assert len(kept) == 3
     assert any("f0" in str(key) for key in kept)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("name", formats.names())
+def test_what_stands_around_a_call_is_written_once(
+    name: str, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A grammar within a frame that was kept is the very one that the general way writes."""
+    format_ = formats.get(name)
+    tools = [ToolSpec(f"f{index}", "What it does.", SCHEMA) for index in range(count)]
+    wanted = Wanted(thinking=9 if format_.thinks else 0)
+    framed = [Writer(tools, wanted, None).grammar(format_.tree) for _ in range(2)]
+    monkeypatch.setattr(Writer, "_frame", lambda _, __: None)
+    general = Writer(tools, wanted, None).grammar(format_.tree)
+    assert all(one.root is general.root and one == general for one in framed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from callmemaybe.calls import ToolCall, ToolSpec
 from callmemaybe.errors import (
@@ -93,6 +93,20 @@ class Wanted:
     ground: Ground | None = None
 
 
+class _Frame(NamedTuple):
+    """What stands before a name, how it is written, what hangs on it, and what stands behind all."""
+
+    before: tuple[Node, ...]
+    name: Name
+    rest: tuple[Piece | Node, ...]
+    after: tuple[Node, ...]
+
+
+#: Frames that are kept, by tree, and what else they depend on.
+KEPT_FRAMES = 64
+_FRAMES: dict[tuple[int, bool, int | None, Controls], tuple[Piece, _Frame | None]] = {}
+
+
 class Writer:
     """Writes the grammar of a tree for one list of tools."""
 
@@ -113,10 +127,65 @@ class Writer:
         """Return the whole grammar."""
         if self._wanted.thinking and not _thinks(tree):
             raise InputError("this format has no place for thinking")
-        root = self._node(tree, None)
+        frame = self._frame(tree)
+        root = self._node(tree, None) if frame is None else self._framed(frame)
         if root is NOTHING and self._unsaid:
             raise GroundError(self._unsaid)
         return Grammar(root, self._rules)
+
+    def _frame(self, tree: Piece) -> _Frame | None:
+        """Return what stands around the one call of a turn, whatever the tools; None if there is more."""
+        wanted = self._wanted
+        if wanted.no_call or wanted.text or wanted.given or wanted.most != 1 or not wanted.calls:
+            return None
+        key = id(tree), wanted.thinking > 0, wanted.answer_length, self._controls
+        known = _FRAMES.get(key)
+        if known is None or known[0] is not tree:
+            before: list[Node] = []
+            after: list[Node] = []
+            call = self._around(tree, before, after)
+            frame = None if call is None else _Frame(tuple(before), *call, tuple(after))
+            if len(_FRAMES) >= KEPT_FRAMES:
+                _FRAMES.clear()
+            known = _FRAMES[key] = tree, frame
+        return known[1]
+
+    def _around(
+        self, piece: Piece, before: list[Node], after: list[Node]
+    ) -> tuple[Name, tuple[Piece | Node, ...]] | None:
+        """Collect what stands before and behind a call; return its name and what hangs on that."""
+        if isinstance(piece, Either):
+            return self._around(piece.calls, before, after)
+        if isinstance(piece, Calls):
+            return self._around(piece.call, before, after)
+        pieces = piece.pieces if isinstance(piece, Chain) else ()
+        for position, one in enumerate(pieces):
+            if isinstance(one, Name):
+                return one, tuple(self._behind_a_name(pieces[position + 1 :]))
+            if isinstance(one, Either | Calls | Chain):
+                found = self._around(one, before, after)
+                after += [self._node(last, None) for last in pieces[position + 1 :]]
+                return found
+            before.append(self._node(one, None))
+        return None
+
+    def _framed(self, frame: _Frame) -> Node:
+        before, name, rest, after = frame
+        if len(self._tools) == 1:
+            word = lit(name.encode(self._tools[0].name))
+            return seq(*before, _NAME_BEGINS, word, *self._behind(rest, 0), *after)
+        return seq(*before, _NAME_BEGINS, self._words(name, rest), *after)
+
+    def _words(self, name: Name, rest: Sequence[Piece | Node]) -> Node:
+        then: dict[str | bytes, Node] = {
+            name.encode(tool.name): seq(*self._behind(rest, index))
+            for index, tool in enumerate(self._tools)
+        }
+        return words_then(then)
+
+    def _behind_a_name(self, pieces: Sequence[Piece]) -> list[Piece | Node]:
+        """Write what stands behind a name, but for what depends on the tool."""
+        return [one if isinstance(one, _OF_A_TOOL) else self._node(one, None) for one in pieces]
 
     def _node(self, piece: Piece, tool: int | None) -> Node:
         return self._ways[type(piece)](self, piece, tool)
@@ -221,22 +290,12 @@ class Writer:
         parts: list[Node] = []
         for position, piece in enumerate(pieces):
             if isinstance(piece, Name):
-                rest: list[Piece | Node] = [
-                    one if isinstance(one, _OF_A_TOOL) else self._node(one, None)
-                    for one in pieces[position + 1 :]
-                ]
-                if len(self._tools) == 1:
-                    name = lit(piece.encode(self._tools[0].name))
-                    return seq(*parts, _NAME_BEGINS, name, *self._behind(rest, 0))
-                then: dict[str | bytes, Node] = {
-                    piece.encode(tool.name): seq(*self._behind(rest, index))
-                    for index, tool in enumerate(self._tools)
-                }
-                return seq(*parts, _NAME_BEGINS, words_then(then))
+                rest = self._behind_a_name(pieces[position + 1 :])
+                return seq(*parts, _NAME_BEGINS, self._words(piece, rest))
             parts.append(self._node(piece, tool))
         return seq(*parts)
 
-    def _behind(self, rest: list[Piece | Node], tool: int) -> list[Node]:
+    def _behind(self, rest: Sequence[Piece | Node], tool: int) -> list[Node]:
         """Write what stands behind the name of a tool."""
         parts: list[Node] = [_NAME_ENDS]
         for piece in rest:
