@@ -30,6 +30,7 @@ import torch
 import torch.nn.functional as functional
 from torch import Tensor, nn
 
+from training.pieces.attention import Attention, Heads, Windows, by_head
 from training.pieces.tokenizer import FORMS
 
 VOTES, VOTE_HEAD = 4, 64
@@ -62,34 +63,13 @@ class Shape:
         return self.head // 2
 
 
-class Group(NamedTuple):
-    """Segments padded to one length."""
-
-    pad: Tensor  # int64 [B, L]
-    back: Tensor  # int64: for every used place, its index in the flattened pad
-    places: Tensor  # int64: those places
-    seen: Tensor | None  # int64 [B, S]: places of the tools that a request calls
-    mask: Tensor  # [B, 1, L, L + S] added to scores
-    answers: Answers | None = None  # what of it belongs to answers; None for tools
-
-
-class Answers(NamedTuple):
-    """The answers in a group, padded to one length."""
-
-    pad: Tensor  # int64 [B, A]: numbers of the answers' places, as in `Places.answers`
-    back: Tensor  # int64: for every used one, its index in the flattened pad
-    numbers: Tensor  # int64: those numbers
-    mask: Tensor  # [B, 1, A, L + S] added to scores
-
-
 class Places(NamedTuple):
     """A batch as tensors; names as in `packing.Batch`, pads clamped to 0 with a mask beside them."""
 
     ids: Tensor
     positions: Tensor
     before: Tensor  # int64 [ALIKE, N]: the place n + 1 back; N where the segment had not begun
-    groups: list[Group]  # segments of similar length
-    flat: Tensor  # int64 [N]: where each place is among the padded places of all groups
+    windows: Windows  # what every place sees
     tool_pad: Tensor
     tool_used: Tensor  # bool [tools, Lt]
     pair_pad: Tensor
@@ -113,7 +93,7 @@ class Places(NamedTuple):
     form_flat: Tensor
     marks: Tensor
     answers: Tensor  # int64 [answers]: places from a <|call|> on
-    answers_flat: Tensor  # int64 [answers]: where each is among the padded answers of all groups
+    answer_windows: Windows  # what answers see
     found: Tensor  # int64 [F]: places of forms that end what is said of a parameter
     found_pair: Tensor
     found_at: Tensor  # bool [F, Lr]: where in the second reading the parameter's value begins
@@ -169,40 +149,6 @@ def linear(inputs: int, outputs: int) -> nn.Linear:
     return nn.Linear(inputs, outputs, bias=False)
 
 
-class Pad(torch.autograd.Function):
-    """Gather places that are there once each: the gradient is a gather too."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, pad: Tensor, back: Tensor, places: Tensor) -> Tensor:
-        ctx.save_for_backward(back, places)
-        ctx.count = len(x)
-        return x.index_select(0, pad.flatten()).view(*pad.shape, -1)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:  # type: ignore[override]
-        back, places = ctx.saved_tensors
-        out = grad.new_zeros(ctx.count, grad.shape[-1])
-        out[places] = grad.flatten(0, 1).index_select(0, back)
-        return out, None, None, None
-
-
-class Unpad(torch.autograd.Function):
-    """The way back."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, flat: Tensor) -> Tensor:
-        ctx.save_for_backward(flat)
-        ctx.count = len(x)
-        return x.index_select(0, flat)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
-        (flat,) = ctx.saved_tensors
-        out = grad.new_zeros(ctx.count, grad.shape[-1])
-        out[flat] = grad
-        return out, None
-
-
 class Layer(nn.Module):
     """Attention within segments, then SwiGLU; pre-norm."""
 
@@ -230,64 +176,30 @@ class Layer(nn.Module):
         a, b, rest = x[..., :half], x[..., half : 2 * half], x[..., 2 * half :]
         return torch.cat((a * cos - b * sin, b * cos + a * sin, rest), -1)
 
-    def split(self, x: Tensor) -> list[Tensor]:
-        """[B, L, ...] -> q, k, v [B, L, heads, head]."""
-        s = self.shape
-        parts = x.split((s.heads * s.head, s.kv_heads * s.head, s.kv_heads * s.head), -1)
-        return [part.unflatten(-1, (-1, s.head)) for part in parts]
-
-    def forward(self, x: Tensor, cos: Tensor, sin: Tensor, p: Places) -> Tensor:
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor, sight: Heads) -> Tensor:
         q, k, v = self.project(x, cos, sin)
-        every = torch.cat((q.flatten(1), k.flatten(1), v.flatten(1)), 1)
-        parts = []
-        for group in p.groups:
-            own = Pad.apply(every, group.pad, group.back, group.places)
-            q, k, v = self.split(own)
-            if group.seen is not None:
-                _, more_k, more_v = self.split(take(every, group.seen))
-                k, v = torch.cat((k, more_k), 1), torch.cat((v, more_v), 1)
-            parts.append(attend(q, k, v, group.mask).flatten(0, 1))
-        return self.rest(x, Unpad.apply(torch.cat(parts), p.flat))
+        return self.rest(x, self.attend(q, k, v, sight))
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, sight: Heads) -> Tensor:
+        """q: [Q, heads, head]; k, v: [N, kv heads, head] -> [Q, heads * head]."""
+        out = Attention.apply(q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), sight)
+        return out.view(len(q), -1)
 
     def rest(self, x: Tensor, attended: Tensor) -> Tensor:
         x = x + self.o(attended)
         y = self.after(x)
         return x + self.down(functional.silu(self.gate(y)) * self.up(y))
 
-    def answer(self, x: Tensor, cos: Tensor, sin: Tensor, p: Places) -> Tensor:
+    def answer(self, x: Tensor, cos: Tensor, sin: Tensor, answers: Tensor, sight: Heads) -> Tensor:
         """As `forward`, for answers alone; other places stay as they are."""
-        asking = take(x, p.answers)
+        asking = take(x, answers)
         y = self.before(x)
         split = (-1, self.shape.head)
-        q = self.q_gain(self.q(take(y, p.answers)).unflatten(-1, split))
-        q = self.turn(q, take(cos, p.answers), take(sin, p.answers)) * self.shape.head**-0.5
+        q = self.q_gain(self.q(take(y, answers)).unflatten(-1, split))
+        q = self.turn(q, take(cos, answers), take(sin, answers)) * self.shape.head**-0.5
         k = self.turn(self.k_gain(self.k(y).unflatten(-1, split)), cos, sin)
-        known = torch.cat((k.flatten(1), self.v(y)), 1)
-        q = q.flatten(1)
-        parts = []
-        for group in p.groups:
-            if group.answers is None:
-                continue
-            own = Pad.apply(known, group.pad, group.back, group.places)
-            assert group.seen is not None
-            own = torch.cat((own, take(known, group.seen)), 1).unflatten(-1, split)
-            k, v = own.chunk(2, 2)
-            mine = Pad.apply(q, group.answers.pad, group.answers.back, group.answers.numbers)
-            mine = mine.unflatten(-1, split)
-            parts.append(attend(mine, k, v, group.answers.mask).flatten(0, 1))
-        read = self.rest(asking, Unpad.apply(torch.cat(parts), p.answers_flat))
-        return x.index_copy(0, p.answers, read.to(x.dtype))
-
-
-def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
-    """q: [B, L, heads, head]; k, v: [B, S, kv heads, head] -> [B, L, heads * head]."""
-    batch, length, heads, head = q.shape
-    kv = k.shape[2]
-    q = q.transpose(1, 2).reshape(batch, kv, heads // kv * length, head)
-    scores = (q @ k.permute(0, 2, 3, 1)).view(batch, heads, length, -1)
-    shares = (scores + mask).softmax(-1).view(batch, kv, heads // kv * length, -1)
-    out = (shares @ v.transpose(1, 2)).view(batch, heads, length, head)
-    return out.transpose(1, 2).reshape(batch, length, heads * head)
+        read = self.rest(asking, self.attend(q, k, self.v(y).unflatten(-1, split), sight))
+        return x.index_copy(0, answers, read.to(x.dtype))
 
 
 class Votes(nn.Module):
@@ -490,15 +402,17 @@ class Nano(nn.Module):
             x = x + each(take(first, place))
         angles = p.positions[:, None, None] * self.frequencies
         cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+        heads = self.shape.heads, self.shape.kv_heads
+        sight, answering = by_head(p.windows, *heads), by_head(p.answer_windows, *heads)
         middle, every = self.shape.layers // 2, self.shape.layers
         for layer in self.layers[:middle]:
-            x = layer(x, cos, sin, p)
+            x = layer(x, cos, sin, sight)
         votes, x = self.votes.cast(x, own, p)
         for layer in self.layers[middle:every]:
-            x = layer(x, cos, sin, p)
+            x = layer(x, cos, sin, sight)
         last = x
         for layer in self.layers[every:]:
-            last, x = x, layer.answer(x, cos, sin, p)
+            last, x = x, layer.answer(x, cos, sin, p.answers, answering)
         return x, own, self.votes.count(x, votes, p), last
 
     def tokens(self, x: Tensor, own: Tensor, p: Places, targets: Tensor) -> Tensor:

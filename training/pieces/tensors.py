@@ -8,10 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from training.pieces.model import ALIKE, Answers, Group, Places
+from training.pieces.attention import Window, Windows
+from training.pieces.model import ALIKE, Places
 from training.pieces.packing import Batch, padded
 
 CPU = torch.device("cpu")
+TOOL_GROUPS, PAIR_GROUPS = 4, 12  # more groups pad less; below 8 segments each gain nothing
 
 
 def added(seen: Tensor) -> Tensor:
@@ -19,10 +21,16 @@ def added(seen: Tensor) -> Tensor:
     return torch.zeros(seen.shape, dtype=torch.bfloat16).masked_fill_(~seen, -torch.inf)
 
 
-def causal(pad: Tensor) -> Tensor:
+def causal(pad: np.ndarray) -> np.ndarray:
     """Every place sees itself and what stands before it in its segment. bool [B, L, L]."""
     length = pad.shape[1]
-    return torch.ones(length, length, dtype=torch.bool).tril() & (pad >= 0)[:, None]
+    seen = np.tri(length, dtype=bool) & (pad >= 0)[:, None]
+    return seen | np.eye(length, dtype=bool)
+
+
+def trimmed(pad: np.ndarray) -> np.ndarray:
+    """Without columns that nobody uses, but for one."""
+    return pad[:, : max(1, (pad >= 0).sum(1).max())]
 
 
 def cut(pad: np.ndarray, parts: int) -> list[np.ndarray]:
@@ -31,58 +39,72 @@ def cut(pad: np.ndarray, parts: int) -> list[np.ndarray]:
     return [part for part in np.array_split(order, parts) if len(part)]
 
 
-class Grouper:
-    """Collects groups and where their places are."""
+def where(used: np.ndarray, shape: tuple[int, int], start: int) -> np.ndarray:
+    """Flattened places of a pad as `Windows` tells them: begin of the row, its length, place in it."""
+    _, length = shape
+    at = used % length
+    return np.stack((start + used - at, np.full_like(used, length), at))
 
-    def __init__(self, count: int) -> None:
-        self.groups: list[Group] = []
-        self.flat = np.zeros(count, np.int64)
-        self.answer = np.full(count, -1, np.int64)  # per place: its number among the answers'
-        self.answer_flat = np.zeros(count, np.int64)
-        self.total = self.total_answers = 0
 
-    def add(self, pad: np.ndarray, seen: np.ndarray | None, called: np.ndarray | None) -> None:
-        """Add rows; `called` bool [B, L, S] says which places of `seen` are seen from where."""
-        pad = pad[:, : (pad >= 0).sum(1).max()]
-        used = np.nonzero(pad.ravel() >= 0)[0]
-        places = pad.ravel()[used]
-        self.flat[places] = self.total + used
-        own = torch.from_numpy(pad)
-        mask = causal(own) | torch.eye(pad.shape[1], dtype=torch.bool)
-        beside = answers = None
-        if seen is not None and called is not None:
-            width = max(1, (seen >= 0).sum(1).max())
-            beside = torch.from_numpy(seen[:, :width]).clamp(min=0)
-            mask = torch.cat((mask, torch.from_numpy(called[:, : pad.shape[1], :width])), -1)
-            answers = self.answers(pad, mask)
-        back = torch.from_numpy(used)
+class Collector:
+    """Collects windows, and where whose places are in them."""
+
+    def __init__(self, askers: int, places: int) -> None:
+        self.groups: list[Window] = []
+        self.flat = np.zeros((3, askers), np.int64)
+        self.places, self.owner, self.sights = places, [], []  # type: int, list[Any], list[Any]
+        self.asked = self.shown = 0
+
+    def add(self, asks: np.ndarray, seen: np.ndarray, mask: np.ndarray) -> None:
+        """Add rows: asks [B, L], seen [B, S], -1 beyond the end; mask bool [B, L, S] says who sees what."""
+        used = np.nonzero(asks.ravel() >= 0)[0]
+        self.flat[:, asks.ravel()[used]] = where(used, asks.shape, self.asked)
+        self.asked += asks.size
+        found = np.nonzero(seen.ravel() >= 0)[0]
+        self.owner.append(seen.ravel()[found])
+        self.sights.append(where(found, seen.shape, self.shown))
+        self.shown += seen.size
         self.groups.append(
-            Group(
-                own.clamp(min=0),
-                back,
-                torch.from_numpy(places),
-                beside,
-                added(mask)[:, None],
-                answers,
+            Window(
+                torch.from_numpy(np.maximum(asks, 0)),
+                torch.from_numpy(np.nonzero(asks.ravel() < 0)[0]),
+                torch.from_numpy(np.maximum(seen, 0)),
+                added(torch.from_numpy(mask))[:, None],
             )
         )
-        self.total += pad.size
 
-    def answers(self, pad: np.ndarray, mask: Tensor) -> Answers:
-        """What of the rows are answers, and what they see: rows of mask bool [B, L, S]."""
-        inside = (pad >= 0) & (self.answer[pad] >= 0)
-        local = padded([list(np.nonzero(row)[0]) for row in inside])
-        rows = np.arange(len(pad))[:, None]
-        numbers = np.where(local >= 0, self.answer[pad[rows, np.maximum(local, 0)]], -1)
-        used = np.nonzero(numbers.ravel() >= 0)[0]
-        self.answer_flat[numbers.ravel()[used]] = self.total_answers + used
-        self.total_answers += numbers.size
-        return Answers(
-            torch.from_numpy(numbers).clamp(min=0),
-            torch.from_numpy(used),
-            torch.from_numpy(numbers.ravel()[used]),
-            added(mask[torch.from_numpy(rows), torch.from_numpy(local).clamp(min=0)])[:, None],
+    def windows(self) -> Windows:
+        owner, sights = np.concatenate(self.owner), np.concatenate(self.sights, 1)
+        order = np.argsort(owner, kind="stable")
+        starts = np.searchsorted(owner[order], np.arange(self.places + 1))
+        return Windows(
+            self.groups,
+            torch.from_numpy(self.flat),
+            torch.from_numpy(sights[:, order]),
+            torch.from_numpy(owner[order]),
+            torch.from_numpy(starts),
         )
+
+
+def windows(batch: Batch, called: np.ndarray, answers: np.ndarray) -> tuple[Windows, Windows]:
+    """What every place sees, and what the places `answers` see; `called` bool [pairs, Lp, Ls]."""
+    count = len(batch.ids)
+    everyone, answering = Collector(count, count), Collector(len(answers), count)
+    number = np.full(count, -1, np.int64)
+    number[answers] = np.arange(len(answers))
+    for part in cut(batch.tool_pad, TOOL_GROUPS):
+        pad = trimmed(batch.tool_pad[part])
+        everyone.add(pad, pad, causal(pad))
+    for part in cut(batch.pair_pad, PAIR_GROUPS):
+        pad, seen = trimmed(batch.pair_pad[part]), trimmed(batch.seen_pad[part])
+        beside = called[part][:, : pad.shape[1], : seen.shape[1]]
+        mask, seen = np.concatenate((causal(pad), beside), -1), np.concatenate((pad, seen), 1)
+        everyone.add(pad, seen, mask)
+        local = padded([list(np.nonzero((row >= 0) & (number[row] >= 0))[0]) for row in pad])
+        rows = np.arange(len(pad))[:, None]
+        asks = np.where(local >= 0, number[pad[rows, local]], -1)
+        answering.add(asks, seen, mask[rows, np.maximum(local, 0)])
+    return everyone.windows(), answering.windows()
 
 
 def sight(batch: Batch, called: np.ndarray) -> Tensor:
@@ -122,15 +144,10 @@ def _places(batch: Batch) -> Places:
     called &= (batch.seen_pad >= 0)[:, None]
     starts = np.searchsorted(batch.graded_pair, np.arange(len(batch.pair_pad)))
     slot = np.arange(len(batch.graded)) - starts[batch.graded_pair]
-    grouper = Grouper(count)
     first = np.full(len(batch.pair_pad), count)
     np.minimum.at(first, batch.call_pair, batch.calls)
     answers = np.sort(batch.pair_pad[batch.pair_pad >= first[:, None]])
-    grouper.answer[answers] = np.arange(len(answers))
-    for part in cut(batch.tool_pad, 2):
-        grouper.add(batch.tool_pad[part], None, None)
-    for part in cut(batch.pair_pad, 4):
-        grouper.add(batch.pair_pad[part], batch.seen_pad[part], called[part])
+    seeing, answering = windows(batch, called, answers)
     lists, numbers = torch.from_numpy(batch.list_pad), torch.from_numpy(batch.list_tool)
     rows = torch.from_numpy(batch.row_tools)
     again = torch.from_numpy(batch.again_pad)
@@ -139,8 +156,7 @@ def _places(batch: Batch) -> Places:
         torch.from_numpy(batch.ids),
         torch.from_numpy(batch.positions),
         torch.from_numpy(before),
-        grouper.groups,
-        torch.from_numpy(grouper.flat),
+        seeing,
         tool.clamp(min=0),
         tool >= 0,
         pair.clamp(min=0),
@@ -164,7 +180,7 @@ def _places(batch: Batch) -> Places:
         torch.nonzero(forms.view(-1) >= 0)[:, 0],
         torch.from_numpy(batch.marks),
         torch.from_numpy(answers),
-        torch.from_numpy(grouper.answer_flat[: len(answers)]),
+        answering,
         torch.from_numpy(batch.found),
         torch.from_numpy(batch.found_pair),
         torch.from_numpy(batch.found_at),
