@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -373,3 +374,17 @@ def test_what_is_measured_is_not_reworded() -> None:
         ]
         assert any(re.search("delete", text) for text in said)
         assert any(re.search("erase|wipe|remove", text) for text in said) is dress
+
+
+def test_requests_that_share_no_word_with_their_function_are_drawn_more_often() -> None:
+    """Of a function with direct and indirect requests, training draws the indirect ones more, evaluation evenly."""
+    function = one("string", "slug", "launch {x}", "launch it: {x}", "get {x} going", "let {x} fly")
+    function = replace(function, names=("launch",), abouts=("Launch a thing.",))
+    shares = []
+    for dress in (False, True):
+        sources = Sources([function], None, dress=dress)
+        assert sources.indirect == {"test/launch": function.requests[2:]}
+        variant = draw_variant(function, Random(0), FULL)
+        drawn = [sources.ask(function, variant, Random(n))[0].lower() for n in range(400)]
+        shares.append(sum("launch" not in text for text in drawn) / len(drawn))
+    assert shares[1] > shares[0] + 0.1

@@ -204,15 +204,24 @@ def draw_switch(rng: Random) -> Function:
         parameters,
         topic=noun,
     )
-    thing = f"the {noun} {{{key}}}" if named else f"the {noun}"
     for _ in range(6):
         value = rng.random() < 0.5
+        slot = f"{{{key}}}" if named else ""
+        bare = named and rng.random() < 0.25  # the name alone: nobody has to say what it is
+        thing = slot if bare else f"the {noun} {slot}".strip()
         said = rng.choice(yes if value else no).format(thing)
-        before, slot, after = said.partition(f" {{{key}}}") if named else (said, "", "")
-        statement = "~" if said.startswith(("the ", "I", "you", "no ")) else ""
+        before, _, after = said.partition(slot) if named else (said, "", "")
+        statement = "~" if said.startswith(("the ", "I", "you", "no ", "{")) else ""
         tail = f" [, {extra[1]}]" if extra else ""
-        wording = before if value else f"/{before}"
-        function.requests.append(f"{statement}{{{flag}:{wording}}}{slot}{after}{tail}")
+        wording = before.rstrip() or after.strip()
+        wording = wording if value else f"/{wording}"
+        flagged = f"{{{flag}:{wording}}}"
+        slot = f" {slot}" if named else ""
+        function.requests.append(
+            f"{statement}{flagged}{slot}{after}{tail}"
+            if before.strip()
+            else f"{statement}{slot.strip()} {flagged}{tail}"
+        )
     return function
 
 

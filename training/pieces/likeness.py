@@ -47,9 +47,14 @@ def stem_set(text: str) -> frozenset[str]:
     return frozenset(stems(text))
 
 
+def without_slots(request: str) -> str:
+    """What a request says besides its values."""
+    return re.sub(r"\{\w+:?|[}]", " ", request)
+
+
 def describe_function(function: Function) -> str:
     """All that is said of a function and to it, without its values."""
-    requests = " ".join(re.sub(r"\{\w+:?|[}]", " ", r) for r in function.requests)
+    requests = " ".join(without_slots(request) for request in function.requests)
     names = " ".join(function.names).replace("_", " ")
     return f"{names} {names} {' '.join(function.abouts)} {requests}"
 

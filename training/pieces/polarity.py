@@ -179,8 +179,11 @@ def draw_state(rng: Random) -> Function:
         [name, flag] if named else [flag],
         topic=noun,
     )
-    thing = f"the {noun}" + (f" {{{stem}}}" if named else "")
-    function.requests = [say_state(states[0], thing, rng) for _ in range(6)]
+    for _ in range(6):
+        thing = f"the {noun} {{{stem}}}" if named else f"the {noun}"
+        if named and rng.random() < 0.3:
+            thing = f"{{{stem}}}"  # who says "mark 4711 as read" need not say what it is
+        function.requests.append(say_state(states[0], thing, rng))
     return function
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -274,11 +275,13 @@ def draw_request(
     *,
     plain: float = 0.06,
     reworded: float = 0.0,
+    among: Sequence[str] = (),
 ) -> tuple[str, dict[str, Any]]:
     """Make one request and the arguments it means, keys in schema order.
 
     `plain` is the share of requests that name function and parameters as the block does, `reworded` the share
-    of imperatives that begin with another verb of the same meaning.
+    of imperatives that begin with another verb of the same meaning; `among` are the requests to draw from, if not
+    all of the function's.
     """
     if rng.random() < plain:
         template = plain_template(function, variant, rng)
@@ -286,9 +289,9 @@ def draw_request(
     else:
         rare = [p.key for p in function.parameters if p.type in ("boolean", "enum")]
         often = rf"\{{(?:{'|'.join(rare)})\b" if rare else ""
-        template = rng.choice(function.requests)
+        template = rng.choice(among or function.requests)
         if rare and rng.random() < 0.3 and not re.search(often, template):
-            template = rng.choice(function.requests)
+            template = rng.choice(among or function.requests)
         told = template.startswith("~")
         template = expand(template.lstrip("~ "), rng, often)
         start = template.split(" ")[0].lower()
