@@ -9,9 +9,10 @@ one function (`Label.then`). The only arithmetic is how long a label gets in pun
 from __future__ import annotations
 
 from bisect import bisect_right
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 #: What separates labels: "." and what IDNA 2003 (RFC 3490, section 3.1) takes for it.
 DOT, DOTS = ".", "\u3002\uff0e\uff61"
@@ -19,6 +20,8 @@ DOT, DOTS = ".", "\u3002\uff0e\uff61"
 LONGEST = 63
 #: Characters that have a rule of their own.
 _SINGLE = "-lxnXN\u00b7\u0375\u05f3\u05f4\u200c\u200d\u30fb"
+#: Those of which nothing is asked of what follows.
+_FREE = ("", "l", "x", "n", "X", "N", "A")
 _UPPER = range(0x41, 0x5B)
 _CAPITALS = ("A", "X", "N")
 _ARABIC, _EXTENDED = range(0x660, 0x66A), range(0x6F0, 0x6FA)
@@ -31,8 +34,9 @@ _IN_RIGHT = frozenset(["R", "AL", "AN", "EN", "ES", "CS", "ET", "ON", "BN", "NSM
 _ENDS = {True: frozenset(["R", "AL", "EN", "AN"]), False: frozenset(["L", "EN"])}
 
 
-class Kind(NamedTuple):
-    """Characters that no rule tells apart."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Kind:
+    """Characters that no rule tells apart; one object for each kind."""
 
     #: The character, if it has a rule of its own; DOT and DOTS for what separates, "A" for capitals.
     char: str
@@ -54,6 +58,16 @@ class Kind(NamedTuple):
     def is_ascii(self) -> bool:
         """Whether these are letters, digits and the hyphen."""
         return self.row == ASCII
+
+    @property
+    def ends(self) -> bool:
+        """Whether a label that may end may end behind one of these, too."""
+        return self.bidi in ("L", "EN", "R", "AL", "AN", "NSM") and self.char in _FREE
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether normalisation may put it elsewhere, or into the character before."""
+        return bool(self.second) or self.order > 0
 
 
 @lru_cache(maxsize=1)
@@ -81,14 +95,17 @@ def kinds() -> tuple[tuple[int, ...], tuple[Kind | None, ...]]:
     ordered = sorted(cuts)
     starts: list[int] = []
     which: list[Kind | None] = []
-    known: dict[Kind, Kind] = {}
+    known: dict[tuple[Any, ...], Kind] = {}
     for low in sorted(found):
         high, said = found[low]
         inner = ordered[bisect_right(ordered, low) : bisect_right(ordered, high)]
         for start, _ in pairwise([low, *inner, high + 1]):
-            kind = _kind(start, said, frozenset(behind.get(start, ())), start in seconds)
+            said_of = _about(start, said, frozenset(behind.get(start, ())), start in seconds)
+            kind = known.get(said_of)
+            if kind is None:
+                kind = known[said_of] = Kind(*said_of)
             starts.append(start)
-            which.append(known.setdefault(kind, kind))
+            which.append(kind)
         starts.append(high + 1)
         which.append(None)
     kept = [i for i, start in enumerate(starts) if starts[i + 1 : i + 2] != [start]]
@@ -104,7 +121,9 @@ def _rows(table: str) -> list[tuple[str, list[tuple[int, int]]]]:
     return found
 
 
-def _kind(code: int, said: tuple[str, ...], composes: frozenset[str], is_second: bool) -> Kind:
+def _about(
+    code: int, said: tuple[str, ...], composes: frozenset[str], is_second: bool
+) -> tuple[Any, ...]:
     char = chr(code)
     own = char if char in _SINGLE + DOT else "A" if code in _UPPER else ""
     own = DOTS if char in DOTS else own
@@ -112,7 +131,7 @@ def _kind(code: int, said: tuple[str, ...], composes: frozenset[str], is_second:
     bidi, order, joins, mark, script = said
     digits = 1 if code in _ARABIC else 2 if code in _EXTENDED else 0
     second = char if is_second else ""
-    return Kind(own, bidi, int(order), joins, mark == "M", script, digits, row, composes, second)
+    return own, bidi, int(order), joins, mark == "M", script, digits, row, composes, second
 
 
 def kind_of(code: int) -> Kind | None:
@@ -175,20 +194,21 @@ class Label(NamedTuple):
         far = (self.needs in ("greek", "right")) + (self.kana == 1)
         return int(plain), far + (self.right and not self.ends)
 
-    def then(self, kind: Kind, *, ace: bool, composed: bool) -> Label | None:
+    def then(self, kind: Kind, *, wide: bool, composed: bool) -> Label | None:
         """Return the label with one more character; None if no label begins so.
 
-        ``ace``: whether "xn--" may come (what follows it is not looked into); ``composed``: whether
-        only texts in normal form C will do.
+        ``composed``: whether only texts in normal form C will do. If not ``wide``, there is no "xn--"
+        (what follows it is not looked into); and what composes with any letter of ASCII does not come
+        behind another one either, so that beginnings in ASCII are all much the same.
         """
         char = kind.char
         if self.ace == 4:
             return self._replace(last=char if char == "-" else "x") if kind.is_ascii else None
         if char == "-" and (self.place == 0 or (self.place == 3 and self.third)):
-            return _ACE[self.side] if self.ace == 3 and ace else None
+            return _ACE[self.side] if self.ace == 3 else None
         if kind.is_mark and self.place == 0:
             return None
-        if composed and not self._is_composed(kind):
+        if composed and not self.is_composed(kind):
             return None
         case = "A" if char in _CAPITALS else "" if kind.is_ascii else "u"
         if case and self.case and case != self.case:
@@ -198,11 +218,13 @@ class Label(NamedTuple):
         if needs is None or written is None:
             return None
         right, lax, number = written
-        is_starter = kind.order == 0
+        composes = self.composes if kind.order else kind.composes
+        if not wide and kind.is_ascii:
+            composes = _with_ascii()
         return Label(
-            self.side, min(self.place + 1, 4), char == "-" and self.place == 2, self._ace(char),
-            self.case or case, _last(kind), needs, kind.composes if is_starter else self.composes,
-            kind.order, kind.joins in "LD" or (kind.joins == "T" and self.joins),
+            self.side, min(self.place + 1, 4), char == "-" and self.place == 2, self._ace(char) if wide else 0,
+            self.case or case, _last(kind), needs, composes if composed else _NONE, kind.order if composed else 0,
+            kind.joins in "LD" or (kind.joins == "T" and self.joins),
             2 if kind.script == "kana" else max(self.kana, char == "\u30fb"),
             self.digits or kind.digits, right, number, lax,
             self.ends if kind.bidi == "NSM" else kind.bidi in _ENDS[right],
@@ -213,7 +235,7 @@ class Label(NamedTuple):
             self.ace + 1 if self.ace == self.place < 3 and char.lower() == "xn-"[self.place] else 0
         )
 
-    def _is_composed(self, kind: Kind) -> bool:
+    def is_composed(self, kind: Kind) -> bool:
         """Whether form C leaves the character as it is, and where it is (UAX 15, D117)."""
         if kind.second in self.composes and (self.order == 0 or self.order < kind.order):
             return False
@@ -269,6 +291,43 @@ def _last(kind: Kind) -> str:
     return "virama" if kind.order == 9 else "hebrew" if kind.script == "hebrew" else "x"
 
 
+@lru_cache(maxsize=1)
+def letters() -> tuple[Kind, ...]:
+    """Return every kind of characters of labels."""
+    _, which = kinds()
+    found = {kind: None for kind in which if kind is not None and kind.char not in (DOT, DOTS)}
+    return tuple(found)
+
+
+@lru_cache(maxsize=1)
+def _moved() -> tuple[Kind, ...]:
+    return tuple(kind for kind in letters() if kind.is_moved)
+
+
+@lru_cache(maxsize=1)
+def _with_ascii() -> frozenset[str]:
+    """Return what composes with any letter of ASCII."""
+    return frozenset().union(*(kind.composes for kind in letters() if kind.is_ascii))
+
+
+def following(label: Label, *, wide: bool, composed: bool) -> frozenset[Kind]:
+    """Return the kinds with which a label goes on, see `Label.then`."""
+    # What came before is much the same for most labels, but for what normalisation asks.
+    alike = label._replace(composes=_NONE, order=0, kana=0, lax=False, ends=True)
+    found = _following(alike, wide)
+    if not composed or not (label.composes or label.order):
+        return found
+    return found.difference(kind for kind in _moved() if not label.is_composed(kind))
+
+
+@lru_cache(maxsize=1024)
+def _following(label: Label, wide: bool) -> frozenset[Kind]:
+    return frozenset(
+        kind for kind in letters() if label.then(kind, wide=wide, composed=False) is not None
+    )
+
+
+_NONE: frozenset[str] = frozenset()
 _AFTER = tuple(Label(side) for side in range(3))
 _ACE = tuple(Label(side, 4, ace=4, last="-") for side in range(3))
 

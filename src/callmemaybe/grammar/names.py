@@ -1,8 +1,8 @@
 """Names of hosts in Unicode as an automaton over their UTF-8 (see the node ``Names``).
 
 `labels.py` says which characters may come; here they become bytes, and lengths are kept to. A state is
-one int that says it all (see `_Name`): what was read of a label is interned, but never with its length,
-so that the states of all lengths take no memory.
+one int that says it all: what was read of a label is interned, but never with its length, so that the
+states of all lengths take no memory.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from typing import NamedTuple
 from callmemaybe.grammar.automaton import DEAD, NO_CONTROLS, Automaton, Edges
 from callmemaybe.grammar.labels import (
     ASCII,
+    BEYOND,
     DOT,
     DOTS,
     LONGEST,
     MANY,
     Kind,
     Label,
+    following,
     kind_of,
     kinds,
     weight,
@@ -34,46 +36,14 @@ _HEAVIEST, _MOST = 61, 59
 #: More characters than end any label.
 _AHEAD = 4
 # Where a state has what: the part of the text, the beginning of a character, counts, the label.
-_PARTS, _PREFIX, _BEFORE, _FAR, _PLAIN, _ROW, _LABEL = 0, 2, 14, 22, 28, 34, 40
+_PREFIX, _BEFORE, _FAR, _PLAIN, _ROW, _LABEL = 2, 14, 22, 29, 36, 43
+_ANY_PREFIX, _BYTE, _COUNT = 0xFFF, 0xFF, 0x7F
+_WHOLE = ~(_ANY_PREFIX << _PREFIX)
+#: An empty row says nothing, so `_INSIDE` alone is where a name begins.
 _OPENING, _INSIDE, _OTHER, _CLOSED = range(4)
 _CLOSING = b'"'[0]
 #: Bytes that begin nothing but characters of names.
 _SMALL = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-.")
-
-
-class _Name(NamedTuple):
-    """The beginning of a name, in whole characters."""
-
-    #: The label at hand (its number), its characters in ASCII and beyond, their row, and a bound on
-    #: the octets before it.
-    label: int
-    plain: int
-    far: int
-    row: int
-    before: int
-
-    def state(self, prefix: int = 0) -> int:
-        """Return the state behind it and the beginning of a character (its number)."""
-        return (
-            self.label << _LABEL
-            | (self.row - ASCII) << _ROW
-            | self.plain << _PLAIN
-            | self.far << _FAR
-            | self.before << _BEFORE
-            | prefix << _PREFIX
-            | _INSIDE
-        )
-
-    @staticmethod
-    def of(state: int) -> _Name:
-        """Return what a state says."""
-        return _Name(
-            state >> _LABEL,
-            state >> _PLAIN & 0x3F,
-            state >> _FAR & 0x3F,
-            (state >> _ROW & 0x3F) + ASCII,
-            state >> _BEFORE & 0xFF,
-        )
 
 
 class NameAutomaton(Automaton):
@@ -87,13 +57,13 @@ class NameAutomaton(Automaton):
         self._dots = tuple(_kind(char) for char in (DOT if node.mail else DOT + DOTS))
         self._labels = [Label()]
         self._ids = {Label(): 0}
-        self._allowed: dict[int, _Allowed] = {}
-        self._after = lru_cache(maxsize=1 << 15)(self._follows)
+        #: By label and row: what may come, and (as far as it was asked for) what it adds to the state.
+        self._moves: dict[int, tuple[_Allowed, dict[Kind, int]]] = {}
         self._fitting = lru_cache(maxsize=1 << 12)(self._that_fit)
+        self._asked = lru_cache(maxsize=1 << 10)(self._all_that_is_asked)
         self._way = lru_cache(maxsize=1 << 14)(self._search)
-        self._first = _Name(0, 0, 0, ASCII, 0)
         self.start = self._opened(self._opening.start)
-        self.least = self._opening.least + self._way(self._first) + self._quoted
+        self.least = self._opening.least + self._way(_INSIDE) + self._quoted
 
     def is_accepting(self, state: int) -> bool:
         """Whether what was read so far is complete."""
@@ -103,7 +73,8 @@ class NameAutomaton(Automaton):
         part, inner = state & 3, state >> _PREFIX
         if part == _OTHER:
             return self._other is not None and self._other.is_accepting(inner)
-        return part == _INSIDE and not inner & 0xFFF and self._labels[state >> _LABEL].may_end
+        is_whole = part == _INSIDE and not inner & _ANY_PREFIX
+        return is_whole and self._labels[state >> _LABEL].may_end
 
     def controls(self, state: int) -> Mapping[str, int]:  # noqa: ARG002 - the contract's argument
         """Return nothing: names have no control tokens."""
@@ -113,7 +84,9 @@ class NameAutomaton(Automaton):
         """Return disjoint (byte set, target) pairs."""
         part = state & 3
         if part == _OPENING:
-            return tuple((mask, self._opened(t)) for mask, t in self._opening.edges(state >> _PREFIX))
+            return tuple(
+                (mask, self._opened(t)) for mask, t in self._opening.edges(state >> _PREFIX)
+            )
         if part == _CLOSED:
             return ()
         edges = self._inside(state) if part == _INSIDE else self._elsewhere(state >> _PREFIX)
@@ -123,17 +96,16 @@ class NameAutomaton(Automaton):
 
     def step(self, state: int, byte: int) -> int:
         """Return the state after one byte, or -1."""
-        prefix = state >> _PREFIX & 0xFFF
+        prefix, name = state >> _PREFIX & _ANY_PREFIX, state & _WHOLE
         if state & 3 != _INSIDE or not (prefix or byte in _SMALL):
             return super().step(state, byte)
-        name = _Name.of(state)
-        allowed = self._allowed_in(name)
+        allowed, _ = self._allowed_in(name)
         for kind, mask in _ends(prefix):
             if mask >> byte & 1:
-                return self._then(name, kind).state() if kind in allowed.kinds else DEAD
+                return self._then(name, kind) if kind in allowed.kinds else DEAD
         for mask, onward in allowed.onward(prefix):
             if mask >> byte & 1:
-                return name.state(onward)
+                return name | onward
         return DEAD
 
     def _elsewhere(self, inner: int) -> list[tuple[int, int]]:
@@ -142,16 +114,17 @@ class NameAutomaton(Automaton):
         return [(mask, t << _PREFIX | _OTHER) for mask, t in self._other.edges(inner)]
 
     def _inside(self, state: int) -> list[tuple[int, int]]:
-        name, prefix = _Name.of(state), state >> _PREFIX & 0xFFF
-        allowed = self._allowed_in(name)
+        prefix, name = state >> _PREFIX & _ANY_PREFIX, state & _WHOLE
+        allowed, then = self._allowed_in(name)
         found: dict[int, int] = {}
         for kind, mask in _ends(prefix):
             if kind in allowed.kinds:
-                target = self._then(name, kind).state()
+                more = then.get(kind)
+                target = self._then(name, kind) if more is None else name + more
                 found[target] = found.get(target, 0) | mask
         edges = [(mask, target) for target, mask in found.items()]
-        edges += [(mask, name.state(onward)) for mask, onward in allowed.onward(prefix)]
-        if not prefix and self._other is not None and name == self._first:
+        edges += [(mask, name | onward) for mask, onward in allowed.onward(prefix)]
+        if state == _INSIDE and self._other is not None:
             edges += self._elsewhere(self._other.start)
         return edges
 
@@ -159,36 +132,34 @@ class NameAutomaton(Automaton):
         """Fewest further bytes to the end."""
         part, inner = state & 3, state >> _PREFIX
         if part == _OPENING:
-            return int(self._opening.distance(inner) + self._way(self._first) + self._quoted)
+            return int(self._opening.distance(inner) + self._way(_INSIDE) + self._quoted)
         if part == _OTHER:
             return (self._other.distance(inner) if self._other is not None else 0) + self._quoted
         if part == _CLOSED:
             return 0
-        name, prefix = _Name.of(state), inner & 0xFFF
+        prefix, name = inner & _ANY_PREFIX, state & _WHOLE
         if not prefix:
             return int(self._way(name)) + self._quoted
         read = len(_prefixes()[prefix])
         ways = (
             _spellings()[kind].sizes[prefix] - read + self._way(self._then(name, kind))
-            for kind in self._allowed_in(name).kinds
+            for kind in self._allowed_in(name)[0].kinds
             if prefix in _spellings()[kind].sizes
         )
         return int(min(ways)) + self._quoted
 
     def _opened(self, state: int) -> int:
-        if self._opening.is_accepting(state):
-            return self._first.state()
-        return state << _PREFIX | _OPENING
+        return _INSIDE if self._opening.is_accepting(state) else state << _PREFIX | _OPENING
 
-    # -- names ------------------------------------------------------------------------------
+    # -- names: states in which no character is incomplete -------------------------------------
 
-    def _search(self, name: _Name, depth: int = _AHEAD) -> float:
+    def _search(self, name: int, depth: int = _AHEAD) -> float:
         """Fewest bytes to where a name may end."""
-        if self._labels[name.label].may_end:
+        if self._labels[name >> _LABEL].may_end:
             return 0
         best = INFINITE
         for most in range(1, depth):
-            for kind in sorted(self._allowed_in(name).kinds, key=_least):
+            for kind in sorted(self._allowed_in(name)[0].kinds, key=_least):
                 if _least(kind) >= best:
                     break
                 best = min(best, _least(kind) + self._search(self._then(name, kind), most))
@@ -196,36 +167,26 @@ class NameAutomaton(Automaton):
                 break
         return best
 
-    def _then(self, name: _Name, kind: Kind) -> _Name:
-        """Return the name with one more character, which is allowed."""
-        after = self._after(name, kind)
-        assert after is not None
-        return after
-
-    def _follows(self, name: _Name, kind: Kind) -> _Name | None:
-        before = self._labels[name.label]
+    def _then(self, name: int, kind: Kind) -> int:
+        """Return the name with one more character that the label (the name) allows."""
+        before = self._labels[name >> _LABEL]
         if kind in self._dots:
-            octets = name.before + self._octets(name.plain, name.far, name.row) + 1
-            if not before.may_end or octets >= LONGEST_NAME:
-                return None
-            return _Name(self._number(before.next()), 0, 0, ASCII, octets)
-        label = before.then(kind, ace=self._wide, composed=self._composed)
-        if label is None:
-            return None
-        plain, far, row = name.plain, name.far, name.row
-        if kind.is_ascii:
-            plain += 1
-        else:
-            far += 1
-            row = kind.row if row in (ASCII, kind.row) else min(row, kind.row, MANY)
-        more, farther = label.wanting
-        octets = self._octets(plain + more, far + farther, row)
-        if octets > LONGEST or name.before + octets > LONGEST_NAME:
-            return None
-        return _Name(self._number(label), plain, far, row, name.before)
+            octets = (name >> _BEFORE & _BYTE) + self._octets(*_counts(name)) + 1
+            return self._number(before.next()) << _LABEL | octets << _BEFORE | _INSIDE
+        then = self._moves[name >> _ROW][1]
+        more = then.get(kind)
+        if more is None:
+            label = before.then(kind, wide=self._wide, composed=self._composed)
+            assert label is not None
+            row = _counts(name)[2]
+            onward = _joined(row, kind.row)
+            more = 1 << _PLAIN if kind.is_ascii else (1 << _FAR) + (onward - row << _ROW)
+            more += self._number(label) - (name >> _LABEL) << _LABEL
+            then[kind] = more
+        return name + more
 
     def _octets(self, plain: int, far: int, row: int) -> int:
-        """Return a bound on the octets of a label: an upper one, or, if it is wide, a lower one."""
+        """Return a bound on the octets of a label: an upper one; if the language is wide, a lower one."""
         if not far:
             return plain
         if self._wide:
@@ -242,22 +203,76 @@ class NameAutomaton(Automaton):
             number = self._ids.setdefault(label, len(self._labels) - 1)
         return number
 
-    # -- characters -------------------------------------------------------------------------
-
-    def _allowed_in(self, name: _Name) -> _Allowed:
-        """Return what a name may go on with."""
-        near = self._octets(name.plain + _AHEAD, name.far + _AHEAD, min(name.row, -2))
-        is_roomy = near <= LONGEST and name.before + near + 1 < LONGEST_NAME
-        if not is_roomy:
-            return self._fitting(name)
-        found = self._allowed.get(name.label)
+    def _allowed_in(self, name: int) -> tuple[_Allowed, dict[Kind, int]]:
+        """Return what a name may go on with, and what some of that adds to the state."""
+        found = self._moves.get(name >> _ROW)
         if found is None:
-            found = self._allowed[name.label] = self._that_fit(name)
+            label = self._labels[name >> _LABEL]
+            options = following(label, wide=self._wide, composed=self._composed)
+            if label.may_end:
+                options = options.union(self._dots)
+            found = self._moves.setdefault(name >> _ROW, (_Allowed.of(options), {}))
+        plain, far, row = _counts(name)
+        before = name >> _BEFORE & _BYTE
+        # As if all that may come were the heaviest.
+        near = self._octets(plain + _AHEAD, far + _AHEAD, BEYOND) + 1
+        if near <= LONGEST and before + near < LONGEST_NAME:
+            return found
+        left = min(LONGEST, LONGEST_NAME - before)
+        room = tuple(
+            next(
+                (f for f in range(_AHEAD, -1, -1) if self._octets(plain + p, far + f, r) <= left),
+                -1,
+            )
+            for r in (0, MANY, BEYOND)
+            for p in range(_AHEAD)
+        )
+        is_open = before + self._octets(plain, far, row) + 1 < LONGEST_NAME
+        return self._fitting(name >> _ROW, room, is_open), found[1]
+
+    def _that_fit(self, label_and_row: int, room: tuple[int, ...], is_open: bool) -> _Allowed:
+        """Return what a label may go on with, by how many characters beyond ASCII fit.
+
+        They fit beside 0, 1, ... more of ASCII, for labels of one row, of many, of any plane.
+        """
+        return _Allowed.of(
+            frozenset(
+                kind
+                for kind, far, which in self._asked(label_and_row)
+                if (is_open if which < 0 else far <= room[which])
+            )
+        )
+
+    def _all_that_is_asked(self, label_and_row: int) -> list[tuple[Kind, int, int]]:
+        """Return for what may come how many characters beyond ASCII must fit, and where in a room."""
+        name = label_and_row << _ROW | _INSIDE
+        label, row = self._labels[name >> _LABEL], _counts(name)[2]
+        found: list[tuple[Kind, int, int]] = []
+        for kind in self._moves[label_and_row][0].kinds:
+            plain = far = 0
+            if kind in self._dots:
+                found.append((kind, 0, -1))
+                continue
+            # What ends most labels needs no look.
+            if not kind.ends or label.wanting != (0, 0):
+                plain, far = self._labels[self._then(name, kind) >> _LABEL].wanting
+            plain, far = plain + kind.is_ascii, far + (not kind.is_ascii)
+            joined = _joined(row, kind.row)
+            which = 0 if joined >= 0 or joined == ASCII else 1 if joined == MANY else 2
+            found.append((kind, far, which * _AHEAD + plain))
         return found
 
-    def _that_fit(self, name: _Name) -> _Allowed:
-        options = (*_letters(), *self._dots)
-        return _Allowed.of(frozenset(kind for kind in options if self._follows(name, kind)))
+
+def _counts(name: int) -> tuple[int, int, int]:
+    """Return of a label its characters in ASCII and beyond, and the row of these."""
+    return name >> _PLAIN & _COUNT, name >> _FAR & _COUNT, (name >> _ROW & _COUNT) + ASCII
+
+
+def _joined(row: int, other: int) -> int:
+    """Return the row of what is of one row and what is of another."""
+    if other in (row, ASCII):
+        return row
+    return other if row == ASCII else min(row, other, MANY)
 
 
 class _Allowed:
@@ -265,11 +280,10 @@ class _Allowed:
 
     def __init__(self, kinds: frozenset[Kind]) -> None:
         self.kinds = kinds
-        numbers = {prefix for kind in kinds for prefix in _spellings()[kind].sizes}
-        self._onward: dict[bytes, list[tuple[int, int]]] = {}
-        for number in sorted(numbers):
-            text = _prefixes()[number]
-            self._onward.setdefault(text[:-1], []).append((1 << text[-1], number))
+        self._prefixes = 0
+        for kind in kinds:
+            self._prefixes |= _spellings()[kind].prefixes
+        self._onward: dict[int, list[tuple[int, int]]] = {}
 
     @staticmethod
     @lru_cache(maxsize=4096)
@@ -277,16 +291,16 @@ class _Allowed:
         return _Allowed(kinds)
 
     def onward(self, prefix: int) -> list[tuple[int, int]]:
-        """Return the bytes (as sets) that lead on within a character, and the longer beginnings."""
-        return self._onward.get(_prefixes()[prefix], [])
-
-
-@lru_cache(maxsize=1)
-def _letters() -> tuple[Kind, ...]:
-    _, which = kinds()
-    return tuple(
-        {kind: None for kind in which if kind is not None and kind.char not in (DOT, DOTS)}
-    )
+        """Return the bytes (as sets) that lead on within a character, and to what part of a state."""
+        found = self._onward.get(prefix)
+        if found is None:
+            found = [
+                (mask, longer << _PREFIX)
+                for mask, longer in _longer().get(prefix, ())
+                if self._prefixes >> longer & 1
+            ]
+            self._onward[prefix] = found
+        return found
 
 
 @lru_cache(maxsize=8)
@@ -302,6 +316,20 @@ class _Spelling(NamedTuple):
     #: Bytes of the shortest; every proper beginning (its number), and how long the characters are.
     least: int
     sizes: dict[int, int]
+
+    @property
+    def prefixes(self) -> int:
+        """The beginnings, as a set of numbers (bit by bit)."""
+        return sum(1 << number for number in self.sizes)
+
+
+@lru_cache(maxsize=1)
+def _longer() -> dict[int, list[tuple[int, int]]]:
+    """Return, by the number of a beginning, the bytes (as sets) that lead to those one byte longer."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    for number, text in enumerate(_prefixes()[1:], 1):
+        found.setdefault(_numbers[text[:-1]], []).append((1 << text[-1], number))
+    return found
 
 
 @lru_cache(maxsize=1)
