@@ -34,6 +34,7 @@ from callmemaybe.grammar.schema.numeric import number_node
 from callmemaybe.grammar.schema.objects import (
     KeyClass,
     Part,
+    any_member,
     key_classes,
     object_body,
     unordered_body,
@@ -65,6 +66,7 @@ from callmemaybe.grammar.schema.strings import (
     string_node,
 )
 from callmemaybe.grammar.schema.style import STYLES, Style
+from callmemaybe.grammar.schema.unions import Status, alike, union_body
 from callmemaybe.grammar.schema.values import (
     can_be_written,
     identity,
@@ -208,8 +210,46 @@ class Emitter:
 
     def _values(self, need: Need) -> Build:
         options: list[Node] = []
-        for shape in self._normaliser.shapes(need):
-            options.append((yield from self._shape(shape)))  # noqa: PERF401 - a comprehension cannot yield
+        shapes = self._normaliser.shapes(need)
+        for group in [[s] for s in shapes] if self._unordered else alike(shapes):
+            node = yield from self._shape(group[0]) if len(group) == 1 else self._union(group)
+            options.append(node)
+        return alt(*options)
+
+    def _union(self, shapes: list[Shape]) -> Build:
+        """Write objects that differ in nothing but what they say of their declared members."""
+        facets: list[Object] = [shape.facets[OBJECT] for shape in shapes]
+        one = facets[0]
+        judge = self._normaliser.judge
+        declared = list(dict.fromkeys((*one.properties, *one.required)))
+        values: dict[tuple[str, Need], Node] = {}
+        cases: dict[tuple[Status, ...], None] = {}
+        for facet in facets:
+            case: list[Status] = []
+            for name in declared:
+                key = name, facet.properties.get(name, ANYTHING)
+                if key not in values:
+                    need = facet.need_of(name, matches)
+                    never = NEVER[0] in need or not can_be_written(name)
+                    never = never or not judge.meets(name, facet.names)
+                    values[key] = NOTHING if never else (yield need)
+                value = values[key]
+                case.append(None if value is NOTHING else (value, name in facet.required))
+            if all(
+                status is not None or n not in facet.required
+                for n, status in zip(declared, case, strict=True)
+            ):
+                cases[tuple(case)] = None
+        extras: list[KeyClass] = []
+        if self._additional or not one.listed or one.others or one.patterns:
+            extras = yield from self._key_classes(one, declared, None)
+        keys = [quoted(name) if can_be_written(name) else "" for name in declared]
+        node = union_body(self._style, keys, list(cases), any_member(self._style, extras))
+        if node is not None:
+            return node
+        options: list[Node] = []
+        for facet in facets:
+            options.append((yield from self._object(facet)))  # noqa: PERF401 - a comprehension cannot yield
         return alt(*options)
 
     def _shape(self, shape: Shape) -> Build:

@@ -127,9 +127,9 @@ def object_body(
     last one: behind it no other could have its key and so replace it.
     """
     parts = [part for part in parts if part.required or part.value is not NOTHING]
-    extra = _members(style, extras)
+    extra = any_member(style, extras)
     if last is not None:
-        return _ending(style, parts, extra, _members(style, last))
+        return _ending(style, parts, extra, any_member(style, last))
     needed = [part.required for part in parts]
     fewest = sum(needed)
     if fewest and needed[0] and most is None and least <= fewest and style.padding is EMPTY:
@@ -137,7 +137,7 @@ def object_body(
     if (most is None or (extra is NOTHING and most >= len(parts))) and least <= fewest:
         inside, may_be_empty = _free(style, parts, needed, extra), fewest == 0
     else:
-        members = [_member(style, part) for part in parts]
+        members = [write_member(style, part) for part in parts]
         inside, may_be_empty = _counted(style, members, needed, extra, least, most), least == 0
         may_be_empty = may_be_empty and fewest == 0
     full = NOTHING
@@ -168,8 +168,8 @@ def unordered_body(
         tuple(seq(style.colon, written[key].value) for key in keys),
         sum(1 << index for index, key in enumerate(keys) if written[key].required),
         style.comma,
-        _members(style, extras),
-        NOTHING if last is None else _members(style, last),
+        any_member(style, extras),
+        NOTHING if last is None else any_member(style, last),
     )
     inside = Unordered(members, (1 << len(keys)) - 1, max(least, 1), most, False, last is not None)
     may_be_empty = least == 0 and not inside.due
@@ -179,32 +179,33 @@ def unordered_body(
     return alt(full, seq(lit("{"), style.padding, lit("}"))) if may_be_empty else full
 
 
-def _member(style: Style, part: Part, before: str = "") -> Node:
+def write_member(style: Style, part: Part, before: str = "") -> Node:
     """Write a member; ``before`` is what stands in front of it, where separators are texts."""
     if style.separators is not None:
         return seq(lit(f"{before}{part.key}{style.separators[1]}"), part.value)
     return seq(lit(part.key), style.colon, part.value)
 
 
-def _further(style: Style, part: Part) -> Node:
+def write_further(style: Style, part: Part) -> Node:
     """Write a member that another one stands in front of."""
     if style.separators is not None:
-        return _member(style, part, style.separators[0])
+        return write_member(style, part, style.separators[0])
     return seq(style.comma, lit(part.key), style.colon, part.value)
 
 
-def _members(style: Style, classes: list[KeyClass]) -> Node:
+def any_member(style: Style, classes: list[KeyClass]) -> Node:
+    """Return any one member of these classes."""
     return alt(
         *(seq(one.keys, style.colon, one.value) for one in classes if one.value is not NOTHING)
     )
 
 
 def _ending(style: Style, parts: list[Part], extra: Node, last: Node) -> Node:
-    members = [_member(style, part) for part in parts]
+    members = [write_member(style, part) for part in parts]
     node = seq(many(seq(extra, style.comma)), last)
     for part, member in zip(reversed(parts), reversed(members), strict=True):
         follow = seq(member, style.comma)
-        node = _shared(follow if part.required else opt(follow), node)
+        node = shared(follow if part.required else opt(follow), node)
     return seq(lit("{"), style.padding, node, style.padding, lit("}"))
 
 
@@ -213,15 +214,15 @@ def _plain(style: Style, parts: list[Part], extra: Node) -> Node:
     pieces: list[Node] = []
     for part in parts:
         if not part.required:
-            pieces.append(opt(_further(style, part)))
+            pieces.append(opt(write_further(style, part)))
         elif style.separators is not None:
             comma, colon = style.separators
             before = comma if pieces else "{"
             pieces += (Literal(f"{before}{part.key}{colon}".encode()), part.value)
         elif pieces:
-            pieces.append(_further(style, part))
+            pieces.append(write_further(style, part))
         else:
-            pieces += (_LEFT, _member(style, part))
+            pieces += (_LEFT, write_member(style, part))
     if extra is not NOTHING:
         pieces.append(many(seq(style.comma, extra)))
     pieces.append(_RIGHT)
@@ -231,21 +232,21 @@ def _plain(style: Style, parts: list[Part], extra: Node) -> Node:
 def _free(style: Style, parts: list[Part], needed: list[bool], extra: Node) -> Node:
     """Return the members without limits on their number; at least one is there."""
     follows = [
-        _further(style, part) if must else opt(_further(style, part))
+        write_further(style, part) if must else opt(write_further(style, part))
         for part, must in zip(parts, needed, strict=True)
     ]
     # Any member up to the first that must be there can be the first one written.
     starts = needed.index(True) + 1 if True in needed else len(parts)
     tail = seq(*follows[starts:], many(seq(style.comma, extra)))
     heads = [] if True in needed else [seq(extra, tail)]
-    join = _shared if starts > _SHARED else seq
+    join = shared if starts > _SHARED else seq
     for index in range(starts - 1, -1, -1):
-        heads.append(join(_member(style, parts[index]), tail))
+        heads.append(join(write_member(style, parts[index]), tail))
         tail = join(follows[index], tail)
     return alt(*reversed(heads))
 
 
-def _shared(first: Node, then: Node) -> Node:
+def shared(first: Node, then: Node) -> Node:
     """Concatenate without copying the parts of what follows."""
     if first is NOTHING or then is NOTHING:
         return NOTHING
@@ -272,9 +273,9 @@ def _counted(
         onward = [row[min(n + 1, cap)] if most is None or n < cap else NOTHING
                   for n in range(cap + 1)]  # fmt: skip
         skip = NOTHING if needed[index] else first
-        first = alt(_shared(members[index], onward[0]), skip)
+        first = alt(shared(members[index], onward[0]), skip)
         row = [
-            alt(_shared(follow, onward[n]), NOTHING if needed[index] else row[n])
+            alt(shared(follow, onward[n]), NOTHING if needed[index] else row[n])
             for n in range(cap + 1)
         ]
     return first
