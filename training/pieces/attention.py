@@ -7,6 +7,7 @@ summed once on the way back.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -136,3 +137,67 @@ class Attention(torch.autograd.Function):
             summed(torch.cat(valued), heads.sights, heads.starts),
             None,
         )
+
+
+class Casting(torch.autograd.Function):
+    """Votes of the requests' tokens for the tokens of the tools in their list, or for nothing there.
+
+    q [A, heads, d]; k, v [B, heads, d]; sink [heads]; tools [B, J + 1]: 1 at a token's tool, the last for
+    none; sizes: how many of A and B belong to each list. Gives what was read [A, heads, d] and the votes
+    [A, heads, J + 1]. List by list, so that nothing is padded and no list is masked for another.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        sink: Tensor,
+        tools: Tensor,
+        sizes: list[tuple[int, int]],
+    ) -> tuple[Tensor, Tensor]:
+        kept, outs = [], []
+        heads, head = q.shape[1:]
+        nothing = k.new_zeros(heads, 1, head)
+        none = v.new_zeros(heads, 1, tools.shape[1])
+        none[..., -1] = 1
+        for mine, keys, values, which in parted(sizes, q, k, v, tools):
+            mine, keys = mine.transpose(0, 1), torch.cat((keys.transpose(0, 1), nothing), 1)
+            told = torch.cat((values.transpose(0, 1), which.to(v).expand(heads, -1, -1)), -1)
+            told = torch.cat((told, torch.cat((nothing, none), -1)), 1)
+            scores = torch.bmm(mine, keys.mT)
+            scores[..., -1] = sink[:, None]
+            shares = torch.softmax(scores, -1)
+            outs.append(torch.bmm(shares, told).transpose(0, 1))
+            kept += [mine, keys, told, shares]
+        ctx.save_for_backward(*kept)
+        ctx.kind = sink.dtype
+        read, votes = torch.cat(outs).split((head, tools.shape[1]), -1)
+        return read, votes
+
+    @staticmethod
+    def backward(  # type: ignore[override]
+        ctx: Any, by_read: Tensor, by_votes: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, None, None]:
+        kept = ctx.saved_tensors
+        head = by_read.shape[-1]
+        asked, keyed, valued, sunk, begin = [], [], [], [], 0
+        for at in range(0, len(kept), 4):
+            mine, keys, told, shares = kept[at : at + 4]
+            rows = slice(begin, begin := begin + mine.shape[1])
+            back = torch.cat((by_read[rows], by_votes[rows]), -1).transpose(0, 1)
+            valued.append(torch.bmm(shares.mT, back[..., :head])[:, :-1].transpose(0, 1))
+            lost = torch.bmm(back, told.mT)
+            lost = torch._softmax_backward_data(lost, shares, -1, shares.dtype)  # noqa: SLF001
+            sunk.append(lost[..., -1].sum(-1, dtype=ctx.kind))
+            asked.append(torch.bmm(lost, keys).transpose(0, 1))
+            keyed.append(torch.bmm(lost.mT, mine)[:, :-1].transpose(0, 1))
+        total = torch.stack(sunk).sum(0)
+        return torch.cat(asked), torch.cat(keyed), torch.cat(valued), total, None, None
+
+
+def parted(sizes: list[tuple[int, int]], asks: Tensor, *seen: Tensor) -> Iterator[list[Tensor]]:
+    """The part of each list: so many of what asks, so many of what is seen."""
+    ours, theirs = zip(*sizes, strict=True)
+    return map(list, zip(asks.split(ours), *(x.split(theirs) for x in seen), strict=True))

@@ -30,7 +30,7 @@ import torch
 import torch.nn.functional as functional
 from torch import Tensor, nn
 
-from training.pieces.attention import Attention, Heads, Windows, by_head
+from training.pieces.attention import Attention, Casting, Heads, Windows, by_head
 from training.pieces.tokenizer import FORMS
 
 VOTES, VOTE_HEAD = 4, 64
@@ -78,9 +78,10 @@ class Places(NamedTuple):
     again_pad: Tensor
     again_mask: Tensor  # bool [pairs, Lr]
     again_flat: Tensor
-    list_pad: Tensor
-    list_mask: Tensor  # bool [rows, Lb]
-    list_tool: Tensor  # [rows, Lb, J] one-hot
+    again: Tensor  # int64 [A]: those places alone
+    listed: Tensor  # int64 [B]: places of the tools, list by list
+    list_tool: Tensor  # float [B, J + 1]: 1 at the tool's number in its list
+    list_sizes: list[tuple[int, int]]  # of each list: how many of A, how many of B
     row_tools: Tensor
     row_mask: Tensor
     calls: Tensor
@@ -248,25 +249,20 @@ class Votes(nn.Module):
     def cast(self, x: Tensor, first: Tensor, p: Places) -> tuple[Tensor, Tensor]:
         """Return the votes of the second reading [pairs, Lr, heads, J + 1] (the last: elsewhere),
         and what they read, added to x."""
-        rows, pairs = len(p.list_pad), len(p.again_pad)
-        reading = p.again_pad.view(rows, -1)  # [rows, P * Lr]
-        q = self.queries(take(x, reading), take(first, reading)).transpose(1, 2)
-        listed = take(x, p.list_pad)
-        k = self.keys(listed, take(first, p.list_pad)).permute(0, 2, 3, 1)
-        v = self.heads(self.v(norm(listed)), VOTE_HEAD).transpose(1, 2)
-        scores = (q @ k).float().masked_fill(~p.list_mask[:, None, None], -torch.inf)
-        sink = self.elsewhere.view(1, -1, 1, 1).expand(*scores.shape[:3], 1)
-        shares = torch.cat((scores, sink), -1).softmax(-1)
-        votes = shares[..., :-1] @ p.list_tool[:, None]
-        votes = torch.cat((votes, shares[..., -1:]), -1)  # [rows, heads, P * Lr, J + 1]
-        votes = votes.transpose(1, 2).reshape(pairs, -1, VOTES, votes.shape[-1])
-        read = (shares[..., :-1].to(v.dtype) @ v).transpose(1, 2).flatten(2)
-        added = self.o(read).view(-1, x.shape[-1])[p.again_flat]
-        places = p.again_pad.view(-1)[p.again_flat]
-        q = q.transpose(1, 2).reshape(pairs, -1, VOTES, VOTE_HEAD)
-        added = torch.cat((added, self.listen(x, first, q, p)))
-        places = torch.cat((places, p.form_pad.view(-1)[p.form_flat]))
-        return votes, x.index_add(0, places, added.to(x.dtype))
+        again, listed = p.again, p.listed
+        q = self.queries(take(x, again), take(first, again))
+        told = take(x, listed)
+        k = self.keys(told, take(first, listed))
+        v = self.heads(self.v(norm(told)), VOTE_HEAD)
+        read, votes = Casting.apply(q, k, v, self.elsewhere, p.list_tool, p.list_sizes)
+        added = torch.cat((self.o(read.flatten(1)), self.listen(x, first, self.pad(q, p), p)))
+        places = torch.cat((again, p.form_pad.view(-1)[p.form_flat]))
+        return self.pad(votes, p), x.index_add(0, places, added.to(x.dtype))
+
+    def pad(self, x: Tensor, p: Places) -> Tensor:
+        """Of the second reading's places [A, ...] to [pairs, Lr, ...]."""
+        pad = x.new_zeros(p.again_pad.numel(), *x.shape[1:])
+        return pad.index_copy(0, p.again_flat, x).view(*p.again_pad.shape, *x.shape[1:])
 
     def listen(self, x: Tensor, first: Tensor, q: Tensor, p: Places) -> Tensor:
         """What the places of forms hear of the request, by the same likeness the other way round.
@@ -302,7 +298,7 @@ class Votes(nn.Module):
             self.heads(self.sum(torch.cat((norm(mean), norm(last)), -1)), 64), dim=-1
         )
         say = functional.normalize(self.heads(self.say(asked), 64), dim=-1)
-        per_row = len(p.again_pad) // len(p.list_pad)
+        per_row = len(p.again_pad) // len(p.list_sizes)
         key = key[p.row_tools][p.call_pair // per_row]  # [calls, J, SUMMARY, 64]
         alike = torch.einsum("csd,cjsd->cjs", say, key).float()
         features = torch.cat((counted[:, :-1], (counted[:, :-1] + 0.01).log(), alike), -1)

@@ -148,7 +148,9 @@ def _places(batch: Batch) -> Places:
     np.minimum.at(first, batch.call_pair, batch.calls)
     answers = np.sort(batch.pair_pad[batch.pair_pad >= first[:, None]])
     seeing, answering = windows(batch, called, answers)
-    lists, numbers = torch.from_numpy(batch.list_pad), torch.from_numpy(batch.list_tool)
+    listed = batch.list_pad >= 0
+    numbers = torch.from_numpy(batch.list_tool[listed])
+    readings = (batch.again_pad >= 0).reshape(len(listed), -1).sum(1)
     rows = torch.from_numpy(batch.row_tools)
     again = torch.from_numpy(batch.again_pad)
     forms = torch.from_numpy(batch.form_pad)
@@ -165,9 +167,10 @@ def _places(batch: Batch) -> Places:
         again.clamp(min=0),
         again >= 0,
         torch.nonzero(again.view(-1) >= 0)[:, 0],
-        lists.clamp(min=0),
-        lists >= 0,
-        torch.nn.functional.one_hot(numbers.clamp(min=0), rows.shape[1]).float(),
+        again[again >= 0],
+        torch.from_numpy(batch.list_pad[listed]),
+        torch.nn.functional.one_hot(numbers, rows.shape[1] + 1).float(),
+        [(int(mine), int(theirs)) for mine, theirs in zip(readings, listed.sum(1), strict=True)],
         rows.clamp(min=0),
         rows >= 0,
         torch.from_numpy(batch.calls),
