@@ -388,3 +388,25 @@ def test_requests_that_share_no_word_with_their_function_are_drawn_more_often() 
         drawn = [sources.ask(function, variant, Random(n))[0].lower() for n in range(400)]
         shares.append(sum("launch" not in text for text in drawn) / len(drawn))
     assert shares[1] > shares[0] + 0.1
+
+
+def test_dates_of_one_function_are_written_alike() -> None:
+    """If a schema says how one of its dates is written, it says so of all; else all are passed as said."""
+    parameters = [
+        Parameter((key,), "string", "isodate", (about,), False)
+        for key, about in (("a", "First day"), ("b", "Last day"), ("c", "Day (YYYY-MM-DD)"))
+    ]
+    seen = Counter[bool]()
+    for chosen in (parameters, parameters[:2]):
+        function = Function("t", ("do",), ("Do.",), chosen, ["{a} {b}"])
+        for number in range(100):
+            described = BlockStyle("snake", 1.0, number % 3 / 2)
+            variant = draw_variant(function, Random(number), described)
+            if variant.groups:
+                continue  # told inside another object
+            properties = variant.tool["parameters"]["properties"].values()
+            told = ["yyyy" in p.get("description", "").lower() for p in properties]
+            assert len(set(told)) == 1
+            assert len(variant.as_said) == (0 if told[0] else len(chosen))
+            seen[told[0]] += 1
+    assert min(seen.values()) > 20

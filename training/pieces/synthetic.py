@@ -214,7 +214,7 @@ def draw_pair_function(rng: Random) -> Function:
 
 
 NATURAL = {
-    draw_scene: 5.0,
+    draw_scene: 7.0,
     draw_formula: 1.5,
     draw_choice: 3.5,
     draw_switch: 1.0,

@@ -21,7 +21,7 @@ carries its wording: `{flag:said when true/said when false}`; `{flag:words}` is 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -294,23 +294,51 @@ HINTS = {
 }
 
 
-def hint(parameter: Parameter, shown: str, schema: dict[str, Any], rng: Random) -> bool:
-    """Make sure that a schema says how a value is to be written; False: it does not, pass it as said."""
-    generator = parameter.generator.removeprefix("list ").partition("(")[0].partition(" ")[0]
+def is_told(parameter: Parameter, shown: str, schema: dict[str, Any]) -> bool:
+    """Whether a schema says how a value is to be written, or need not."""
+    generator = form_of(parameter)
     if generator not in HINTS or schema.get("format") in ("date", "time"):
         return True
-    pattern, words, share = HINTS[generator]
-    if re.search(pattern, f"{shown} {schema.get('description', '')}".lower()):
-        return True
-    if parameter.type == "string" and rng.random() > share:
-        return False
-    about = schema.get("description") or (
-        rng.choice(parameter.abouts) if parameter.abouts else shown
-    )
-    if not re.search(pattern, about.lower()):
-        about = f"{about.rstrip('.')} {words}"
-    schema["description"] = about
-    return True
+    pattern = HINTS[generator][0]
+    return bool(re.search(pattern, f"{shown} {schema.get('description', '')}".lower()))
+
+
+def form_of(parameter: Parameter) -> str:
+    """Generator of a parameter's values, or of those in its list."""
+    return parameter.generator.removeprefix("list ").partition("(")[0].partition(" ")[0]
+
+
+def hint(shown: Sequence[tuple[Parameter, str, dict[str, Any]]], rng: Random) -> set[str]:
+    """Make sure that schemas say how values are to be written; where they do not, pass them as said.
+
+    Values of one form are told, or not, together: nobody describes the first of two dates only. The keys of
+    those to pass as said are returned.
+    """
+    as_said: set[str] = set()
+    decided: dict[str, bool] = {}
+    for parameter, name, schema in shown:
+        form = form_of(parameter)
+        if form in HINTS and is_told(parameter, name, schema):
+            decided[form] = True
+    for parameter, name, schema in shown:
+        if is_told(parameter, name, schema):
+            continue
+        form = form_of(parameter)
+        pattern, words, share = HINTS[form]
+        if parameter.type != "string":
+            told = True
+        else:
+            told = decided.setdefault(form, rng.random() <= share)
+        if not told:
+            as_said.add(parameter.key)
+            continue
+        about = schema.get("description") or (
+            rng.choice(parameter.abouts) if parameter.abouts else name
+        )
+        if not re.search(pattern, about.lower()):
+            about = f"{about.rstrip('.')} {words}"
+        schema["description"] = about
+    return as_said
 
 
 def phrase_about(parameter: Parameter, schema: dict[str, Any], rng: Random) -> str:
@@ -393,7 +421,7 @@ def draw_variant(function: Function, rng: Random, style: BlockStyle) -> Variant:
     enums: dict[str, dict[str, Any]] = {}
     properties: dict[str, Any] = {}
     required = []
-    as_said = set()
+    written: list[tuple[Parameter, str, dict[str, Any]]] = []
     case = rng.choice((str, str, str, str.upper, str.capitalize))
     for parameter in parameters:
         shown = parameter.key if rng.random() < 0.5 else rng.choice(parameter.names)
@@ -411,12 +439,12 @@ def draw_variant(function: Function, rng: Random, style: BlockStyle) -> Variant:
             schema["description"] = f"{about}{rng.choice((': ', '. ', ' - '))}{legend}"
         elif parameter.abouts and rng.random() < style.describe_parameter:
             schema["description"] = phrase_about(parameter, schema, rng)
-        if not hint(parameter, shown, schema, rng):
-            as_said.add(parameter.key)
+        written.append((parameter, shown, schema))
         names[parameter.key] = shown
         properties[shown] = schema
         if not parameter.optional:
             required.append(shown)
+    as_said = hint(written, rng)
     schema = {"type": "object", "properties": properties, "required": required}
     group = draw_group(schema, rng) if len(properties) > 2 and rng.random() < 0.05 else None
     tool["parameters"] = schema
