@@ -122,15 +122,15 @@ temperature_level,heat,setting|off=no heat,low=gentle/a little,medium=half way,h
 volume_level,loudness,volume|mute=silent/no sound,quiet=soft/low,normal=as usual,loud=high,max=full blast/as loud as possible
 brightness_level,light,brightness|dark=off/no light,dim=faint/soft,normal=medium,bright=strong/full
 fabric_care,wash_program,program|cotton=normal wash,wool=hand wash/woollens,synthetic=easy care,delicate=silk/gentle,quick=short/half an hour
-bread,bread_type,kind|white=wheat,wholemeal=brown/whole grain,rye=dark,gluten_free=without gluten
-milk,milk_type,kind|whole=full fat/cow's,skimmed=low fat,oat=made of oats,soy=soya,almond=nut,none=black/without milk
+bread,bread_type,kind|white=pale,wholemeal=brown/whole grain,rye=dark,gluten_free=without gluten
+milk,milk_type,kind|whole=full fat,skimmed=low fat,oat=made of oats,soy=soya,almond=nut,none=black/without milk
 egg_style,eggs,style|boiled=from the pot,fried=sunny side up,scrambled=stirred,poached=without shell in water
 seat_kind,seat,where|window=by the window,aisle=on the aisle,middle=in between,table=at a table
 stage_position,seat_area,area|stalls=down in front/ground floor,circle=upstairs/first floor,gallery=high up/cheapest,box=private
 medical_urgency,triage,level|emergency=life in danger,urgent=today/cannot wait,routine=regular check/no hurry
 pain,pain_level,strength|none=it doesn't hurt,mild=a little,moderate=quite some,severe=terrible/unbearable
 body_side,side,which|left=left-hand,right=right-hand,both=each of them/left and right
-document_kind,doc_type,kind|contract=agreement,invoice=bill,receipt=till slip,letter=mail,report=account,certificate=proof
+document_kind,doc_type,kind|contract=agreement,invoice=bill,receipt=till slip,letter=mail,report=write-up,certificate=proof
 id_kind,id_type,proof|passport=travel document,id_card=identity card,driving_licence=driver's license,residence_permit=leave to stay
 contact_kind,relation,group|family=relatives/relations,friend=pal/mate,colleague=co-worker/from work,customer=client,other=somebody else
 employment,job_type,contract|full_time=all week/forty hours,part_time=some hours/half days,temporary=for a limited time,internship=trainee/intern,freelance=self-employed/by the project
@@ -138,14 +138,14 @@ experience,seniority,level|junior=beginner/just out of school,mid=some years/a f
 workplace,work_mode,where|office=on site/at the desk,remote=from home/anywhere,hybrid=partly from home/mixed
 leave_type,absence,reason|vacation=holiday/days off,sick=ill/unwell,parental=new baby/maternity,unpaid=without pay,study=exam/training
 marital_status,family_status,status|single=unmarried/on my own,married=with a spouse,divorced=no longer married,widowed=the partner died
-home_kind,property,building|flat=apartment,house=home of its own/detached,studio=one room,room=only a room/shared flat,villa=big house
-energy_source,fuel,power|petrol=gasoline,diesel=heavy oil,electric=battery/plug-in,hybrid=both engine and battery,hydrogen=fuel cell
+home_kind,property,building|flat=apartment,house=home of its own/detached,studio=one-room flat,room=a single room/shared flat,villa=big house
+energy_source,fuel,power|petrol=gasoline,diesel=diesel oil,electric=battery/plug-in,hybrid=both engine and battery,hydrogen=fuel cell
 gear_type,transmission,gearbox|manual=stick shift/by hand,automatic=without a clutch/self-shifting
 tyres,tyre_type,season|summer=for the warm months,winter=for snow/snow tyres,all_season=for the whole year
 difficulty,grade,slope|green=very easy/for first-timers,blue=easy,red=medium,black=hardest/for experts
 sky,weather,condition|clear=sunny/blue sky/no clouds,cloudy=grey/overcast,rain=wet/showers,snow=white/flakes,storm=thunder and lightning,fog=misty
 wind,wind_level,wind_strength|calm=no wind/still,breeze=light wind,strong=windy/heavy,storm=gale/hurricane
-image_kind,picture,format|photo=snapshot/picture,drawing=sketch,logo=emblem,chart=diagram,screenshot=picture of the screen
+image_kind,picture,format|photo=snapshot/from the camera,drawing=sketch,logo=emblem,chart=diagram,screenshot=picture of the screen
 background,backdrop,fill|white=blank,transparent=see-through/none,blur=out of focus,color=one plain tone
 crop_shape,ratio,aspect|square=1:1/equal sides,wide=16:9/cinema,tall=9:16/upright/for phones,classic=4:3
 quality,resolution,video_quality|low=360p/to save data,medium=480p/normal,high=1080p/full HD,ultra=4K/the best

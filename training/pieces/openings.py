@@ -28,7 +28,8 @@ NO_VERB = frozenset(
     statistics stripes student sugar sunrise surprised table target temperature that the theatre then there they
     this ticket tide time times today today: tonight too traffic trains two-factor units up users values vector
     vet visa volume volunteer volunteered voter wc we weather weighted weights: welcome went what when whenever
-    where which who whose why wikipedia will wine with within word would x yield you z-score""".split()  # noqa: SIM905
+    where which who whose why wikipedia will wine with within word would x yield you z-score among bought came
+    finally inside leasing lr matrix paid spoken to tour until under wherever whoever""".split()  # noqa: SIM905
 )
 
 # verb: others that mean the same before any object
