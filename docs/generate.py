@@ -115,7 +115,8 @@ def suites() -> str:
         )
     parts = [SUITES, _table(("suite", "cases", *names), rows)]
     parts += ["\n## Valid and refused\n\n"]
-    parts += [_table(("file", "cases"), [(f"`{name}`", str(n)) for name, n in lost.most_common()])]
+    files = [(f"`{name}`", str(n)) for name, n in lost.most_common()]
+    parts += [_table(("file", "cases"), files) if files else "None.\n"]
     return "".join(parts)
 
 

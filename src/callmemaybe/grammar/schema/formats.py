@@ -1,7 +1,8 @@
 """The formats of JSON Schema (Validation, section 7.3) as languages, one row each.
 
-All are exact but for what is kept on the safe side, so that every text is valid: regular expressions
-have groups that nest at most three deep; and names of hosts have no label in punycode ("xn--"), and in
+All are exact but for what is kept on the safe side, so that every text is valid: leap seconds come only
+at offsets of whole quarters of an hour; regular expressions have groups that nest at most three deep,
+and refer only to those whose name is one letter; and names of hosts have no label in punycode ("xn--"), and in
 Unicode none that may be too long in it. What punycode says takes arithmetic over a whole label, so
 where a value is checked when it is complete, it is left to that, and these names are all there
 (`WIDER`). Addresses never have them.
@@ -11,9 +12,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from string import ascii_letters
 
 from callmemaybe.grammar.characters import JSON_CANONICAL_CHARACTER, json_canonical, text_of
-from callmemaybe.grammar.nodes import NOTHING, Both, Names, Node, lexeme, lit, seq
+from callmemaybe.grammar.nodes import (
+    NOTHING,
+    Both,
+    Names,
+    Node,
+    alt,
+    lexeme,
+    lit,
+    many,
+    opt,
+    seq,
+    words_then,
+)
 from callmemaybe.grammar.regex import matching
 
 _QUOTE = lit('"')
@@ -125,11 +139,11 @@ _POINTER = "(?:/(?:[^~/]|~[01])*)*".replace("[^~/]", r"[\0-.0-}\x7f-\u{10ffff}]"
 _RELATIVE_POINTER = rf"(?:0|[1-9]\d*)(?:[+-](?:[1-9]\d*))?(?:#|{_POINTER})"
 
 
-def _regex() -> str:
+def _regex() -> Node:
     """Return regular expressions with groups up to three deep, in the portable syntax.
 
-    Look-arounds and one named group may stand outside of groups; what refers back to a group is left
-    out, as no automaton can tell whether that group is there.
+    Look-arounds and one named group may stand outside of groups. What refers back to a group is there
+    behind one whose name is one letter, which an automaton can remember.
     """
     escape = r"\\(?:[dDwWsSfnrtv^$\\.*+?()\[\]{}|/]|u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2}|c[A-Za-z])"
     member = rf"(?:[A-Za-z0-9 _.,:;!@#%&*+=/?()<>'\"~`{{}}|$]|{escape}|[a-m]-[m-z]|[A-M]-[M-Z]|[0-4]-[4-9])"
@@ -140,9 +154,16 @@ def _regex() -> str:
         piece = rf"(?:{atom}|\((?:\?:)?{inner}\))"
         branch = rf"\^?(?:{piece}{quantifier})*\$?"
         inner = rf"{branch}(?:\|{branch})*"
-    run = rf"(?:(?:{atom}|\((?:\?:)?{inner}\)){quantifier}|\(\?<?[=!]{inner}\))*"
-    named = rf"(?:\(\?<[A-Za-z_][A-Za-z0-9_]*>{inner}\){quantifier}{run})?"
-    return rf"\^?{run}{named}\$?(?:\|\^?{run}\$?)*"
+    piece = rf"(?:(?:{atom}|\((?:\?:)?{inner}\)){quantifier}|\(\?<?[=!]{inner}\))"
+    one, group = _matching(piece), _matching(rf"{inner}\){quantifier}")
+    referring: dict[str | bytes, Node] = {
+        f"{name}>": seq(group, many(alt(one, _matching(rf"\\k<{name}>{quantifier}"))))
+        for name in ascii_letters
+    }
+    named = alt(seq(_matching("[A-Za-z_][A-Za-z0-9_]*>"), group, many(one)), words_then(referring))
+    rest = _matching(rf"\$?(?:\|\^?{piece}*\$?)*")
+    body = seq(_matching(r"\^?"), many(one), opt(seq(lit("(?<"), named)), rest)
+    return lexeme(seq(_QUOTE, body, _QUOTE))
 
 
 def _matching(pattern: str) -> Node:
