@@ -280,11 +280,21 @@ def test_limits_of_strings(least: int, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["crossing", "toy"])
-def test_strings_without_some(name: str) -> None:
-    """Where some texts are taken from the strings, a mask allows what trying every token says."""
+@pytest.mark.parametrize("at_once", [True, False])
+def test_strings_without_some(name: str, at_once: bool) -> None:
+    """Where some texts are taken from the strings, a mask allows what trying every token says.
+
+    Together or one after the other: what is left of the strings is one set of tokens without some.
+    """
     words_, keys = vocabulary(name), [b'"ab"', b'"abc"', b'"a"', '"é"'.encode()]
     tables = VocabularyTables(words_)
-    string = Except(lexeme(seq(lit('"'), repeat(CHARACTER), lit('"'))), lexeme(words(keys)))
+    string: Node = lexeme(seq(lit('"'), repeat(CHARACTER), lit('"')))
+    for some in [keys] if at_once else [[key] for key in keys]:
+        string = Except(string, lexeme(words(some)))
+    inner = machine_of(string)
+    here = inner.excluding(inner.walk(inner.start, b'"a'), 100)
+    assert here is not None
+    assert sorted(here[2]) == [b'"', b'b"', b'bc"']
     machine = automaton_of(Grammar(seq(string, lit(": 1"))))
     for text in (b"", b'"', b'"a', b'"ab', b'"abc', b'"abcd', b'"\xc3', b'"\xc3\xa9', b'"x'):
         state = machine.walk(machine.start, text)

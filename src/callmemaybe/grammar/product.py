@@ -71,18 +71,26 @@ class ProductAutomaton(Automaton):
         return self, state
 
     def excluding(self, state: int, most: int) -> tuple[Automaton, int, list[bytes]] | None:
-        """Return the left state, and the texts that are taken from it, where these are few."""
+        """Return the left state, and the texts that are taken from it, where these are few.
+
+        What is on the left may have texts taken from it already.
+        """
         left, right = self._pairs[state]
-        if not self._subtract or not self._left.is_endless or self._left.is_accepting(left):
+        if not self._subtract:
             return None
-        machine = self._right
-        branches = machine.branches(right, most) if right != DEAD else None
-        if branches is None:
+        if not self._left.is_endless:
+            found = self._left.excluding(left, most)
+        else:
+            found = None if self._left.is_accepting(left) else (self._left, left, [])
+        if found is None or right == DEAD:
+            return found
+        branches = self._right.branches(right, most)
+        if branches is None or len(found[2]) + len(branches) > most:
             return None
         for text, onward in branches:
-            if not text or not machine.is_final(machine.after(onward)):
+            if not text or not self._right.is_final(self._right.after(onward)):
                 return None
-        return self._left, left, [text for text, _ in branches]
+        return *found[:2], [*found[2], *(text for text, _ in branches)]
 
     def stands_on(self) -> Iterable[Automaton]:
         """Return the two sides, and the products beside this one."""

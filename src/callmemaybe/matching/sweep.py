@@ -140,8 +140,9 @@ class _Table:
 
     def __init__(self) -> None:
         self._index: dict[int, int] = {}
-        self._is_filled = np.ones(1, np.bool_)
         self._flat = np.zeros(16 << 8, np.intp)
+        self._is_filled = np.zeros(16, np.bool_)
+        self._is_filled[0] = True
         self.states = [DEAD]
 
     def row_of(self, state: int) -> int:
@@ -153,27 +154,27 @@ class _Table:
 
     def filled(self, automaton: Automaton, entries: Indices) -> Indices:
         """Return the table as one line, with the rows of all ``entries`` filled in."""
-        met = np.zeros(len(self.states), np.bool_)
-        met[entries >> 8] = True
-        met[: len(self._is_filled)] &= ~self._is_filled
-        fresh = np.flatnonzero(met).tolist()
-        if not fresh:
+        self._room()
+        rows = entries >> 8
+        known = self._is_filled.take(rows)
+        if known.all():
             return self._flat
-        rows = []
-        for row in fresh:
+        for row in np.flatnonzero(np.bincount(rows[~known])).tolist():
             edges = automaton.edges(self.states[row])
             targets = [0, *(self.row_of(target) << 8 for _, target in edges)]
-            rows.append(np.array(targets, np.intp)[_which(tuple(mask for mask, _ in edges))])
-        size = len(self.states) << 8
-        if size > len(self._flat):
-            self._flat = np.concatenate([self._flat, np.zeros(2 * size, np.intp)])
-        is_filled = np.zeros(len(self.states), np.bool_)
-        is_filled[: len(self._is_filled)] = self._is_filled
-        is_filled[fresh] = True
-        self._is_filled = is_filled
-        for row, line in zip(fresh, rows, strict=True):
+            line = np.array(targets, np.intp)[_which(tuple(mask for mask, _ in edges))]
             self._flat[row << 8 : (row + 1) << 8] = line
+            self._is_filled[row] = True
+        self._room()
         return self._flat
+
+    def _room(self) -> None:
+        """Make room for all states met."""
+        have, need = len(self._is_filled), len(self.states)
+        if need > have:
+            more = 2 * need - have
+            self._is_filled = np.concatenate([self._is_filled, np.zeros(more, np.bool_)])
+            self._flat = np.concatenate([self._flat, np.zeros(more << 8, np.intp)])
 
 
 @lru_cache(maxsize=1024)
