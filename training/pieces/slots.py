@@ -535,7 +535,13 @@ def code(rng: Random) -> Slot:
 
 def listing(rng: Random, make: Generator, low: int, high: int, *, fenced: bool = False) -> Slot:
     """Several values, said as a list; `fenced` so that another list beside it is seen to be another."""
-    items = [make(rng) for _ in range(rng.randint(low, high))]
+    items: list[Slot] = []
+    for _ in range(rng.randint(low, high)):
+        for _ in range(4):  # nobody names the same day or person twice
+            item = make(rng)
+            if isinstance(item.value, Number | int) or all(item.value != i.value for i in items):
+                break
+        items.append(item)
     surfaces = [item.surface for item in items]
     loose = items[0].style in ("text", "word")
     if any(item.style == "text" for item in items) or (loose and rng.random() < 0.3):
