@@ -3,7 +3,8 @@
 One keeper serves all lists of tools of a model. Where a new prefix begins like a kept one (the same
 instructions, the same first tools), only the rest is fed. What was not used for longest goes first
 when the sessions would take more memory than allowed, or are too many; all but the latest give back the
-room they have to grow in, which for short prompts is most of what they take.
+room they have to grow in, which for short prompts is most of what they take. That room goes on counting,
+since an allocator may keep it.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ MOST_KEPT = 256
 #: Ids that must be fed for a prefix to be worth a place on disk.
 WORTH_STORING = 32
 
-#: The latest sessions, which keep their room: what is written next is mostly written behind one of them.
-ROOMY = 16
+#: The latest sessions keep their room, since what is written next is mostly written behind one of them:
+#: so many at most, and as many as take one of so many parts of the memory allowed.
+ROOMY, ROOMY_SHARE = 16, 8
 
 Key = tuple[int, ...]
 
@@ -58,6 +60,8 @@ class Prefixes:
         #: Those that may have room to spare, oldest first.
         self._roomy: dict[Key, None] = {}
         self._bytes = 0
+        #: What those with room have taken at most: allocators keep what is freed among what lives on.
+        self._once_roomy = 0
         self._making: dict[Key, threading.Event] = {}
         self._lock = threading.Lock()
 
@@ -140,14 +144,18 @@ class Prefixes:
     def _make_room(self) -> None:
         # A prefix that has all room to itself is what every request begins with; it stays as it is.
         few = 1 if len(self._kept) == 1 else 0
-        while len(self._roomy) > (ROOMY if self._bytes <= self._most else few):
+        roomy = self._in_rooms()
+        self._once_roomy = max(self._once_roomy, roomy)
+        share = self._most // ROOMY_SHARE
+        while len(self._roomy) > few and (len(self._roomy) > ROOMY or roomy > share):
             key = next(iter(self._roomy))
             del self._roomy[key]
             session = self._kept[key]
+            roomy -= session.memory
             self._bytes -= session.memory
             session.trim()
             self._bytes += session.memory
-        while len(self._kept) > 1 and (self._bytes > self._most or len(self._kept) > MOST_KEPT):
+        while len(self._kept) > 1 and (self.memory > self._most or len(self._kept) > MOST_KEPT):
             key, session = self._kept.popitem(last=False)
             del self._sorted[bisect(self._sorted, key) - 1]
             self._roomy.pop(key, None)
@@ -155,8 +163,15 @@ class Prefixes:
 
     @property
     def memory(self) -> int:
-        """Bytes that the kept sessions hold; what they share is counted for each."""
-        return self._bytes
+        """Bytes that the kept sessions hold, and those that giving back their room left unused.
+
+        What they share is counted for each.
+        """
+        return self._bytes + self._once_roomy - self._in_rooms()
+
+    def _in_rooms(self) -> int:
+        """Return the bytes of those that keep their room."""
+        return sum(self._kept[key].memory for key in self._roomy)
 
     def __len__(self) -> int:
         return len(self._kept)
