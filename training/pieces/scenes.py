@@ -173,7 +173,8 @@ def phrase(scene: Scene, roles: list[Role], rng: Random) -> str:
     if how == "note":
         parts = [rng.choice(role.phrases or role.clauses) for role in said]
         note = rng.choice((", ", ", ", "; ", " / ")).join(parts)
-        return rng.choice((f"~{scene.noun}: {note}", f"~{note}: {ask}", f"~{scene.noun}, {note}"))
+        forms = [f"~{scene.noun}: {note}", f"~{note}: {ask}", f"~{scene.noun}, {note}"]
+        return rng.choice(forms + [f"~{note}"] * (len(said) > 2))
     before: list[str] = []
     behind: list[str] = []
     for role in said:

@@ -931,7 +931,7 @@ POOLS: dict[str, Generator] = {
         "Mercury Venus Mars Jupiter Saturn Uranus Neptune Pluto Earth", invented=0.05
     ),
     "sky": from_pool(
-        "Mars|Jupiter|the Moon|Orion|Sirius|Andromeda|Halley's comet|Saturn|Vega|the Pleiades|Betelgeuse|Ursa Major|Polaris"
+        "Mars|Jupiter|Moon|Orion|Sirius|Andromeda|Halley's comet|Saturn|Vega|Pleiades|Betelgeuse|Ursa Major|Polaris"
     ),
     "material": from_words(
         "steel aluminum copper wood glass concrete titanium plastic brass granite rubber PLA ABS PETG nylon cotton leather ceramic",
