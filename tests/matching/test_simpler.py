@@ -9,7 +9,19 @@ from hypothesis import strategies as st
 from callmemaybe.grammar import Automaton, product
 from callmemaybe.grammar.characters import JSON_CANONICAL_CHARACTER, json_canonical
 from callmemaybe.grammar.compile import automaton_of
-from callmemaybe.grammar.grammar import Both, Except, Grammar, Node, lexeme, lit, repeat, seq, words
+from callmemaybe.grammar.grammar import (
+    Both,
+    Control,
+    Except,
+    Grammar,
+    Node,
+    lexeme,
+    lit,
+    opt,
+    repeat,
+    seq,
+    words,
+)
 from callmemaybe.grammar.nodes import INFINITE
 from callmemaybe.grammar.regex import matching
 from callmemaybe.grammar.schema.strings import of_length
@@ -301,3 +313,32 @@ def test_strings_without_some(name: str, at_once: bool) -> None:
         found = stride(tables, machine, state)
         assert found is not None
         assert set(found[0].to_ids().tolist()) == set(slow_allowed(machine, words_, state))
+
+
+SHARED = VocabularyTables(vocabulary("crossing"))
+AROUND = (b"", b"a", b" ", b'"', b"ab", b'", "', b"}", b"}}", b"}}}", b"1", b", ")
+LEXEMES = (
+    of_length(0, None),
+    of_length(1, 4, JSON_CANONICAL_CHARACTER),
+    lexeme(seq(lit("a"), repeat(words(["a", "1"]), 0, None))),
+    Except(of_length(0, None), words(['"a"', '"ab"'])),
+)
+
+
+@given(
+    st.sampled_from(AROUND),
+    st.sampled_from(LEXEMES),
+    st.sampled_from(AROUND),
+    st.sampled_from(["control", "choice", "end"]),
+    st.integers(0, 1000),
+)
+@settings(max_examples=100, deadline=None)
+def test_a_lexeme_between_texts(lead: bytes, node: Node, text: bytes, last: str, seed: int) -> None:
+    """What is kept for a lexeme by the texts around it holds in every grammar that has them."""
+    ends = {"control": Control("<b>"), "choice": opt(lit("a")), "end": lit("")}
+    machine = automaton_of(Grammar(seq(lit(lead), node, lit(text), ends[last])))
+    for _, state in random_walk(machine, vocabulary("crossing"), seed, 6):
+        found = stride(SHARED, machine, state) if state >= 0 else None
+        if found is not None:
+            walked = SHARED.walked(machine, state).allowed
+            assert found[0].to_ids().tolist() == walked.to_ids().tolist()

@@ -87,7 +87,7 @@ class Allowed:
             return int(self.ids[logits[self.ids].argmax()]) if len(self.ids) else -1
         if not self._is_contested:
             best = int(logits.argmax())
-            if masks.has(self.mask, best):  # type: ignore[arg-type]
+            if self.mask.item(best >> 5) >> (best & 31) & 1:  # type: ignore[union-attr]
                 return best
         return self._argmax_of_rows(logits)
 

@@ -16,7 +16,7 @@ from callmemaybe.grammar.automaton import Automaton
 from callmemaybe.grammar.grammar import bytes_of
 from callmemaybe.matching.allowed import NONE, Allowed, Sets
 from callmemaybe.matching.lexemes import Part, Parts, Slice, Without
-from callmemaybe.matching.strides import Inner, stride
+from callmemaybe.matching.strides import Inner, Led, stride
 from callmemaybe.matching.sweep import Indices, Swept, sweep
 from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.vocabulary.trie import Trie
@@ -123,6 +123,8 @@ class VocabularyTables:
         self.reaching: dict[tuple[bytes, int], tuple[int, ...]] = {}
         #: What is met on entering a lexeme, by its machine, its state and the node of the tree.
         self.inner: dict[tuple[int, int, int], Inner] = {}
+        #: The same where a text leads into it, by that text, its machine and its state.
+        self.led: dict[tuple[bytes, int, int], Led] = {}
         self.stand_ins: dict[int, int] = {}
         self._levelled: deque[Entry] = deque()
         self._automata: WeakKeyDictionary[Automaton, AutomatonTable] = WeakKeyDictionary()
@@ -134,12 +136,14 @@ class VocabularyTables:
             found = self._automata.setdefault(automaton, AutomatonTable())
         return found
 
-    def entry(self, automaton: Automaton, state: int) -> Entry:
+    def entry(self, automaton: Automaton, state: int, table: AutomatonTable | None = None) -> Entry:
         """Return what is known about a state, working it out if need be.
+
+        ``table`` is what is kept for the automaton, where that is at hand.
 
         Raises VocabularyError if the vocabulary has no token for anything the state allows.
         """
-        entries = self.table(automaton).entries
+        entries = (table or self.table(automaton)).entries
         entry = entries.get(state)
         if entry is not None:
             return entry

@@ -64,7 +64,7 @@ class Matcher:
         """Return the allowed ids in whatever form is cheapest; see :meth:`mask`."""
         entry = self._entries.get(self._state)
         if entry is None:
-            entry = self._tables.entry(self._automaton, self._state)
+            entry = self._tables.entry(self._automaton, self._state, self._table)
         if budget is None or 0 <= entry.worst < budget:
             return entry.allowed
         return budgets.within(self._tables, self._vocabulary, self._automaton, self._state, budget)

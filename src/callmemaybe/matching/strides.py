@@ -23,6 +23,9 @@ MOST_BRANCHES = 1024
 MOST_STRIDES = 4000
 #: So many ways into lexemes are kept.
 KEPT_INNER = 1024
+#: So many texts behind each of them, and the longest text that leads into one.
+KEPT_TEXTS = 64
+LONGEST_LEAD = 8
 #: What an entry is made of, see ``cache.Entry``.
 Found = tuple[
     Allowed,
@@ -34,6 +37,9 @@ Found = tuple[
 
 def stride(tables: VocabularyTables, automaton: Automaton, state: int) -> Found | None:
     """Return what is allowed in a state (see ``Entry``), or None where only a walk can tell."""
+    found = _around_a_lexeme(tables, automaton, state)
+    if found is not None:
+        return found
     walk = _Strides(tables, automaton)
     if not walk.search(state):
         return None
@@ -49,6 +55,104 @@ def stride(tables: VocabularyTables, automaton: Automaton, state: int) -> Found 
     if not allowed:
         return None
     return allowed, frozenset(states), tuple(walk.places), tuple(walk.forks)
+
+
+def _around_a_lexeme(tables: VocabularyTables, automaton: Automaton, state: int) -> Found | None:
+    """Return the same where a short text leads into a lexeme (or this is one), and a text out of it.
+
+    What is allowed there depends on the lexeme, the text in front of it, and the first few bytes of the
+    text behind it alone, and is kept by these; or by all of that, where only a control token follows.
+    """
+    lead, start = automaton.forced(state)
+    place = automaton.inside(start)
+    if place is None or len(lead) > LONGEST_LEAD or automaton.is_accepting(start):
+        return None
+    machine, position, after = place
+    key = lead, machine.serial, position
+    led = tables.led.get(key)
+    if led is None:
+        if len(tables.led) >= KEPT_INNER:
+            tables.led.clear()
+        led = tables.led[key] = _led(tables, machine, position, lead)
+    inner = led.inner
+    if inner is None:
+        return None
+    text, target = automaton.forced(after)
+    if not text and inner.may_end:
+        return None
+    for depth in led.depths:
+        allowed = led.known.get(text[:depth])
+        if allowed is not None:
+            break
+    else:
+        is_all = not automaton.first_bytes(target)
+        allowed = led.ended.get(text) if is_all else None
+        if allowed is None:
+            allowed = _known_by(tables, led, inner, text, is_all)
+            if allowed is None:
+                return None
+    parts = () if inner.part is None else ((inner.part, inner.machine, after),)
+    return allowed, frozenset((state, start, after)), parts, ()
+
+
+class Led(NamedTuple):
+    """What is met where a text leads into a lexeme: the tokens in the text, and the lexeme behind it.
+
+    None for the lexeme where no token reaches it, or too many leave it. What is allowed in front of texts
+    is ``known`` by as many of their first bytes as ``depths`` lists, and in front of texts behind which
+    there are no more bytes, where that matters, by all that has ``ended``.
+    """
+
+    ids: list[int]
+    inner: Inner | None
+    known: dict[bytes, Allowed]
+    ended: dict[bytes, Allowed]
+    depths: list[int]
+
+
+def _led(tables: VocabularyTables, machine: Automaton, position: int, lead: bytes) -> Led:
+    ids: list[int] = []
+    node = _follow(tables.trie, 0, lead, ids) if lead else 0
+    inner = None
+    if node >= 0:
+        inner = _met(tables, machine, position, node)
+        if inner.part is not None and inner.tails is None:
+            inner = None
+    return Led(ids, inner, {}, {}, [])
+
+
+def _known_by(
+    tables: VocabularyTables, led: Led, inner: Inner, text: bytes, is_all: bool
+) -> Allowed | None:
+    """Return what is allowed in front of a text; None where more than that must be seen.
+
+    ``is_all``: no bytes follow the text.
+    """
+    ids = led.ids + inner.ids
+    depths = [0]
+    if inner.tails is not None:
+        found: list[int] = []
+        depths.append(_depth(inner.tails, 0, text, found))
+        ids += found if inner.limits is None else inner.limits.may_leave(found)
+    if inner.may_end:
+        depths.append(_depth(tables.trie, inner.node, text, ids))
+    if min(depths) < 0 and not is_all:
+        return None
+    allowed = tables.sets.of(ids, [] if inner.stays is None else [inner.stays])
+    if not allowed:
+        return None
+    if len(led.known) + len(led.ended) >= KEPT_TEXTS:
+        led.known.clear()
+        led.ended.clear()
+        led.depths.clear()
+    if min(depths) < 0:
+        led.ended[text] = allowed
+        return allowed
+    depth = max(depths)
+    led.known[text[:depth]] = allowed
+    if depth not in led.depths:
+        led.depths.append(depth)
+    return allowed
 
 
 class _Strides:
@@ -97,13 +201,7 @@ class _Strides:
         """Take the tokens that stay in a lexeme as one set; those that leave it are to be followed."""
         tables, stack = self._tables, self._stack
         machine, position, after = self._automaton.into(onward)
-        key = machine.serial, position, node
-        inner = tables.inner.get(key)
-        if inner is None:
-            inner = _inner(tables, machine, position, node)
-            if len(tables.inner) >= KEPT_INNER:
-                tables.inner.clear()
-            tables.inner[key] = inner
+        inner = _met(tables, machine, position, node)
         text, ids, end, machine, part, limits, tails, stays, may_end = inner
         self.states.add(after)
         if text:
@@ -140,6 +238,18 @@ class Inner(NamedTuple):
     tails: Trie | None
     stays: Allowed | None
     may_end: bool
+
+
+def _met(tables: VocabularyTables, machine: Automaton, state: int, node: int) -> Inner:
+    """Return what is met in a state of a machine; remembers some."""
+    key = machine.serial, state, node
+    inner = tables.inner.get(key)
+    if inner is None:
+        inner = _inner(tables, machine, state, node)
+        if len(tables.inner) >= KEPT_INNER:
+            tables.inner.clear()
+        tables.inner[key] = inner
+    return inner
 
 
 def _inner(tables: VocabularyTables, machine: Automaton, state: int, node: int) -> Inner:
@@ -184,3 +294,19 @@ def _follow(trie: Trie, node: int, text: bytes, ids: list[int]) -> int:
             else:
                 ids += trie.order_[start : start + count]
     return node if first[node] < first[node + 1] else -1
+
+
+def _depth(trie: Trie, node: int, text: bytes, ids: list[int]) -> int:
+    """Follow a text from a node, collecting the tokens passed, to where no token goes on.
+
+    Returns how many bytes of the text tell that; -1 if it takes more than there are.
+    """
+    first, label, own = trie.first_, trie.bytes_, trie.own_
+    for place, byte in enumerate(text, 1):
+        node = label.find(byte, first[node], first[node + 1])
+        if node < 0:
+            return place
+        if own[node]:
+            start = trie.low_[node]
+            ids += trie.order_[start : start + own[node]]
+    return -1
