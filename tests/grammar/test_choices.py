@@ -144,6 +144,26 @@ def test_what_is_told_at_a_glance_is_so(parts: list[tuple[Any, bool]]) -> None:
     assert empty or met
 
 
+@settings(max_examples=100, deadline=None)
+@given(st.lists(objects(), min_size=2, max_size=3))
+def test_objects_that_exclude_each_other_at_a_glance_do(options: list[dict[str, Any]]) -> None:
+    """Law: what a glance at several objects takes for empty no small object meets."""
+    empty = Glance().is_empty(tuple((Spot(schema, ""), True) for schema in options))
+    validator = jsonschema_rs.Draft202012Validator({"allOf": options})
+    assert not (empty and any(map(validator.is_valid, INSTANCES)))
+
+
+def test_a_discriminator_is_seen_at_a_glance() -> None:
+    """Law: objects that must say of which kind they are, each of another, have nothing in common."""
+    one, two = (
+        {"type": "object", "properties": {"kind": {"const": kind}}, "required": ["kind"]}
+        for kind in ("a", "b")
+    )
+    for first, second, expected in ((one, two, True), (one, one, None)):
+        need = ((Spot(first, ""), True), (Spot(second, ""), True))
+        assert Glance().is_empty(need) is expected
+
+
 def _without_nullable(schema: Any) -> Any:
     """Return a schema as JSON Schema says it, which knows no `nullable`."""
     if not isinstance(schema, dict) or "nullable" not in schema:

@@ -7,7 +7,7 @@ most choices are seen to be met whenever another one is, and there is little lef
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
 from callmemaybe.grammar.schema.judge import Judge
@@ -67,23 +67,26 @@ class Choices:
                 left.append(plainer)
         return left
 
-    def _plainer(self, shape: Shape, options: Options) -> Options:
-        """Say of an object what a negated fact comes down to, and where a member must be."""
+    def _plainer(self, shape: Shape, options: Options) -> Iterator[Step]:
+        """Say of an object what a negated fact comes down to, and where a member must be.
+
+        One by one, because most choices are met by one of the first.
+        """
         if shape.kinds != OBJECT:
-            return options
+            yield from options
+            return
         known = shape.facets.get(OBJECT)
-        found: Options = []
         for step in options:
             formula, holds, trail = step
             if not isinstance(formula, Fact) or formula.kinds != OBJECT:
-                found.append(step)
+                yield step
                 continue
-            for facet in [formula.facet] if holds else formula.facet.complement():
-                facets = [facet]
+            for facet in (formula.facet,) if holds else formula.facet.complement():
                 if known is not None and _is_about_a_member(facet) and is_closed(known):
-                    facets = resolve_member(known, facet.members[0], self._judge)
-                found += [(Fact(OBJECT, one), True, trail) for one in facets]
-        return found
+                    for one in resolve_member(known, facet.members[0], self._judge):
+                        yield Fact(OBJECT, one), True, trail
+                else:
+                    yield Fact(OBJECT, facet), True, trail
 
     def _verdict(self, shape: Shape, step: Step) -> tuple[bool | None, Step]:
         """Whether an option holds (True) or cannot hold (False) whatever is chosen elsewhere.

@@ -1,4 +1,7 @@
-"""What can be told of a need at a glance: from types and lists of texts, without taking it apart."""
+"""What can be told of a need at a glance: from types and lists of texts, without taking it apart.
+
+These tell most alternatives from each other: kinds of values, or a member that says which one it is.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from typing import Any, NamedTuple
 
 from callmemaybe.grammar.schema.keywords import EXACT, REFUSED, TYPES
 from callmemaybe.grammar.schema.references import Spot
-from callmemaybe.grammar.schema.shapes import ALL_KINDS, STRING, Need
+from callmemaybe.grammar.schema.shapes import ALL_KINDS, OBJECT, STRING, Need
 
 
 class Plain(NamedTuple):
@@ -26,6 +29,7 @@ class Glance:
     def __init__(self) -> None:
         """Know nothing yet."""
         self._known: dict[Spot, Plain] = {}
+        self._members: dict[tuple[Spot, str], Plain] = {}
 
     def is_empty(self, need: Need) -> bool | None:
         """Whether no value meets a need; None where that takes more than a glance."""
@@ -49,9 +53,47 @@ class Glance:
                 without |= plain.texts
         if texts is not None and not texts - without:
             kinds &= ~STRING
-        if not kinds:
+        if not kinds or (kinds == OBJECT and self._lacks(need)):
             return True
         return False if whole else None
+
+    def _lacks(self, need: Need) -> bool:
+        """Whether a member that must be there cannot be, as where alternatives say which they are."""
+        schemas = [spot for spot, holds in need if holds and _has_members(spot.value)]
+        if len(schemas) < 2:
+            return False
+        required: dict[str, None] = {}
+        for spot in schemas:
+            names = spot.value.get("required")
+            if isinstance(names, list):
+                required.update((name, None) for name in names if isinstance(name, str))
+        for name in required:
+            kinds = ALL_KINDS
+            texts: frozenset[str] | None = None
+            for spot in schemas:
+                plain = self._member(spot, name)
+                kinds &= plain.kinds
+                if plain.texts is not None:
+                    texts = plain.texts if texts is None else texts & plain.texts
+            if not kinds or (kinds == STRING and texts is not None and not texts):
+                return True
+        return False
+
+    def _member(self, spot: Spot, name: str) -> Plain:
+        known = self._members.get((spot, name))
+        if known is None:
+            listed = spot.value["properties"]
+            known = _plain(listed[name]) if name in listed else _UNKNOWN
+            self._members[spot, name] = known
+        return known
+
+
+def _has_members(schema: Any) -> bool:
+    return (
+        isinstance(schema, dict)
+        and "$ref" not in schema
+        and isinstance(schema.get("properties"), dict)
+    )
 
 
 def _plain(schema: Any) -> Plain:
