@@ -24,13 +24,14 @@ training only learns what they should look for:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 import torch.nn.functional as functional
 from torch import Tensor, nn
 
 from training.pieces.attention import Attention, Casting, Heads, Windows, by_head
+from training.pieces.norms import Normed, Turn, Turned, turns
 from training.pieces.tokenizer import FORMS
 
 VOTES, VOTE_HEAD = 4, 64
@@ -123,7 +124,7 @@ def norm(x: Tensor) -> Tensor:
     """RMSNorm without a weight."""
     if torch.onnx.is_in_onnx_export():
         return Fused.apply(x, torch.ones(int(x.shape[-1])))
-    return functional.rms_norm(x, (x.shape[-1],), None, 1e-6)
+    return cast("Tensor", Normed.apply(x, None))
 
 
 def unit(x: Tensor) -> Tensor:
@@ -143,7 +144,7 @@ class Norm(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if torch.onnx.is_in_onnx_export():
             return Fused.apply(x, self.weight)
-        return norm(x) * self.weight.to(x.dtype)
+        return cast("Tensor", Normed.apply(x, self.weight))
 
 
 def linear(inputs: int, outputs: int) -> nn.Linear:
@@ -163,23 +164,20 @@ class Layer(nn.Module):
         self.down = linear(s.inner, s.width)
         self.q_gain, self.k_gain = Norm(s.head), Norm(s.head)
 
-    def project(self, x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """x: [N, width] -> q [N, heads, head], k and v [N, kv heads, head]."""
-        x = self.before(x)
-        split = (*x.shape[:-1], -1, self.shape.head)
-        q = self.turn(self.q_gain(self.q(x).view(split)), cos, sin)
-        k = self.turn(self.k_gain(self.k(x).view(split)), cos, sin)
-        return q * self.shape.head**-0.5, k, self.v(x).view(split)
+    def queries(self, x: Tensor, turn: Turn) -> Tensor:
+        """x: [Q, width], normalised -> [Q, heads, head]."""
+        q = self.q(x).unflatten(-1, (-1, self.shape.head))
+        return cast("Tensor", Turned.apply(q, self.q_gain.weight, *turn.times(q.shape[-1] ** -0.5)))
 
-    def turn(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        """Rotate the first dimensions of a head by position (RoPE; Su et al., 2021)."""
-        half = self.shape.turned // 2
-        a, b, rest = x[..., :half], x[..., half : 2 * half], x[..., 2 * half :]
-        return torch.cat((a * cos - b * sin, b * cos + a * sin, rest), -1)
+    def memory(self, x: Tensor, turn: Turn) -> tuple[Tensor, Tensor]:
+        """x: [N, width], normalised -> keys and values [N, kv heads, head]."""
+        split = (-1, self.shape.head)
+        k = self.k(x).unflatten(-1, split)
+        return Turned.apply(k, self.k_gain.weight, *turn), self.v(x).unflatten(-1, split)
 
-    def forward(self, x: Tensor, cos: Tensor, sin: Tensor, sight: Heads) -> Tensor:
-        q, k, v = self.project(x, cos, sin)
-        return self.rest(x, self.attend(q, k, v, sight))
+    def forward(self, x: Tensor, turn: Turn, sight: Heads) -> Tensor:
+        y = self.before(x)
+        return self.rest(x, self.attend(self.queries(y, turn), *self.memory(y, turn), sight))
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, sight: Heads) -> Tensor:
         """q: [Q, heads, head]; k, v: [N, kv heads, head] -> [Q, heads * head]."""
@@ -191,15 +189,12 @@ class Layer(nn.Module):
         y = self.after(x)
         return x + self.down(functional.silu(self.gate(y)) * self.up(y))
 
-    def answer(self, x: Tensor, cos: Tensor, sin: Tensor, answers: Tensor, sight: Heads) -> Tensor:
+    def answer(self, x: Tensor, turn: Turn, answers: Tensor, sight: Heads) -> Tensor:
         """As `forward`, for answers alone; other places stay as they are."""
-        asking = take(x, answers)
         y = self.before(x)
-        split = (-1, self.shape.head)
-        q = self.q_gain(self.q(take(y, answers)).unflatten(-1, split))
-        q = self.turn(q, take(cos, answers), take(sin, answers)) * self.shape.head**-0.5
-        k = self.turn(self.k_gain(self.k(y).unflatten(-1, split)), cos, sin)
-        read = self.rest(asking, self.attend(q, k, self.v(y).unflatten(-1, split), sight))
+        mine = Turn(*(take(each, answers) for each in turn))
+        read = self.attend(self.queries(take(y, answers), mine), *self.memory(y, turn), sight)
+        read = self.rest(take(x, answers), read)
         return x.index_copy(0, answers, read.to(x.dtype))
 
 
@@ -396,19 +391,18 @@ class Nano(nn.Module):
         x = own
         for each, place in zip(self.back, p.before[:2], strict=True):
             x = x + each(take(first, place))
-        angles = p.positions[:, None, None] * self.frequencies
-        cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+        turn = turns(p.positions[:, None] * self.frequencies, self.shape.head, x.dtype)
         heads = self.shape.heads, self.shape.kv_heads
         sight, answering = by_head(p.windows, *heads), by_head(p.answer_windows, *heads)
         middle, every = self.shape.layers // 2, self.shape.layers
         for layer in self.layers[:middle]:
-            x = layer(x, cos, sin, sight)
+            x = layer(x, turn, sight)
         votes, x = self.votes.cast(x, own, p)
         for layer in self.layers[middle:every]:
-            x = layer(x, cos, sin, sight)
+            x = layer(x, turn, sight)
         last = x
         for layer in self.layers[every:]:
-            last, x = x, layer.answer(x, cos, sin, p.answers, answering)
+            last, x = x, layer.answer(x, turn, p.answers, answering)
         return x, own, self.votes.count(x, votes, p), last
 
     def tokens(self, x: Tensor, own: Tensor, p: Places, targets: Tensor) -> Tensor:
