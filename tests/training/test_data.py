@@ -14,7 +14,7 @@ from training.pieces import recipe as recipes
 from training.pieces import slots, synthetic
 from training.pieces.census import count_drawn, count_written, table
 from training.pieces.likeness import Kinship, describe_function
-from training.pieces.mixture import BlockMaker, Mix, Sources
+from training.pieces.mixture import GREETINGS, BlockMaker, Mix, Sources
 from training.pieces.openings import NO_VERB, SYNONYMS, reword
 from training.pieces.polarity import draw_features, say_state, slot
 from training.pieces.requests import draw_request, expand, with_article
@@ -410,3 +410,21 @@ def test_dates_of_one_function_are_written_alike() -> None:
             assert len(variant.as_said) == (0 if told[0] else len(chosen))
             seen[told[0]] += 1
     assert min(seen.values()) > 20
+
+
+def test_the_second_thing_is_asked_without_a_greeting() -> None:
+    """A request for two calls greets at its beginning or not at all."""
+    sources = Sources([f for f in read_tasks() if f.domain in ("files", "maps")], None, dress=False)
+    maker = BlockMaker(sources, Mix({"tasks": 1.0}, none=0.0, two=1.0))
+    pairs = 0
+    for number in range(40):
+        rng = Random(f"two:{number}")
+        block, offers = maker.start(rng, 3)
+        pair = maker.pair(block, offers, rng)
+        pairs += pair.tag == "two"
+        if pair.tag == "two":
+            rest = pair.prompt[len("I was thinking about this on the way home. ") :].lower()
+            assert not any(
+                f"{word} {hello}" in rest for word in ("and", "then") for hello in GREETINGS
+            )
+    assert pairs > 20

@@ -17,7 +17,7 @@ from training.pieces.likeness import (
     stems,
     without_slots,
 )
-from training.pieces.requests import draw_request, spoken
+from training.pieces.requests import BEFORE_ANY, LEADS, draw_request, spoken
 from training.pieces.scenes import read_scenes
 from training.pieces.tasks import BlockStyle, Function, Variant, draw_variant
 
@@ -68,6 +68,9 @@ NATURAL = 0.2  # share of made-up functions of real things among the written one
 # that sees too few learns to refuse them.
 INDIRECT = 0.4
 REWORDED = 0.2  # share of imperatives that begin in training with another verb than was written
+
+
+GREETINGS = tuple(words.strip().lower() for words in (*BEFORE_ANY, *LEADS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +243,10 @@ class BlockMaker:
         prompt, arguments = self.request(offers[index], rng)
         if luck > 1 - self.mix.two and block.kind != "dialogue":
             second = rng.randrange(len(offers))
-            more, others = self.request(offers[second], rng)
+            for _ in range(4):  # nobody says hello before the second thing
+                more, others = self.request(offers[second], rng)
+                if not more.lower().startswith(GREETINGS):
+                    break
             joint = rng.choice(
                 (" and ", ", then ", ". Then ", " and also ", "; ", ". ", " and then ")
             )
