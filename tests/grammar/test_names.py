@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import zip_longest
 
 import idna
@@ -12,14 +12,18 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from callmemaybe.errors import GrammarError
+from callmemaybe.grammar import Grammar, json_schema
 from callmemaybe.grammar import compile as compile_grammar
-from callmemaybe.grammar import json_schema
 from callmemaybe.grammar.automaton import DEAD, Automaton
+from callmemaybe.grammar.export import to_ebnf, to_gbnf, to_lark
 from callmemaybe.grammar.labels import BEYOND, MANY, kind_of, weight
 from callmemaybe.grammar.nodes import EMPTY, NOTHING, Names
 from callmemaybe.grammar.schema import Check
 from callmemaybe.grammar.schema.certificate import certificate
+from callmemaybe.grammar.schema.formats import format_node
 from callmemaybe.grammar.tree import machine_of
+from callmemaybe.wire.spelling import respelled
 
 NARROW = machine_of(Names(EMPTY, NOTHING, False, False, False))
 WIDE = machine_of(Names(EMPTY, NOTHING, False, True, False))
@@ -204,6 +208,24 @@ def test_what_is_left_to_be_checked_is_said(name: str) -> None:
     assert narrow.walk(narrow.start, text) == DEAD
     rows = [row for row in certificate(schema).keywords if row.keyword == "format"]
     assert [row.how for row in rows] == ["checked"]
+
+
+def test_addresses_are_spelled_in_any_quotes() -> None:
+    """Law: in another notation only what comes before the domain is spelled in another way."""
+    node = format_node("idn-email")
+    assert node is not None
+    for quote, spelled in (("'", "o\\'k"), ('"', "o'k"), ("", "o'k")):
+        machine = machine_of(respelled(node, quote))
+        assert is_in(machine, f"{spelled}@\u4f8b\u3048.example")
+        assert is_in(machine, f"{spelled}@[127.0.0.1]")
+        assert not is_in(machine, f"{spelled}@\u4f8b\u3048.")
+
+
+@pytest.mark.parametrize("export", [to_gbnf, to_ebnf, to_lark])
+def test_names_are_not_exported(export: Callable[[Grammar], str]) -> None:
+    """Law: names in Unicode are refused by every notation, at once and with the reason."""
+    with pytest.raises(GrammarError, match="names of hosts"):
+        export(json_schema({"type": "string", "format": "idn-email"}))
 
 
 def test_what_is_not_a_name_is_left_to_be_checked_too() -> None:

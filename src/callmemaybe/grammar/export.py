@@ -215,6 +215,8 @@ class _Exporter:
 
     def _machine(self, node: Node) -> _Text:
         """Spell an automaton as right-linear rules: state -> character, next state."""
+        if isinstance(node, Names):
+            raise GrammarError("names of hosts in Unicode take too many rules to be spelled out")
         machine = machine_of(node)
         names: dict[int, str] = {}
         waiting = [machine.start]

@@ -205,6 +205,11 @@ WIDER: dict[str, Callable[[], Node]] = {
     "hostname": lambda: _host(_WIDE_HOST),
     "idn-hostname": lambda: Names(_QUOTE, NOTHING, True, True, False),
 }
+#: What there is to be checked.
+LEFT = {
+    "hostname": "what labels in punycode (xn--) say",
+    "idn-hostname": "what labels in punycode (xn--) say, and how long others get in it",
+}
 
 
 @lru_cache(maxsize=64)

@@ -21,7 +21,7 @@ from callmemaybe.grammar.nodes import Node, lexeme, lit, seq
 from callmemaybe.grammar.regex import matching
 from callmemaybe.grammar.schema import shapes
 from callmemaybe.grammar.schema.at import At
-from callmemaybe.grammar.schema.formats import WIDER, format_node
+from callmemaybe.grammar.schema.formats import LEFT, WIDER, format_node
 from callmemaybe.grammar.schema.ground import LEVELS, NEVER_GROUNDED
 from callmemaybe.grammar.schema.numbers import Interval
 from callmemaybe.grammar.schema.references import BARE, NEWEST, Document, Spot
@@ -194,7 +194,7 @@ def _format(value: Any, at: At) -> Formula:
     fact = Fact(shapes.STRING, String(within=(node,), pointer=at.pointer))
     if not wider:
         return fact
-    at.document.leave(at.pointer, "what punycode (xn--) says, and how long names get in it")
+    at.document.leave(at.pointer, LEFT[value])
     return Every((fact, Unknown()))
 
 
