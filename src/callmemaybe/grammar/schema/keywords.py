@@ -7,7 +7,8 @@ Unknown keywords are annotations, as the specification has it (Core, section 4.3
 
 Covered: drafts 4 to 2020-12, and what is met in the wild: OpenAPI's `nullable`, and the types `dict`,
 `float`, `tuple` and `any` of the Berkeley Function Calling Leaderboard. A keyword is honoured whatever
-draft the schema declares; only where drafts contradict each other does the declared one decide.
+draft the schema declares; only where drafts contradict each other does the declared one decide
+(`foreign`), and where its metaschema was handed in, which vocabularies it has.
 """
 
 from __future__ import annotations
