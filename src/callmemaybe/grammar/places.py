@@ -238,3 +238,31 @@ def shared_start(first: bytes, last: bytes, depth: int) -> bytes:
     while end < most and first[end] == last[end]:
         end += 1
     return first[depth:end]
+
+
+def forced_in(place: Place, machine_of: Callable[[Node], Automaton]) -> tuple[bytes, Seed] | None:
+    """Return what must come next in words or inside a lexeme, and where that leads.
+
+    None for other places, and for a lexeme that may be over: what is behind it may come, too.
+    """
+    leaf, position, rest = place
+    if isinstance(leaf, Words):
+        low, high, depth = position
+        piece = shared_start(leaf.words[low], leaf.words[high - 1], depth)
+        return piece, (leaf, (low, high, depth + len(piece)), rest)
+    if not leaf.is_machine:
+        return None
+    machine = leaf.machine or machine_of(leaf)
+    if machine.is_accepting(position):
+        return None
+    piece, position = machine.forced(position)
+    return piece, (leaf, position, rest)
+
+
+def forced_by_all(places: Sequence[Place]) -> tuple[bytes, list[Seed]]:
+    """Return what places in literals have in common, and where that leads."""
+    texts = [leaf._fields[0][position:] for leaf, position, _ in places]
+    piece = shared_start(min(texts), max(texts), 0)
+    return piece, [
+        after_literal(leaf, position + len(piece), rest) for leaf, position, rest in places
+    ]

@@ -2,16 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from callmemaybe.errors import GrammarError
-from callmemaybe.grammar.automaton import Captured
-from callmemaybe.grammar.places import NEVER, History, Never, Place, captures_of
+from callmemaybe.grammar.automaton import Automaton, Captured
+from callmemaybe.grammar.nodes import Node
+from callmemaybe.grammar.places import (
+    NEVER,
+    History,
+    Never,
+    Place,
+    Seed,
+    captures_of,
+    moves,
+    takes,
+)
 
 #: (places, symbol, offset behind it) -> (places after it, history if the end is reached).
 Reading = Callable[
     [Mapping[Place, History], int | str, int], tuple[dict[Place, History], History | Never]
 ]
+#: (what is reached, with its history; offset) -> all places there, history if the end is reached.
+Closing = Callable[
+    [Iterable[tuple[Seed, History]], int | None], tuple[dict[Place, History], History | Never]
+]
+
+
+def reading(close: Closing, machine_of: Callable[[Node], Automaton]) -> Reading:
+    """Return what moves places over one symbol; ``close`` finds all that are reached without any."""
+
+    def read(
+        places: Mapping[Place, History], symbol: int | str, offset: int
+    ) -> tuple[dict[Place, History], History | Never]:
+        moved = [
+            (seed, history)
+            for place, history in places.items()
+            for mask, seed in moves(place, machine_of)
+            if takes(mask, symbol)
+        ]
+        return close(moved, offset)
+
+    return read
 
 
 class Trace:

@@ -42,30 +42,27 @@ from callmemaybe.grammar.nodes import (
     Node,
     Substrings,
     Table,
-    Words,
 )
 from callmemaybe.grammar.places import (
     NEVER,
     History,
-    Never,
     Place,
     Rest,
     Seed,
     State,
-    after_literal,
     branches_of,
     first_of,
+    forced_by_all,
+    forced_in,
     moved,
     moves,
-    shared_start,
     split,
-    takes,
 )
 from callmemaybe.grammar.product import ProductAutomaton
 from callmemaybe.grammar.sources import source_of
 from callmemaybe.grammar.substrings import SubstringAutomaton
 from callmemaybe.grammar.table import TableAutomaton
-from callmemaybe.grammar.trace import Trace
+from callmemaybe.grammar.trace import Trace, reading
 from callmemaybe.grammar.wear import fresh
 
 #: More places than this in a state, and it is worth asking what they have in common.
@@ -247,16 +244,8 @@ class TreeAutomaton(Automaton):
             if type(leaf) is Literal:
                 text: bytes = leaf._fields[0]
                 return text[position:] if position else text, self._beyond(rest)
-            if leaf.is_machine:
-                machine = leaf.machine or machine_of(leaf)
-                if not machine.is_accepting(position):
-                    piece, inner = machine.forced(position)
-                    return piece, self._state([(leaf, inner, rest)]) if piece else state
-            elif isinstance(leaf, Words):
-                low, high, depth = position
-                piece = shared_start(leaf.words[low], leaf.words[high - 1], depth)
-                position = low, high, depth + len(piece)
-                return piece, self._state([(leaf, position, rest)]) if piece else state
+            if (ahead := forced_in(found.places[0], machine_of)) is not None:
+                return ahead[0], self._state([ahead[1]]) if ahead[0] else state
         first = self.first_bytes(state)
         if first & (first - 1) or not first or self.controls(state):
             return b"", state
@@ -264,12 +253,9 @@ class TreeAutomaton(Automaton):
         if any(type(leaf) is not Literal for leaf, _, _ in places):
             byte = first.bit_length() - 1
             return bytes([byte]), self.step(state, byte)
-        texts = [leaf._fields[0][position:] for leaf, position, _ in places]
-        piece = shared_start(min(texts), max(texts), 0)
         self.spent += len(places) >> 3
-        return piece, self._state(
-            [after_literal(leaf, position + len(piece), rest) for leaf, position, rest in places]
-        )
+        piece, seeds = forced_by_all(places)
+        return piece, self._state(seeds)
 
     def inside(self, state: int) -> tuple[Automaton, int, int] | None:
         """Return (machine, q, after) if this state is nothing but "inside one lexeme at q"."""
@@ -372,19 +358,8 @@ class TreeAutomaton(Automaton):
 
     def trace(self) -> Trace:
         """Return the reading of nothing; its ``then`` reads on, symbol by symbol."""
-        return Trace(self._read, *self._closure.of([(self._root, None)], 0), length=0)
-
-    def _read(
-        self, places: Mapping[Place, History], symbol: int | str, offset: int
-    ) -> tuple[dict[Place, History], History | Never]:
-        """Move every place over one symbol; ``offset`` counts it."""
-        moved = [
-            (seed, history)
-            for place, history in places.items()
-            for mask, seed in moves(place, machine_of)
-            if takes(mask, symbol)
-        ]
-        return self._closure.of(moved, offset)
+        read = reading(self._closure.of, machine_of)
+        return Trace(read, *self._closure.of([(self._root, None)], 0), length=0)
 
     def _all_places(self, state: State) -> tuple[Place, ...]:
         """Return the places of a state, and those behind every lexeme that may end there."""
