@@ -428,3 +428,14 @@ def test_the_second_thing_is_asked_without_a_greeting() -> None:
                 f"{word} {hello}" in said for word in ("and", "then") for hello in GREETINGS
             )
     assert pairs > 20
+
+
+def test_names_in_a_list_are_divided() -> None:
+    """Only what cannot be taken for one name is listed with nothing but blanks between."""
+    bare = {"first": 0, "small": 0}
+    for generator in bare:
+        for number in range(200):
+            slot = slots.make(Random(number), f"list {generator} 2 4")
+            bare[generator] += not re.search(r"[,\[]| and ", slot.surface)
+    assert bare["first"] == 0
+    assert bare["small"] > 5

@@ -98,8 +98,8 @@ produce: generate, make
 validate: check, verify
 recommend: suggest, propose
 suggest: recommend, propose
-turn on: switch on, put on
-turn off: switch off, put off
+turn on: switch on
+turn off: switch off
 switch on: turn on
 switch off: turn off
 look up: find

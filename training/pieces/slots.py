@@ -557,8 +557,10 @@ def listing(rng: Random, make: Generator, low: int, high: int, *, fenced: bool =
         said_so = ", ".join(surfaces[:-1]) + joint + surfaces[-1]
     elif shape < 0.6:
         said_so = "[" + ", ".join(surfaces) + "]"
-    elif shape < 0.68 and not any(" " in s or "," in s for s in surfaces):
-        said_so = " ".join(surfaces)
+    elif shape < 0.68 and all(re.fullmatch(r"[^ ,]*[\d@_./-][^ ,]*", s) for s in surfaces):
+        said_so = " ".join(
+            surfaces
+        )  # numbers and names of files; "Mia Quentin" would be one person
     else:
         said_so = ", ".join(surfaces)
     return Slot([item.value for item in items], said_so, "list")
