@@ -439,3 +439,10 @@ def test_names_in_a_list_are_divided() -> None:
             bare[generator] += not re.search(r"[,\[]| and ", slot.surface)
     assert bare["first"] == 0
     assert bare["small"] > 5
+
+
+def test_nobody_is_named_twice_in_a_list() -> None:
+    """A list of days holds each day once, as long as there are enough."""
+    for number in range(300):
+        days = slots.make(Random(number), "list weekday 3 5").value
+        assert len(days) == len(set(days))

@@ -537,7 +537,7 @@ def listing(rng: Random, make: Generator, low: int, high: int, *, fenced: bool =
     """Several values, said as a list; `fenced` so that another list beside it is seen to be another."""
     items: list[Slot] = []
     for _ in range(rng.randint(low, high)):
-        for _ in range(4):  # nobody names the same day or person twice
+        for _ in range(12):  # nobody names the same day or person twice
             item = make(rng)
             if isinstance(item.value, Number | int) or all(item.value != i.value for i in items):
                 break
