@@ -31,6 +31,7 @@ import torch.nn.functional as functional
 from torch import Tensor, nn
 
 from training.pieces.attention import Attention, Casting, Heads, Windows, by_head
+from training.pieces.chances import Chosen, reach
 from training.pieces.norms import Normed, Turn, Turned, turns
 from training.pieces.tokenizer import FORMS
 
@@ -406,14 +407,20 @@ class Nano(nn.Module):
         return x, own, self.votes.count(x, votes, p), last
 
     def tokens(self, x: Tensor, own: Tensor, p: Places, targets: Tensor) -> Tensor:
-        """Log-probabilities [G] of the tokens `targets` behind the places `p.graded`."""
-        parts = self.parts(x, own, p)
-        base, form, copy, ids = parts
-        at = torch.arange(len(targets), device=targets.device)
-        written = base[at, self.base[targets]] + form[at, self.form[targets]]
-        exact = (ids == targets[:, None])[:, None]
-        bared = (self.bare[ids] == targets[:, None])[:, None]
-        hits = (copy[:, 0] * exact).sum((1, 2)) + (copy[:, 1] * bared).sum((1, 2))
+        """Log-probabilities [G] of the tokens `targets` behind the places `p.graded`.
+
+        As the sum over `parts`, of which only what is said of `targets` is computed.
+        """
+        y, h = self.final(take(x, p.graded)), self.pointer
+        gate = h.gate(y).float().log_softmax(-1)
+        base, form = self.base[targets], self.form[targets]
+        written = gate[:, 0] + Chosen.apply(*self.bases(y), base)
+        written = written + h.to_form(y).float().log_softmax(-1).gather(1, form[:, None])[:, 0]
+        shares, ids = self.copies(x, own, y, p)
+        right = torch.stack((ids == targets[:, None], self.bare[ids] == targets[:, None]), 1)
+        # way by way: with and without its space; [G, 2, POINTERS]
+        found = torch.stack([(shares * each[:, None]).sum(-1) for each in right.unbind(1)], 1)
+        hits = (gate[:, 1:].exp() * found.flatten(1)).sum(-1)
         return (written.exp() + hits + 1e-9).log()
 
     def means(self, last: Tensor, p: Places) -> Tensor:
@@ -437,37 +444,42 @@ class Nano(nn.Module):
     def two(x: Tensor) -> Tensor:
         return x.unflatten(-1, (POINTERS, POINTER_HEAD))
 
+    def bases(self, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Likeness [G, bases] of what is to be written, and the scale and the bias of its softmax."""
+        h = self.pointer
+        likeness = functional.linear(h.to_base(y), self.table().to(y.dtype))
+        return likeness, h.scale.abs() / 16, h.base_bias
+
     def parts(self, x: Tensor, own: Tensor, p: Places) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return log-probabilities of bases (gate included) [G, bases] and forms [G, FORMS], weights of
         copies [G, 2, POINTERS, S] (as it stands, without its space), and ids [G, S]."""
-        y = self.final(take(x, p.graded))
-        h = self.pointer
+        y, h = self.final(take(x, p.graded)), self.pointer
         gate = h.gate(y).float().log_softmax(-1)
-        scale = h.scale.abs() / 16
-        base = (
-            functional.linear(h.to_base(y), self.table().to(y.dtype)).float() * scale + h.base_bias
-        )
-        base = base.log_softmax(-1) + gate[:, :1]
+        likeness, scale, bias = self.bases(y)
+        base = (likeness.float() * scale + bias).log_softmax(-1) + gate[:, :1]
         form = h.to_form(y).float().log_softmax(-1)
-        places = torch.cat((p.pair_pad, p.seen_pad), 1)[p.graded_pair]  # [G, S]
-        keys = h.keys(x, own).flatten(1)
-        keys = torch.cat((take(keys, p.pair_pad), take(keys, p.seen_pad)), 1)
+        shares, ids = self.copies(x, own, y, p)
+        ways = gate[:, 1:].exp().view(-1, 2, POINTERS, 1)
+        return base, form, ways * shares[:, None], ids
+
+    def copies(self, x: Tensor, own: Tensor, y: Tensor, p: Places) -> tuple[Tensor, Tensor]:
+        """Shares [G, POINTERS, S] of what may be copied behind the graded places, and its ids [G, S].
+
+        y: final states of the graded places.
+        """
+        h = self.pointer
+        places = torch.cat((p.pair_pad, p.seen_pad), 1)  # [pairs, S]
+        keys = take(h.keys(x, own).flatten(1), places)
         q = h.queries(y).flatten(1)
-        slots = q.new_zeros(len(p.pair_pad), p.slots, q.shape[-1])
+        slots = q.new_zeros(len(places), p.slots, q.shape[-1])
         slots = slots.index_put((p.graded_pair, p.graded_slot), q)
         scores = torch.einsum("pghd,pshd->pghs", self.two(slots), self.two(keys))
         scores = scores[p.graded_pair, p.graded_slot].float()
         bases = torch.cat((self.base[p.ids], p.ids.new_full((1,), -1)))
-        back = [bases[p.graded], *(bases[place[p.graded]] for place in p.before)]
-        alike = torch.ones_like(places, dtype=torch.bool)
-        for number, place in enumerate(p.before):
-            alike = (
-                alike
-                & (bases[place][places] == back[number][:, None])
-                & (back[number] >= 0)[:, None]
-            )
-            scores = scores + h.follow[:, number : number + 1] * alike[:, None]
+        written = torch.stack((bases[p.graded], *(bases[each[p.graded]] for each in p.before[:-1])))
+        alike = reach(written, bases[p.before[:, places]], p.graded_pair)
+        starts = functional.pad(h.follow.cumsum(1), (1, 0))  # [POINTERS, ALIKE + 1]
+        starts = [take(each, alike) for each in starts]
+        scores = scores + torch.stack(starts, 1)
         shares = scores.masked_fill(~p.sight[:, None], -torch.inf).softmax(-1)
-        ways = gate[:, 1:].exp().view(-1, 2, POINTERS, 1)
-        copy = ways * shares[:, None]
-        return base, form, copy, p.ids[places]
+        return shares, p.ids[places][p.graded_pair]
