@@ -7,7 +7,8 @@ states of all lengths take no memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -282,7 +283,7 @@ class _Allowed:
         self.kinds = kinds
         self._prefixes = 0
         for kind in kinds:
-            self._prefixes |= _spellings()[kind].prefixes
+            self._prefixes |= _sets()[kind]
         self._onward: dict[int, list[tuple[int, int]]] = {}
 
     @staticmethod
@@ -317,10 +318,11 @@ class _Spelling(NamedTuple):
     least: int
     sizes: dict[int, int]
 
-    @property
-    def prefixes(self) -> int:
-        """The beginnings, as a set of numbers (bit by bit)."""
-        return sum(1 << number for number in self.sizes)
+
+@lru_cache(maxsize=1)
+def _sets() -> dict[Kind, int]:
+    """Return, of every kind, the numbers of the beginnings of its characters, as a set of bits."""
+    return {kind: sum(1 << n for n in found.sizes) for kind, found in _spellings().items()}
 
 
 @lru_cache(maxsize=1)
@@ -368,20 +370,25 @@ def _least(kind: Kind) -> int:
 def _ends(prefix: int) -> tuple[tuple[Kind, int], ...]:
     """Return, of every kind, the bytes (as a set) that complete a character behind its beginning."""
     found: dict[Kind, int] = {}
-    for byte, code in _completed(prefix):
-        kind = kind_of(code)
+    codes = _completed(prefix)
+    starts, which = kinds()
+    at = bisect_right(starts, codes.start) - 1
+    for code in codes:
+        if at + 1 < len(starts) and starts[at + 1] <= code:
+            at += 1
+        kind = which[at] if at >= 0 else None
         if kind is not None:
+            byte = code if not prefix else 0x80 | code & 0x3F
             found[kind] = found.get(kind, 0) | 1 << byte
     return tuple(found.items())
 
 
-def _completed(prefix: int) -> Iterator[tuple[int, int]]:
+def _completed(prefix: int) -> range:
+    """Return the code points of characters that lack one byte behind a beginning."""
     if not prefix:
-        yield from zip(range(0x80), range(0x80), strict=True)
-        return
+        return range(0x80)
     data = _prefixes()[prefix]
-    lead = data[0]
-    if len(data) + 1 != (2 if lead < 0xE0 else 3 if lead < 0xF0 else 4):
-        return
-    for byte in range(0x80, 0xC0):
-        yield byte, ord((data + bytes([byte])).decode())
+    if len(data) + 1 != (2 if data[0] < 0xE0 else 3 if data[0] < 0xF0 else 4):
+        return range(0)
+    first = ord((data + b"\x80").decode())
+    return range(first, first + 0x40)
