@@ -18,11 +18,11 @@ def orthogonal(updates: Tensor, steps: int = 5) -> Tensor:
     x = updates.bfloat16()
     wide = x.shape[-2] > x.shape[-1]
     if wide:
-        x = x.mT
+        x = x.mT.contiguous()
     x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
     for _ in range(steps):
-        gram = x @ x.mT
-        x = a * x + (b * gram + c * gram @ gram) @ x
+        gram = torch.bmm(x, x.mT)
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
     return (x.mT if wide else x).to(updates.dtype)
 
 
