@@ -28,6 +28,8 @@ class Rest:
 # A place: (leaf node, position in it, continuation). Position is an offset in a Literal, a range
 # (low, high, depth) of Words, a machine's state in a lexeme, 0 elsewhere.
 Place = tuple[Node, Any, Rest | None]
+#: Stands where there is no one place.
+NO_PLACE: tuple[None, None, None] = (None, None, None)
 # A history of captures, newest first: (name, opens, offset, older).
 History = tuple[Any, ...] | None
 

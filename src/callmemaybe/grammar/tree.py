@@ -45,6 +45,7 @@ from callmemaybe.grammar.nodes import (
 )
 from callmemaybe.grammar.places import (
     NEVER,
+    NO_PLACE,
     History,
     Place,
     Rest,
@@ -222,30 +223,27 @@ class TreeAutomaton(Automaton):
         return known
 
     def _forced_run(self, state: int) -> tuple[bytes, int]:
-        states = self._states
-        piece, target = self._forced_piece(state, states[state])
-        if not piece:
-            return piece, state
-        run = b""
-        seen = {state}
-        while piece and target not in seen:
+        run, seen = b"", {state}
+        while True:
+            found = self._states[state]
+            leaf, position, rest = found.places[0] if len(found.places) == 1 else NO_PLACE
+            if type(leaf) is Literal and not found.accepting:
+                piece, target = leaf._fields[0][position:], self._beyond(rest)
+            else:
+                piece, target = self._forced_piece(state, found)
+            if not piece or target in seen:
+                return run, state
             run += piece
             seen.add(target)
             state = target
-            piece, target = self._forced_piece(state, states[state])
-        return run, state
 
     def _forced_piece(self, state: int, found: State) -> tuple[bytes, int]:
         """Return some of what must come next; in strides where the place itself knows."""
         if found.accepting:
             return b"", state
-        if len(found.places) == 1:
-            leaf, position, rest = found.places[0]
-            if type(leaf) is Literal:
-                text: bytes = leaf._fields[0]
-                return text[position:] if position else text, self._beyond(rest)
-            if (ahead := forced_in(found.places[0], machine_of)) is not None:
-                return ahead[0], self._state([ahead[1]]) if ahead[0] else state
+        ahead = forced_in(found.places[0], machine_of) if len(found.places) == 1 else None
+        if ahead is not None:
+            return ahead[0], self._state([ahead[1]]) if ahead[0] else state
         first = self.first_bytes(state)
         if first & (first - 1) or not first or self.controls(state):
             return b"", state

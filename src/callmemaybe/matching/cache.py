@@ -218,7 +218,8 @@ class VocabularyTables:
             stack = list(zip(nodes, states, strict=True))
             self._walk(automaton, runs, trie, stack, found, work, entered)
             if stack:
-                swept = sweep(trie, automaton, *map(list, zip(*stack, strict=True)))
+                nodes, states = map(list, zip(*stack, strict=True))
+                swept = sweep(trie, automaton, nodes, states)
                 found.swept.append((swept, *swept.tokens(trie)))
         return found
 

@@ -69,11 +69,10 @@ def forced(
 
 def _control_only(automaton: Automaton, state: int) -> bool:
     """Whether nothing but one control token may come next."""
-    controls = automaton.controls(state)
     return (
-        len(controls) == 1
-        and not automaton.first_bytes(state)
+        not automaton.first_bytes(state)
         and not automaton.is_accepting(state)
+        and len(automaton.controls(state)) == 1
     )
 
 

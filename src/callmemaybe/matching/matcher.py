@@ -114,17 +114,17 @@ class Matcher:
         listed = list(ids)
         taken, count = 0, len(listed)
         while taken < count:
-            block = self._take_block(listed, taken) if count - taken > 1 else 0
-            if not block:
-                index = listed[taken]
-                target = self._after(index)
-                if target is None:
-                    break
-                self._state = target
-                self._states.append(target)
-                self._ids.append(index)
-                block = 1
-            taken += block
+            if count - taken > 1 and (block := self._take_block(listed, taken)):
+                taken += block
+                continue
+            index = listed[taken]
+            target = self._after(index)
+            if target is None:
+                break
+            self._state = target
+            self._states.append(target)
+            self._ids.append(index)
+            taken += 1
         return taken
 
     def _take_block(self, ids: list[int], start: int) -> int:
