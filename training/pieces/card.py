@@ -120,7 +120,7 @@ def card(recipe: Recipe, report: dict[str, Any], *, parameters: int, vocabulary:
     functions = recipe.functions("train")
     return TEXT.format(
         name=recipe.table["name"],
-        shape=f"{model['layers']} layers, width {model['width']}, {model['heads']} heads",
+        shape=f"{model['layers']} layers, {model.get('deep', 0)} more for answers, width {model['width']}, {model['heads']} heads",
         parameters=parameters / 1e6,
         vocabulary=vocabulary,
         recipe=recipe.path.resolve().relative_to(ROOT).as_posix(),
