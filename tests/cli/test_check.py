@@ -61,6 +61,16 @@ def test_what_is_refused_ends_with_two() -> None:
     assert "not in the schema" in done.output
 
 
+def test_of_functions_nothing_is_left_to_be_checked() -> None:
+    """Law: what a call of a function would be refused for is refused here, though a schema may have it."""
+    tags = {"type": "array", "items": {"type": "string"}, "uniqueItems": True}
+    schema = {"type": "object", "properties": {"tags": tags}}
+    assert run(schema).exit_code == 0
+    done = run({"name": "tag", "parameters": schema})
+    assert done.exit_code == 2
+    assert "refused     uniqueItems" in done.output
+
+
 def test_what_must_be_said_is_known_or_to_come() -> None:
     """Law: x-ground is masked, whatever will be said; of a text given the language is that text's."""
     schema = {"type": "string", "x-ground": "prompt"}

@@ -66,7 +66,7 @@ def check(
     """Say for every keyword whether it is masked, checked afterwards, an annotation or refused.
 
     And how large the language is. Of functions, each one's parameters are told, which are always
-    closed. Exits with 2 if a keyword is refused or the file holds neither.
+    closed, and of which nothing is left to be checked: what cannot be masked is refused. Exits with 2 if a keyword is refused or the file holds neither.
     """
     from callmemaybe.grammar import Ground
     from callmemaybe.grammar.schema.certificate import certificate
@@ -77,7 +77,7 @@ def check(
     for name, one in _schemas(schema):
         found = certificate(
             one, style=style.value, order=order.value, ground=said,
-            additional=not closed and name is None,
+            additional=not closed and name is None, masked_alone=name is not None,
         )  # fmt: skip
         told.append(_data(name, found, tokens))
     if as_json:

@@ -61,8 +61,12 @@ def certificate(
     additional: bool = True,
     remotes: Mapping[str, Any] | None = None,
     ground: Ground | str | None = None,
+    masked_alone: bool = False,
 ) -> Certificate:
     """Compile a schema as ``json_schema(..., checks=[...])`` does, and say what became of each keyword.
+
+    ``masked_alone``: without ``checks``, as the arguments of functions are compiled; what would be checked
+    is refused then, or masked more narrowly.
 
     Nothing is raised for what is refused: it is set aside and the rest is looked at, so that all
     refusals are found at once.
@@ -70,7 +74,7 @@ def certificate(
     said = Ground(ground) if isinstance(ground, str) else ground
     aside: dict[str, str] = {}
     while True:
-        checks: list[Check] = []
+        checks: list[Check] | None = None if masked_alone else []
         document = Document(schema, remotes, checks=checks, ground=said, aside=frozenset(aside))
         found, error = _compiled(document, style, order == "any", additional, checks)
         if error is None:
@@ -80,7 +84,7 @@ def certificate(
         if known or not _is_keyword(error.pointer, document):
             break
     document, visited, grammar = found
-    rows = _rows(document, visited, {check.pointer: check.reason for check in checks}, aside)
+    rows = _rows(document, visited, {check.pointer: check.reason for check in checks or ()}, aside)
     return Certificate(tuple(rows), None if aside else grammar)
 
 
@@ -88,7 +92,7 @@ _Found = tuple[Document, frozenset[int], Grammar | None]
 
 
 def _compiled(
-    document: Document, style: str, unordered: bool, additional: bool, checks: list[Check]
+    document: Document, style: str, unordered: bool, additional: bool, checks: list[Check] | None
 ) -> tuple[_Found, UnsupportedSchema | None]:
     """Return the document, the schemas that were looked at (by id), and the grammar or the error."""
     emitter = Emitter(document, STYLES[style], "", additional, unordered=unordered, short=False)
@@ -98,7 +102,8 @@ def _compiled(
         node = emitter.node(((document.root, True),))
         grammar = Grammar(node, emitter.rules)
     except ScopeNeeded:
-        checks.clear()
+        if checks is not None:
+            checks.clear()
         return _compiled(document.with_scopes(), style, unordered, additional, checks)
     except UnsupportedSchema as refused:
         error = refused
