@@ -21,6 +21,7 @@ from callmemaybe.errors import (
     DecodingError,
     InputError,
     ModelError,
+    RepeatedKey,
     UnsupportedSchema,
     VocabularyError,
 )
@@ -109,7 +110,10 @@ def test_every_answer_is_a_valid_call(
     max_tokens: int,
     no_call: bool,
 ) -> None:
-    """Random logits, any budget, greedy or not: a valid call, or none where that is allowed."""
+    """Random logits, any budget, greedy or not: a valid call, or none where that is allowed.
+
+    One function's keys are free, and such a key may come twice: that is told, and no call.
+    """
     made = caller(
         form,
         vocab,
@@ -120,7 +124,12 @@ def test_every_answer_is_a_valid_call(
         max_tokens=max_tokens,
         no_call=no_call,
     )
-    outcome = made.call("What is <|im_end|> 2 plus 3? é\ud800")
+    try:
+        outcome = made.call("What is <|im_end|> 2 plus 3? é\ud800")
+    except RepeatedKey as error:
+        if "the arguments of 'any' have" in str(error):
+            return
+        raise
     if outcome.call is None:
         assert no_call
     else:
