@@ -59,3 +59,12 @@ def test_prefix_items_came_with_2020(draft: str) -> None:
     assert is_valid(of_integers, [1, 2]) is not is_new
     rows = {row.keyword: row.how for row in certificate(schema).keywords}
     assert rows["prefixItems"] == ("masked" if is_new else "annotation")
+
+
+def test_without_validation_alternatives_are_not_told_apart_by_types() -> None:
+    """Law: where types say nothing, two alternatives by type are both met, so exactly one never is."""
+    one = {"oneOf": [{"type": "string"}, {"type": "number"}]}
+    for dialect in REMOTES:
+        schema = {"$schema": dialect, "properties": {"a": one}, "additionalProperties": False}
+        assert is_valid(schema, {"a": 1}, remotes=REMOTES) is not dialect.endswith("bare")
+        assert is_valid(schema, {}, remotes=REMOTES)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from callmemaybe.grammar.schema.keywords import EXACT, REFUSED, TYPES
-from callmemaybe.grammar.schema.references import Spot
+from callmemaybe.grammar.schema.references import BARE, Spot
 from callmemaybe.grammar.schema.shapes import ALL_KINDS, OBJECT, STRING, Need
 
 
@@ -39,7 +39,7 @@ class Glance:
         for spot, holds in need:
             plain = self._known.get(spot)
             if plain is None:
-                plain = self._known[spot] = _plain(spot.value)
+                plain = self._known[spot] = _UNKNOWN if spot.draft == BARE else _plain(spot.value)
             if holds:
                 kinds &= plain.kinds
                 whole = whole and plain.whole
@@ -59,7 +59,7 @@ class Glance:
 
     def _lacks(self, need: Need) -> bool:
         """Whether a member that must be there cannot be, as where alternatives say which they are."""
-        schemas = [spot for spot, holds in need if holds and _has_members(spot.value)]
+        schemas = [spot for spot, holds in need if holds and _has_members(spot)]
         if len(schemas) < 2:
             return False
         required: dict[str, None] = {}
@@ -88,9 +88,11 @@ class Glance:
         return known
 
 
-def _has_members(schema: Any) -> bool:
+def _has_members(spot: Spot) -> bool:
+    schema = spot.value
     return (
-        isinstance(schema, dict)
+        spot.draft != BARE
+        and isinstance(schema, dict)
         and "$ref" not in schema
         and isinstance(schema.get("properties"), dict)
     )
@@ -99,7 +101,7 @@ def _has_members(schema: Any) -> bool:
 def _plain(schema: Any) -> Plain:
     if not isinstance(schema, dict):
         return Plain(ALL_KINDS if schema else 0, None, isinstance(schema, bool))
-    if "$ref" in schema or "nullable" in schema:
+    if not schema.keys().isdisjoint(("$ref", "$schema", "nullable")):
         return _UNKNOWN
     kinds, texts, whole = ALL_KINDS, None, True
     for keyword, value in schema.items():
