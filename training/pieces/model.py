@@ -433,11 +433,11 @@ class Nano(nn.Module):
     def finds(self, last: Tensor, x: Tensor, own: Tensor, p: Places) -> Tensor:
         """Log-probabilities [F] that the ends of a form's lines know in time where their values begin."""
         q = norm(self.two(self.find(norm(take(last, p.found))))).flatten(1)
-        again = p.again_pad[p.found_pair]  # [F, Lr]
+        said = p.again_mask[p.found_pair]  # [F, Lr]
         keys = take(self.pointer.keys(take(x, p.again_pad), take(own, p.again_pad)), p.found_pair)
         scores = torch.einsum("fd,frd->fr", q, keys.flatten(2)).float() * 0.25
-        scores = scores.masked_fill(~p.again_mask[p.found_pair], -torch.inf)
-        assert scores.shape == again.shape
+        assert scores.shape == said.shape
+        scores = scores.masked_fill(~said, -torch.inf)
         return (scores.softmax(-1) * p.found_at).sum(-1).add(1e-9).log()
 
     @staticmethod
