@@ -19,6 +19,7 @@ from pathlib import Path
 
 from idna import idnadata
 from idna.intranges import intranges_contain
+from ranges import runs
 
 TARGET = Path(__file__).parents[1] / "src" / "callmemaybe" / "grammar" / "idna.py"
 SCRIPTS = {
@@ -45,17 +46,6 @@ COMPOSED = """
 {composed}
 """
 '''
-
-
-def runs(codes: list[int]) -> str:
-    """Write code points as ranges."""
-    found: list[list[int]] = []
-    for code in codes:
-        if found and code == found[-1][1] + 1:
-            found[-1][1] = code
-        else:
-            found.append([code, code])
-    return " ".join(f"{low:x}" if low == high else f"{low:x}-{high:x}" for low, high in found)
 
 
 def like(code: int) -> str:

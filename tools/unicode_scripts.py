@@ -16,6 +16,7 @@ from importlib.metadata import metadata
 from pathlib import Path
 
 import regex
+from ranges import runs
 from regex import _regex_core as core
 
 TARGET = Path(__file__).parents[1] / "src" / "callmemaybe" / "grammar" / "scripts.py"
@@ -32,17 +33,6 @@ SCRIPTS = """
 {rows}
 """
 '''
-
-
-def runs(codes: list[int]) -> str:
-    """Write code points as ranges."""
-    found: list[list[int]] = []
-    for code in codes:
-        if found and code == found[-1][1] + 1:
-            found[-1][1] = code
-        else:
-            found.append([code, code])
-    return " ".join(f"{low:x}" if low == high else f"{low:x}-{high:x}" for low, high in found)
 
 
 def main() -> None:
