@@ -122,7 +122,10 @@ class Run:
         self.model.load_state_dict(state["model"])
         self.average = state["average"]
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
+            full = [group["full"] for group in optimizer.param_groups]
             optimizer.load_state_dict(saved)
+            for group, rate in zip(optimizer.param_groups, full, strict=True):
+                group["full"] = rate  # the recipe's, which may have changed
         self.step, self.tokens, self.pairs, self.elapsed = state["counters"]
 
     def rate(self) -> float:
