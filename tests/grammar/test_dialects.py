@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import jsonschema
 import pytest
+from jsonschema_specifications import REGISTRY
 
 from callmemaybe.grammar import compile as compile_grammar
 from callmemaybe.grammar import json_schema
@@ -37,6 +39,48 @@ def test_a_dialect_without_validation_validates_nothing(dialect: str) -> None:
     found = {row.keyword: row for row in rows}
     assert found["minimum"].how == ("annotation" if is_bare else "masked")
     assert bool(found["minimum"].why) is is_bare
+
+
+VALIDATION = REGISTRY.contents(f"{CORE.replace('vocab', 'meta')}validation")["properties"]
+#: Schemas and values, of which each keyword of validation that has a part tells some from others.
+ARRAYS = ([], [0], [5], [5, 6], [5, 6, 7], [0, 5, "a"], ["a", "b", "c"])
+CASES = [
+    ({"contains": {"minimum": 5}, "minContains": 2}, ARRAYS),
+    ({"contains": {"minimum": 5}, "maxContains": 1}, ARRAYS),
+    ({"contains": {"not": {"prefixItems": [False]}}, "minContains": 0}, ([[]], [[1]], [[1], []], [])),
+    ({"contains": False, "minContains": 0, "maxContains": 2}, ARRAYS),
+    ({"items": {"not": {"not": False}}, "minItems": 1, "uniqueItems": True}, ARRAYS),
+    ({"properties": {"a": False}, "required": ["b"], "maxProperties": 1}, ({}, {"a": 1}, {"b": 1})),
+    ({"exclusiveMinimum": 3, "type": "integer", "allOf": [{"enum": [3, 5, 7.5]}]}, (1, 3, 4.5, 5, 7)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dialect", REMOTES)
+@pytest.mark.parametrize(("schema", "values"), CASES)
+def test_the_vocabulary_is_the_one_of_the_specification(
+    schema: dict[str, Any], values: Any, dialect: str
+) -> None:
+    """Law: without the vocabulary a schema says what it says without the keywords of its metaschema.
+
+    The keywords are those of the published metaschema, and jsonschema says what the rest means.
+    """
+    is_bare = dialect.endswith("bare")
+    oracle = jsonschema.Draft202012Validator(_without(schema, VALIDATION) if is_bare else schema)
+    for value in values:
+        valid = oracle.is_valid(value)
+        ours = is_valid({"$schema": dialect, **schema}, value, remotes=REMOTES)
+        assert ours is valid, value
+    rows = certificate({"$schema": dialect, **schema}, remotes=REMOTES).keywords
+    for row in rows:
+        assert not is_bare or row.keyword not in VALIDATION or row.how == "annotation", row
+
+
+def _without(schema: Any, keywords: Any) -> Any:
+    if isinstance(schema, list):
+        return [_without(value, keywords) for value in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {key: _without(value, keywords) for key, value in schema.items() if key not in keywords}
 
 
 def test_a_dialect_that_is_not_handed_in_is_the_newest() -> None:

@@ -8,9 +8,25 @@ from fractions import Fraction
 from typing import Any
 
 from callmemaybe.errors import UnsupportedSchema
-from callmemaybe.grammar.schema.references import Document, Spot
+from callmemaybe.grammar.schema.references import BARE, NEWEST, Document, Spot
 from callmemaybe.grammar.schema.shapes import Need, Sub
 from callmemaybe.grammar.schema.values import exact
+
+#: The vocabulary for validation of draft 2020-12, which a dialect may do without.
+VALIDATION = frozenset(
+    ["type", "enum", "const", "multipleOf", "maximum", "exclusiveMaximum", "minimum",
+     "exclusiveMinimum", "maxLength", "minLength", "pattern", "maxItems", "minItems", "uniqueItems",
+     "maxContains", "minContains", "maxProperties", "minProperties", "required", "dependentRequired"]
+)  # fmt: skip
+
+
+def foreign(keyword: str, spot: Spot) -> str:
+    """Return why a keyword says nothing in the dialect of a schema; the empty text if it does."""
+    if keyword in VALIDATION and spot.draft == BARE:
+        return "the metaschema has no vocabulary for validation"
+    if keyword == "prefixItems" and spot.draft < NEWEST:
+        return "before draft 2020-12: an unknown keyword"
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +47,9 @@ class At:
         return UnsupportedSchema(f"{self.keyword}: {message}", pointer=self.pointer, hint=hint)
 
     def sibling(self, keyword: str, default: Any = None) -> Any:
-        """Return the value of another keyword of the same schema."""
+        """Return the value of another keyword of the same schema, if its dialect has that keyword."""
+        if foreign(keyword, self.spot):
+            return default
         return self.spot.value.get(keyword, default)
 
     def sub(self, *tokens: str | int) -> Sub:

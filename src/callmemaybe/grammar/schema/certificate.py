@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 from callmemaybe.errors import GrammarError, UnsupportedSchema
 from callmemaybe.grammar.grammar import Grammar
+from callmemaybe.grammar.schema.at import foreign
 from callmemaybe.grammar.schema.emit import Emitter
 from callmemaybe.grammar.schema.formats import FORMATS
 from callmemaybe.grammar.schema.ground import Ground
-from callmemaybe.grammar.schema.keywords import ANNOTATIONS, EXACT, foreign
+from callmemaybe.grammar.schema.keywords import ANNOTATIONS, EXACT
 from callmemaybe.grammar.schema.references import Check, Document, ScopeNeeded, Spot, escape
 from callmemaybe.grammar.schema.style import STYLES
 
@@ -149,13 +150,14 @@ def _plain(spot: Spot, keyword: str, is_visited: bool) -> tuple[str, str]:
     schema = spot.value
     if spot.draft <= 7 and "$ref" in schema and keyword != "$ref" and keyword in EXACT:
         return ANNOTATION, "draft 7 and before: ignored beside $ref"
+    if why := foreign(keyword, spot):
+        return ANNOTATION, why
     if keyword not in EXACT:
         partner = _WITH.get(keyword)
         if partner is not None:
-            return (MASKED, "") if partner in schema else (ANNOTATION, f"nothing without {partner}")
+            is_read = partner in schema and not foreign(partner, spot)
+            return (MASKED, "") if is_read else (ANNOTATION, f"nothing without {partner}")
         return ANNOTATION, "" if keyword in ANNOTATIONS else "unknown keyword"
-    if why := foreign(keyword, spot):
-        return ANNOTATION, why
     if keyword == "format" and schema[keyword] not in FORMATS:
         return ANNOTATION, "unknown format"
     if is_visited:

@@ -21,11 +21,11 @@ from callmemaybe.grammar.characters import json_canonical
 from callmemaybe.grammar.nodes import Node, lexeme, lit, seq
 from callmemaybe.grammar.regex import matching
 from callmemaybe.grammar.schema import shapes
-from callmemaybe.grammar.schema.at import At
+from callmemaybe.grammar.schema.at import At, foreign
 from callmemaybe.grammar.schema.formats import LEFT, WIDER, format_node
 from callmemaybe.grammar.schema.ground import LEVELS, NEVER_GROUNDED
 from callmemaybe.grammar.schema.numbers import Interval
-from callmemaybe.grammar.schema.references import BARE, NEWEST, Document, Spot
+from callmemaybe.grammar.schema.references import Document, Spot
 from callmemaybe.grammar.schema.shapes import (
     ANYTHING,
     FAILS,
@@ -209,7 +209,7 @@ def _items(value: Any, at: At) -> Formula:
             return Fact(shapes.ARRAY, Array(prefix, pointer=at.pointer))
         rest = ((at.document.child(at.spot, "additionalItems"), True),)
         return Fact(shapes.ARRAY, Array(prefix, rest, pointer=at.pointer))
-    before = [] if foreign("prefixItems", at.spot) else at.sibling("prefixItems", [])
+    before = at.sibling("prefixItems", [])
     skipped = (ANYTHING,) * (len(before) if isinstance(before, list) else 0)
     return Fact(shapes.ARRAY, Array(skipped, at.need(), pointer=at.pointer))
 
@@ -443,23 +443,6 @@ def is_reference(spot: Spot) -> bool:
     if not isinstance(schema, dict) or "$ref" not in schema:
         return False
     return spot.draft <= 7 or sum(key in EXACT or key in REFUSED for key in schema) == 1
-
-
-#: The vocabulary for validation of draft 2020-12, which a dialect may do without.
-VALIDATION = frozenset(
-    ["type", "enum", "const", "multipleOf", "maximum", "exclusiveMaximum", "minimum",
-     "exclusiveMinimum", "maxLength", "minLength", "pattern", "maxItems", "minItems", "uniqueItems",
-     "maxProperties", "minProperties", "required", "dependentRequired"]
-)  # fmt: skip
-
-
-def foreign(keyword: str, spot: Spot) -> str:
-    """Return why a keyword says nothing in the dialect of a schema; the empty text if it does."""
-    if keyword in VALIDATION and spot.draft == BARE:
-        return "the metaschema has no vocabulary for validation"
-    if keyword == "prefixItems" and spot.draft < NEWEST:
-        return "before draft 2020-12: an unknown keyword"
-    return ""
 
 
 def formulas(spot: Spot, document: Document) -> list[Formula]:
