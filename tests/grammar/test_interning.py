@@ -6,7 +6,7 @@ import gc
 import pickle
 import threading
 
-from callmemaybe.grammar.interning import Node
+from callmemaybe.grammar.interning import Node, forget
 from callmemaybe.grammar.nodes import Literal, lit, opt, seq, words
 
 
@@ -26,6 +26,18 @@ def test_nodes_go_when_nobody_needs_them() -> None:
     del node
     assert len(Node._interned) == before
     assert lit("nobody else has this text").least == 25
+
+
+def test_what_is_forgotten_is_made_anew() -> None:
+    """Equal content is a new object once the old one is forgotten, which stays what it was, and stays out."""
+    old = lit("forgotten")
+    forget(old)
+    new = lit("forgotten")
+    assert new is not old
+    assert (type(new), new.least) == (type(old), old.least)
+    forget(old)
+    del old
+    assert lit("forgotten") is new
 
 
 def test_threads_make_one_object() -> None:

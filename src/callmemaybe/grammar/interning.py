@@ -68,6 +68,14 @@ class _Held(ref[Node]):
     key: tuple[Any, ...]
 
 
+def forget(node: Node) -> None:
+    """Let nobody find a node again, so that equal content makes a new one; who holds it keeps it."""
+    key = (type(node), *node._fields)
+    held = _held(key)
+    if held is not None and held() is node:
+        Node._interned.pop(key, None)  # noqa: SLF001 - of this module
+
+
 def _settled(fresh: _Held, node: Any) -> Any:
     """Return the node to use where another one is in the way, which may be about to be let go."""
     while True:

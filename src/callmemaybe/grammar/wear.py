@@ -7,7 +7,9 @@ use to anybody from then on.
 
 from __future__ import annotations
 
-from callmemaybe.grammar.interning import Node
+from typing import Any
+
+from callmemaybe.grammar.interning import Node, forget
 
 
 def fresh(node: Node) -> Node:
@@ -16,14 +18,10 @@ def fresh(node: Node) -> Node:
     Whoever is inside the old one goes on there: places name the node they are in.
     """
     while node.machine is not None and node.machine.is_worn:
-        fields = tuple(
-            fresh(field) if isinstance(field, Node) and field.is_machine else field
-            for field in node._fields
-        )
-        key = (type(node), *fields)
-        interned = Node._interned  # noqa: SLF001
-        held = interned.get(key)
-        if held is not None and held() is node:
-            interned.pop(key, None)
-        node = type(node)(*fields)
+        forget(node)
+        node = type(node)(*map(_entered, node._fields))
     return node
+
+
+def _entered(field: Any) -> Any:
+    return fresh(field) if isinstance(field, Node) and field.is_machine else field
