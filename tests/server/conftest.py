@@ -47,6 +47,8 @@ PING = {"type": "function", "function": {"name": "ping", "parameters": {"type": 
 FLAT_WEATHER = {"type": "function", **WEATHER["function"]}  # type: ignore[dict-item]
 PARIS = ToolCall("get_weather", '{"city": "Paris"}')
 BERN = ToolCall("get_weather", '{"city": "Bern"}')
+#: Seconds to wait for what has to come: against a test that hangs, however slow the machine is.
+PATIENCE = 600
 USER = [{"role": "user", "content": "Weather in Paris?"}]
 
 
@@ -86,7 +88,7 @@ class Running:
     closing: list[Callable[[], None]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.client = httpx2.Client(base_url=self.url, timeout=30, trust_env=False)
+        self.client = httpx2.Client(base_url=self.url, timeout=PATIENCE, trust_env=False)
 
     def close(self) -> None:
         for each in (self.client.close, *self.closing, self.stop):
@@ -116,7 +118,7 @@ class Running:
             assert name == f"event: {found[-1]['type']}"
         return found
 
-    def wait_until(self, is_so: Callable[[], bool], seconds: float = 5.0) -> float:
+    def wait_until(self, is_so: Callable[[], bool], seconds: float = PATIENCE) -> float:
         """Return after how many seconds something is so; fail if it takes longer."""
         began = time.monotonic()
         while not is_so():
@@ -170,7 +172,7 @@ def begin(
 
     def stop() -> None:
         server.should_exit = True
-        thread.join(20)
+        thread.join(PATIENCE)
         opened.close()
         assert not thread.is_alive()
 

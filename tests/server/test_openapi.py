@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from tests.server.conftest import FLAT_WEATHER, USER, WEATHER, Running
+from tests.server.conftest import FLAT_WEATHER, PATIENCE, USER, WEATHER, Running
 
 schemathesis = pytest.importorskip("schemathesis", reason="the extra clients is not installed")
 from schemathesis import GenerationMode  # noqa: E402 - it may be missing
@@ -45,7 +45,9 @@ pytestmark = pytest.mark.timeout(3600)
 
 @pytest.fixture(scope="module")
 def document(shared: Running) -> Any:
-    return schemathesis.openapi.from_url(f"{shared.url}/openapi.json")
+    found = schemathesis.openapi.from_url(f"{shared.url}/openapi.json", timeout=PATIENCE)
+    found.config.update(request_timeout=PATIENCE)
+    return found
 
 
 @pytest.mark.parametrize(("method", "path"), OPERATIONS)
