@@ -63,3 +63,48 @@ def test_graded_tokens_have_the_chances_of_the_whole_distribution() -> None:
         torch.testing.assert_close(one, other, atol=2e-4, rtol=1e-3)
     follow = [name for name, _ in model.pointer.named_parameters()].index("follow")
     assert grads[0][2 + follow].any()  # some copies went on for a while
+
+
+def test_a_copy_goes_on_where_it_began() -> None:
+    """A place gains by how its copy's beginning was looked at: by hand, place by place."""
+    recipe = load(ROOT / "training/runs/nano-2.toml")
+    tokenizer = tokenizers.load(ROOT / "src/callmemaybe/data/nano/tokenizer.json")
+    batch = draw_batch(recipe.maker("function"), Encoder(tokenizer), "begun", Limits(1, 6, 150, 280))
+    bases, *tables = tokenizers.forms(tokenizer)
+    torch.manual_seed(0)
+    shape = Shape(len(bases), width=32, heads=2, kv_heads=1, head=16, inner=32, lexicon=8)
+    model = Nano(shape, torch.randn(len(bases), 8), *map(torch.from_numpy, tables), torch.float32)
+    p = places(batch)
+    x, own = (torch.randn(len(p.ids), 32) for _ in range(2))
+    with torch.no_grad():
+        model.pointer.begun.copy_(torch.tensor([0.7, -0.4]))
+        shares, ids = model.copies(x, own, p)
+        keys = model.pointer.keys(x, own)
+        queries = model.pointer.queries(model.final(x))
+    token = model.base[p.ids].tolist()
+    segment = batch.segments.tolist()
+    shown = torch.cat((p.pair_pad, p.seen_pad), 1)
+    follow = model.pointer.follow.cumsum(1)
+    went_on = 0
+    for number in range(0, len(p.graded), 5):
+        place = int(p.graded[number])
+        columns = shown[p.graded_pair[number]].tolist()
+        scores = torch.full((2, len(columns)), -torch.inf)
+        for at, column in enumerate(columns):
+            if not p.sight[number, at]:
+                continue
+            scores[:, at] = (queries[place] * keys[column]).sum(-1)
+            count = 0
+            while (
+                count < 12
+                and segment[column - count - 1] == segment[column]
+                and column - count > 0
+                and token[column - count - 1] == token[place - count]
+            ):
+                count += 1
+            if count:
+                began = (queries[place - count] * keys[column - count]).sum(-1)
+                scores[:, at] += follow[:, count - 1] + began * model.pointer.begun
+                went_on += 1
+        torch.testing.assert_close(shares[number], scores.softmax(-1), atol=1e-5, rtol=1e-4)
+    assert went_on > 20

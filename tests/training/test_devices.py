@@ -16,8 +16,9 @@ from training.pieces.tensors import moved, places  # noqa: E402
 ELSEWHERE = torch.device("meta")  # computes shapes, and refuses what lies on another device
 
 
-def test_a_step_of_training_stays_on_one_device() -> None:
+def test_a_step_of_training_stays_on_one_device(monkeypatch: pytest.MonkeyPatch) -> None:
     """Away from the processor's memory, nothing of forward and backward pass meets a tensor in it."""
+    monkeypatch.setattr("torch.fx.experimental._config.meta_nonzero_assume_all_nonzero", True)
     recipe = load(ROOT / "training/runs/nano-2.toml")
     tokenizer = tokenizers.load(ROOT / "src/callmemaybe/data/nano/tokenizer.json")
     batch = draw_batch(recipe.maker("function"), Encoder(tokenizer), "gpu", Limits(1, 4, 150, 280))

@@ -18,7 +18,8 @@ training only learns what they should look for:
   they are few.
 * **Pointer.** The next token of an argument is a mixture of a softmax over bases and forms, and of
   copies: attention over what may be repeated, with a head start for places that follow what was
-  just written (pointer-generator: See et al., 2017; induction: Olsson et al., 2022).
+  just written (pointer-generator: See et al., 2017; induction: Olsson et al., 2022). Where several places
+  follow it, the choice that was made where the copy began counts on.
 """
 
 from __future__ import annotations
@@ -90,12 +91,14 @@ class Places(NamedTuple):
     call_pair: Tensor
     graded: Tensor
     graded_pair: Tensor
-    graded_slot: Tensor  # number of the place within its pair
-    slots: int  # most graded places of a pair
+    graded_slot: Tensor  # number of the place within its answer
+    slots: int  # most places of an answer
     form_pad: Tensor  # int64 [pairs, Lf]: places that read the called tool's parameters again
     form_flat: Tensor
     marks: Tensor
     answers: Tensor  # int64 [answers]: places from a <|call|> on
+    answer_pair: Tensor
+    answer_slot: Tensor  # number of the place within its answer
     answer_windows: Windows  # what answers see
     found: Tensor  # int64 [F]: places of forms that end what is said of a parameter
     found_pair: Tensor
@@ -316,6 +319,7 @@ class Pointer(nn.Module):
         width, size = shape.width, POINTERS * POINTER_HEAD
         self.q, self.k = linear(width, size), linear(2 * width, size)
         self.follow = nn.Parameter(torch.tensor([[4.0, *[2.0] * (ALIKE - 1)], [1.0] * ALIKE]))
+        self.begun = nn.Parameter(torch.full((POINTERS,), 0.2))
         self.gate = nn.Linear(width, 1 + 2 * POINTERS)
         self.to_base, self.to_form = linear(width, width), nn.Linear(width, FORMS)
         self.base_bias = nn.Parameter(torch.zeros(shape.bases))
@@ -416,7 +420,7 @@ class Nano(nn.Module):
         base, form = self.base[targets], self.form[targets]
         written = gate[:, 0] + Chosen.apply(*self.bases(y), base)
         written = written + h.to_form(y).float().log_softmax(-1).gather(1, form[:, None])[:, 0]
-        shares, ids = self.copies(x, own, y, p)
+        shares, ids = self.copies(x, own, p)
         right = torch.stack((ids == targets[:, None], self.bare[ids] == targets[:, None]), 1)
         # way by way: with and without its space; [G, 2, POINTERS]
         found = torch.stack([(shares * each[:, None]).sum(-1) for each in right.unbind(1)], 1)
@@ -458,28 +462,38 @@ class Nano(nn.Module):
         likeness, scale, bias = self.bases(y)
         base = (likeness.float() * scale + bias).log_softmax(-1) + gate[:, :1]
         form = h.to_form(y).float().log_softmax(-1)
-        shares, ids = self.copies(x, own, y, p)
+        shares, ids = self.copies(x, own, p)
         ways = gate[:, 1:].exp().view(-1, 2, POINTERS, 1)
         return base, form, ways * shares[:, None], ids
 
-    def copies(self, x: Tensor, own: Tensor, y: Tensor, p: Places) -> tuple[Tensor, Tensor]:
-        """Shares [G, POINTERS, S] of what may be copied behind the graded places, and its ids [G, S].
-
-        y: final states of the graded places.
-        """
+    def copies(self, x: Tensor, own: Tensor, p: Places) -> tuple[Tensor, Tensor]:
+        """Shares [G, POINTERS, S] of what may be copied behind the graded places, and its ids [G, S]."""
         h = self.pointer
         places = torch.cat((p.pair_pad, p.seen_pad), 1)  # [pairs, S]
         keys = take(h.keys(x, own).flatten(1), places)
-        q = h.queries(y).flatten(1)
+        q = h.queries(self.final(take(x, p.answers))).flatten(1)
         slots = q.new_zeros(len(places), p.slots, q.shape[-1])
-        slots = slots.index_put((p.graded_pair, p.graded_slot), q)
-        scores = torch.einsum("pghd,pshd->pghs", self.two(slots), self.two(keys))
-        scores = scores[p.graded_pair, p.graded_slot].float()
+        slots = slots.index_put((p.answer_pair, p.answer_slot), q)
+        looks = torch.einsum("pahd,pshd->phas", self.two(slots), self.two(keys))
+        scores = looks.transpose(1, 2)[p.graded_pair, p.graded_slot].float()
         bases = torch.cat((self.base[p.ids], p.ids.new_full((1,), -1)))
         written = torch.stack((bases[p.graded], *(bases[each[p.graded]] for each in p.before[:-1])))
         alike = reach(written, bases[p.before[:, places]], p.graded_pair)
         starts = functional.pad(h.follow.cumsum(1), (1, 0))  # [POINTERS, ALIKE + 1]
         starts = [take(each, alike) for each in starts]
-        scores = scores + torch.stack(starts, 1)
+        scores = scores + torch.stack(starts, 1) + self.begun(looks, alike, p)
         shares = scores.masked_fill(~p.sight[:, None], -torch.inf).softmax(-1)
         return shares, p.ids[places][p.graded_pair]
+
+    def begun(self, looks: Tensor, alike: Tensor, p: Places) -> Tensor:
+        """What places gain by how the answer looked at them when it began to copy them [G, POINTERS, S].
+
+        looks: scores [pairs, POINTERS, slots, S]; alike [G, S]: how far behind that is, 0 for nowhere.
+        """
+        row, column = torch.nonzero(alike * p.sight, as_tuple=True)
+        back = alike[row, column]
+        slot = (p.graded_slot[row] - back).clamp(min=0)
+        looked = looks[p.graded_pair[row], :, slot, column - back].float()  # [copies, POINTERS]
+        gains = looked.new_zeros(*alike.shape, POINTERS)
+        gains = gains.index_put((row, column), looked * self.pointer.begun)
+        return gains.transpose(1, 2)

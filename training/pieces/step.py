@@ -18,6 +18,7 @@ import torch.nn.functional as functional
 from torch import Tensor, nn
 
 from training.pieces.model import (
+    ALIKE,
     POINTER_HEAD,
     POINTERS,
     SUMMARY,
@@ -103,6 +104,7 @@ class Step(nn.Module):
                 )
             final = model.final.weight
             self.ask = nn.Parameter((torch.cat((h.to_base.weight, h.q.weight)) * final).T.clone())
+            self.ask_back = nn.Parameter((h.q.weight * final).T.clone())
             self.gate = nn.Parameter((torch.cat((h.gate.weight, h.to_form.weight)) * final).T)
             self.gate_bias = nn.Parameter(torch.cat((h.gate.bias, h.to_form.bias)))
             self.base_scale = nn.Parameter(h.scale.abs() / 16)
@@ -111,6 +113,8 @@ class Step(nn.Module):
         self.register_buffer("kv_heads", heights(s.kv_heads))
         self.register_buffer("vote_heads", heights(VOTES))
         self.register_buffer("pointer_heads", heights(POINTERS))
+        self.register_buffer("backwards", torch.arange(1, ALIKE + 1))
+        self.register_buffer("pointer_noughts", torch.zeros(POINTERS, 1, dtype=torch.long))
         self.register_buffer("weighed", torch.eye(WEIGHTS)[:, :, None])
         self.register_buffer("blank", torch.zeros(VOTES, 1, VOTE_HEAD))
         self.register_buffer("eye", torch.eye(MOST))
@@ -307,12 +311,13 @@ class Step(nn.Module):
         nought = torch.zeros_like(y[..., :1], dtype=torch.long)  # [B, keep, 1]
         written = torch.gather(written, 2, self.pair + nought)
         q = (norm(shaped(q, 0, 0, POINTERS, POINTER_HEAD)) * 0.25).transpose(1, 2)
-        scores = torch.cat((q, q), 2) @ cache["pointer"].index_select(2, columns).transpose(2, 3)
+        keys = cache["pointer"].index_select(2, columns).transpose(2, 3)
+        scores = torch.cat((q, q), 2) @ keys
         scores = scores[:, :, : q.shape[2]].transpose(1, 2)  # never one row: same kernel
         trails = r.trails.index_select(2, columns)[:, None]
         alike = (trails == trail[..., None]).float()  # [B, keep, ALIKE, columns]
         unseen = torch.where(seen.index_select(2, columns), 0.0, FAR)
-        scores = scores + h.follow @ alike + unseen[:, :, None]
+        scores = scores + h.follow @ alike + unseen[:, :, None] + self.begun(r, keep, alike, keys)
         ways = shaped(gate[..., 1:], 0, 0, 2, POINTERS)
         copies = shaped(ways @ scores.softmax(-1), 0, 0, -1)  # [B, keep, 2 T]
         named = self.named(r, keep)
@@ -320,6 +325,24 @@ class Step(nn.Module):
         ids = shaped(r.copies.index_select(2, columns), 0, 1, -1)
         ids = torch.cat((ids, r.next, self.none + nought[:, :1]), -1) + nought
         return (written.scatter_add(2, ids, torch.cat((copies, named), -1)) + EVEN).log()
+
+    def begun(self, r: Reading, keep: Tensor, alike: Tensor, keys: Tensor) -> Tensor:
+        """As `Nano.begun`: [B, keep, POINTERS, columns].
+
+        alike: float [B, keep, ALIKE, columns], 1 where the last n tokens are those before a column; keys
+        [B, POINTERS, POINTER_HEAD, columns]. Whoever wrote the n-th last token is asked again.
+        """
+        row, at = r.places[:, -keep:].split(1, -1)
+        row, at = row + 0 * self.backwards, (at - self.backwards).clamp(min=0)
+        state = r.cache["state"][shaped(row, -1), shaped(at, -1)]  # [B * keep * ALIKE, width]
+        q = shaped(norm(state) @ self.ask_back, -1, ALIKE, POINTERS, POINTER_HEAD)
+        q = (norm(q) * 0.25).transpose(1, 2).view(*row.shape[:2], POINTERS, ALIKE, POINTER_HEAD)
+        looked = shaped(q @ keys[:, None], 0, 0, 0, -1)
+        count, width = alike.sum(2).long(), keys.shape[3]
+        column = torch.cumsum(torch.ones_like(count), 2) - 1
+        found = (count * (width - 1) + column - width).clamp(min=0)  # [B, keep, columns]
+        found = torch.gather(looked, 3, found[:, :, None] + self.pointer_noughts)
+        return found * alike[:, :, :1] * self.model.pointer.begun[:, None]
 
     @staticmethod
     def numbered(like: Tensor) -> Tensor:

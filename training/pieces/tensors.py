@@ -142,11 +142,10 @@ def _places(batch: Batch) -> Places:
     before = np.stack([np.where(batch.positions >= n, at - n, count) for n in range(1, ALIKE + 1)])
     called = batch.seen_owner[:, None] == batch.pair_owner[..., None]
     called &= (batch.seen_pad >= 0)[:, None]
-    starts = np.searchsorted(batch.graded_pair, np.arange(len(batch.pair_pad)))
-    slot = np.arange(len(batch.graded)) - starts[batch.graded_pair]
     first = np.full(len(batch.pair_pad), count)
     np.minimum.at(first, batch.call_pair, batch.calls)
     answers = np.sort(batch.pair_pad[batch.pair_pad >= first[:, None]])
+    answer_pair = np.searchsorted(batch.pair_pad[:, 0], answers, side="right") - 1
     seeing, answering = windows(batch, called, answers)
     listed = batch.list_pad >= 0
     numbers = torch.from_numpy(batch.list_tool[listed])
@@ -177,12 +176,14 @@ def _places(batch: Batch) -> Places:
         torch.from_numpy(batch.call_pair),
         torch.from_numpy(batch.graded),
         torch.from_numpy(batch.graded_pair),
-        torch.from_numpy(slot),
-        int(slot.max(initial=0)) + 1,
+        torch.from_numpy(batch.graded - first[batch.graded_pair]),
+        int((answers - first[answer_pair]).max(initial=0)) + 1,
         forms.clamp(min=0),
         torch.nonzero(forms.view(-1) >= 0)[:, 0],
         torch.from_numpy(batch.marks),
         torch.from_numpy(answers),
+        torch.from_numpy(answer_pair),
+        torch.from_numpy(answers - first[answer_pair]),
         answering,
         torch.from_numpy(batch.found),
         torch.from_numpy(batch.found_pair),
