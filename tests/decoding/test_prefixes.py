@@ -80,7 +80,7 @@ def test_what_is_counted_is_what_is_held(lengths: list[int], mib: int) -> None:
     assert held <= mib << 20 or len(prefixes) == 1
     row = held // sum(buffer.capacity for buffer in buffers.values())
     full = len(prefixes) < len(prompts)
-    assert not full or held + row * (90 + 64) > mib << 20, "there was room for more"
+    assert not full or held + row * (90 + 256) > mib << 20, "there was room for more"
     oldest = list(next(iter(prefixes._kept)))
     fresh = model.open()
     fresh.feed(oldest)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
-_STEP = 256
+_STEP, _ANSWER = 256, 192
 _ALIGNED = 64
 # Pages that come in one go cost a third of those that come as they are touched.
 _AT_ONCE: dict[str, int] = (
@@ -28,6 +28,18 @@ _AT_ONCE: dict[str, int] = (
     if hasattr(mmap, "MAP_POPULATE")
     else {}
 )
+
+
+class Bound:
+    """Arrays as the engine sees them, and what it has bound to them that nobody uses just now.
+
+    Binding dozens of arrays takes a tenth of a small model's pass, so it is done once. Who runs a
+    pass takes a binding out of ``spare`` (or makes one), and puts it back if the pass went well.
+    """
+
+    def __init__(self, values: Sequence[Any]) -> None:
+        self.values = tuple(values)
+        self.spare: list[Any] = []
 
 
 class Shared:
@@ -40,7 +52,7 @@ class Shared:
         self, arrays: Sequence[Array], axes: Sequence[int], wrap: Callable[[Array], Any]
     ) -> None:
         self.arrays, self.axes = tuple(arrays), tuple(axes)
-        self.values = tuple(wrap(array) for array in arrays)
+        self.bound = Bound([wrap(array) for array in arrays])
         self._wrap = wrap
         self._readers: WeakSet[Reader] = WeakSet()
         self._lock = threading.Lock()
@@ -130,7 +142,7 @@ class Pool:
         self._arrays, self._axes, self._wrap = tuple(arrays), tuple(axes), wrap
         self._free = set(range(len(arrays[0])))
         self._slots: dict[int, ref[Shared]] = {}
-        self._spans: dict[tuple[int, int], tuple[Any, ...]] = {}
+        self._spans: dict[tuple[int, int], Bound] = {}
 
     @property
     def capacity(self) -> int:
@@ -167,11 +179,11 @@ class Pool:
         buffer = None if held is None else held()
         return 0 if buffer is None else buffer.reach
 
-    def span(self, low: int, high: int) -> tuple[Any, ...]:
+    def span(self, low: int, high: int) -> Bound:
         """Return the slots from ``low`` to before ``high`` as the engine sees them."""
         found = self._spans.get((low, high))
         if found is None:
-            found = tuple(self._wrap(array[low:high]) for array in self._arrays)
+            found = Bound([self._wrap(array[low:high]) for array in self._arrays])
             self._spans[low, high] = found
         return found
 
@@ -179,10 +191,11 @@ class Pool:
 def room(rows: int, limit: int | None, tight: bool = False) -> int:
     """Half as much again, so that appending copies seldom; not beyond the model's context.
 
-    ``tight`` is for graphs that compute with all there is room for: an eighth more.
+    ``tight`` is for graphs that compute with all there is room for: an eighth more, and what
+    a request and its answer mostly take, so that they need no copy of the prompt they share.
     """
-    step, share = (64, 8) if tight else (_STEP, 2)
-    wanted = -(-max(rows + step, rows + rows // share) // step) * step
+    least, step, share = (_ANSWER, 64, 8) if tight else (_STEP, _STEP, 2)
+    wanted = -(-max(rows + least, rows + rows // share) // step) * step
     return wanted if limit is None else max(rows, min(wanted, limit))
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from callmemaybe.models._cache import Pool, Reader, Shared
+from callmemaybe.models._cache import Bound, Pool, Reader, Shared
 from callmemaybe.models._graph import Graph, Woven
 from callmemaybe.models.base import Logits
 
@@ -61,7 +61,7 @@ class Engine(Protocol):
         ids: Array,
         past: Sequence[int],
         keep: int,
-        cache: Shared | Sequence[Any],
+        cache: Shared | Bound,
         quiet: bool = False,
         woven: Woven | None = None,
     ) -> Array:

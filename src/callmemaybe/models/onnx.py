@@ -28,7 +28,7 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 
 from callmemaybe.errors import ModelError
-from callmemaybe.models._cache import Pool, Shared
+from callmemaybe.models._cache import Bound, Pool, Shared
 from callmemaybe.models._engine import close
 from callmemaybe.models._graft import graft
 from callmemaybe.models._graph import Graph, Woven
@@ -362,15 +362,19 @@ class Engine:
         ids: Array,
         past: Sequence[int],
         keep: int,
-        cache: Shared | Sequence[Any],
+        cache: Shared | Bound,
         quiet: bool = False,
         woven: Woven | None = None,
     ) -> Array:
         """Run ``ids[batch, n]``, writing into ``cache`` behind ``past`` each; return the logits."""
+        bound = cache.bound if isinstance(cache, Shared) else cache
+        try:
+            binding = bound.spare.pop()
+        except IndexError:  # as many as passes that run at the same time
+            binding = self.bind(bound)
         graph = self.graph
-        binding = self.session.io_binding()
+        values = bound.values
         held = []  # the binding does not keep arrays alive
-        values = cache.values if isinstance(cache, Shared) else cache
         width = values[0].shape()[graph.cache[0].axis] if self.kind == "placed" else None
         for name, array in graph.feeds(ids, past, keep, width, woven).items():
             held.append(wrap(array))
@@ -383,14 +387,22 @@ class Engine:
         else:
             logits = None
             binding.bind_output(graph.logits)
-        for state, value in zip(graph.cache, values, strict=True):
-            binding.bind_ortvalue_input(state.past, value)
-            binding.bind_ortvalue_output(state.present, value)
         try:
             self.session.run_with_iobinding(binding, _options(quiet))
         except Exception as error:
             raise ModelError(f"{self.weights} failed to run: {_first_line(error)}") from error
-        return binding.get_outputs()[0].numpy() if logits is None else logits
+        found = binding.get_outputs()[0].numpy() if logits is None else logits
+        bound.spare.append(binding)
+        return found
+
+    def bind(self, bound: Bound) -> Any:
+        """Return a binding of a cache, in and out; the rest is bound pass by pass."""
+        binding = self.session.io_binding()
+        binding.bind_output(self.graph.logits)  # the first, whatever it is bound to later
+        for state, value in zip(self.graph.cache, bound.values, strict=True):
+            binding.bind_ortvalue_input(state.past, value)
+            binding.bind_ortvalue_output(state.present, value)
+        return binding
 
     def batch(self, length: int, width: int) -> int:
         """How many paths of ``width`` ids may go through at once behind ``length - width``."""
