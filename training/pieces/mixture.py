@@ -65,8 +65,8 @@ NATURAL = 0.2  # share of made-up functions of real things among the written one
 
 # Share of requests drawn in training from those alone that share no word with their function. Drawn evenly, a
 # quarter of all that calls something shares none, but 35% of what is asked of held-out functions; a network
-# that sees too few learns to refuse them.
-INDIRECT = 0.4
+# that sees too few learns to refuse them, and one that sees too many (0.4) forgets the plain ones.
+INDIRECT = 0.2
 REWORDED = 0.2  # share of imperatives that begin in training with another verb than was written
 
 
