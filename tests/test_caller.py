@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import callmemaybe
+from callmemaybe._checking import Validators
 from callmemaybe.caller import Caller, Outcome
 from callmemaybe.calls import ToolSpec
 from callmemaybe.errors import (
@@ -352,9 +354,8 @@ def test_prompts_are_tokenised_as_the_tokenizer_does(form: str, vocab: Vocabular
 def test_a_broken_promise_is_ours() -> None:
     """A call that the validator refuses is never handed out."""
     made = caller("hermes", HERMES, 0, TOOLS[:1])
-    made._validators[0] = type(
-        "Strict", (), {"iter_errors": lambda *_: [type("E", (), {"message": "no"})]}
-    )()
+    stricter = replace(made.tools[0], parameters={"maxProperties": 0})
+    made._validators = Validators([stricter])
     with pytest.raises(DecodingError, match="a bug in this package"):
         made.call("x")
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from callmemaybe._asking import rewritten
 from callmemaybe._json import repeated_key
-from callmemaybe._setting import validate
+from callmemaybe._checking import Validators
 from callmemaybe._speaking import Options, Speaker, Spoken
 from callmemaybe.calls import ToolCall, ToolSpec
 from callmemaybe.errors import RepeatedKey
@@ -71,10 +71,11 @@ def test_keys_are_compared_by_what_they_mean() -> None:
 
 def test_a_call_with_a_key_twice_is_never_told() -> None:
     """Law: a call whose arguments have a key twice is an error that names the key."""
+    validators = Validators([ToolSpec("f", parameters={})])
     with pytest.raises(RepeatedKey, match="'x' twice") as caught:
-        validate(ToolCall("f", '{"x": 1, "x": 2}', "1"), None)
+        validators.check(ToolCall("f", '{"x": 1, "x": 2}', "1"))
     assert caught.value.key == "x"
-    validate(ToolCall("f", '{"x": 1, "y": 2}', "1"), None)
+    validators.check(ToolCall("f", '{"x": 1, "y": 2}', "1"))
 
 
 VOCABULARY = vocabulary(CHATML, ("<|im_end|>",))

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from callmemaybe.errors import InputError as InputError
     from callmemaybe.errors import ModelError as ModelError
     from callmemaybe.errors import RepeatedKey as RepeatedKey
+    from callmemaybe.errors import UnmetSchema as UnmetSchema
     from callmemaybe.errors import UnsupportedSchema as UnsupportedSchema
     from callmemaybe.errors import VocabularyError as VocabularyError
     from callmemaybe.grammar import Automaton as Automaton
@@ -72,6 +73,7 @@ _ROOMS = {
     "ToolCall": "calls",
     "ToolResult": "calls",
     "ToolSpec": "calls",
+    "UnmetSchema": "errors",
     "UnsupportedSchema": "errors",
     "Vocabulary": "vocabulary",
     "VocabularyError": "errors",

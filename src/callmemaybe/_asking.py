@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from callmemaybe import _json
-from callmemaybe._setting import check_keys
+from callmemaybe._checking import Validators, check_keys
 from callmemaybe.calls import ToolCall, ToolSpec
 from callmemaybe.errors import GrammarError, InputError, ModelError
 from callmemaybe.grammar import Automaton
@@ -41,8 +41,8 @@ class Asked:
 class Asking:
     """Asks one server for calls of some tools; usable from several threads at once.
 
-    Raises InputError for a ``format`` that needs control tokens, which a chat interface hides, and
-    what ``Format.grammar`` raises for the tools.
+    ``validators`` take over what the grammar leaves to be checked. Raises InputError for a ``format``
+    that needs control tokens, which a chat interface hides, and what ``Format.grammar`` raises for the tools.
     """
 
     def __init__(
@@ -50,6 +50,7 @@ class Asking:
         remote: Remote,
         tools: Sequence[ToolSpec],
         limits: Limits,
+        validators: Validators,
         *,
         format: str | Format | None = None,  # noqa: A002 - the word users know
         no_call: bool = False,
@@ -68,7 +69,7 @@ class Asking:
             "seed": seed,
         }
         self.format = PLAIN
-        self._wish, self.limits = Wanted(no_call=no_call), limits
+        self._wish, self.limits, self._validators = Wanted(no_call=no_call), limits, validators
         self._is_grounded = self.limits.asked(self._tools)
         self._terms = self._terms_of(self.limits.shared(self._wish))
         parts = self.format.prefix(self._tools, _NOTHING)
@@ -102,7 +103,7 @@ class Asking:
 
     def _terms_of(self, wish: Wanted) -> tuple[Automaton, Constraint]:
         """Return what an answer may be: to check it by, and in the server's words."""
-        grammar = self.format.language(self._tools, wish, controls=_NOTHING)
+        grammar = self._validators.language(self.format, wish, _NOTHING)
         schema = schema_of(self._tools, no_call=wish.no_call)
         return automaton_of(grammar), constraint_of(grammar, schema)
 

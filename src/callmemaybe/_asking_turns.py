@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from callmemaybe._asking import Asking, constraint_of, first_wrong, rewritten, schema_of
-from callmemaybe._setting import validator_of
+from callmemaybe._checking import Validators
 from callmemaybe._speaking import Options, plain
 from callmemaybe._speech import Spoken, Turn, to_the_end
 from callmemaybe.calls import ToolCall, ToolSpec
@@ -93,7 +93,8 @@ class RemoteSpeaker:
             wish = self._limits.of(wish, messages)
         else:
             wish = replace(wish, order=self._limits.order)
-        grammar = self.format.language(tools, wish, controls=_NOTHING)
+        validators = Validators(tools, wish.answer)
+        grammar = validators.language(self.format, wish, _NOTHING)
         constraint = _constraint(grammar, tools, wish)
         if constraint is not None:
             self._check(constraint)
@@ -115,7 +116,6 @@ class RemoteSpeaker:
                 f"{self._remote.name} was given the grammar by {asked.way} and did not hold to it: "
                 f"byte {wrong} of its answer, near {shown!r}"
             )
-        validators = {tool.name: validator_of(tool) for tool in tools}
         stops = (options or Options()).stop
         turn = Turn(self.format, tools, validators, _NOTHING, wish=wish, stops=stops)
         symbols = list(said.encode(errors="replace"))

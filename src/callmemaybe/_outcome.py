@@ -33,7 +33,8 @@ class Outcome:
     #: they were asked for: exact, forced tokens included, under no mask.
     logprob: float | None = None
     argument_logprobs: Mapping[str, float] = field(default_factory=dict)
-    #: What a server that was asked did not hold to, though the call is valid; why nothing was asked.
+    #: What a server that was asked did not hold to, though the call is valid; what of its schema was
+    #: checked in the finished call, and not masked; why nothing was asked.
     remarks: tuple[str, ...] = ()
     #: Tokens left out of the middle of a request that did not fit into the model's context.
     omitted: int = 0

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict
 
+from callmemaybe._checking import pointer_of, validator_of
 from callmemaybe._json import dumps
-from callmemaybe._setting import validator_of
 from callmemaybe._speaking import Options, Speaker
 from callmemaybe._speech import Spoken, in_thread
 from callmemaybe.calls import Tool, ToolCall, ToolResult, ToolSpec, pointed
@@ -290,8 +290,7 @@ class Runner:
         validator = None if tool is None else validator_of(tool)
         wrong = None if validator is None else next(validator.iter_errors(call.parsed), None)
         if wrong is not None:
-            place = "".join(f"/{step}" for step in wrong.instance_path)
-            raise InputError(wrong.message, where=f"/arguments{place}")
+            raise InputError(wrong.message, where=f"/arguments{pointer_of(wrong.instance_path)}")
 
     def _missing(self, call: ToolCall, conversation: Conversation) -> Sequence[str]:
         """Return the required arguments whose values are nowhere in what was said or returned."""

@@ -1,29 +1,24 @@
-"""What every use of a model needs: its vocabulary, its format, checks of what it wrote."""
+"""What every use of a model needs: its vocabulary, its format, its prompts as ids."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
-import jsonschema_rs
 import numpy as np
 
 from callmemaybe import _formats
-from callmemaybe._json import repeated_key
-from callmemaybe.calls import ToolCall, ToolSpec
+from callmemaybe.calls import ToolSpec
 from callmemaybe.decoding.branches import Symbol
 from callmemaybe.decoding.sampler import Sampler
-from callmemaybe.errors import DecodingError, InputError, RepeatedKey, VocabularyError
+from callmemaybe.errors import VocabularyError
 from callmemaybe.grammar.nodes import Control
 from callmemaybe.models.base import Model
 from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.wire import Format, Part, formats
 from callmemaybe.wire.pieces import Parts
-
-#: Validators recurse; a value nested deeper is only checked by the grammar that generated it.
-CHECKED_DEPTH = 100
 
 
 def tool_of(value: ToolSpec | Mapping[str, Any]) -> ToolSpec:
@@ -85,44 +80,6 @@ def seeded(sampler: Sampler, seed: int | None, text: str) -> Sampler:
     return replace(sampler, generator=np.random.default_rng([seed, *digest]))
 
 
-def validator_of(tool: ToolSpec) -> Any:
-    """Return a validator of the schema as it was given; None if the validator cannot read it."""
-    try:
-        return jsonschema_rs.validator_for(dict(tool.parameters), retriever=_no_network)
-    except Exception:
-        # What the validator cannot read (an exotic pattern) the grammar alone vouches for.
-        return None
-
-
-def validate(call: ToolCall, validator: Any) -> None:
-    """Check a call by its schema once more, with a validator of another make (None: it has none).
-
-    Raises DecodingError: the grammar should have seen to it; RepeatedKey, see :func:`check_keys`.
-    """
-    check_keys(call.arguments, f"the arguments of {call.name!r} have")
-    if validator is not None and depth_of(call.parsed) <= CHECKED_DEPTH:
-        error = next(iter(validator.iter_errors(call.parsed)), None)
-        if error is not None:
-            raise DecodingError(
-                f"a bug in this package: the arguments {call.arguments} of {call.name!r} do "
-                f"not fit its schema ({error.message}); please report it"
-            )
-
-
-def check_keys(text: str, what: str) -> None:
-    """Look through a finished JSON text for what no grammar can see to: a key that came twice.
-
-    ``what`` are the words in front of it. Raises RepeatedKey.
-    """
-    key = repeated_key(text)
-    if key is not None:
-        raise RepeatedKey(what, key)
-
-
-def _no_network(address: str) -> Any:
-    raise InputError(f"the schema refers to {address}, which is not fetched")
-
-
 def parts_of(symbols: Sequence[Symbol]) -> list[Part | bytes]:
     """Join runs of bytes; control tokens stand alone."""
     parts: list[Part | bytes] = []
@@ -134,20 +91,3 @@ def parts_of(symbols: Sequence[Symbol]) -> list[Part | bytes]:
             parts += [bytes(run), Control(symbol)]
             run.clear()
     return [*parts, bytes(run)]
-
-
-def depth_of(value: Any) -> int:
-    """Return how deep arrays and objects nest, without recursion."""
-    deepest, stack = 0, [(value, 1)]
-    while stack:
-        value, depth = stack.pop()
-        inner: Iterable[Any]
-        if isinstance(value, dict):
-            inner = value.values()
-        elif isinstance(value, list):
-            inner = value
-        else:
-            continue
-        deepest = max(deepest, depth)
-        stack.extend((one, depth + 1) for one in inner)
-    return deepest

@@ -14,9 +14,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from callmemaybe._checking import Validators
 from callmemaybe._json import dumps
 from callmemaybe._language import Language
-from callmemaybe._setting import encode, format_of, seeded, validator_of, vocabulary_of
+from callmemaybe._setting import encode, format_of, seeded, vocabulary_of
 from callmemaybe._speech import Speech, Spoken, TokenLogprob, Turn, same, to_the_end
 from callmemaybe.calls import ToolCall, ToolSpec, referring
 from callmemaybe.conversation.history import text_of
@@ -92,7 +93,7 @@ class _Language:
     tools: tuple[ToolSpec, ...]
     matcher: Matcher
     choices: Choices
-    validators: Mapping[str, Any]
+    validators: Validators
 
 
 class Speaker:
@@ -298,8 +299,8 @@ class Speaker:
         return found
 
     def _made(self, tools: Sequence[ToolSpec], wish: Wanted, *, is_shared: bool) -> _Language:
-        grammar = self.format.language(tools, wish, controls=self._controls)
-        validators = {tool.name: validator_of(tool) for tool in tools}
+        validators = Validators(tools, wish.answer)
+        grammar = validators.language(self.format, wish, self._controls)
         language = Language.of(grammar, self.vocabulary, is_shared=is_shared)
         return _Language(tuple(tools), language.matcher, language.choices, validators)
 

@@ -11,7 +11,8 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mappin
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from callmemaybe._setting import check_keys, parts_of, validate
+from callmemaybe._checking import Validators
+from callmemaybe._setting import parts_of
 from callmemaybe.calls import ToolCall, ToolSpec
 from callmemaybe.decoding.decoder import Decoder
 from callmemaybe.decoding.posterior import Posterior
@@ -126,8 +127,9 @@ class Speech:
     def __next__(self) -> tuple[Event, ...]:
         """Take one step.
 
-        Raises DecodingError for a bug of ours, RepeatedKey for a key that came twice in a call or in
-        an answer by a schema, ModelError where the model fails.
+        Raises DecodingError for a bug of ours, ModelError where the model fails; for a call, or an answer
+        by a schema, RepeatedKey if a key came twice, and UnmetSchema if it is not what the schema wants
+        and no grammar could see to that.
         """
         return next(self._run)
 
@@ -239,7 +241,7 @@ class Turn:
         self,
         form: Format,
         tools: Sequence[ToolSpec],
-        validators: Mapping[str, Any],
+        validators: Validators,
         controls: frozenset[str],
         *,
         wish: Wanted,
@@ -285,14 +287,14 @@ class Turn:
         yield from self._told(self.held)
 
     def check(self) -> None:
-        """Look through an answer by a JSON Schema, once it is whole. Raises RepeatedKey.
+        """Look through an answer by a JSON Schema, once it is whole. Raises RepeatedKey, UnmetSchema.
 
         A text in front of calls is none, nor is what a stop text cut off.
         """
         answer = self.wish.answer
         if answer is None or isinstance(answer, Grammar) or self.calls or self.stopped is not None:
             return
-        check_keys(self.text.decode(errors="replace"), "the answer has")
+        self._validators.check_answer(self.text.decode(errors="replace"))
 
     def _events(self, events: Sequence[Event]) -> Iterator[Event]:
         for event in events:
@@ -347,7 +349,7 @@ class Turn:
             if any(same(call, one) for one in self.calls):
                 self.is_repeated = True
                 return
-            validate(call, self._validators[call.name])
+            self._validators.check(call)
         self.calls.append(call)
 
 

@@ -24,21 +24,11 @@ import numpy as np
 from callmemaybe import models
 from callmemaybe._asking import Asking
 from callmemaybe._asking_turns import RemoteSpeaker
+from callmemaybe._checking import CHECKED_DEPTH, Validators, depth_of
 from callmemaybe._language import Language
 from callmemaybe._outcome import Outcome
 from callmemaybe._retrieval import Catalogue
-from callmemaybe._setting import (
-    CHECKED_DEPTH,
-    depth_of,
-    encode,
-    format_of,
-    parts_of,
-    seeded,
-    tool_of,
-    validate,
-    validator_of,
-    vocabulary_of,
-)
+from callmemaybe._setting import encode, format_of, parts_of, seeded, tool_of, vocabulary_of
 from callmemaybe._speaking import Speaker
 from callmemaybe._submitting import OnStep, Submit, in_batch, in_order, on_server
 from callmemaybe.calls import ToolCall, ToolSpec
@@ -50,7 +40,7 @@ from callmemaybe.decoding.decoder import check_budget
 from callmemaybe.decoding.prefixes import Prefixes
 from callmemaybe.decoding.sampler import Sampler
 from callmemaybe.decoding.step import Step
-from callmemaybe.errors import GroundError, InputError, ModelError
+from callmemaybe.errors import GroundError, InputError, ModelError, RepeatedKey, UnmetSchema
 from callmemaybe.models.base import Model
 from callmemaybe.models.remote import Remote
 from callmemaybe.vocabulary import Vocabulary
@@ -145,13 +135,13 @@ class Caller:
         self._clock = clock
         self._limits = Limits(order, ground, ground_in)
         some = self.tools if self.catalogue is None else self.tools[:1]
-        self._validators = [validator_of(tool) for tool in some]
+        self._validators = Validators(some)
         self._asking: Asking | None = None
         if isinstance(model, Remote):
             _check_server(top_p, top_k, min_p)
             self._asking = Asking(
-                model, some, self._limits, format=format, no_call=no_call, max_tokens=max_tokens,
-                temperature=temperature, seed=seed,
+                model, some, self._limits, self._validators, format=format, no_call=no_call,
+                max_tokens=max_tokens, temperature=temperature, seed=seed,
             )  # fmt: skip
             self.format = self._asking.format
             return
@@ -192,7 +182,7 @@ class Caller:
         check_budget(self._shortest, self.max_tokens)
 
     def _language_of(self, wish: Wanted, *, is_shared: bool) -> Language:
-        grammar = self.format.language(self.tools, wish, controls=self._controls)
+        grammar = self._validators.language(self.format, wish, self._controls)
         return Language.of(grammar, self.vocabulary, is_shared=is_shared)
 
     def call(self, prompt: str, *, on_step: OnStep = None) -> Outcome:
@@ -250,7 +240,7 @@ class Caller:
             session = batch.seat(session)
         found = answer(
             session, language.matcher, language.choices, self._strategy, seeded(self._sampler, self._seed, prompt),
-            Request(request, prompt, min(self.max_tokens, room)), on_step,
+            Request(request, prompt, min(self.max_tokens, room)), on_step, self._counts,
         )  # fmt: skip
         decoded = self._clock()
         call = self._read(found)
@@ -367,11 +357,11 @@ class Caller:
         except GroundError as error:
             return Outcome(call=None, remarks=(str(error),))
         if asked.call is not None:
-            self._validate(asked.call)
+            self._validators.check(asked.call)
         total = self._clock() - started
         return Outcome(
             call=asked.call,
-            remarks=asked.remarks,
+            remarks=asked.remarks + self._validators.remarks(asked.call),
             seconds={"model": asked.answer.seconds, "total": total},
             text=asked.answer.text.encode(errors="replace"),
         )
@@ -415,13 +405,16 @@ class Caller:
         if not calls:
             return None
         (call,) = calls
-        self._validate(call)
+        self._validators.check(call)
         return call
 
-    def _validate(self, call: ToolCall) -> None:
-        """Check a call by its schema once more, with a validator of another make."""
-        index = next(i for i, tool in enumerate(self.tools) if tool.name == call.name)
-        validate(call, self._validators[index])
+    def _counts(self, found: Found) -> bool:
+        """Whether a candidate among several would be a call, or none."""
+        try:
+            self._read(found)
+        except (RepeatedKey, UnmetSchema):
+            return False
+        return True
 
     def _outcome(
         self,
@@ -444,6 +437,7 @@ class Caller:
             distribution=chances,
             forced=counts["forced"],
             chosen=counts["chosen"],
+            remarks=self._validators.remarks(call),
             passes=decoder.effort.passes,
             seconds=seconds,
             text=spell(decoder.symbols),

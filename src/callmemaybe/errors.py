@@ -12,7 +12,8 @@
     |- VocabularyError          the vocabulary cannot be read, or lacks what a grammar needs
     |- ModelError               a model cannot be found, fetched, loaded or run
     `- DecodingError            ours: a promise of the engine was broken
-       `- RepeatedKey           the model wrote a key of an object twice (.key)
+       |- RepeatedKey           the model wrote a key of an object twice (.key)
+       `- UnmetSchema           the model wrote what its schema forbids and no grammar can (.pointer)
 
 Foreign exceptions are translated into these once, at the edge where they appear.
 """
@@ -126,4 +127,26 @@ class RepeatedKey(DecodingError):
         super().__init__(
             f"{what} the key {key!r} twice, and which is meant cannot be told; list the properties "
             "in the schema, or try again"
+        )
+
+
+class UnmetSchema(DecodingError):
+    """A finished call or answer is not what its schema wants, which no grammar could see to.
+
+    Of such schemas the grammar is wider, and what was written is checked before it counts: nothing of
+    it does. ``function`` is the one that was called (None: an answer), ``pointer`` the JSON pointer of
+    the wrong value in its arguments, ``problem`` what is wrong with it, and ``keyword`` the JSON pointer of
+    what forbids it, from the root of the schema (empty where it nests too deep to be checked).
+    """
+
+    def __init__(self, function: str | None, pointer: str, problem: str, keyword: str = "") -> None:
+        self.function = function
+        self.pointer = pointer
+        self.problem = problem
+        self.keyword = keyword
+        what = "the answer is" if function is None else f"the arguments of {function!r} are"
+        asked = f" ({keyword} of the schema)" if keyword else ""
+        super().__init__(
+            f"{what} not what the schema wants, at {pointer or '/'}: {problem}{asked}; no grammar can "
+            "see to that: try again with a temperature, draw several (best_of), or simplify the schema"
         )

@@ -19,6 +19,8 @@ from callmemaybe.matching.matcher import Matcher
 from callmemaybe.models.base import Session
 
 Watcher = Callable[[Step], None] | None
+#: Whether a candidate counts, where there are several.
+Counts = Callable[["Found"], bool] | None
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class Strategy:
         return self.choose == "exact" and self.beam == 1
 
 
-@dataclass
+@dataclass(eq=False)
 class Found:
     """An answer: where the matcher stands, what it says, what it took, how probable it is."""
 
@@ -89,16 +91,22 @@ def answer(
     sampler: Sampler,
     request: Request,
     on_step: Watcher = None,
+    counts: Counts = None,
 ) -> Found:
     """Return the answer to ``request``; ``session`` holds the shared prefix and stays as it is.
 
-    ``on_step`` sees the steps of every answer that is drawn, but none of a search.
+    ``on_step`` sees the steps of every answer that is drawn, but none of a search. Of several candidates
+    those that ``counts`` is not true of come last.
     """
-    find = _searched if strategy.beam > 1 else _decoded
     tries = []
     for _ in range(strategy.best_of):
         fork = session.fork()
-        found, used = find(fork, matcher.fork(), choices, strategy, sampler, request, on_step)
+        if strategy.beam > 1:
+            found, used = _searched(fork, matcher.fork(), strategy, request, counts)
+        else:
+            found, used = _decoded(
+                fork, matcher.fork(), choices, strategy, sampler, request, on_step
+            )
         if strategy.is_scored:
             used.rewind(used.length - session.length - len(request.ids))
             start = strategy.clock()
@@ -109,7 +117,8 @@ def answer(
             found.effort.seconds += strategy.clock() - start
             found.effort.passes += 1
         tries.append(found)
-    best = max(tries, key=lambda one: sum(one.logprobs))
+    tries.sort(key=lambda one: -sum(one.logprobs))
+    best = _first(tries, counts)
     best.effort = Effort(
         passes=sum(one.effort.passes for one in tries),
         fed=sum(one.effort.fed for one in tries),
@@ -162,15 +171,13 @@ def _decoded(
 def _searched(
     session: Session,
     matcher: Matcher,
-    _choices: Choices,
     strategy: Strategy,
-    _sampler: Sampler,
     request: Request,
-    _on_step: Watcher,
+    counts: Counts,
 ) -> tuple[Found, Session]:
     effort = Effort()
     start = strategy.clock()
-    (best, *_) = search(
+    finished = search(
         session,
         matcher,
         request.ids,
@@ -180,5 +187,16 @@ def _searched(
         effort=effort,
     )
     effort.seconds = strategy.clock() - start
-    found = Found(best.matcher, best.matcher.symbols, True, effort, forced=best.forced)
-    return found, best.session
+    candidates = {
+        Found(one.matcher, one.matcher.symbols, True, effort, forced=one.forced): one.session
+        for one in finished
+    }
+    best = _first([*candidates], counts)
+    return best, candidates[best]
+
+
+def _first(candidates: Sequence[Found], counts: Counts) -> Found:
+    """Return the first candidate that counts; where none does, the first."""
+    if counts is None or len(candidates) == 1:
+        return candidates[0]
+    return next(filter(counts, candidates), candidates[0])

@@ -11,8 +11,9 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from callmemaybe._checking import Validators
 from callmemaybe._language import Language as Made
-from callmemaybe._setting import format_of, parts_of, tool_of, validate, validator_of
+from callmemaybe._setting import format_of, parts_of, tool_of
 from callmemaybe.calls import ToolCall, ToolSpec
 from callmemaybe.errors import InputError, VocabularyError
 from callmemaybe.matching import Matcher
@@ -54,7 +55,7 @@ class Language:
         stub = cast("Model", SimpleNamespace(name=str(folder), files=files))
         self.format = format_of(stub, self.vocabulary, format)
         self._controls = frozenset(self.vocabulary.controls)
-        self._validators = {tool.name: validator_of(tool) for tool in self.tools}
+        self._validators = Validators(self.tools)
         limits = Limits(order, ground)
         wish = replace(Wanted(no_call=no_call), order=order)
         if said is not None and limits.asked(self.tools):
@@ -91,7 +92,7 @@ class Language:
             raise InputError("the answer was cut off", where="ids")
         calls = self.format.read(parts_of(matcher.symbols), self.tools, controls=self._controls)
         for call in calls:
-            validate(call, self._validators[call.name])
+            self._validators.check(call)
         return calls
 
 

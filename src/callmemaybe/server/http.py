@@ -15,8 +15,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from callmemaybe._checking import depth_of
 from callmemaybe._json import dumps, loads
-from callmemaybe._setting import depth_of
 from callmemaybe.errors import InputError
 from callmemaybe.server.problems import Problem
 from callmemaybe.server.settings import Settings

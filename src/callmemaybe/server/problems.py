@@ -14,6 +14,7 @@ from callmemaybe.errors import (
     InputError,
     ModelError,
     RepeatedKey,
+    UnmetSchema,
     VocabularyError,
 )
 
@@ -105,6 +106,8 @@ def translated(error: BaseException) -> Problem:
         return Problem(400, str(error), code="invalid_value")
     if isinstance(error, RepeatedKey):
         return Problem(500, str(error), code="repeated_key")
+    if isinstance(error, UnmetSchema):
+        return Problem(500, str(error), code="unmet_schema")
     if isinstance(error, CallMeMaybeError):
         return Problem(500, str(error), code="engine_error")
     return Problem(500, "The server had an error; its log says which.", code="internal_error")

@@ -32,7 +32,7 @@ from callmemaybe.wire.pieces import (
 from callmemaybe.wire.prompt import ChatTemplate
 from callmemaybe.wire.reader import AnswerDelta, CallEnded, CallStarted, Reader
 from callmemaybe.wire.rendering import render
-from callmemaybe.wire.writer import MOST_CALLS, Wanted, Writer
+from callmemaybe.wire.writer import MOST_CALLS, Left, Wanted, Writer
 
 #: One message of a conversation, in OpenAI's shape: {"role": ..., "content": ...}.
 Message = Mapping[str, Any]
@@ -44,7 +44,7 @@ Request = Callable[[Sequence[Message], Sequence[ToolSpec], Controls], Parts]
 
 #: Languages that are kept, the last used ones.
 KEPT_LANGUAGES = 512
-_LANGUAGES: dict[tuple[int, Hashable], tuple[Piece, Grammar]] = {}
+_LANGUAGES: dict[tuple[int, bool, Hashable], tuple[Piece, Grammar, Left]] = {}
 
 
 @dataclass(frozen=True)
@@ -131,21 +131,32 @@ class Format:
         return self.language(tools, Wanted(no_call=no_call, most=most), controls=controls)
 
     def language(
-        self, tools: Sequence[ToolSpec], wanted: Wanted, *, controls: Controls = None
+        self,
+        tools: Sequence[ToolSpec],
+        wanted: Wanted,
+        *,
+        controls: Controls = None,
+        left: Left | None = None,
     ) -> Grammar:
         """Return what a model may write where an answer may be what is ``wanted``.
 
-        Captures and errors are those of :meth:`grammar`, and "thinking".
+        Captures and errors are those of :meth:`grammar`, and "thinking". What no grammar can say of a
+        schema is refused; or, where ``left`` is given, left out, and added to that under the name of the
+        function (None: the answer). Whoever reads the calls then has to check the finished ones.
         """
         if wanted.calls and not tools:
             raise InputError("there is no function to call", hint="give at least one")
         check_distinct(tools, "tools")
         key = _key(tools, wanted, controls)
-        known = _LANGUAGES.pop((id(self.tree), key), None) if key is not None else None
+        place = id(self.tree), left is not None, key
+        known = _LANGUAGES.pop(place, None) if key is not None else None
         if known is None or known[0] is not self.tree:
-            known = self.tree, Writer(tools, wanted, controls).grammar(self.tree)
+            writer = Writer(tools, wanted, controls, may_leave=left is not None)
+            known = self.tree, writer.grammar(self.tree), writer.left
+        if left is not None:
+            left.update(known[2])
         if key is not None:
-            _LANGUAGES[id(self.tree), key] = known
+            _LANGUAGES[place] = known
             if len(_LANGUAGES) > KEPT_LANGUAGES:
                 _LANGUAGES.pop(next(iter(_LANGUAGES)), None)
         return known[1]

@@ -45,6 +45,7 @@ from callmemaybe.grammar.nodes import (
     words,
 )
 from callmemaybe.grammar.schema import Ground, json_schema_node
+from callmemaybe.grammar.schema.references import Check
 from callmemaybe.grammar.schema.style import Style
 from callmemaybe.grammar.tree import machine_of
 from callmemaybe.grammar.unordered import Members, Unordered
@@ -73,17 +74,19 @@ def arguments_node(
     *,
     order: str = "schema",
     ground: Ground | None = None,
+    checks: list[Check] | None = None,
 ) -> tuple[Node, dict[str, Node]]:
     """Return the arguments that a schema allows, in a notation, and the rules they need.
 
-    ``order`` and ``ground`` are those of ``json_schema``. Raises UnsupportedSchema for what cannot
-    be promised.
+    ``order``, ``ground`` and ``checks`` are those of ``json_schema``. Raises UnsupportedSchema for
+    what cannot be promised.
     """
     if notation.is_sorted:
         schema = ordered(schema)
     node, rules = json_schema_node(
-        schema, style=_MARKED, prefix=prefix, additional=False, order=order, ground=ground
-    )
+        schema, style=_MARKED, prefix=prefix, additional=False, order=order, ground=ground,
+        checks=checks,
+    )  # fmt: skip
     writer = _Writer(notation, schema, rules)
     root = writer.node(node, outer=True)
     written: dict[str, Node] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 from callmemaybe.calls import ToolCall, ToolSpec
@@ -38,6 +39,7 @@ from callmemaybe.grammar.nodes import (
 from callmemaybe.grammar.schema import Ground, json_schema_node
 from callmemaybe.grammar.schema.front import NoValue
 from callmemaybe.grammar.schema.ground import asks
+from callmemaybe.grammar.schema.references import Check
 from callmemaybe.wire.pieces import (
     Answer,
     Arguments,
@@ -62,6 +64,8 @@ MOST_CALLS = 16
 _ANYTHING = many(byte_range(0x00, 0xFF))
 _NAME_BEGINS, _NAME_ENDS = Mark("name", True), Mark("name", False)
 _ARGUMENTS_BEGIN, _ARGUMENTS_END = Mark("arguments", True), Mark("arguments", False)
+#: What a grammar leaves to be checked, by the names of functions; None: of the answer.
+Left = dict[str | None, tuple[Check, ...]]
 #: What is written for each tool anew.
 _OF_A_TOOL = (Arguments, Reminder, Chain)
 _ALPHANUMERIC = byte_set(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
@@ -110,12 +114,22 @@ _FRAMES: dict[tuple[int, bool, int | None, Controls], tuple[Piece, _Frame | None
 class Writer:
     """Writes the grammar of a tree for one list of tools."""
 
-    def __init__(self, tools: Sequence[ToolSpec], wanted: Wanted, controls: Controls) -> None:
+    def __init__(
+        self,
+        tools: Sequence[ToolSpec],
+        wanted: Wanted,
+        controls: Controls,
+        *,
+        may_leave: bool = False,
+    ) -> None:
         self._tools = [t for t in tools if wanted.only is None or t.name in wanted.only]
         self._all_tools = tools
         self._wanted = wanted
         self._controls = controls
         self._rules: dict[str, Node] = {}
+        #: What is not in the grammar and has to be checked, if anything may.
+        self.left: Left = {}
+        self._may_leave = may_leave
         #: Functions that cannot be called with what was said.
         self._unsaid: list[str] = []
         if wanted.only is not None and (unknown := {*wanted.only} - {tool.name for tool in tools}):
@@ -242,10 +256,8 @@ class Writer:
         else:
             # An answer is in the model's own words, but for what its schema grounds itself.
             said = wanted.ground if asks(wanted.answer) else None
-            node, rules = json_schema_node(
-                wanted.answer, style="spaced", prefix="answer/",
-                ground=None if said is None else replace(said, everywhere=None),
-            )  # fmt: skip
+            said = None if said is None else replace(said, everywhere=None)
+            node, rules = self._json(said)
         if wanted.calls and free.not_first:
             answers = Grammar(node, rules)
             first = _first_bytes(answers)
@@ -260,6 +272,18 @@ class Writer:
         return seq(
             *(node if one is free else self._node(one, None) for one in piece.no_call.pieces)
         )
+
+    def _json(self, ground: Ground | None) -> tuple[Node, dict[str, Node]]:
+        """Write the answer that was asked for by a JSON Schema."""
+        schema = self._wanted.answer
+        write = partial(json_schema_node, schema, style="spaced", prefix="answer/", ground=ground)
+        try:
+            return write()
+        except UnsupportedSchema as error:
+            checks = self._leaving(error, ground, schema)
+            found = write(checks=checks)
+            self.left[None] = tuple(checks)
+            return found
 
     def _text(self, piece: Answer, most: int | None) -> Node:
         """Write free text of at most so many characters, without what would begin a call."""
@@ -340,7 +364,12 @@ class Writer:
         if ground is not None and ground.everywhere is None and not asks(tool.schema):
             ground = None
         try:
-            node, rules = self._written(tool, f"{index}/", piece, ground)
+            try:
+                node, rules = self._written(tool, f"{index}/", piece, ground)
+            except UnsupportedSchema as error:
+                checks = self._leaving(error, ground, tool.schema)
+                node, rules = self._written(tool, f"{index}/", piece, ground, checks)
+                self.left[tool.name] = tuple(checks)
             if ground is not None and ground.is_known:
                 Grammar(node, rules)  # an emptiness may show only once rules are followed
         except UnsupportedSchema as error:
@@ -358,17 +387,34 @@ class Writer:
         return node
 
     def _written(
-        self, tool: ToolSpec, prefix: str, piece: Arguments, ground: Ground | None
+        self,
+        tool: ToolSpec,
+        prefix: str,
+        piece: Arguments,
+        ground: Ground | None,
+        checks: list[Check] | None = None,
     ) -> tuple[Node, dict[str, Node]]:
         order = self._wanted.order
         if piece.notation.outer is not None:
             self._check_fence(piece.notation.fence)
-            return arguments_node(tool.schema, piece.notation, prefix, order=order, ground=ground)
+            return arguments_node(
+                tool.schema, piece.notation, prefix, order=order, ground=ground, checks=checks
+            )
         # A model that invents arguments nobody declared helps nobody: additional=False.
         return json_schema_node(
             tool.schema, style=piece.style, prefix=prefix, additional=False, order=order,
-            ground=ground,
+            ground=ground, checks=checks,
         )  # fmt: skip
+
+    def _leaving(self, error: UnsupportedSchema, ground: Ground | None, schema: Any) -> list[Check]:
+        """Return a list to leave things to be checked in; raise ``error`` where nothing may be left.
+
+        All is masked that can be, so nothing is left of a schema that a grammar can say.
+        """
+        # That nothing was said, no validator can check.
+        if not self._may_leave or isinstance(error, NoValue) or (ground is None and asks(schema)):
+            raise error
+        return []
 
     def _left_out(self, tool: ToolSpec) -> Node:
         self._unsaid.append(tool.name)
@@ -413,4 +459,4 @@ def _first_bytes(grammar: Grammar) -> frozenset[int]:
     return frozenset(byte for byte in range(256) if any(mask >> byte & 1 for mask in masks))
 
 
-__all__ = ["MOST_CALLS", "Wanted", "Writer"]
+__all__ = ["MOST_CALLS", "Left", "Wanted", "Writer"]

@@ -276,7 +276,7 @@ class Emitter:
         except GrammarError as error:
             pointer = facet.pointer if facet is not None else ""
             self._document.leave(pointer, error.message, error.hint)
-            return ANY_STRING
+            node = ANY_STRING
         level = self._level(shape, facet)
         ground = self._document.ground
         if level <= NEVER_GROUNDED or ground is None or not ground.is_known:

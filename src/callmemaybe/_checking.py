@@ -1,0 +1,190 @@
+"""Looks through what a model wrote once it is whole, with a validator of another make.
+
+Of most schemas a grammar says everything, and what is found here would be a bug. Some say what no grammar
+can (items that all differ, say): their grammar is wider, and this is where the rest is seen to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import jsonschema_rs
+
+from callmemaybe._json import loads, repeated_key
+from callmemaybe.calls import ToolCall, ToolSpec
+from callmemaybe.errors import (
+    DecodingError,
+    InputError,
+    RepeatedKey,
+    UnmetSchema,
+    UnsupportedSchema,
+)
+from callmemaybe.grammar.grammar import Grammar
+from callmemaybe.grammar.schema.references import Check, escape
+from callmemaybe.wire import Format
+from callmemaybe.wire.pieces import Controls
+from callmemaybe.wire.writer import Left, Wanted
+
+#: Validators recurse; a value nested deeper is only checked by the grammar that generated it.
+CHECKED_DEPTH = 100
+#: Keywords that are named in a remark, and characters of what a validator says.
+_MOST_NAMED, _MOST_SAID = 3, 300
+
+
+class Validators:
+    """The validators of some functions, and of an answer by a JSON Schema.
+
+    Each is made when it is needed first. Several threads may use them.
+    """
+
+    def __init__(self, tools: Sequence[ToolSpec], answer: Any = None) -> None:
+        self._tools = tools
+        self._schemas: dict[str | None, Any] = {tool.name: tool.parameters for tool in tools}
+        self._schemas[None] = answer
+        self._made: dict[str | None, Any] = {}
+        self._left: dict[str | None, tuple[Check, ...]] = {}
+
+    def language(self, form: Format, wish: Wanted, controls: Controls) -> Grammar:
+        """Return what a model may write, and take over what that leaves to be checked.
+
+        Raises what ``Format.language`` does, and UnsupportedSchema where the validator cannot read a
+        schema that it would have to check.
+        """
+        left: Left = {}
+        grammar = form.language(self._tools, wish, controls=controls, left=left)
+        self._take_over(left)
+        return grammar
+
+    def _take_over(self, left: Left) -> None:
+        for name, checks in left.items():
+            if {*checks} <= {*self._left.get(name, ())}:
+                continue
+            # Left unsaid, the latest drafts take formats for annotations.
+            formats = any(check.pointer.endswith("/format") for check in checks) or None
+            try:
+                self._made[name] = _validator(self._schemas[name], formats=formats)
+            except Exception as error:
+                first = checks[0]
+                of = "" if name is None else f"function {name!r}, parameters"
+                raise UnsupportedSchema(
+                    f"{first.reason}, nor can it be checked afterwards: the validator cannot read "
+                    f"this schema ({_short(str(error).partition(chr(10))[0])})",
+                    pointer=first.pointer,
+                    where=f"{of}{first.pointer}",
+                ) from None
+            self._left[name] = tuple(dict.fromkeys((*self._left.get(name, ()), *checks)))
+
+    def check(self, call: ToolCall) -> None:
+        """Check a call by the schema of its function.
+
+        Raises RepeatedKey, see :func:`check_keys`; UnmetSchema if the call is not what its schema
+        wants, where the grammar left something to be checked; DecodingError where it did not.
+        """
+        check_keys(call.arguments, f"the arguments of {call.name!r} have")
+        error = self._mistake(call.name, call.parsed)
+        if error is not None:
+            raise DecodingError(
+                f"a bug in this package: the arguments {call.arguments} of {call.name!r} do "
+                f"not fit its schema ({error}); please report it"
+            )
+
+    def check_answer(self, text: str) -> None:
+        """Check an answer by a JSON Schema. Raises RepeatedKey and UnmetSchema as :meth:`check` does."""
+        check_keys(text, "the answer has")
+        if None in self._left:
+            self._mistake(None, loads(text))
+
+    def remarks(self, call: ToolCall | None) -> tuple[str, ...]:
+        """Say what of the schema of a call was checked in the call, and not masked, if anything."""
+        left = None if call is None else self._left.get(call.name)
+        if call is None or left is None:
+            return ()
+        named = ", ".join(check.pointer or "/" for check in left[:_MOST_NAMED])
+        more = ", ..." if len(left) > _MOST_NAMED else ""
+        return (f"checked in the finished call of {call.name!r}, and not masked: {named}{more}",)
+
+    def _mistake(self, name: str | None, value: Any) -> str | None:
+        """Return what is wrong with a value that the grammar alone should have made right.
+
+        Raises UnmetSchema where that was left to be checked.
+        """
+        is_left = name in self._left
+        if depth_of(value) > CHECKED_DEPTH:
+            if is_left:
+                raise UnmetSchema(
+                    name, "", f"it nests deeper than the {CHECKED_DEPTH} levels that can be checked"
+                )
+            return None
+        if name not in self._made:
+            self._made[name] = _validator_or_none(self._schemas[name])
+        validator = self._made[name]
+        error = None if validator is None else next(iter(validator.iter_errors(value)), None)
+        if error is None:
+            return None
+        if not is_left:
+            return str(error.message)
+        raise UnmetSchema(
+            name,
+            pointer_of(error.instance_path),
+            _short(error.message),
+            pointer_of(error.schema_path),
+        )
+
+
+def validator_of(tool: ToolSpec) -> Any:
+    """Return a validator of the schema as it was given; None if the validator cannot read it."""
+    return _validator_or_none(tool.parameters)
+
+
+def _validator(schema: Any, *, formats: bool | None = None) -> Any:
+    given = dict(schema) if isinstance(schema, Mapping) else schema
+    return jsonschema_rs.validator_for(given, validate_formats=formats, retriever=_no_network)
+
+
+def _validator_or_none(schema: Any) -> Any:
+    try:
+        return _validator(schema)
+    except Exception:
+        # What the validator cannot read (an exotic pattern) the grammar alone vouches for.
+        return None
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _MOST_SAID else f"{text[:_MOST_SAID]}..."
+
+
+def pointer_of(path: Iterable[str | int]) -> str:
+    """Return a path as a JSON pointer."""
+    return "".join(f"/{escape(str(step))}" for step in path)
+
+
+def check_keys(text: str, what: str) -> None:
+    """Look through a finished JSON text for what no grammar can see to: a key that came twice.
+
+    ``what`` are the words in front of it. Raises RepeatedKey.
+    """
+    key = repeated_key(text)
+    if key is not None:
+        raise RepeatedKey(what, key)
+
+
+def _no_network(address: str) -> Any:
+    raise InputError(f"the schema refers to {address}, which is not fetched")
+
+
+def depth_of(value: Any) -> int:
+    """Return how deep arrays and objects nest, without recursion."""
+    deepest, stack = 0, [(value, 1)]
+    while stack:
+        value, depth = stack.pop()
+        inner: Iterable[Any]
+        if isinstance(value, dict):
+            inner = value.values()
+        elif isinstance(value, list):
+            inner = value
+        else:
+            continue
+        deepest = max(deepest, depth)
+        stack.extend((one, depth + 1) for one in inner)
+    return deepest
