@@ -61,14 +61,22 @@ def test_what_is_refused_ends_with_two() -> None:
     assert "not in the schema" in done.output
 
 
-def test_of_functions_nothing_is_left_to_be_checked() -> None:
-    """Law: what a call of a function would be refused for is refused here, though a schema may have it."""
+def test_of_functions_is_checked_what_their_calls_are_checked_for() -> None:
+    """Law: all is masked where all can be; else something is checked, if the validator can read it."""
+    host = {"type": "string", "format": "hostname"}
     tags = {"type": "array", "items": {"type": "string"}, "uniqueItems": True}
-    schema = {"type": "object", "properties": {"tags": tags}}
-    assert run(schema).exit_code == 0
-    done = run({"name": "tag", "parameters": schema})
-    assert done.exit_code == 2
-    assert "refused     uniqueItems" in done.output
+
+    def told(**properties: Any) -> tuple[int, dict[str, str]]:
+        schema = {"type": "object", "properties": properties}
+        done = run({"name": "tag", "parameters": schema}, "--json")
+        (found,) = json.loads(done.output)["functions"]
+        last = {row["pointer"].rpartition("/")[2]: row["how"] for row in found["keywords"]}
+        return done.exit_code, {key: last[key] for key in ("format", "uniqueItems") if key in last}
+
+    assert told(host=host) == (0, {"format": "masked"})
+    assert told(tags=tags) == (0, {"uniqueItems": "checked"})
+    assert told(host=host, tags=tags) == (0, {"format": "checked", "uniqueItems": "checked"})
+    assert told(tags=tags, size={"type": "float"}) == (2, {"uniqueItems": "refused"})
 
 
 def test_what_must_be_said_is_known_or_to_come() -> None:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _INDENT = 14
 _COLOURS = {"masked": "green", "annotation": "dim", "checked": "yellow", "refused": "bold red"}
 
+_UNREAD = "it can only be checked afterwards, and the validator cannot read this schema"
+
 
 class Spacing(StrEnum):
     """The styles of :func:`callmemaybe.grammar.json_schema`."""
@@ -66,18 +68,18 @@ def check(
     """Say for every keyword whether it is masked, checked afterwards, an annotation or refused.
 
     And how large the language is. Of functions, each one's parameters are told, which are always
-    closed, and of which nothing is left to be checked: what cannot be masked is refused. Exits with 2 if a keyword is refused or the file holds neither.
+    closed, and of which something is left to be checked only where not all can be masked. Exits with 2 if a
+    keyword is refused or the file holds neither.
     """
     from callmemaybe.grammar import Ground
-    from callmemaybe.grammar.schema.certificate import certificate
 
     said = Ground("", is_known=False) if ground is None else Ground(ground)
     tokens = None if vocabulary is None else _counter(vocabulary)
     told: list[dict[str, Any]] = []
     for name, one in _schemas(schema):
-        found = certificate(
-            one, style=style.value, order=order.value, ground=said,
-            additional=not closed and name is None, masked_alone=name is not None,
+        found = _certified(
+            name, one, style=style.value, order=order.value, ground=said,
+            additional=not closed and name is None,
         )  # fmt: skip
         told.append(_data(name, found, tokens))
     if as_json:
@@ -121,6 +123,26 @@ def _schemas(path: Path) -> list[tuple[str | None, Any]]:
         where = document.place(error.where or "")
         raise InputError(error.message, where=where, hint=error.hint) from None
     return [(tool.name, tool.schema) for tool in tools]
+
+
+def _certified(name: str | None, schema: Any, **options: Any) -> Certificate:
+    """Certify a schema; that of a function as calls are compiled, and checked where they are."""
+    from callmemaybe._checking import validator_of
+    from callmemaybe.calls import ToolSpec
+    from callmemaybe.grammar.schema.certificate import CHECKED, REFUSED, certificate
+
+    if name is None:
+        return certificate(schema, **options)
+    found = certificate(schema, masked_alone=True, **options)
+    if found.grammar is None:
+        found = certificate(schema, **options)
+    if not found.count(CHECKED) or validator_of(ToolSpec(name, parameters=schema)) is not None:
+        return found
+    rows = (
+        row._replace(how=REFUSED, why=_UNREAD) if row.how == CHECKED else row
+        for row in found.keywords
+    )
+    return found._replace(keywords=tuple(rows), grammar=None)
 
 
 def _is_function(value: dict[str, Any]) -> bool:

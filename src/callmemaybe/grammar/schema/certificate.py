@@ -66,8 +66,8 @@ def certificate(
 ) -> Certificate:
     """Compile a schema as ``json_schema(..., checks=[...])`` does, and say what became of each keyword.
 
-    ``masked_alone``: without ``checks``, as the arguments of functions are compiled; what would be checked
-    is refused then, or masked more narrowly.
+    ``masked_alone``: without ``checks``, as the arguments of functions are compiled first; what would be
+    checked is refused then, or masked more narrowly.
 
     Nothing is raised for what is refused: it is set aside and the rest is looked at, so that all
     refusals are found at once.
