@@ -69,7 +69,9 @@ def test_a_copy_goes_on_where_it_began() -> None:
     """A place gains by how its copy's beginning was looked at: by hand, place by place."""
     recipe = load(ROOT / "training/runs/nano-2.toml")
     tokenizer = tokenizers.load(ROOT / "src/callmemaybe/data/nano/tokenizer.json")
-    batch = draw_batch(recipe.maker("function"), Encoder(tokenizer), "begun", Limits(1, 6, 150, 280))
+    batch = draw_batch(
+        recipe.maker("function"), Encoder(tokenizer), "begun", Limits(1, 6, 150, 280)
+    )
     bases, *tables = tokenizers.forms(tokenizer)
     torch.manual_seed(0)
     shape = Shape(len(bases), width=32, heads=2, kv_heads=1, head=16, inner=32, lexicon=8)

@@ -8,7 +8,14 @@ from random import Random
 from training.pieces.mixture import BlockMaker, Mix, Sources
 from training.pieces.requests import draw_request, expand
 from training.pieces.synthetic import draw_function
-from training.pieces.tasks import BlockStyle, check, draw_variant, read_tasks
+from training.pieces.tasks import (
+    BlockStyle,
+    Function,
+    check,
+    draw_variant,
+    read_tasks,
+    write_poles,
+)
 
 
 def test_every_function_is_complete() -> None:
@@ -55,3 +62,18 @@ def test_the_same_seed_draws_the_same_block() -> None:
         return block.tools, [maker.pair(block, offers, rng) for _ in range(20)]
 
     assert draw() == draw()
+
+
+def test_poles_say_which_wording_is_true() -> None:
+    """However the two values of a switch are described, each stands beside its own wording."""
+    function = Function(
+        "home", ("switch_fan",), requests=["{on:, spin it up/ and let it rest} please"]
+    )
+    for seed in range(200):
+        told = write_poles(function, "on", Random(seed))
+        first, second = (told.index(words) for words in ("spin it up", "let it rest"))
+        true, false = (told.find(word) for word in ("true", "false"))
+        if min(true, false) >= 0:
+            assert (first < second) == (true < false), told
+        assert "," not in told[:1] and "and let" not in told
+    assert write_poles(Function("home", ("f",), requests=["{on:only true}"]), "on", Random(0)) == ""

@@ -23,7 +23,7 @@ from training.pieces.model import Nano
 from training.pieces.shapes import Feeds, simplify
 from training.pieces.step import Step, caches
 
-OPSET = 18
+OPSET = 20
 SMALLEST = 4096  # weights of fewer numbers stay as they are
 WIDE = 2048  # outputs from which on the fused product is slower than its parts
 CONTRIB = "com.microsoft"

@@ -64,6 +64,28 @@ def shaped(x: Tensor, *sizes: int) -> Tensor:
     return Shaped.apply(x, sizes)
 
 
+class Some(torch.autograd.Function):
+    """Whether any of x, bool, is true: along the given axes, by default all."""
+
+    @staticmethod
+    def forward(_ctx: Any, x: Tensor, axes: tuple[int, ...]) -> Tensor:
+        return x.any() if not axes else x.amax(axes)
+
+    @staticmethod
+    def symbolic(g: Any, x: Any, axes: tuple[int, ...]) -> Any:
+        told = (g.op("Constant", value_t=torch.tensor(axes)),) if axes else ()
+        made = g.op("ReduceMax", x, *told, keepdims_i=0)
+        made.setType(
+            x.type().with_sizes([None] * ((x.type().dim() or 0) - len(axes) if axes else 0))
+        )
+        return made
+
+
+def some_of(x: Tensor, *axes: int) -> Tensor:
+    """See `Some`."""
+    return Some.apply(x, axes)
+
+
 class Placed(torch.autograd.Function):
     """`buffer` with `values` [..., rest] at `places` [..., r] of its first r axes."""
 
@@ -79,7 +101,7 @@ class Placed(torch.autograd.Function):
 
 
 class Turned(torch.autograd.Function):
-    """Rotary positions on the first dimensions of each of `heads` heads of x [B, L, heads * head].
+    """Rotary positions on the first dimensions of x [B, heads, L, head].
 
     cos, sin: [B * L, half], half of what is turned; rows [B, L]: which row of them a place takes.
     """
@@ -88,10 +110,9 @@ class Turned(torch.autograd.Function):
     def forward(
         _ctx: Any, x: Tensor, rows: Tensor, cos: Tensor, sin: Tensor, heads: int, half: int
     ) -> Tensor:
-        cos, sin = cos[rows][:, :, None], sin[rows][:, :, None]
-        y = x.unflatten(-1, (heads, -1))
-        a, b, rest = y[..., :half], y[..., half : 2 * half], y[..., 2 * half :]
-        return torch.cat((a * cos - b * sin, b * cos + a * sin, rest), -1).flatten(-2)
+        cos, sin = cos[rows][:, None], sin[rows][:, None]
+        a, b, rest = x[..., :half], x[..., half : 2 * half], x[..., 2 * half :]
+        return torch.cat((a * cos - b * sin, b * cos + a * sin, rest), -1)
 
     @staticmethod
     def symbolic(g: Any, x: Any, rows: Any, cos: Any, sin: Any, heads: int, half: int) -> Any:

@@ -10,6 +10,7 @@ was written. A pass is many small products, so what counts is how many operators
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -29,7 +30,7 @@ from training.pieces.model import (
     norm,
     unit,
 )
-from training.pieces.operators import Only, Placed, Sum, Turned, shaped
+from training.pieces.operators import Only, Placed, Sum, Turned, shaped, some_of
 from training.pieces.reading import COLUMNS, RUNNING, Reader, Reading, heights
 from training.pieces.tokenizer import FORMS
 
@@ -99,7 +100,7 @@ class Step(nn.Module):
                     nn.Parameter(
                         torch.cat(
                             (q.expand(s.heads, -1), layer.k_gain.weight.expand(s.kv_heads, -1))
-                        )
+                        )[:, None]
                     )
                 )
             final = model.final.weight
@@ -139,7 +140,7 @@ class Step(nn.Module):
             x = x + each(vector)
         angles = shaped(r.inside, -1, 1).float() * m.frequencies
         turn = (self.numbered(r.inside[..., 0]), angles.cos(), angles.sin())
-        seen = torch.nonzero(r.seen.any(0).any(0))[:, 0]  # columns that anything looks at
+        seen = torch.nonzero(some_of(r.seen, 0, 1))[:, 0]  # columns that anything looks at
         unseen = torch.where(r.seen.index_select(2, seen), 0.0, FAR)
         unseen = torch.cat([unseen[:, None]] * (s.heads // s.kv_heads), 2)
         middle = s.layers // 2
@@ -179,15 +180,13 @@ class Step(nn.Module):
         """
         s, layer = self.model.shape, self.model.layers[number]
         heads = s.heads + s.kv_heads
-        qk, v = (normed @ self.fused[2 * number]).split((heads * s.head, s.kv_heads * s.head), -1)
-        qk = norm(shaped(qk, 0, 0, heads, s.head)) * self.gains[number]
-        qk = Turned.apply(shaped(qk, 0, 0, -1), *turn, heads, s.turned // 2)
-        q, k = qk.split((s.heads * s.head, s.kv_heads * s.head), -1)
+        every = shaped(normed @ self.fused[2 * number], 0, 0, heads + s.kv_heads, s.head)
+        qk, v = every.transpose(1, 2).split((heads, s.kv_heads), 1)
+        qk = Turned.apply(norm(qk) * self.gains[number], *turn, heads, s.turned // 2)
+        q, k = qk.split((s.heads, s.kv_heads), 1)
         for kind, value in (("key", k), ("value", v)):
-            value = shaped(value, 0, 0, s.kv_heads, s.head).transpose(1, 2)
             name = f"{kind}.{number}"
             cache[name] = Placed.apply(cache[name], wide, value)
-        q = shaped(q, 0, 0, s.heads, s.head).transpose(1, 2)
         q = shaped(q, 0, s.kv_heads, -1, s.head)
         seen, unseen = sight
         keys, values = (
@@ -216,8 +215,8 @@ class Step(nn.Module):
         request.
         """
         v, cache = self.model.votes, r.cache
-        listens = (r.again | r.form).any()
-        active = ((r.tool > 0).any()) | listens
+        listens = some_of(r.again | r.form)
+        active = some_of(r.tool > 0) | listens
         form, again = r.form, r.again
         asks, answers = v.queries(x, own), v.keys(x, own)
         size = (VOTES, VOTE_HEAD)
@@ -247,7 +246,7 @@ class Step(nn.Module):
     def count(self, normed: Tensor, r: Reading, wide: Tensor) -> None:
         """As `Votes.count`, for the places where a name begins: their chances go into the cache."""
         v, cache = self.model.votes, r.cache
-        some_again, some_call = r.again.any(), r.is_call.any()
+        some_again, some_call = some_of(r.again), some_of(r.is_call)
         weigh = shaped(v.weigh(normed), 0, 0, VOTES, WEIGHTS * 32).transpose(1, 2)
         plain = self.blank * r.inside[:, None].float()
         weigh = Only.apply(some_again, weigh, plain, 2)
@@ -306,8 +305,8 @@ class Step(nn.Module):
         gate, form = (y @ self.gate + self.gate_bias).split((1 + 2 * POINTERS, FORMS), -1)
         gate = gate.softmax(-1) * free.float()
         base = functional.linear(to_base, self.table) * self.base_scale + h.base_bias
-        base = base.softmax(-1) * gate[..., :1]
-        written = shaped(form.softmax(-1)[..., None] * base[..., None, :], 0, 0, -1)
+        base = (base.log_softmax(-1) + gate[..., :1].log()).clamp(min=math.log(EVEN))
+        written = shaped(form.log_softmax(-1)[..., None] + base[..., None, :], 0, 0, -1)
         nought = torch.zeros_like(y[..., :1], dtype=torch.long)  # [B, keep, 1]
         written = torch.gather(written, 2, self.pair + nought)
         q = (norm(shaped(q, 0, 0, POINTERS, POINTER_HEAD)) * 0.25).transpose(1, 2)
@@ -320,29 +319,22 @@ class Step(nn.Module):
         scores = scores + h.follow @ alike + unseen[:, :, None] + self.begun(r, keep, alike, keys)
         ways = shaped(gate[..., 1:], 0, 0, 2, POINTERS)
         copies = shaped(ways @ scores.softmax(-1), 0, 0, -1)  # [B, keep, 2 T]
-        named = self.named(r, keep)
-        named = Only.apply(r.naming.any(), named, torch.cat((seen, free), -1).float() * 0, 4)
+        some = some_of(r.naming)
+        named = Only.apply(some, self.named(r, keep), copies[..., :0], 4)
         ids = shaped(r.copies.index_select(2, columns), 0, 1, -1)
-        ids = torch.cat((ids, r.next, self.none + nought[:, :1]), -1) + nought
-        return (written.scatter_add(2, ids, torch.cat((copies, named), -1)) + EVEN).log()
+        names = torch.cat((r.next, self.none + nought[:, :1]), -1)
+        names = names[..., : some.long() * names.shape[-1]]
+        ids = torch.cat((ids, names), -1) + nought
+        return self.spread(written, ids, torch.cat((copies, named), -1))
 
-    def begun(self, r: Reading, keep: Tensor, alike: Tensor, keys: Tensor) -> Tensor:
-        """As `Nano.begun`: [B, keep, POINTERS, columns].
+    def spread(self, written: Tensor, ids: Tensor, chances: Tensor) -> Tensor:
+        """`written` [B, keep, size], log-probabilities, where the `chances` of `ids` [B, keep, C] are added.
 
-        alike: float [B, keep, ALIKE, columns], 1 where the last n tokens are those before a column; keys
-        [B, POINTERS, POINTER_HEAD, columns]. Whoever wrote the n-th last token is asked again.
+        A logarithm of every token's chance would take longer than all else that is done per token.
         """
-        row, at = r.places[:, -keep:].split(1, -1)
-        row, at = row + 0 * self.backwards, (at - self.backwards).clamp(min=0)
-        state = r.cache["state"][shaped(row, -1), shaped(at, -1)]  # [B * keep * ALIKE, width]
-        q = shaped(norm(state) @ self.ask_back, -1, ALIKE, POINTERS, POINTER_HEAD)
-        q = (norm(q) * 0.25).transpose(1, 2).view(*row.shape[:2], POINTERS, ALIKE, POINTER_HEAD)
-        looked = shaped(q @ keys[:, None], 0, 0, 0, -1)
-        count, width = alike.sum(2).long(), keys.shape[3]
-        column = torch.cumsum(torch.ones_like(count), 2) - 1
-        found = (count * (width - 1) + column - width).clamp(min=0)  # [B, keep, columns]
-        found = torch.gather(looked, 3, found[:, :, None] + self.pointer_noughts)
-        return found * alike[:, :, :1] * self.model.pointer.begun[:, None]
+        told = torch.zeros_like(written).scatter_add(2, ids, chances).gather(2, ids)
+        told = (written.gather(2, ids).exp() + told + EVEN).log()
+        return written.scatter(2, ids, told)
 
     @staticmethod
     def numbered(like: Tensor) -> Tensor:

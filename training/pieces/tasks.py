@@ -282,6 +282,35 @@ def show_enum(
     return {"type": kind, "enum": [shown[value] for value in values]}, shown, legend
 
 
+# How the two values of a switch are told apart: what is said when it is on, and when it is off.
+POLES = (
+    "true {}, false {}",
+    "true for {}, false for {}",
+    "true = {}, false = {}",
+    "true: {}; false: {}",
+    "{} if true, {} if false",
+    "{} (true) or {} (false)",
+    "true means {}, false {}",
+    "{} when true, otherwise {}",
+)
+TOLD = 0.3  # share of the switches whose description says what true and false mean
+POLES_TURNED = ("false {1}, true {0}", "false: {1}, true: {0}", "{1} if false, {0} if true")
+
+
+def write_poles(function: Function, key: str, rng: Random) -> str:
+    """Say what the two values of a boolean stand for, in words of a request; empty if none has both."""
+    said = [
+        pair
+        for request in function.requests
+        for pair in re.findall(r"\{" + key + r":([^{}/]+)/([^{}/]+)\}", request)
+    ]
+    if not said:
+        return ""
+    form = rng.choice(POLES if rng.random() < 0.75 else POLES_TURNED)
+    bare = (re.sub(r"^(and|but|plus) ", "", words.strip(" ,.()[]")) for words in rng.choice(said))
+    return form.format(*bare)
+
+
 # Values that are not passed as they are said: what in a schema tells so, and how to tell it.
 HINTS = {
     "isodate": (r"yyyy|\biso\b|\bformat\b", "(YYYY-MM-DD)", 0.75),
@@ -434,7 +463,11 @@ def draw_variant(function: Function, rng: Random, style: BlockStyle) -> Variant:
             schema, enums[parameter.key], legend = show_enum(parameter, rng, case)
         else:
             schema = scalar_schema(parameter.type, rng)
-        if legend:
+            if parameter.type == "boolean" and rng.random() < TOLD:
+                legend = write_poles(function, parameter.key, rng)
+        if legend and parameter.type == "boolean" and rng.random() < 0.4:
+            schema["description"] = legend
+        elif legend:
             about = rng.choice(parameter.abouts).rstrip(".") if parameter.abouts else shown
             schema["description"] = f"{about}{rng.choice((': ', '. ', ' - '))}{legend}"
         elif parameter.abouts and rng.random() < style.describe_parameter:
