@@ -80,7 +80,7 @@ def test_a_copy_goes_on_where_it_began() -> None:
     x, own = (torch.randn(len(p.ids), 32) for _ in range(2))
     with torch.no_grad():
         model.pointer.begun.copy_(torch.tensor([0.7, -0.4]))
-        shares, ids = model.copies(x, own, p)
+        shares, _ = model.copies(x, own, p)
         keys = model.pointer.keys(x, own)
         queries = model.pointer.queries(model.final(x))
     token = model.base[p.ids].tolist()
