@@ -82,7 +82,7 @@ class Validators:
         wants, where the grammar left something to be checked; DecodingError where it did not.
         """
         check_keys(call.arguments, f"the arguments of {call.name!r} have")
-        error = self._mistake(call.name, call.parsed)
+        error = self._mistake(call.name, call.parsed, call.arguments)
         if error is not None:
             raise DecodingError(
                 f"a bug in this package: the arguments {call.arguments} of {call.name!r} do "
@@ -93,7 +93,7 @@ class Validators:
         """Check an answer by a JSON Schema. Raises RepeatedKey and UnmetSchema as :meth:`check` does."""
         check_keys(text, "the answer has")
         if None in self._left:
-            self._mistake(None, loads(text))
+            self._mistake(None, loads(text), text)
 
     def remarks(self, call: ToolCall | None) -> tuple[str, ...]:
         """Say what of the schema of a call was checked in the call, and not masked, if anything."""
@@ -104,7 +104,7 @@ class Validators:
         more = ", ..." if len(left) > _MOST_NAMED else ""
         return (f"checked in the finished call of {call.name!r}, and not masked: {named}{more}",)
 
-    def _mistake(self, name: str | None, value: Any) -> str | None:
+    def _mistake(self, name: str | None, value: Any, text: str) -> str | None:
         """Return what is wrong with a value that the grammar alone should have made right.
 
         Raises UnmetSchema where that was left to be checked.
@@ -112,9 +112,8 @@ class Validators:
         is_left = name in self._left
         if depth_of(value) > CHECKED_DEPTH:
             if is_left:
-                raise UnmetSchema(
-                    name, "", f"it nests deeper than the {CHECKED_DEPTH} levels that can be checked"
-                )
+                deep = f"it nests deeper than the {CHECKED_DEPTH} levels that can be checked"
+                raise UnmetSchema(name, text, pointer="", problem=deep)
             return None
         if name not in self._made:
             self._made[name] = _validator_or_none(self._schemas[name])
@@ -126,9 +125,10 @@ class Validators:
             return str(error.message)
         raise UnmetSchema(
             name,
-            pointer_of(error.instance_path),
-            _short(error.message),
-            pointer_of(error.schema_path),
+            text,
+            pointer=pointer_of(error.instance_path),
+            problem=_short(error.message),
+            keyword=pointer_of(error.schema_path),
         )
 
 

@@ -29,7 +29,7 @@ from callmemaybe.conversation.loop import (
     correction,
     dialogue,
 )
-from callmemaybe.errors import InputError
+from callmemaybe.errors import InputError, UnmetSchema
 from callmemaybe.wire.choice import wanted
 from callmemaybe.wire.pieces import Id
 from callmemaybe.wire.reader import Event
@@ -244,6 +244,10 @@ class Runner:
                 yield
         except StopIteration as stopped:
             spoken: Spoken = stopped.value
+        except UnmetSchema as error:
+            if error.function is None or self.settings.plan:
+                raise
+            return _unmet(ToolCall(error.function, error.text), error)
         finally:
             turn.close()
         self.turns.append(spoken)
@@ -309,6 +313,12 @@ class Runner:
             if name in required
             and any(place == f"/{name}" or place.startswith(f"/{name}/") for place in invented)
         ]
+
+
+def _unmet(call: ToolCall, error: UnmetSchema) -> Heard:
+    """Return a call that is not made, and what is wrong with it in words that a model can correct it by."""
+    wrong = InputError(error.problem, where=f"/arguments{error.pointer}")
+    return Heard("", (call,), problem=correction(wrong, call.parsed))
 
 
 def _can_be_said(value: Any) -> bool:

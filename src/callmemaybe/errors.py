@@ -134,13 +134,17 @@ class UnmetSchema(DecodingError):
     """A finished call or answer is not what its schema wants, which no grammar could see to.
 
     Of such schemas the grammar is wider, and what was written is checked before it counts: nothing of
-    it does. ``function`` is the one that was called (None: an answer), ``pointer`` the JSON pointer of
-    the wrong value in its arguments, ``problem`` what is wrong with it, and ``keyword`` the JSON pointer of
-    what forbids it, from the root of the schema (empty where it nests too deep to be checked).
+    it does. ``function`` is the one that was called (None: an answer), ``text`` its arguments as they were
+    written (or the answer), ``pointer`` the JSON pointer of the wrong value in them, ``problem`` what is wrong
+    with it, and ``keyword`` the JSON pointer of what forbids it in the schema (empty where the value nests
+    too deep to be checked).
     """
 
-    def __init__(self, function: str | None, pointer: str, problem: str, keyword: str = "") -> None:
+    def __init__(
+        self, function: str | None, text: str, *, pointer: str, problem: str, keyword: str = ""
+    ) -> None:
         self.function = function
+        self.text = text
         self.pointer = pointer
         self.problem = problem
         self.keyword = keyword

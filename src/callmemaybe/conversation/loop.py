@@ -40,11 +40,15 @@ class Ask:
 
 @dataclass(frozen=True)
 class Heard:
-    """What the model said: text, and calls that are whole and valid."""
+    """What the model said: text, and calls that are whole and valid.
+
+    With a ``problem`` they are not: none of them is made, and the model is told that in place of results.
+    """
 
     text: str
     calls: tuple[ToolCall, ...] = ()
     ended: Ended = Ended.STOP
+    problem: str = ""
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,7 @@ def dialogue(
         if not heard.calls:
             _take(conversation, heard)
             return "repeated" if is_stuck else "answered"
-        if rules.clarify != "off":
+        if rules.clarify != "off" and not heard.problem:
             question = _question(heard.calls, conversation, rules)
             if question:
                 if rules.clarify == "model":
@@ -112,14 +116,16 @@ def dialogue(
                 _take(conversation, Heard(question))
                 return "asked"
         calls = _take(conversation, _named(heard, conversation, rules, own_ids))
-        refused: dict[str, str] = {}
+        refused = {call.id: heard.problem for call in calls if heard.problem}
+        repeated = 0
         for call in calls:
             key = dumps([call.name, call.parsed])
             counts[key] = counts.get(key, 0) + 1
             if counts[key] > rules.repeats:
-                refused[call.id] = _REPEATED.format(name=call.name)
+                repeated += 1
+                refused.setdefault(call.id, _REPEATED.format(name=call.name))
         # Once every call of a turn is a repetition, only an answer in text is left.
-        is_stuck = len(refused) == len(calls)
+        is_stuck = repeated == len(calls)
         yield from _executed(conversation, calls, refused, rules)
     return "steps"
 
