@@ -100,6 +100,20 @@ class Placed(torch.autograd.Function):
         return made
 
 
+class Taken(torch.autograd.Function):
+    """What stands in `buffer` [B, T, width] at `places` [B, L, 2]: [B, L, width]."""
+
+    @staticmethod
+    def forward(_ctx: Any, buffer: Tensor, places: Tensor, _width: int) -> Tensor:
+        return buffer[places.unbind(-1)]
+
+    @staticmethod
+    def symbolic(g: Any, buffer: Any, places: Any, width: int) -> Any:
+        made = g.op("GatherND", buffer, places)
+        made.setType(loose(buffer.type(), width))
+        return made
+
+
 class Turned(torch.autograd.Function):
     """Rotary positions on the first dimensions of x [B, heads, L, head].
 
@@ -108,7 +122,7 @@ class Turned(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        _ctx: Any, x: Tensor, rows: Tensor, cos: Tensor, sin: Tensor, heads: int, half: int
+        _ctx: Any, x: Tensor, rows: Tensor, cos: Tensor, sin: Tensor, _heads: int, half: int
     ) -> Tensor:
         cos, sin = cos[rows][:, None], sin[rows][:, None]
         a, b, rest = x[..., :half], x[..., half : 2 * half], x[..., 2 * half :]

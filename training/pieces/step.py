@@ -30,13 +30,13 @@ from training.pieces.model import (
     norm,
     unit,
 )
-from training.pieces.operators import Only, Placed, Sum, Turned, shaped, some_of
+from training.pieces.operators import Only, Placed, Sum, Taken, Turned, shaped, some_of
 from training.pieces.reading import COLUMNS, RUNNING, Reader, Reading, heights
 from training.pieces.tokenizer import FORMS
 
 MOST = 64  # tools that are told apart; those behind share the last place
 FAR = -1e9
-EVEN = 1e-9  # what any token has
+EVEN = 1e-18  # what any base has at least; training grants every token 1e-9
 
 
 class State(NamedTuple):
@@ -104,8 +104,8 @@ class Step(nn.Module):
                     )
                 )
             final = model.final.weight
-            self.ask = nn.Parameter((torch.cat((h.to_base.weight, h.q.weight)) * final).T.clone())
-            self.ask_back = nn.Parameter((h.q.weight * final).T.clone())
+            self.to_base = nn.Parameter((h.to_base.weight * final).T.clone())
+            self.ask = nn.Parameter((h.q.weight * final).T.clone())
             self.gate = nn.Parameter((torch.cat((h.gate.weight, h.to_form.weight)) * final).T)
             self.gate_bias = nn.Parameter(torch.cat((h.gate.bias, h.to_form.bias)))
             self.base_scale = nn.Parameter(h.scale.abs() / 16)
@@ -114,7 +114,8 @@ class Step(nn.Module):
         self.register_buffer("kv_heads", heights(s.kv_heads))
         self.register_buffer("vote_heads", heights(VOTES))
         self.register_buffer("pointer_heads", heights(POINTERS))
-        self.register_buffer("backwards", torch.arange(1, ALIKE + 1))
+        backwards = [[0, ALIKE - n] for n in range(ALIKE)]
+        self.register_buffer("backwards", torch.tensor(backwards))
         self.register_buffer("pointer_noughts", torch.zeros(POINTERS, 1, dtype=torch.long))
         self.register_buffer("weighed", torch.eye(WEIGHTS)[:, :, None])
         self.register_buffer("blank", torch.zeros(VOTES, 1, VOTE_HEAD))
@@ -298,25 +299,18 @@ class Step(nn.Module):
 
     def logits(self, normed: Tensor, r: Reading, keep: Tensor, columns: Tensor) -> Tensor:
         """Log-probabilities [B, keep, size] of the tokens behind the last rows; `columns`: those seen."""
-        h, cache, s = self.model.pointer, r.cache, self.model.shape
+        h = self.model.pointer
         y = normed[:, -keep:]
         seen, trail, free = (each[:, -keep:] for each in (r.seen, r.trail, ~r.naming))
-        to_base, q = (y @ self.ask).split((s.width, POINTERS * POINTER_HEAD), -1)
         gate, form = (y @ self.gate + self.gate_bias).split((1 + 2 * POINTERS, FORMS), -1)
         gate = gate.softmax(-1) * free.float()
-        base = functional.linear(to_base, self.table) * self.base_scale + h.base_bias
+        base = functional.linear(y @ self.to_base, self.table) * self.base_scale + h.base_bias
         base = (base.log_softmax(-1) + gate[..., :1].log()).clamp(min=math.log(EVEN))
         written = shaped(form.log_softmax(-1)[..., None] + base[..., None, :], 0, 0, -1)
         nought = torch.zeros_like(y[..., :1], dtype=torch.long)  # [B, keep, 1]
         written = torch.gather(written, 2, self.pair + nought)
-        q = (norm(shaped(q, 0, 0, POINTERS, POINTER_HEAD)) * 0.25).transpose(1, 2)
-        keys = cache["pointer"].index_select(2, columns).transpose(2, 3)
-        scores = torch.cat((q, q), 2) @ keys
-        scores = scores[:, :, : q.shape[2]].transpose(1, 2)  # never one row: same kernel
-        trails = r.trails.index_select(2, columns)[:, None]
-        alike = (trails == trail[..., None]).float()  # [B, keep, ALIKE, columns]
         unseen = torch.where(seen.index_select(2, columns), 0.0, FAR)
-        scores = scores + h.follow @ alike + unseen[:, :, None] + self.begun(r, keep, alike, keys)
+        scores = self.looks(r, keep, trail, columns) + unseen[:, :, None]
         ways = shaped(gate[..., 1:], 0, 0, 2, POINTERS)
         copies = shaped(ways @ scores.softmax(-1), 0, 0, -1)  # [B, keep, 2 T]
         some = some_of(r.naming)
@@ -327,13 +321,36 @@ class Step(nn.Module):
         ids = torch.cat((ids, names), -1) + nought
         return self.spread(written, ids, torch.cat((copies, named), -1))
 
+    def looks(self, r: Reading, keep: Tensor, trail: Tensor, columns: Tensor) -> Tensor:
+        """Scores [B, keep, POINTERS, S] of the columns, as places to copy from.
+
+        trail: hashes of the last tokens [B, keep, ALIKE].
+        """
+        h, cache = self.model.pointer, r.cache
+        # Where a copy goes on, it counts how whoever began it looked at where it began.
+        kept = r.places[:, -keep:]
+        window = torch.cat(((kept[:, :1] - self.backwards).clamp(min=0), kept), 1)
+        q = norm(Taken.apply(cache["state"], window, self.model.shape.width)) @ self.ask
+        q = (norm(shaped(q, 0, 0, POINTERS, POINTER_HEAD)) * 0.25).transpose(1, 2)
+        looks = q @ cache["pointer"].index_select(2, columns).transpose(2, 3)
+        trails = r.trails.index_select(2, columns)[:, None]
+        alike = (trails == trail[..., None]).float()  # [B, keep, ALIKE, S]
+        back = alike.sum(2).long()  # how far the copy began before the place, 0 for nowhere
+        width = columns.shape[0]
+        at = torch.cumsum(torch.ones_like(shaped(back, 0, -1)), 1) - 1 + ALIKE * width
+        at = (at - shaped(back, 0, -1) * (width + 1)).clamp(min=0)
+        begun = torch.gather(shaped(looks, 0, 0, -1), 2, at[:, None] + self.pointer_noughts)
+        looks = looks[:, :, ALIKE:]
+        begun = begun.view_as(looks).transpose(1, 2) * alike[:, :, :1] * h.begun[:, None]
+        return looks.transpose(1, 2) + h.follow @ alike + begun
+
     def spread(self, written: Tensor, ids: Tensor, chances: Tensor) -> Tensor:
         """`written` [B, keep, size], log-probabilities, where the `chances` of `ids` [B, keep, C] are added.
 
         A logarithm of every token's chance would take longer than all else that is done per token.
         """
         told = torch.zeros_like(written).scatter_add(2, ids, chances).gather(2, ids)
-        told = (written.gather(2, ids).exp() + told + EVEN).log()
+        told = (written.gather(2, ids).exp() + told).log()
         return written.scatter(2, ids, told)
 
     @staticmethod
