@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import random
 from datetime import UTC, datetime, timedelta, timezone
 
+import jsonschema_rs
 import pytest
 
 from callmemaybe.grammar import compile as compile_grammar
 from callmemaybe.grammar import json_schema
+from callmemaybe.grammar.schema.formats import format_node
+from callmemaybe.grammar.tree import machine_of
+from callmemaybe.wire.spelling import respelled
+from tests.grammar.oracle import sample
 
 
 def is_in(name: str, text: str) -> bool:
@@ -29,6 +35,50 @@ def test_leap_seconds_come_where_the_day_ends_in_utc() -> None:
             expected = (hour, minute) == (there.hour, there.minute)
             assert is_in("time", text) is expected, text
             assert is_in("date-time", f"2016-12-31T{text}") is expected, text
+
+
+LABEL = "a" * 63
+
+
+@pytest.mark.parametrize("name", ["email", "idn-email"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a" * 64 + "@b.example", "a" * 65 + "@b.example", "." .join(["a" * 31] * 3) + "@b",
+        '"' + "a" * 62 + '"@b', '"' + "a" * 63 + '"@b', r'"\"' + "@" * 60 + '"@b', r'"\"' + "@" * 61 + '"@b',
+        r'"\\\a"@b', '"a b"@c', "a@b@c", "@b", "a@", f"a@{LABEL}", f"a@{LABEL}a", f"a@{LABEL}.-",
+        "a@" + ".".join([LABEL] * 3) + "." + "a" * 61, "a@" + ".".join([LABEL] * 3) + "." + "a" * 62,
+        "a" * 64 + "@" + ".".join([LABEL] * 3) + "." + "a" * 61, "a@[127.0.0.1]", "a@[IPv6:::1]", "a@[1]",
+    ],
+)  # fmt: skip
+def test_addresses_are_as_long_as_they_may_be(name: str, text: str) -> None:
+    """Law: local parts have up to 64 octets and domains up to 253, as an outside validator has it."""
+    validator = jsonschema_rs.Draft202012Validator({"format": name}, validate_formats=True)
+    assert is_in(name, text) is validator.is_valid(text)
+
+
+def test_octets_are_counted_and_not_characters() -> None:
+    """Law: a local part in Unicode has up to 64 octets of UTF-8."""
+    assert is_in("idn-email", "\u00e4" * 32 + "@b")
+    assert not is_in("idn-email", "\u00e4" * 32 + "a@b")
+    assert is_in("idn-email", "\u4e2d" * 21 + "a@b")
+    assert not is_in("idn-email", "\u4e2d" * 22 + "@b")
+
+
+@pytest.mark.parametrize("name", ["email", "hostname"])
+@pytest.mark.parametrize("quote", ["'", '"', ""])
+def test_texts_with_limits_are_spelled_in_any_quotes(name: str, quote: str) -> None:
+    """Law: in another notation there are the same texts, each with what must be escaped escaped."""
+    node = format_node(name)
+    assert node is not None
+    machine, spelled = machine_of(node), machine_of(respelled(node, quote))
+    dice = random.Random(name + quote)
+    for _ in range(12):
+        text = json.loads(sample(machine, dice, length=40))
+        for one in (text, text * 9, text.replace("a", "'"), text + "."):
+            inner = one if not quote else one.replace("\\", "\\\\").replace(quote, "\\" + quote)
+            end = spelled.walk(spelled.start, inner.encode())
+            assert (end >= 0 and spelled.is_accepting(end)) is is_in(name, one), one
 
 
 @pytest.mark.parametrize(

@@ -347,6 +347,8 @@ def respelled(node: Node, quote: str) -> Node:
         is_bare = node.opening is _QUOTE
         opening = EMPTY if is_bare else respelled(lexeme(seq(node.opening, _QUOTE)), quote)
         return Names(opening, node.other, False, node.wide, node.mail)
+    if isinstance(node, Both):  # each spelling means one text, so what both say can be said of it
+        return Both(respelled(node.left, quote), respelled(node.right, quote))
     body = node.body if isinstance(node, Lexeme) else None
     parts = body.parts if isinstance(body, Sequence) else ()
     if len(parts) == 3 and parts[0] is parts[2] is _QUOTE:

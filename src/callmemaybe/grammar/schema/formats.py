@@ -21,10 +21,13 @@ from callmemaybe.grammar.nodes import (
     Names,
     Node,
     alt,
+    byte_range,
+    byte_set,
     lexeme,
     lit,
     many,
     opt,
+    repeat,
     seq,
     words_then,
 )
@@ -94,9 +97,14 @@ _ATOM = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]"
 _QUOTED = r'"(?:[ !#-\[\]-~]|\\[ -~])*"'
 _UQUOTED = r'"(?:[ !#-\[\]-~\u0080-\u{10ffff}]|\\[ -~])*"'
 _ADDRESS = rf"\[(?:{_IPV4}|IPv6:{_IPV6})\]"
-_EMAIL = rf"(?:{_ATOM}+(?:\.{_ATOM}+)*|{_QUOTED})@(?:{_HOST}|{_ADDRESS})"
+_MAILBOX = rf"(?:{_ATOM}+(?:\.{_ATOM}+)*|{_QUOTED})@"
 _UATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~\u0080-\u{10ffff}-]"
 _IDN_MAILBOX = rf"(?:{_UATOM}+(?:\.{_UATOM}+)*|{_UQUOTED})@"
+# Octets of the text, however they are spelled in a JSON string: the signs escaped here are all of ASCII.
+_OCTET_BUT_AT = alt(
+    byte_set(frozenset(range(0x20, 0x100)) - frozenset(b'"\\@')),
+    seq(lit("\\"), byte_range(0x20, 0x7E)),
+)
 
 # RFC 3986, appendix A; RFC 3987, section 2.2 for the characters of an IRI.
 _UCS = (
@@ -176,15 +184,28 @@ def _host(pattern: str) -> Node:
     return Both(name, lexeme(text_of(JSON_CANONICAL_CHARACTER, 1, 253)))
 
 
+def _opening(mailbox: str) -> Node:
+    """Return the beginnings of addresses: a local part of at most 64 octets (RFC 5321, section 4.5.3.1.1)."""
+    opening = lexeme(seq(_QUOTE, _matching(mailbox)))
+    return Both(opening, lexeme(seq(_QUOTE, repeat(alt(_OCTET_BUT_AT, lit("@")), 1, 64), lit("@"))))
+
+
+def _email() -> Node:
+    """Return addresses whose domain is a name of at most 253 octets, as a name alone is."""
+    address = lexeme(seq(_QUOTE, _matching(rf"{_MAILBOX}(?:{_HOST}|{_ADDRESS})"), _QUOTE))
+    octets = repeat(alt(_OCTET_BUT_AT, lit("@")), 1, 64), lit("@"), repeat(_OCTET_BUT_AT, 1, 253)
+    return Both(address, lexeme(seq(_QUOTE, *octets, _QUOTE)))
+
+
 #: Name -> regular expression for the whole text, or a function that returns one or a node.
 FORMATS: dict[str, str | Callable[[], str | Node]] = {
     "date": _DATE,
     "time": _TIME,
     "date-time": rf"{_DATE}[Tt]{_TIME}",
     "duration": _DURATION,
-    "email": _EMAIL,
+    "email": _email,
     "idn-email": lambda: Names(
-        lexeme(seq(_QUOTE, _matching(_IDN_MAILBOX))), lexeme(_matching(_ADDRESS)), True, False, True
+        _opening(_IDN_MAILBOX), lexeme(_matching(_ADDRESS)), True, False, True
     ),
     "hostname": lambda: _host(_HOST),
     "idn-hostname": lambda: Names(_QUOTE, NOTHING, True, False, False),
