@@ -215,3 +215,32 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [encoder.encode(word) for word in words] == first
     assert len(vars(encoder)["_known"]) <= 8
     assert np.concatenate(first).min() >= 0
+
+
+@cache
+def merging() -> bpe.Bpe:
+    """Return an encoder that remembers few pairs, and so forgets them again and again."""
+    found = compiled(json.loads(train(2000, spaces=False)), [])
+    assert found is not None
+    return bpe.Bpe(found.arrays, str.split)
+
+
+@given(st.text(st.sampled_from("abcdeghilnorst _é#"), min_size=1, max_size=bpe.SHORT + 8))
+def test_short_words_are_merged_as_long_ones_are(word: str) -> None:
+    """To look at all places for each merge gives what a heap gives, whatever pairs were met before."""
+    encoder = merging()
+    of_byte = vars(encoder)["_of_byte"]
+    ids = [of_byte[byte] for byte in word.encode() if of_byte[byte] >= 0]
+    assert encoder._merged_here(ids.copy()) == encoder._merged(ids.copy())
+
+
+def test_pairs_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pairs met are remembered up to a bound, and forgetting them changes no ids."""
+    found = compiled(json.loads(train(2000, spaces=False)), [])
+    assert found is not None
+    whole, small = (bpe.Bpe(found.arrays, str.split) for _ in range(2))
+    words = ["".join(pair) for pair in zip("abcdefgh" * 4, "aeiou" * 6, strict=False)]
+    expected = [whole.encode("".join(words[:n])) for n in range(1, 12)]
+    monkeypatch.setattr(bpe, "KEPT_PAIRS", 4)
+    assert [small.encode("".join(words[:n])) for n in range(1, 12)] == expected
+    assert len(vars(small)["_pairs"]) <= 4 < len(vars(whole)["_pairs"])

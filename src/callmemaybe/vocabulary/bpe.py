@@ -14,6 +14,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,12 @@ import numpy.typing as npt
 
 #: Words of which the tokens are remembered.
 KEPT = 8192
+#: Pairs of tokens of which it is remembered whether they merge.
+KEPT_PAIRS = 16_384
+#: Words up to this length are merged by looking at all places for each merge, longer ones by a heap.
+SHORT = 32
+#: The rank of what does not merge.
+NEVER = 1 << 31
 #: Positions of a word are told in so many bits; a word of more bytes is not text.
 _PLACE = 32
 _HERE = (1 << _PLACE) - 1
@@ -102,6 +109,7 @@ class Bpe:
         self._target = arrays["target"].data
         self._of_byte: list[int] = arrays["of_byte"].tolist()
         self._known: dict[str, list[int]] = {}
+        self._pairs: dict[tuple[int, int], int] = {}
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text."""
@@ -119,7 +127,8 @@ class Bpe:
         of_byte = self._of_byte
         found = [index]
         if index < 0:
-            found = self._merged([of_byte[byte] for byte in data if of_byte[byte] >= 0])
+            ids = [of_byte[byte] for byte in data if of_byte[byte] >= 0]
+            found = self._merged_here(ids) if len(ids) <= SHORT else self._merged(ids)
         if len(self._known) >= KEPT:
             self._known.clear()
         self._known[word] = found
@@ -132,6 +141,36 @@ class Bpe:
         if place < end and self._right[place] == right:
             return self._rank[place]
         return -1
+
+    def _met_rank(self, left: int, right: int) -> int:
+        """Return the rank at which two tokens merge, or NEVER; remembers it."""
+        found = self._rank_of(left, right)
+        if found < 0:
+            found = NEVER
+        if len(self._pairs) >= KEPT_PAIRS:
+            self._pairs.clear()
+        self._pairs[left, right] = found
+        return found
+
+    def _merged_here(self, ids: list[int]) -> list[int]:
+        """Merge a short word, as :meth:`_merged` does; most of its pairs were met in other words."""
+        known, met, target = self._pairs, self._met_rank, self._target
+        ranks = [
+            met(*pair) if (rank := known.get(pair)) is None else rank for pair in pairwise(ids)
+        ]
+        while ranks and (best := min(ranks)) < NEVER:
+            at = ranks.index(best)
+            merged = ids[at] = target[best]
+            del ids[at + 1], ranks[at]
+            if at < len(ranks):
+                pair = merged, ids[at + 1]
+                rank = known.get(pair)
+                ranks[at] = met(*pair) if rank is None else rank
+            if at:
+                pair = ids[at - 1], merged
+                rank = known.get(pair)
+                ranks[at - 1] = met(*pair) if rank is None else rank
+        return ids
 
     def _merged(self, ids: list[int]) -> list[int]:
         """Merge neighbours, best rank first and the leftmost of equals, until none merge.
