@@ -29,7 +29,7 @@ class Rest:
 # (low, high, depth) of Words, a machine's state in a lexeme, 0 elsewhere.
 Place = tuple[Node, Any, Rest | None]
 #: Stands where there is no one place.
-NO_PLACE: tuple[None, None, None] = (None, None, None)
+NO_PLACE: tuple[None, Any, Rest | None] = (None, None, None)
 # A history of captures, newest first: (name, opens, offset, older).
 History = tuple[Any, ...] | None
 
@@ -242,23 +242,14 @@ def shared_start(first: bytes, last: bytes, depth: int) -> bytes:
     return first[depth:end]
 
 
-def forced_in(place: Place, machine_of: Callable[[Node], Automaton]) -> tuple[bytes, Seed] | None:
-    """Return what must come next in words or inside a lexeme, and where that leads.
-
-    None for other places, and for a lexeme that may be over: what is behind it may come, too.
-    """
+def forced_in_words(place: Place) -> tuple[bytes, Seed] | None:
+    """Return what must come next in words, and where that leads; None for other places."""
     leaf, position, rest = place
-    if isinstance(leaf, Words):
-        low, high, depth = position
-        piece = shared_start(leaf.words[low], leaf.words[high - 1], depth)
-        return piece, (leaf, (low, high, depth + len(piece)), rest)
-    if not leaf.is_machine:
+    if not isinstance(leaf, Words):
         return None
-    machine = leaf.machine or machine_of(leaf)
-    if machine.is_accepting(position):
-        return None
-    piece, position = machine.forced(position)
-    return piece, (leaf, position, rest)
+    low, high, depth = position
+    piece = shared_start(leaf.words[low], leaf.words[high - 1], depth)
+    return piece, (leaf, (low, high, depth + len(piece)), rest)
 
 
 def forced_by_all(places: Sequence[Place]) -> tuple[bytes, list[Seed]]:

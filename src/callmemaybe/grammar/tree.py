@@ -13,20 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from itertools import count
 from typing import Any
 from typing import Literal as Literal_
 
 from callmemaybe.grammar.automaton import (
     DEAD,
     NO_CONTROLS,
-    NO_EDGES,
     Automaton,
     Branch,
     Captured,
     Edges,
 )
-from callmemaybe.grammar.closure import Closure
 from callmemaybe.grammar.counting import Counted, Counting, is_endless
 from callmemaybe.grammar.least import shortest, way_out
 from callmemaybe.grammar.names import NameAutomaton
@@ -44,23 +41,18 @@ from callmemaybe.grammar.nodes import (
     Table,
 )
 from callmemaybe.grammar.places import (
-    NEVER,
     NO_PLACE,
-    History,
-    Place,
-    Rest,
     Seed,
     State,
     branches_of,
     first_of,
     forced_by_all,
-    forced_in,
+    forced_in_words,
     moved,
-    moves,
-    split,
 )
 from callmemaybe.grammar.product import ProductAutomaton
 from callmemaybe.grammar.sources import source_of
+from callmemaybe.grammar.states import States
 from callmemaybe.grammar.substrings import SubstringAutomaton
 from callmemaybe.grammar.table import TableAutomaton
 from callmemaybe.grammar.trace import Trace, reading
@@ -70,25 +62,20 @@ from callmemaybe.grammar.wear import fresh
 MANY = 16
 
 
-class TreeAutomaton(Automaton):
+class TreeAutomaton(States):
     """The automaton of a grammar (or of one regular node, through :func:`machine_of`)."""
 
     def __init__(self, root: Node, rules: Mapping[str, Node], lengths: Mapping[str, float]) -> None:
         """Prepare the start state of ``root``; ``lengths`` are the rules' fewest symbols."""
-        self._ids: dict[tuple[tuple[Place, ...], bool], int] = {}
-        #: The state in which nothing is left.
-        self._end: int | None = None
-        self._next_id = count()
-        self._states: dict[int, State] = {}
+        memory: dict[Node, float] = {}
+        self._least_of = partial(least_of, rule_lengths=lengths, memory=memory)
+        super().__init__(rules, machine_of, self._least_of)
         self._root: Seed = (root, None, None)
         self._lengths = lengths
         self._twin: TreeAutomaton | None = None
         self._counting: Counting | Literal_[False] | None = False
         self._counted: dict[int, Counted | None] = {}
         self._nearby: dict[tuple[int, int], tuple[Automaton, int]] = {}
-        memory: dict[Node, float] = {}
-        self._least_of = partial(least_of, rule_lengths=lengths, memory=memory)
-        self._closure = Closure(rules, machine_of, self._least_of)
         self.least = self._least_of(root)
         if self.least == INFINITE:
             self.start = self._state([self._root])
@@ -137,9 +124,30 @@ class TreeAutomaton(Automaton):
     def first_bytes(self, state: int) -> int:
         """Return the bytes that may come next, as a 256-bit set; expands nothing."""
         found = self._states[state]
-        if found.first is None:
-            found.first = first_of(self._all_places(found), machine_of)
-        return found.first
+        first = found.first
+        if first is None:
+            first = found.first = self._first_bytes(found)
+        return first
+
+    def _first_bytes(self, found: State) -> int:
+        """Find them out; in front of one text, and inside one lexeme after the other, in one loop."""
+        union = 0
+        while found.first is None:
+            leaf, position, rest = found.places[0] if len(found.places) == 1 else NO_PLACE
+            if type(leaf) is Literal:
+                data: bytes = leaf._fields[0]
+                return union | 1 << data[position]
+            if leaf is None or not leaf.is_machine:
+                return union | first_of(self._all_places(found), machine_of)
+            machine = leaf.machine or machine_of(leaf)
+            union |= machine.first_bytes(position)
+            if not machine.is_accepting(position):
+                return union
+            if rest is None or not rest.least:
+                # It may be repeated, and so be what is behind itself.
+                return first_of(self._all_places(found), machine_of) | union
+            found = self._states[self._beyond(rest)]
+        return union | found.first
 
     def distance(self, state: int) -> int:
         """Fewest further symbols to an accepting end; from structure, without any search."""
@@ -192,6 +200,17 @@ class TreeAutomaton(Automaton):
                             return DEAD
                         state = self._state(((leaf, position, rest),))
                         continue
+                    if rest is not None and rest.least:
+                        # Mostly either it goes on or it is over and something else must come.
+                        behind, byte = self._beyond(rest), data[at]
+                        position = machine.step(position, byte)
+                        if position == DEAD:
+                            state = behind
+                            continue
+                        if not self.first_bytes(behind) >> byte & 1:
+                            at += 1
+                            state = self._state(((leaf, position, rest),))
+                            continue
             elif len(places) > MANY:
                 # What thousands of alternatives have in common is one move, not one for every byte.
                 piece, target = self.forced(state)
@@ -227,10 +246,23 @@ class TreeAutomaton(Automaton):
         while True:
             found = self._states[state]
             leaf, position, rest = found.places[0] if len(found.places) == 1 else NO_PLACE
-            if type(leaf) is Literal and not found.accepting:
-                piece, target = leaf._fields[0][position:], self._beyond(rest)
-            else:
+            if leaf is None or found.accepting:
                 piece, target = self._forced_piece(state, found)
+            elif type(leaf) is Literal:
+                piece, target = leaf._fields[0][position:], self._beyond(rest)
+            elif not leaf.is_machine:
+                piece, target = self._forced_piece(state, found)
+            else:
+                machine = leaf.machine or machine_of(leaf)
+                if machine.is_accepting(position):
+                    # What is behind it may come, too.
+                    first = machine.first_bytes(position)
+                    if first & (first - 1):
+                        return run, state
+                    piece, target = self._forced_piece(state, found)
+                else:
+                    piece, position = machine.forced(position)
+                    target = self._state(((leaf, position, rest),)) if piece else state
             if not piece or target in seen:
                 return run, state
             run += piece
@@ -241,7 +273,7 @@ class TreeAutomaton(Automaton):
         """Return some of what must come next; in strides where the place itself knows."""
         if found.accepting:
             return b"", state
-        ahead = forced_in(found.places[0], machine_of) if len(found.places) == 1 else None
+        ahead = forced_in_words(found.places[0]) if len(found.places) == 1 else None
         if ahead is not None:
             return ahead[0], self._state([ahead[1]]) if ahead[0] else state
         first = self.first_bytes(state)
@@ -358,112 +390,6 @@ class TreeAutomaton(Automaton):
         """Return the reading of nothing; its ``then`` reads on, symbol by symbol."""
         read = reading(self._closure.of, machine_of)
         return Trace(read, *self._closure.of([(self._root, None)], 0), length=0)
-
-    def _all_places(self, state: State) -> tuple[Place, ...]:
-        """Return the places of a state, and those behind every lexeme that may end there."""
-        if state.all_places is None:
-            reached = state.places
-            for leaf, position, _ in state.places:
-                if leaf.is_machine and machine_of(leaf).is_accepting(position):
-                    places: dict[Place, History] = dict.fromkeys(state.places)
-                    self._closure.leave_lexemes(places, NEVER, None)
-                    reached = tuple(places)
-                    break
-            state.all_places = reached
-        return state.all_places
-
-    # -- construction -----------------------------------------------------------------------
-
-    def _state(self, seeds: Sequence[Seed]) -> int:
-        """Intern the state that the seeds close to."""
-        if len(seeds) == 1:
-            leaf, position, rest = seeds[0]
-            if leaf is None:
-                return self._beyond(rest)
-            if position is not None:
-                if type(leaf) is Literal:
-                    return self._intern(((leaf, position, rest),), False)
-                if leaf.is_machine:
-                    machine = leaf.machine or machine_of(leaf)
-                    if not machine.is_accepting(position):
-                        return self._intern(((leaf, position, rest),), False)
-                    if machine.is_final(position):
-                        return self._beyond(rest)
-                    if rest is not None and rest.least:
-                        return self._intern(((leaf, position, rest),), False)
-        return self._closed(seeds)
-
-    def _beyond(self, rest: Rest | None) -> int:
-        """Return the state in which nothing but a continuation is left."""
-        known = self._end if rest is None else rest.state
-        if known is None:
-            place = self._closure.straight(rest)
-            if place is None:
-                known = self._closed([(None, None, rest)])
-            else:
-                known = self._intern((place,), False)
-            if rest is None:
-                self._end = known
-            else:
-                rest.state = known
-        return known
-
-    def _closed(self, seeds: Sequence[Seed]) -> int:
-        places: dict[Place, History] = {}
-        accepting = False
-        others = seeds
-        if len(seeds) > 1:
-            # What is behind something is the same wherever that is.
-            others = [seed for seed in seeds if seed[0] is not None]
-            for leaf, _, rest in seeds:
-                if leaf is None:
-                    known = self._states[self._beyond(rest)]
-                    places.update(dict.fromkeys(known.places))
-                    accepting = accepting or known.accepting
-        if others:
-            ended = self._closure.close([(seed, None) for seed in others], None, places)
-            accepting = accepting or ended is not NEVER
-        if not accepting:
-            # Behind a lexeme that may be over now the end is near only where nothing must follow.
-            for leaf, _, rest in places:
-                if leaf.is_machine and (rest is None or not rest.least):
-                    reached = self._closure.leave_lexemes(dict(places), NEVER, None)
-                    accepting = reached is not NEVER
-                    break
-        return self._intern(tuple(places), accepting)
-
-    def _intern(self, places: tuple[Place, ...], accepting: bool) -> int:
-        key = (places, accepting)
-        found = self._ids.get(key)
-        if found is None:
-            self.spent += 1 + len(places)
-            if self.spent > self.due:
-                self.pause()
-            fresh = next(self._next_id)
-            self._states[fresh] = State(*key)
-            found = self._ids.setdefault(key, fresh)
-        return found
-
-    # -- moving -----------------------------------------------------------------------------
-
-    def _expand(self, state: State) -> None:
-        """Compute the edges: split the byte sets of all places into disjoint ones."""
-        places = self._all_places(state)
-        self.spent += len(places) >> 3
-        if len(places) == 1 and type(places[0][0]) is Control:
-            control, _, rest = places[0]
-            state.controls = {control._fields[0]: self._beyond(rest)}
-            state.edges = NO_EDGES
-            return
-        regions, controls = split(move for place in places for move in moves(place, machine_of))
-        edges: dict[int, int] = {}
-        for mask, seeds in regions:
-            target = self._state(seeds)
-            edges[target] = edges.get(target, 0) | mask
-        state.controls = NO_CONTROLS
-        if controls:
-            state.controls = {text: self._state(seeds) for text, seeds in controls.items()}
-        state.edges = tuple((mask, target) for target, mask in edges.items()) or NO_EDGES
 
 
 def machine_of(node: Node) -> Automaton:

@@ -53,7 +53,12 @@ def forced(
     ``emitted`` are the ids so far, of which the last few matter.
     """
     run, after = automaton.forced(state)
-    if not run and not _control_only(automaton, state):
+    is_open = (
+        _is_open(tables, run, automaton.first_bytes(after))
+        if run
+        else not _control_only(automaton, state)
+    )
+    if is_open:
         table.free.add(state)
         return ()
     tail = _tail(vocabulary, emitted)
@@ -65,6 +70,14 @@ def forced(
             known.clear()
         found = known[key] = _forced(tables, vocabulary, automaton, run, after, tail)
     return found
+
+
+def _is_open(tables: VocabularyTables, run: bytes, after: int) -> bool:
+    """Whether a token may begin with all of a run and go on, so that nothing is forced whatever came before."""
+    if run[-1] >= 0x80 or not after:
+        return False
+    reaching = _reaching(tables, run, after)
+    return bool(reaching) and reaching[-1] == len(run)
 
 
 def _control_only(automaton: Automaton, state: int) -> bool:

@@ -52,13 +52,13 @@ class Matcher:
         empty while ``remaining <= budget`` and the output is not terminated. Raises VocabularyError
         if the vocabulary cannot express what the grammar needs next.
         """
-        if budget is None:
-            entry = self._entries.get(self._state)
-            if entry is not None:
-                mask = entry.allowed.mask
-                if mask is not None:
-                    return mask
-        return self._tables.sets.mask_of(self.choices(budget))
+        if budget is not None:
+            return self._tables.sets.mask_of(self.choices(budget))
+        entry = self._entries.get(self._state)
+        if entry is None:
+            entry = self._tables.entry(self._automaton, self._state, self._table)
+        mask = entry.allowed.mask
+        return self._tables.sets.mask_of(entry.allowed) if mask is None else mask
 
     def choices(self, budget: int | None = None) -> Allowed:
         """Return the allowed ids in whatever form is cheapest; see :meth:`mask`."""
