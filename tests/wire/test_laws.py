@@ -366,3 +366,15 @@ def test_a_reminder_names_what_is_unknown() -> None:
     """A format that repeats the parameters cannot write a call of a function it was not told."""
     with pytest.raises(InputError, match="'f' is unknown; give it among the tools"):
         formats.get("nano").render([ToolCall("f", "{}")])
+
+
+@every_format
+def test_what_may_be_a_string_and_is_none_has_a_value(form: Format) -> None:
+    """A parameter whose type says string, though its values are numbers, is written as a number."""
+    schema = {"type": ["string", "integer"], "not": {"type": "string"}, "minimum": 7, "maximum": 7}
+    tools = [ToolSpec("f", parameters={"type": "object", "properties": {"n": schema}})]
+    calls = [ToolCall("f", '{"n": 7}')]
+    parts = written(form, calls, tools=tools)
+    assert accepts(compile_grammar(form.grammar(tools)), parts)
+    (found,) = form.read(parts, tools)
+    assert found.parsed == {"n": 7}

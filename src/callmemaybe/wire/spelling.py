@@ -240,8 +240,10 @@ class _Writer:
             return self.node(value, outer=False)
         texts, others = split(value, self._rules)
         plain = _without(respelled(texts, ""), stop) if texts is not NOTHING else NOTHING
-        if "other" not in allowed or plain is NOTHING:
+        if "other" not in allowed:
             return plain
+        if plain is NOTHING:
+            return self.node(others, outer=False)
         return alt(Except(plain, _JSON_LIKE), texts, self.node(others, outer=False))
 
     # -- keys, strings and words ----------------------------------------------------------------
