@@ -20,6 +20,7 @@ from callmemaybe.grammar.grammar import (
     opt,
     repeat,
     seq,
+    substring_of,
     words,
 )
 from callmemaybe.grammar.nodes import INFINITE
@@ -145,6 +146,26 @@ def test_tables_that_are_kept_change_nothing(kept: int, monkeypatch: pytest.Monk
                 accepting = [machine.is_accepting(swept.states[row]) for row in swept.rows]
                 assert swept.where(machine.is_accepting).tolist() == accepting
             assert found[0] == found[1]
+
+
+def test_every_way_to_sweep_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Node by node, level by level, or all levels whole: the same nodes in the same order and states."""
+    trie = vocabulary("crossing").trie
+    machines = [machine_of(pattern_node(source)) for source in PATTERNS]
+    machines.append(machine_of(lexeme(seq(lit('"'), substring_of("ab aab ba"), lit('"')))))
+    for machine in machines:
+        for text in (b"", b"a", b"ab"):
+            state = machine.walk(machine.start, b'"' + text)
+            if state < 0:
+                continue
+            found = []
+            for few, wide in ((0, 300), (10**9, 300), (0, 0)):
+                monkeypatch.setattr(sweeping, "FEW_NODES", few)
+                monkeypatch.setattr(sweeping, "WIDE", wide)
+                swept = sweeping.sweep(trie, machine, [0], [state])
+                found.append((swept.nodes.tolist(), [swept.states[row] for row in swept.rows]))
+            assert found[0][0]
+            assert found[0] == found[1] == found[2]
 
 
 def test_near_joins_counts() -> None:

@@ -32,6 +32,43 @@ MOST_TEXTS = 1000
 KEPT_GROUPS = 8
 #: More tokens than this behind the exits are not sorted into a tree of their own.
 MOST_TAILS = 20_000
+#: How many trees of them are kept, besides those of the parts that are.
+KEPT_TAILS = 64
+
+
+class Behind:
+    """What tokens have behind some nodes of the tree, as trees of their own; the last used ones kept.
+
+    Most lexemes are over at the same nodes, whatever was read of them: behind one quote.
+    """
+
+    def __init__(self, trie: Trie) -> None:
+        """Prepare for nodes of ``trie``."""
+        self._trie = trie
+        self._kept: OrderedDict[tuple[int, ...], Trie] = OrderedDict()
+
+    def of(self, nodes: Indices) -> Trie | None:
+        """Return the tree of what tokens have behind the nodes; None if they are too many."""
+        key = tuple(nodes.tolist())
+        found = self._kept.get(key)
+        if found is None:
+            trie = self._trie
+            begins = trie.low[nodes] + trie.own[nodes]
+            if int((trie.high[nodes] - begins).sum()) > MOST_TAILS:
+                return None
+            rest, ids = [], []
+            for node, low, high in zip(
+                key, begins.tolist(), trie.high[nodes].tolist(), strict=True
+            ):
+                depth = trie.depth(node)
+                rest += [text[depth:] for text in trie.texts(low, high)]
+                ids += trie.order[low:high].tolist()
+            found = self._kept[key] = Trie(rest, ids)
+            if len(self._kept) > KEPT_TAILS:
+                self._kept.popitem(last=False)
+        else:
+            self._kept.move_to_end(key)
+        return found
 
 
 class Part:
@@ -42,11 +79,12 @@ class Part:
     ``exits``  the nodes (int32) at which the lexeme may be over while tokens go on
     """
 
-    __slots__ = ("_tails", "_trie", "exits", "reached", "stays")
+    __slots__ = ("_behind", "_tails", "exits", "reached", "stays")
 
     def __init__(
-        self, trie: Trie, machine: Automaton, state: int, node: int, sets: Sets, tables: Tables
-    ) -> None:
+        self, trie: Trie, machine: Automaton, state: int, node: int, sets: Sets, tables: Tables,
+        behind: Behind,
+    ) -> None:  # fmt: skip
         """Sweep the tokens below ``node`` through the lexeme's machine."""
         swept = tables.sweep(trie, machine, [node], [state])
         ids, rows = swept.tokens(trie)
@@ -54,7 +92,7 @@ class Part:
         self.reached = swept.reached(rows)
         exits = swept.nodes[swept.where(machine.is_accepting)]
         self.exits: Indices = exits[trie.first[exits] < trie.first[exits + 1]]
-        self._trie = trie
+        self._behind = behind
         self._tails: Trie | None = None
 
     def farthest(self, machine: Automaton) -> int:
@@ -64,18 +102,7 @@ class Part:
     def tails(self) -> Trie | None:
         """Return the tree of what tokens have behind the lexeme's end; None if they are too many."""
         if self._tails is None:
-            trie, exits = self._trie, self.exits
-            begins = trie.low[exits] + trie.own[exits]
-            if int((trie.high[exits] - begins).sum()) > MOST_TAILS:
-                return None
-            rest, ids = [], []
-            for node, low, high in zip(
-                exits.tolist(), begins.tolist(), trie.high[exits].tolist(), strict=True
-            ):
-                depth = trie.depth(node)
-                rest += [text[depth:] for text in trie.texts(low, high)]
-                ids += trie.order[low:high].tolist()
-            self._tails = Trie(rest, ids)
+            self._tails = self._behind.of(self.exits)
         return self._tails
 
 
@@ -206,6 +233,7 @@ class Parts:
         self._trie = trie
         self._sets = sets
         self._tables = Tables()
+        self._behind = Behind(trie)
         self._kept: OrderedDict[tuple[int, int, int], Part] = OrderedDict()
         self._counts: OrderedDict[tuple[int, int, int], Counts] = OrderedDict()
         self._slices: OrderedDict[tuple[int, ...], Slice] = OrderedDict()
@@ -218,7 +246,7 @@ class Parts:
         found = self._kept.get(key)
         if found is None:
             found = self._kept[key] = Part(
-                self._trie, machine, state, node, self._sets, self._tables
+                self._trie, machine, state, node, self._sets, self._tables, self._behind
             )
             if len(self._kept) > KEPT_PARTS:
                 self._kept.popitem(last=False)

@@ -18,6 +18,8 @@ Indices = npt.NDArray[np.intp]
 WIDE = 64
 #: Rows of tables that are kept for the next sweep, 2 KB each.
 KEPT_ROWS = 8192
+#: Up to so many nodes, plain Python is done before numpy has begun.
+FEW_NODES = 400
 
 
 class Swept:
@@ -90,6 +92,9 @@ def sweep(
     table = table or _Table()
     if nodes == [0] and _is_wide(automaton, states[0]):
         return _sweep_all(trie, automaton, table, states[0])
+    few = _sweep_few(trie, automaton, table, nodes, states)
+    if few is not None:
+        return few
     here = np.array(nodes, np.intp)
     rows = np.array([table.row_of(state) << 8 for state in states], np.intp)
     all_nodes, all_rows = [here[:0]], [rows[:0]]
@@ -107,6 +112,37 @@ def sweep(
         all_nodes.append(here)
         all_rows.append(rows)
     return Swept(np.concatenate(all_nodes), np.concatenate(all_rows) >> 8, table.states)
+
+
+def _sweep_few(
+    trie: Trie, automaton: Automaton, table: _Table, nodes: list[int], states: list[int]
+) -> Swept | None:
+    """Do as `sweep` does one node after the other; None if they are more than that pays for."""
+    first, label = trie.first_, trie.bytes_
+    left = FEW_NODES
+    level = list(zip(nodes, states, strict=True))
+    found: list[tuple[int, int]] = []
+    while level:
+        below: list[tuple[int, int]] = []
+        for node, state in level:
+            low, high = first[node], first[node + 1]
+            if low == high:
+                continue
+            for mask, target in automaton.edges(state):
+                if not mask & (mask - 1):
+                    left -= 1
+                    child = label.find(mask.bit_length() - 1, low, high)
+                    if child >= 0:
+                        below.append((child, target))
+                elif (left := left - (high - low)) >= 0:
+                    below += [(c, target) for c in range(low, high) if mask >> label[c] & 1]
+            if left < 0:
+                return None
+        below.sort()
+        found += below
+        level = below
+    rows = np.array([table.row_of(state) for _, state in found], np.intp)
+    return Swept(np.array([node for node, _ in found], np.intp), rows, table.states)
 
 
 def _is_wide(automaton: Automaton, state: int) -> bool:
