@@ -15,7 +15,13 @@ from typing import Any
 from callmemaybe.grammar.nodes import Node, words
 from callmemaybe.grammar.schema.arrays import array_body
 from callmemaybe.grammar.schema.formats import WIDER
-from callmemaybe.grammar.schema.objects import KeyClass, Part, object_body, other_keys
+from callmemaybe.grammar.schema.objects import (
+    KeyClass,
+    Part,
+    closed_body,
+    object_body,
+    other_keys,
+)
 from callmemaybe.grammar.schema.style import Style
 from callmemaybe.grammar.schema.values import can_be_written, quoted
 
@@ -40,6 +46,8 @@ KEPT, LONGEST = 4096, 2000
 DEPTH = 40
 
 _leaves: dict[str, Node] = {}
+#: Those of a type and nothing else.
+_kinds: dict[str, Node] = {}
 
 
 class Common:
@@ -85,8 +93,7 @@ class Common:
             if kind not in _PLAIN:
                 return None
             if schema.keys() <= _PLAIN_KEYS:
-                known = _leaves.get(kind)
-                return self._remembered(kind, schema, {"type"}) if known is None else known
+                return self._of_kind(kind)
         said = schema.keys() - NOTES
         if type(kind) is str:
             values = schema.get("enum")
@@ -107,6 +114,14 @@ class Common:
         except ValueError:  # an integer too long for Python to write
             return None
         return self._remembered(text, limits, said) if len(text) <= LONGEST else None
+
+    def _of_kind(self, kind: str) -> Node | None:
+        found = _kinds.get(kind)
+        if found is None:
+            found = self._general({"type": kind})
+            if found is not None:
+                _kinds[kind] = found
+        return found
 
     def _remembered(self, text: str, schema: dict[str, Any], said: AbstractSet[str]) -> Node | None:
         found = _leaves.get(text)
@@ -138,14 +153,18 @@ class Common:
         for name in required:
             if type(name) is not str or name not in properties:
                 return None
-        parts: list[Part] = []
+        values: list[Node] = []
         for name, inner in properties.items():
-            value = self.node(inner, depth + 1)
+            # Most members are of a plain type and nothing else.
+            kind = inner.get("type") if type(inner) is dict else None
+            value = _kinds.get(kind) if type(kind) is str else None
+            if value is None or not inner.keys() <= _PLAIN_KEYS:
+                value = self.node(inner, depth + 1)
             if value is None or type(name) is not str or not can_be_written(name):
                 return None
-            parts.append(Part(quoted(name), value, name in required))
-        extras: list[KeyClass] = []
+            values.append(value)
         others = schema.get("additionalProperties", self)
+        extras: list[KeyClass] = []
         if others is self:
             if self._additional or "properties" not in schema:
                 extras = [KeyClass(other_keys(list(properties)), self._free())]
@@ -154,6 +173,12 @@ class Common:
             if node is None:
                 return None
             extras = [KeyClass(other_keys(list(properties)), node)]
+        if not extras and (found := closed_body(self._style, properties, values, required)):
+            return found
+        parts = [
+            Part(quoted(name), value, name in required)
+            for name, value in zip(properties, values, strict=True)
+        ]
         return object_body(self._style, parts, extras, 0, None)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -24,6 +25,7 @@ from callmemaybe.grammar.nodes import (
 from callmemaybe.grammar.schema.shapes import ANYTHING, NEVER, Member, Need, Object, Pattern, both
 from callmemaybe.grammar.schema.strings import ANY_STRING, PLAIN_STRING, matches, without_words
 from callmemaybe.grammar.schema.style import Style
+from callmemaybe.grammar.schema.values import quoted
 from callmemaybe.grammar.unordered import Members, Unordered
 
 #: Patterns for keys that may overlap in one object: every combination of them is a class of keys.
@@ -144,6 +146,34 @@ def object_body(
     if inside is not NOTHING:
         full = seq(_LEFT, style.padding, inside, style.padding, _RIGHT)
     return alt(full, seq(_LEFT, style.padding, _RIGHT)) if may_be_empty else full
+
+
+def closed_body(
+    style: Style, names: Iterable[str], values: list[Node], required: Collection[str]
+) -> Node | None:
+    """Return what :func:`object_body` does for these members alone, in one go.
+
+    None where the first one may be left out, where members are not just texts between texts, and where
+    one has no value.
+    """
+    if style.separators is None or NOTHING in values:
+        return None
+    comma, colon = style.separators
+    pieces: list[Node] = []
+    before = "{"
+    for name, value in zip(names, values, strict=True):
+        key = Literal(f"{before}{quoted(name)}{colon}".encode())
+        before = comma
+        if name in required:
+            pieces += (key, value)
+        elif pieces:
+            pieces.append(opt(seq(key, value)))
+        else:
+            return None
+    if not pieces:
+        return None
+    pieces.append(_RIGHT)
+    return seq(*pieces)
 
 
 def unordered_body(
