@@ -12,6 +12,7 @@ import re
 import string
 from collections.abc import Callable
 from dataclasses import dataclass
+from json.encoder import encode_basestring
 
 from callmemaybe.calls import ToolSpec
 from callmemaybe.grammar.nodes import Control
@@ -49,7 +50,7 @@ class Name:
 
     def encode(self, name: str) -> str:
         """Return how the name is written."""
-        quoted = json.dumps(name, ensure_ascii=False)
+        quoted = encode_basestring(name)
         return (name if is_bare(name) else quoted) if self.bare else quoted[1:-1]
 
     def decode(self, text: str) -> str:
