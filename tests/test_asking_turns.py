@@ -11,9 +11,9 @@ import pytest
 from callmemaybe import load_model
 from callmemaybe._speaking import Options
 from callmemaybe.caller import Caller
-from callmemaybe.calls import ToolResult, ToolSpec
+from callmemaybe.calls import ToolCall, ToolResult, ToolSpec
 from callmemaybe.conversation import Conversation, Said
-from callmemaybe.errors import InputError, ModelError
+from callmemaybe.errors import InputError, ModelError, UnmetSchema
 from callmemaybe.models.remote import DIALECTS
 from callmemaybe.wire.choice import wanted
 
@@ -74,6 +74,23 @@ def test_a_server_that_knows_schemas_only_is_not_asked_for_both(dialect: str) ->
         spoken = speaker.speak(said, [WEATHER], wanted("none"))
         assert (spoken.text, spoken.calls) == ("Sunny {always}.", ())
         assert not {"response_format", "format"} & asked[0][1].keys()
+
+
+def test_a_servers_call_meets_its_schema_or_does_not_count() -> None:
+    """What no grammar can ask of a server is checked in its answer, and said of the call that meets it."""
+    days = {"type": "array", "items": {"type": "integer"}, "uniqueItems": True}
+    tool = ToolSpec("f", parameters={"type": "object", "properties": {"days": days}})
+    right = '{"name": "f", "arguments": {"days": [1, 2]}}'
+    wrong = right.replace("2", "1")
+    with server(turns(right, wrong, wrong), OWNERS["vllm"]) as (address, _):
+        caller = Caller(load_model(address), [tool])
+        outcome = caller.call("x")
+        assert outcome.call == ToolCall("f", '{"days": [1, 2]}')
+        assert "not masked: /properties/days/uniqueItems" in outcome.remarks[0]
+        with pytest.raises(UnmetSchema, match="at /days"):
+            caller.call("x")
+        with pytest.raises(UnmetSchema, match="at /days"):
+            caller.speaker.speak([{"role": "user", "content": "x"}], [tool], wanted("required"))
 
 
 def test_what_a_server_says_is_checked() -> None:

@@ -238,6 +238,34 @@ def test_a_key_that_comes_twice_is_an_error(start: Start) -> None:
     assert events[-1]["response"]["error"]["code"] == "repeated_key"
 
 
+def test_what_no_grammar_says_is_checked_before_it_is_told(start: Start) -> None:
+    """A call, or an answer, that its schema forbids is an error; the end of a call was never streamed."""
+    tags = {"type": "array", "items": {"type": "integer"}, "uniqueItems": True}
+    schema = {"type": "object", "properties": {"tags": tags}, "required": ["tags"],
+              "additionalProperties": False}  # fmt: skip
+    tool = {"type": "function", "function": {"name": "tag", "parameters": schema}}
+    form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+    wrong, right = '{"tags": [1, 1]}', '{"tags": [1, 2]}'
+    for asked, bad, good in (
+        ({"tools": [tool]}, calling(ToolCall("tag", wrong)), calling(ToolCall("tag", right))),
+        ({"response_format": form}, (wrong,), (right,)),
+    ):
+        assert start(good).chat(**asked).status_code == 200
+        server = start(bad)
+        whole = server.chat(**asked)
+        assert (whole.status_code, whole.json()["error"]["code"]) == (500, "unmet_schema")
+        assert "[1,1] has non-unique elements" in whole.json()["error"]["message"]
+        lines = server.chat(stream=True, **asked).text.split("\n\n")
+        *told, last = [json.loads(line.removeprefix("data: ")) for line in lines[:-1]]
+        assert last["error"]["code"] == "unmet_schema"
+        found = fold(told)
+        assert found["finish"] is None
+        if "tools" in asked:
+            (call,) = found["calls"]
+            assert wrong[:-1].startswith(call["arguments"])
+            assert call["arguments"]
+
+
 def test_a_form_and_tools_are_one_language(start: Start) -> None:
     """With tools, an answer is a call or fits the form."""
     form = {"type": "regex", "regex": "(yes|no)"}
