@@ -64,10 +64,13 @@ class ToolSpec:
         function["parameters"] = dict(self.parameters)
         return {"type": "function", "function": function}
 
-    @cached_property
+    @property
     def schema(self) -> Mapping[str, Any]:
         """The schema of the arguments: ``parameters``, and that they are an object."""
-        return {**self.parameters, "type": "object"}
+        parameters = self.parameters
+        if type(parameters) is dict and parameters.get("type") == "object":
+            return parameters
+        return {**parameters, "type": "object"}
 
 
 @dataclass(frozen=True)
