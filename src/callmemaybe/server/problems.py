@@ -29,7 +29,8 @@ STATUSES = {
     413: "The request is too large.",
     415: "The request is not JSON.",
     429: "Too many requests wait already; try again after Retry-After seconds.",
-    500: "A bug in this server, or the model failed: it wrote a key of an object twice, say.",
+    500: "A bug in this server, or the model failed: it wrote what its schema forbids and no "
+    "grammar can, a key of an object twice, say.",
     503: "The server is stopping, or stuck.",
     504: "The answer took too long.",
 }
