@@ -15,6 +15,7 @@ from callmemaybe.grammar.grammar import (
     Except,
     Grammar,
     Node,
+    alt,
     lexeme,
     lit,
     opt,
@@ -349,17 +350,48 @@ LEXEMES = (
 @given(
     st.sampled_from(AROUND),
     st.sampled_from(LEXEMES),
-    st.sampled_from(AROUND),
-    st.sampled_from(["control", "choice", "end"]),
+    st.lists(
+        st.tuples(st.sampled_from(AROUND), st.sampled_from(["control", "choice", "end"])),
+        min_size=1,
+        max_size=3,
+    ),
     st.integers(0, 1000),
 )
-@settings(max_examples=100, deadline=None)
-def test_a_lexeme_between_texts(lead: bytes, node: Node, text: bytes, last: str, seed: int) -> None:
+@settings(max_examples=200, deadline=None)
+def test_a_lexeme_between_texts(
+    lead: bytes, node: Node, texts: list[tuple[bytes, str]], seed: int
+) -> None:
     """What is kept for a lexeme by the texts around it holds in every grammar that has them."""
     ends = {"control": Control("<b>"), "choice": opt(lit("a")), "end": lit("")}
-    machine = automaton_of(Grammar(seq(lit(lead), node, lit(text), ends[last])))
-    for _, state in random_walk(machine, vocabulary("crossing"), seed, 6):
+    behind = alt(*(seq(lit(text), ends[last]) for text, last in texts))
+    machine = automaton_of(Grammar(seq(lit(lead), node, behind)))
+    words = vocabulary("crossing")
+    for _, state in random_walk(machine, words, seed, 6):
         found = stride(SHARED, machine, state) if state >= 0 else None
-        if found is not None:
-            walked = SHARED.walked(machine, state).allowed
-            assert found[0].to_ids().tolist() == walked.to_ids().tolist()
+        if found is None:
+            continue
+        allowed = found[0].to_ids().tolist()
+        assert allowed == SHARED.walked(machine, state).allowed.to_ids().tolist()
+        bound = budget._bound(words, machine, Entry(*found))
+        for index in allowed:
+            target = machine.walk(state, words.tokens[index]) if words.tokens[index] else -1
+            assert target < 0 or machine.distance(target) + 1 <= bound
+
+
+def test_texts_behind_a_lexeme_share_what_is_allowed() -> None:
+    """Two grammars whose texts behind a lexeme begin alike find one set, without another search."""
+    words = vocabulary("crossing")
+    tables = VocabularyTables(words)
+    found = []
+    for name in ("one", "other"):
+        behind = alt(lit(f', "{name}": 1'), lit("}"), seq(lit(", ]"), lit(name)))
+        machine = automaton_of(Grammar(seq(of_length(0, None), behind, Control("<b>"))))
+        state = machine.walk(machine.start, b'"a')
+        assert len(machine.branches(machine.walk(state, b'"'), 9) or ()) == 3
+        kept = sum(len(led.known) for led in tables.led.values())
+        found.append(stride(tables, machine, state))
+        assert sum(len(led.known) for led in tables.led.values()) == max(kept, 1)
+    assert found[0] is not None
+    assert found[1] is not None
+    assert found[0][0] is found[1][0]
+    assert set(found[1][0].to_ids().tolist()) == set(slow_allowed(machine, words, state))

@@ -24,8 +24,12 @@ MOST_STRIDES = 4000
 #: So many ways into lexemes are kept.
 KEPT_INNER = 1024
 #: So many texts behind each of them, and the longest text that leads into one.
-KEPT_TEXTS = 64
+KEPT_TEXTS = 256
 LONGEST_LEAD = 8
+#: The most texts that may follow a lexeme where what is allowed is kept by them.
+FEW_TEXTS = 8
+#: A text, and whether no bytes come behind it.
+Text = tuple[bytes, bool]
 #: What an entry is made of, see ``cache.Entry``.
 Found = tuple[
     Allowed,
@@ -41,7 +45,8 @@ def stride(tables: VocabularyTables, automaton: Automaton, state: int) -> Found 
     if found is not None:
         return found
     walk = _Strides(tables, automaton)
-    if not walk.search(state):
+    # Where no bytes may come, only control tokens, there is nothing to be searched.
+    if automaton.first_bytes(state) and not walk.search(state):
         return None
     ids, states = walk.ids, walk.states
     controls = automaton.controls(state)
@@ -58,10 +63,10 @@ def stride(tables: VocabularyTables, automaton: Automaton, state: int) -> Found 
 
 
 def _around_a_lexeme(tables: VocabularyTables, automaton: Automaton, state: int) -> Found | None:
-    """Return the same where a short text leads into a lexeme (or this is one), and a text out of it.
+    """Return the same where a short text leads into a lexeme (or this is one), and texts out of it.
 
     What is allowed there depends on the lexeme, the text in front of it, and the first few bytes of the
-    text behind it alone, and is kept by these; or by all of that, where only a control token follows.
+    texts of which one comes behind it alone, and is kept by these.
     """
     lead, start = automaton.forced(state)
     place = automaton.inside(start)
@@ -77,36 +82,65 @@ def _around_a_lexeme(tables: VocabularyTables, automaton: Automaton, state: int)
     inner = led.inner
     if inner is None:
         return None
-    text, target = automaton.forced(after)
-    if not text and inner.may_end:
+    behind = _behind(automaton, after, can_be_here=inner.may_end)
+    if behind is None:
         return None
+    texts, forks = behind
     for depth in led.depths:
-        allowed = led.known.get(text[:depth])
+        allowed = led.known.get(_told(texts, depth))
         if allowed is not None:
             break
     else:
-        is_all = not automaton.first_bytes(target)
-        allowed = led.ended.get(text) if is_all else None
+        allowed = _known_by(tables, led, inner, texts)
         if allowed is None:
-            allowed = _known_by(tables, led, inner, text, is_all)
-            if allowed is None:
-                return None
+            return None
     parts = () if inner.part is None else ((inner.part, inner.machine, after),)
-    return allowed, frozenset((state, start, after)), parts, ()
+    return allowed, frozenset((state, start, after)), parts, forks
+
+
+def _behind(
+    automaton: Automaton, state: int, *, can_be_here: bool
+) -> tuple[tuple[Text, ...], tuple[int, ...]] | None:
+    """Return the few texts that may come in a state, and the state if they are more than one.
+
+    None where there is anything else. ``can_be_here``: whether this may be what comes next of all, so
+    that no text may be empty.
+    """
+    text, target = automaton.forced(state)
+    if text:
+        return ((text, not automaton.first_bytes(target)),), ()
+    branches = automaton.branches(state, FEW_TEXTS)
+    if not branches or automaton.controls(state):
+        return None if can_be_here or automaton.first_bytes(state) else (((b"", True),), ())
+    found: list[Text] = []
+    for text, onward in branches:
+        if not text:
+            return None
+        is_all = False
+        if len(text) < LONGEST_LEAD:
+            more, target = automaton.forced(automaton.after(onward))
+            text, is_all = text + more, not automaton.first_bytes(target)
+        found.append((text, is_all))
+    return tuple(found), (state,)
+
+
+def _told(texts: tuple[Text, ...], depth: int) -> tuple[bytes | tuple[bytes], ...]:
+    """Return the first bytes of each text, and where that is all there is, that."""
+    return tuple(
+        (text,) if is_all and len(text) < depth else text[:depth] for text, is_all in texts
+    )
 
 
 class Led(NamedTuple):
     """What is met where a text leads into a lexeme: the tokens in the text, and the lexeme behind it.
 
     None for the lexeme where no token reaches it, or too many leave it. What is allowed in front of texts
-    is ``known`` by as many of their first bytes as ``depths`` lists, and in front of texts behind which
-    there are no more bytes, where that matters, by all that has ``ended``.
+    is ``known`` by as many of their first bytes as ``depths`` lists, see :func:`_told`.
     """
 
     ids: list[int]
     inner: Inner | None
-    known: dict[bytes, Allowed]
-    ended: dict[bytes, Allowed]
+    known: dict[tuple[bytes | tuple[bytes], ...], Allowed]
     depths: list[int]
 
 
@@ -118,38 +152,35 @@ def _led(tables: VocabularyTables, machine: Automaton, position: int, lead: byte
         inner = _met(tables, machine, position, node)
         if inner.part is not None and inner.tails is None:
             inner = None
-    return Led(ids, inner, {}, {}, [])
+    return Led(ids, inner, {}, [])
 
 
 def _known_by(
-    tables: VocabularyTables, led: Led, inner: Inner, text: bytes, is_all: bool
+    tables: VocabularyTables, led: Led, inner: Inner, texts: tuple[Text, ...]
 ) -> Allowed | None:
-    """Return what is allowed in front of a text; None where more than that must be seen.
-
-    ``is_all``: no bytes follow the text.
-    """
+    """Return what is allowed in front of texts; None where more than that must be seen."""
     ids = led.ids + inner.ids
-    depths = [0]
-    if inner.tails is not None:
-        found: list[int] = []
-        depths.append(_depth(inner.tails, 0, text, found))
-        ids += found if inner.limits is None else inner.limits.may_leave(found)
-    if inner.may_end:
-        depths.append(_depth(tables.trie, inner.node, text, ids))
-    if min(depths) < 0 and not is_all:
-        return None
+    depth = 0
+    for text, is_all in texts:
+        ways: list[tuple[Trie, int, list[int]]] = []
+        left: list[int] = []
+        if inner.tails is not None:
+            ways.append((inner.tails, 0, left))
+        if inner.may_end:
+            ways.append((tables.trie, inner.node, ids))
+        for trie, node, found in ways:
+            met = _depth(trie, node, text, found)
+            if met < 0 and not is_all:
+                return None
+            depth = max(depth, met if met >= 0 else len(text) + 1)
+        ids += left if inner.limits is None else inner.limits.may_leave(left)
     allowed = tables.sets.of(ids, [] if inner.stays is None else [inner.stays])
     if not allowed:
         return None
-    if len(led.known) + len(led.ended) >= KEPT_TEXTS:
+    if len(led.known) >= KEPT_TEXTS:
         led.known.clear()
-        led.ended.clear()
         led.depths.clear()
-    if min(depths) < 0:
-        led.ended[text] = allowed
-        return allowed
-    depth = max(depths)
-    led.known[text[:depth]] = allowed
+    led.known[_told(texts, depth)] = allowed
     if depth not in led.depths:
         led.depths.append(depth)
     return allowed
