@@ -15,14 +15,19 @@ from hypothesis import strategies as st
 import callmemaybe
 from callmemaybe._checking import CHECKED_DEPTH, Validators
 from callmemaybe._running import functions
-from callmemaybe._speaking import Speaker
+from callmemaybe._speaking import Options, Speaker, Spoken
 from callmemaybe.caller import Caller
 from callmemaybe.calls import ToolCall, ToolResult, ToolSpec
 from callmemaybe.decoding.answer import Found, Request, Strategy, answer
 from callmemaybe.decoding.beam import search
 from callmemaybe.decoding.branches import Choices
 from callmemaybe.decoding.sampler import Sampler
-from callmemaybe.errors import DecodingError, RepeatedKey, UnmetSchema, UnsupportedSchema
+from callmemaybe.errors import (
+    DecodingError,
+    RepeatedKey,
+    UnmetSchema,
+    UnsupportedSchema,
+)
 from callmemaybe.grammar import compile as compile_grammar
 from callmemaybe.grammar import regex
 from callmemaybe.integrations._language import Language
@@ -310,6 +315,21 @@ def test_a_turn_tells_nothing_of_the_call_that_would_end_it() -> None:
     assert ended == [0]
     with pytest.raises(RuntimeError):
         _ = speech.spoken
+
+
+def test_what_a_budget_made_of_a_call_is_no_mistake_of_the_model() -> None:
+    """Law: a call that the budget ended is a turn cut short, whatever it came to; nothing of it counts."""
+
+    def speak(items: str, most: int) -> Spoken:
+        speaker = caller(written(ToolCall("f", f'{{"it": [{items}]}}'))).speaker
+        return speaker.speak(USER, [DISTINCT], wanted("required"), Options(max_tokens=most))
+
+    whole, least = speak("1, 3, 2, 4", 99).tokens, speak("", 99).tokens
+    for most in range(least, whole):
+        spoken = speak("1, 1, 1, 1", most)
+        assert (spoken.ended, spoken.calls) == ("length", ())
+    with pytest.raises(UnmetSchema):
+        speak("1, 1, 1, 1", whole)
 
 
 def test_an_answer_by_a_schema_is_checked_as_a_call_is() -> None:

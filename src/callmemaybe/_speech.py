@@ -17,6 +17,7 @@ from callmemaybe.calls import ToolCall, ToolSpec
 from callmemaybe.decoding.decoder import Decoder
 from callmemaybe.decoding.posterior import Posterior
 from callmemaybe.decoding.step import Likeliest, Step
+from callmemaybe.errors import RepeatedKey, UnmetSchema
 from callmemaybe.grammar import Grammar
 from callmemaybe.wire import Format
 from callmemaybe.wire.reader import AnswerDelta, CallEnded, CallStarted, Event, ThoughtDelta
@@ -170,7 +171,13 @@ class Speech:
                 self._thought_tokens += len(step.ids)
             if self._keeps:
                 self._steps.append(step)
-            events = tuple(turn.read(decoder.symbols))
+            try:
+                events = tuple(turn.read(decoder.symbols))
+            except (RepeatedKey, UnmetSchema):
+                if not decoder.is_cut:
+                    raise
+                turn.is_void = True  # nothing of it counts, so the budget is what ended it
+                break
             if self._tokens is not None:
                 self._tokens.take(step, turn)
             yield events
@@ -261,6 +268,7 @@ class Turn:
         self.thought = bytearray()
         self.calls: list[ToolCall] = []
         self.is_repeated = False
+        self.is_void = False
         self.stopped: str | None = None
 
     @property
@@ -271,7 +279,7 @@ class Turn:
     @property
     def is_over(self) -> bool:
         """Whether nothing more counts, though the model may go on."""
-        return self.is_repeated or self.stopped is not None
+        return self.is_repeated or self.is_void or self.stopped is not None
 
     def read(self, symbols: Sequence[int | str]) -> Iterator[Event]:
         """Read what is new in ``symbols``."""
