@@ -7,9 +7,11 @@ automaton at random to an accepting end.
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Mapping
 
 from callmemaybe.grammar.automaton import Automaton
+from callmemaybe.grammar.divisible import Divisible
 from callmemaybe.grammar.grammar import (
     Both,
     Bytes,
@@ -64,6 +66,10 @@ class _Reader:
                 return set(self.ends(self._rules[node.name], start))
             case Lexeme():
                 return set(self.ends(node.body, start))
+            case Divisible():
+                numeral = re.match(rb"-?(?:0|[1-9][0-9]*)", text[start:])
+                ends = range(1, numeral.end() + 1) if numeral else ()
+                return {start + end for end in ends if _divides(node, text[start : start + end])}
             case Both():
                 return set(self.ends(node.left, start) & self.ends(node.right, start))
             case Except():
@@ -111,6 +117,14 @@ class _Reader:
             if state in node.accepting:
                 found.add(at + 1)
         return found
+
+
+def _divides(node: Divisible, digits: bytes) -> bool:
+    if digits == b"-":
+        return False
+    number = int(digits)
+    above = node.low is None or number >= node.low
+    return above and (node.high is None or number <= node.high) and number % node.step == 0
 
 
 def sample(automaton: Automaton, dice: random.Random, *, length: int = 60) -> bytes:

@@ -13,7 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from callmemaybe.errors import GrammarError
-from callmemaybe.grammar.nodes import INFINITE, NOTHING, Node
+from callmemaybe.grammar import compile as compile_grammar
+from callmemaybe.grammar import json_schema
+from callmemaybe.grammar.divisible import Divisible
+from callmemaybe.grammar.nodes import INFINITE, NOTHING, Both, Node
 from callmemaybe.grammar.schema.multiples import multiples
 from callmemaybe.grammar.schema.numbers import Interval, decimals, integers
 from callmemaybe.grammar.schema.numeric import number_node
@@ -126,6 +129,84 @@ def test_multiples_are_exact(
     if machine_of(node).least < INFINITE:
         text = sample(machine_of(node), random.Random(seed), length=30).decode()
         assert expected(Fraction(text)), text
+
+
+steps = st.sampled_from([2, 7, 10, 128, 360, 86_400, 10**6, 100_003, 2**64 + 13, 10**40])
+
+
+@patient(max_examples=100)
+@given(steps, st.none() | st.integers(-3, 40), st.none() | st.integers(-3, 40), st.data())
+def test_large_multiples_are_exact(
+    step: int, first: int | None, last: int | None, data: st.DataObject
+) -> None:
+    """Law: of integers those are in the language that the step divides, within the bounds; no dead ends.
+
+    The bounds are near multiples, on both sides of zero.
+    """
+    near = st.integers(-2, 2)
+    low = (
+        None
+        if first is None
+        else data.draw(st.sampled_from([-1, 1])) * first * step + data.draw(near)
+    )
+    high = (
+        None
+        if last is None
+        else data.draw(st.sampled_from([-1, 1])) * last * step + data.draw(near)
+    )
+    node = Divisible(step, low, high)
+    factors = data.draw(st.lists(st.integers(-50, 50), min_size=5))
+    numbers = [f * step + off for f in factors for off in (0, 1)] + [
+        bound // step * step + more
+        for bound in (low or 0, high or 0)
+        for more in (0, step, -step, 1)
+    ]
+    for number in numbers:
+        inside = (low is None or number >= low) and (high is None or number <= high)
+        assert is_in(node, str(number)) is (inside and number % step == 0), number
+        assert not is_in(node, f"0{number}")
+        assert not is_in(node, f"{number}.0")
+    has_zero = (low is None or low <= 0) and (high is None or high >= 0)
+    assert is_in(node, "-0") is has_zero
+    machine = machine_of(node)
+    is_empty = low is not None and high is not None and -(-low // step) * step > high
+    assert (machine.least == INFINITE) is is_empty
+    state, dice = machine.start, random.Random(step)
+    for number in range(0 if is_empty else 60):
+        if not (left := machine.distance(state)):
+            assert machine.is_accepting(state)
+            break
+        targets = [target for _, target in machine.edges(state)]
+        assert min(map(machine.distance, targets)) == left - 1
+        state = dice.choice(targets) if number < 8 else min(targets, key=machine.distance)
+
+
+@patient(max_examples=30)
+@given(
+    st.sampled_from([2, 10, 12, 97, 101, 250, 1000]), intervals(), st.lists(st.integers(-30, 30), min_size=3)
+)
+def test_large_multiples_are_what_tables_say(
+    step: int, interval: Interval, factors: list[int]
+) -> None:
+    """Law: multiples that are worked out one by one are those of the table of all remainders."""
+    node = number_node(INTEGER, Number(interval, Fraction(step)), {})
+    table = Both(integers(interval), multiples(Fraction(step)))
+    assert (node is NOTHING or machine_of(node).least == INFINITE) is (
+        machine_of(table).least == INFINITE
+    )
+    for factor in factors:
+        for text in (str(factor * step), str(factor * step + 1), str(factor)):
+            assert is_in(node, text) is is_in(table, text), text
+
+
+def test_a_large_multiple_takes_the_states_that_are_visited() -> None:
+    """Law: what no table could hold is made as far as it is read; values left out are left out."""
+    schema = {"type": "integer", "multipleOf": 10**50, "minimum": 1, "not": {"const": 3 * 10**50}}
+    automaton = compile_grammar(json_schema(schema))
+    for text, expected in (("2", True), ("3", False), ("0", False), ("-1", False)):
+        state = automaton.walk(automaton.start, (text + "0" * 50).encode() if text != "0" else b"0")
+        assert (state >= 0 and automaton.is_accepting(state)) is expected
+    assert automaton.spent < 1000
 
 
 @pytest.mark.parametrize(

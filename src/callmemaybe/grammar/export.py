@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from callmemaybe.errors import GrammarError
 from callmemaybe.grammar.automaton import Automaton
 from callmemaybe.grammar.characters import Ranges, ranges
+from callmemaybe.grammar.divisible import Divisible
 from callmemaybe.grammar.grammar import (
     EMPTY,
     NOTHING,
@@ -146,7 +147,7 @@ class _Exporter:
                 return self._words(node)
             case Lexeme():
                 return self._named(node, "lexeme", node.body)
-            case Both() | Except() | Substrings() | Table() | Names():
+            case Both() | Except() | Substrings() | Table() | Names() | Divisible():
                 return self._machine(node)
         raise TypeError(f"unknown node {node!r}")
 
@@ -280,7 +281,7 @@ class _Gbnf(_Exporter):
                 return self._filled(node.body)
             case Unordered():
                 return alt(*map(self._filled, unfold(node, self._grammar.least)))
-            case Both() | Except() | Table() | Names():
+            case Both() | Except() | Table() | Names() | Divisible():
                 return Except(node, EMPTY)
         return NOTHING
 

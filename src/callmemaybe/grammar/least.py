@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from callmemaybe.grammar.automaton import Automaton
+from callmemaybe.grammar.divisible import Divisible
 from callmemaybe.grammar.nodes import (
     INFINITE,
     Both,
@@ -115,7 +116,7 @@ def _least_step(
             return of(node.body)
         case Chars():
             return of(node.spelled)
-        case Both() | Except() | Substrings() | Table() | Names():
+        case Both() | Except() | Substrings() | Table() | Names() | Divisible():
             return machine(node).least
     raise TypeError(f"unknown node {node!r}")
 

@@ -25,6 +25,7 @@ from callmemaybe.grammar.automaton import (
     Edges,
 )
 from callmemaybe.grammar.counting import Counted, Counting, is_endless
+from callmemaybe.grammar.divisible import Divisible, DivisibleAutomaton
 from callmemaybe.grammar.least import shortest, way_out
 from callmemaybe.grammar.names import NameAutomaton
 from callmemaybe.grammar.nodes import (
@@ -39,11 +40,13 @@ from callmemaybe.grammar.nodes import (
     Node,
     Substrings,
     Table,
+    Words,
 )
 from callmemaybe.grammar.places import (
     NO_PLACE,
     Seed,
     State,
+    along_words,
     branches_of,
     first_of,
     forced_by_all,
@@ -211,6 +214,10 @@ class TreeAutomaton(States):
                             at += 1
                             state = self._state(((leaf, position, rest),))
                             continue
+                elif type(leaf) is Words:
+                    onward = along_words(leaf, position, data[at:])
+                    if onward is not None:
+                        return self._state(((leaf, onward, rest),))
             elif len(places) > MANY:
                 # What thousands of alternatives have in common is one move, not one for every byte.
                 piece, target = self.forced(state)
@@ -406,6 +413,8 @@ def machine_of(node: Node) -> Automaton:
             machine = SubstringAutomaton(node.units, node.starts, node.ends)
         elif isinstance(node, Table):
             machine = TableAutomaton(node.rows, node.accepting)
+        elif isinstance(node, Divisible):
+            machine = DivisibleAutomaton(node)
         elif isinstance(node, Names):
             machine = NameAutomaton(node, machine_of)
         else:

@@ -89,11 +89,8 @@ def _tighter(one: _Bound, other: _Bound, *, lower: bool) -> _Bound:
 # -- integers -------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=1024)
-def integers(interval: Interval) -> Node:
-    """Return the integer literals in an interval (-0 included where 0 is)."""
-    if interval == EVERYTHING:
-        return ANY_INTEGER
+def whole(interval: Interval) -> tuple[int | None, int | None]:
+    """Return the least and the greatest integer in an interval, None where it has no bound."""
     low = high = None
     if interval.low is not None:
         low = -(-interval.low.numerator // interval.low.denominator)
@@ -101,6 +98,15 @@ def integers(interval: Interval) -> Node:
     if interval.high is not None:
         high = interval.high.numerator // interval.high.denominator
         high -= interval.high_open and high == interval.high
+    return low, high
+
+
+@lru_cache(maxsize=1024)
+def integers(interval: Interval) -> Node:
+    """Return the integer literals in an interval (-0 included where 0 is)."""
+    if interval == EVERYTHING:
+        return ANY_INTEGER
+    low, high = whole(interval)
     negative = NOTHING
     if low is None or low < 0 or (low == 0 and (high is None or high >= 0)):
         nearest = 0 if high is None or high >= 0 else -high

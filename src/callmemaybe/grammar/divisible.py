@@ -1,0 +1,153 @@
+"""The integers between two bounds that a number divides, as an automaton that is never built whole.
+
+A state is what was read: its value where a bound is still to be kept, its remainder where none is. Which
+digits may follow, and how many it takes to an end, is arithmetic (the next multiple in a range), so
+that a modulus of any size costs nothing but the states that are visited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from callmemaybe.grammar.automaton import NO_CONTROLS, Automaton, Edges
+from callmemaybe.grammar.interning import Node
+from callmemaybe.grammar.nodes import INFINITE
+
+
+class Divisible(Node):
+    """The decimal integers from ``low`` to ``high`` (None: without a bound) that ``step`` divides.
+
+    Written without leading zeros; ``-0`` is one of them where 0 is.
+    """
+
+    __slots__ = ()
+    is_machine = True
+
+    @property
+    def step(self) -> int:
+        """A number from 1 up."""
+        return self._fields[0]  # type: ignore[no-any-return]
+
+    @property
+    def low(self) -> int | None:
+        """The least that may be written."""
+        return self._fields[1]  # type: ignore[no-any-return]
+
+    @property
+    def high(self) -> int | None:
+        """The most that may be written."""
+        return self._fields[2]  # type: ignore[no-any-return]
+
+
+class _Read(NamedTuple):
+    """What was read: a sign, and digits of this value.
+
+    ``is_free``: whatever follows is within the bounds, so that of the value there is the remainder alone.
+    """
+
+    negative: bool = False
+    digits: bool = False
+    value: int = 0
+    is_free: bool = False
+
+
+class DivisibleAutomaton(Automaton):
+    """A sign, perhaps, and digits; see the node ``Divisible``."""
+
+    def __init__(self, node: Divisible) -> None:
+        """Start with nothing read."""
+        self._step = node.step
+        low, high = node.low, node.high
+        #: By sign: the least and the most (None: any) of what is written behind it; None: nothing is.
+        self._bounds: dict[bool, tuple[int, int | None] | None] = {
+            False: None if high is not None and high < 0 else (max(low or 0, 0), high),
+            True: None if low is not None and low > 0 else (
+                max(-high if high is not None else 0, 0), None if low is None else -low,
+            ),
+        }  # fmt: skip
+        self._states: list[_Read] = []
+        self._ids: dict[_Read, int] = {}
+        self._edges: dict[int, Edges] = {}
+        self._ways: dict[_Read, float] = {}
+        self.least = self._way(_Read())
+        self.start = self._number(_Read())
+
+    def is_accepting(self, state: int) -> bool:
+        """Whether what was read is one of the integers."""
+        return self._way(self._states[state]) == 0
+
+    def controls(self, state: int) -> Mapping[str, int]:  # noqa: ARG002 - the contract's argument
+        """Return nothing: numbers have no control tokens."""
+        return NO_CONTROLS
+
+    def distance(self, state: int) -> int:
+        """Fewest further digits to the end of an integer."""
+        return int(self._way(self._states[state]))
+
+    def edges(self, state: int) -> Edges:
+        """Return (byte set, target) pairs."""
+        found = self._edges.get(state)
+        if found is None:
+            masks: dict[int, int] = {}
+            for byte, target in self._moves(self._states[state]):
+                if self._way(target) < INFINITE:
+                    number = self._number(target)
+                    masks[number] = masks.get(number, 0) | 1 << byte
+            found = self._edges[state] = tuple((mask, target) for target, mask in masks.items())
+        return found
+
+    def _number(self, read: _Read) -> int:
+        number = self._ids.get(read)
+        if number is None:
+            self.spent += 1
+            if self.spent > self.due:
+                self.pause()
+            self._states.append(read)
+            number = self._ids.setdefault(read, len(self._states) - 1)
+        return number
+
+    def _moves(self, read: _Read) -> list[tuple[int, _Read]]:
+        """Return the bytes that a numeral may go on with, and what was read then."""
+        if read.digits and not read.value and not read.is_free:
+            return []  # no zeros in front
+        first = [] if read.digits or read.negative else [(0x2D, _Read(negative=True))]
+        return first + [(0x30 + digit, self._with(read, digit)) for digit in range(10)]
+
+    def _with(self, read: _Read, digit: int) -> _Read:
+        value = read.value * 10 + digit
+        bounds = self._bounds[read.negative]
+        is_free = read.is_free or bool(
+            value and bounds and bounds[1] is None and value >= bounds[0]
+        )
+        return _Read(read.negative, True, value % self._step if is_free else value, is_free)
+
+    def _way(self, read: _Read) -> float:
+        """Fewest digits from what was read to a multiple within the bounds."""
+        found = self._ways.get(read)
+        if found is None:
+            if read.digits:
+                found = self._further(read)
+            else:
+                found = 1 + min(
+                    (self._way(after) for _, after in self._moves(read)), default=INFINITE
+                )
+            self._ways[read] = found
+        return found
+
+    def _further(self, read: _Read) -> float:
+        bounds = self._bounds[read.negative]
+        if bounds is None:
+            return INFINITE
+        low, high = (0, None) if read.is_free else bounds
+        least, size, digits = read.value, 1, 0
+        # What so many further digits make of it: the numbers from `least` on, `size` of them.
+        while high is None or least <= high:
+            first = -(-max(least, low) // self._step) * self._step
+            last = least + size - 1
+            if first <= (last if high is None else min(last, high)):
+                return digits
+            if not read.value and not read.is_free:
+                break
+            least, size, digits = least * 10, size * 10, digits + 1
+        return INFINITE
