@@ -11,6 +11,7 @@ import hashlib
 import json
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,13 @@ from training.pieces import recipe as recipes
 from training.pieces.card import card
 from training.pieces.loop import new_model
 from training.pieces.model import Nano
-from training.pieces.packing import Encoder
+from training.pieces.packing import Encoder, Limits, draw_batch
 from training.pieces.recipe import ROOT, Recipe
-from training.pieces.rendering import CONTROL_TOKENS, END, PAD
+from training.pieces.rendering import CONTROL_TOKENS, END, PAD, TOOLS
 
 TARGET = ROOT / "src/callmemaybe/data/nano"
 CONTEXT = 8192
+LISTS, PAIRS = 32, 4
 SOURCES = [
     {
         "name": "training/tasks and training/pieces/synthetic.py of this repository",
@@ -70,6 +72,16 @@ def load(recipe: Recipe) -> tuple[Nano, Encoder, dict[str, Any]]:
     return model.float().eval(), encoder, counted
 
 
+def samples(recipe: Recipe, encoder: Encoder) -> Iterator[list[int]]:
+    """Tools with a request and its answer, as in training: some of each of `LISTS` lists of tools."""
+    maker, limits = recipe.maker("train"), Limits(1, PAIRS, 150, 280)
+    tools = encoder.control(TOOLS)
+    for number in range(LISTS):
+        row = draw_batch(maker, encoder, f"{recipe.seed} export {number}", limits).rows[0]
+        listed = [tools, *(each for tool in row.tools for each in tool)]
+        yield from (listed + placed.ids for placed in row.pairs)
+
+
 def manifest(recipe: Recipe, report: dict[str, Any], target: Path) -> dict[str, Any]:
     """Where the files come from and what they should hash to."""
     files = sorted(p for p in target.rglob("*") if p.is_file() and p.name != "manifest.json")
@@ -109,7 +121,9 @@ def fill(recipe: Recipe, target: Path, bits: int) -> None:
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     controls = {text: encoder.control(text) for text in CONTROL_TOKENS}
-    graph.write(model, controls, encoder.text("\n")[0], target / "model.onnx", bits=bits)
+    newline, model_file = encoder.text("\n")[0], target / "model.onnx"
+    said = samples(recipe, encoder)
+    graph.write(model, controls, newline, model_file, bits=bits, samples=said)
     shutil.copyfile(recipe.out / "tokenizer.json", target / "tokenizer.json")
     config = {
         "architectures": ["NanoForToolCalling"],

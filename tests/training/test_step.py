@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="training needs PyTorch (make train installs it)")
@@ -110,22 +112,15 @@ def test_tools_do_not_know_each_other(scene) -> None:
     np.testing.assert_allclose(chances[0], chances[1], atol=1e-4)
 
 
-def test_the_graph_is_the_step(scene, tmp_path) -> None:
-    """What is exported gives the step's logits, for tools, a request, a call and a row of its own."""
-    pytest.importorskip("onnx", reason="exporting needs onnx")
-    ort = pytest.importorskip("onnxruntime")
-    batch, step, controls, *_ = scene
-    newline = Encoder(tokenizers.load(TOKENIZER)).text("\n")[0]
-    graph.write(step.model, controls, newline, tmp_path / "model.onnx", bits=32)
-    session = ort.InferenceSession(str(tmp_path / "model.onnx"))
+def exported(step: Step, file: Path, ids: list[int], counts: list[int]) -> np.ndarray:
+    """All rows of logits of a graph, fed with pieces of the given lengths."""
+    session = pytest.importorskip("onnxruntime").InferenceSession(str(file))
     inputs, outputs = graph.names(step.model)
-    tools = [controls[TOOLS], *(i for tool in batch.rows[0].tools for i in tool)]
-    ids = tools + batch.rows[0].pairs[0].ids
     cache = {
         name: value.numpy() for name, value in zip(inputs, empty(step, len(ids) + 9), strict=True)
     }
     at, rows = 0, []
-    for count in (len(tools), 7, 1, len(ids) - len(tools) - 8):
+    for count in counts:
         found = session.run(
             ["logits", *outputs],
             {
@@ -138,4 +133,36 @@ def test_the_graph_is_the_step(scene, tmp_path) -> None:
         cache = dict(zip(inputs, found[1:], strict=True))
         rows.append(found[0][0])
         at += count
-    np.testing.assert_allclose(np.concatenate(rows), run(step, ids, []), atol=1e-3)
+    return np.concatenate(rows)
+
+
+def test_the_graph_is_the_step(scene, tmp_path) -> None:
+    """What is exported gives the step's logits, for tools, a request, a call and a row of its own."""
+    pytest.importorskip("onnx", reason="exporting needs onnx")
+    batch, step, controls, *_ = scene
+    newline = Encoder(tokenizers.load(TOKENIZER)).text("\n")[0]
+    graph.write(step.model, controls, newline, tmp_path / "model.onnx", bits=32)
+    tools = [controls[TOOLS], *(i for tool in batch.rows[0].tools for i in tool)]
+    ids = tools + batch.rows[0].pairs[0].ids
+    counts = [len(tools), 7, 1, len(ids) - len(tools) - 8]
+    found = exported(step, tmp_path / "model.onnx", ids, counts)
+    np.testing.assert_allclose(found, run(step, ids, []), atol=1e-3)
+
+
+@pytest.mark.parametrize("by_columns", [True, False])
+def test_integers_say_nearly_what_numbers_say(scene, tmp_path, *, by_columns: bool) -> None:
+    """With weights and activations of 8 bits, chances are nearly those of the step, in any pieces."""
+    onnx = pytest.importorskip("onnx", reason="exporting needs onnx")
+    batch, step, controls, *_ = scene
+    newline = Encoder(tokenizers.load(TOKENIZER)).text("\n")[0]
+    tools = [controls[TOOLS], *(i for tool in batch.rows[0].tools for i in tool)]
+    said = [tools + pair.ids for pair in batch.rows[0].pairs]
+    file, ids = tmp_path / "model.onnx", said[0]
+    graph.write(step.model, controls, newline, file, samples=said[1:] if by_columns else ())
+    kinds = [node.op_type for node in onnx.load(str(file)).graph.node]
+    assert (kinds.count("Abs") < kinds.count("QuantizeLinear")) == by_columns
+    whole = exported(step, file, ids, [len(ids)])
+    spread = np.abs(np.exp(whole) - np.exp(run(step, ids, []))).sum(1) / 2
+    assert np.median(spread) < 0.02
+    half = [len(tools), 9, 1, len(ids) - len(tools) - 10]
+    np.testing.assert_allclose(np.exp(exported(step, file, ids, half)), np.exp(whole), atol=0.01)

@@ -1,14 +1,18 @@
 """The step as an ONNX graph with integer weights.
 
-Every matrix product with a weight becomes: one scale per row of activations, rounded to 8 bits, an exact
-integer product, and the scales multiplied back. A row's result then depends on that row alone, so that tokens
-fed one by one, several at once or beside other requests give the same numbers.
+Every matrix product with a weight becomes: activations rounded to 8 bits, an exact integer product, and scales
+multiplied back. A row's result then depends on that row alone, so that tokens fed one by one, several at once
+or beside other requests give the same numbers.
+
+What a norm makes is rounded with one scale per column, as far as the column goes on requests to train with:
+the norm's weights bring all columns to one, the product's take it back (SmoothQuant: Xiao et al., 2022), and
+rounding is one operator. Everything else has too long tails for that, and gets a scale per row, found anew.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +24,16 @@ from onnx import NodeProto, helper, numpy_helper
 
 from training.pieces.branches import conditional
 from training.pieces.model import Nano
-from training.pieces.shapes import Feeds, simplify
+from training.pieces.shapes import Feeds, simplify, watch
 from training.pieces.step import Step, caches
 
 OPSET = 20
 SMALLEST = 4096  # weights of fewer numbers stay as they are
 WIDE = 2048  # outputs from which on the fused product is slower than its parts
 CONTRIB = "com.microsoft"
+MARGIN = 1.3  # how much farther than seen a column may go
+ANSWER = 48  # tokens of an answer, about
+NORMS = {"SimplifiedLayerNormalization": 1, "SkipSimplifiedLayerNormalization": 2}  # their weights
 Array = NDArray[Any]
 
 
@@ -88,6 +95,18 @@ def feeds(step: Step, batch: int, length: int, columns: int) -> Feeds:
     return found
 
 
+def whole(step: Step, ids: Sequence[int]) -> Feeds:
+    """Inputs of one pass over everything, an answer at its end."""
+    past, _ = names(step.model)
+    empty = [state.empty(1, len(ids)).numpy() for state in caches(step.model).values()]
+    return {
+        "input_ids": np.array([ids]),
+        "position_ids": np.arange(len(ids))[None],
+        "num_logits_to_keep": np.array(min(len(ids), ANSWER)),
+        **dict(zip(past, empty, strict=True)),
+    }
+
+
 def columns(weight: Array) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
     """Quantise [inputs, outputs] with one scale per output, symmetric."""
     scale = np.abs(weight).max(0) / 127
@@ -96,13 +115,22 @@ def columns(weight: Array) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
 
 
 class Quantizer:
-    """Replaces products with weights, and lookups in tables, by their integer forms."""
+    """Replaces products with weights, and lookups in tables, by their integer forms.
 
-    def __init__(self, model: onnx.ModelProto) -> None:
-        self.model, self.graph = model, model.graph
+    `reach`: how far each column of some norms goes; all else gets a scale per row.
+    """
+
+    def __init__(self, model: onnx.ModelProto, reach: Mapping[str, Array]) -> None:
+        self.model, self.graph, self.reach = model, model.graph, reach
         self.weights = {t.name: t for t in self.graph.initializer}
+        self.turned = {
+            n.output[0]: n.input[0]
+            for n in self.graph.node
+            if n.op_type == "Transpose" and n.input[0] in self.weights
+        }
         self.nodes: list[NodeProto] = []
         self.rows: dict[str, tuple[str, str]] = {}
+        self.fixed: dict[str, str] = {}
         self.done: dict[str, str] = {}
         self.add("q8.middle", np.array(128, np.uint8))
         self.add("q8.unit", np.array(1 / 127, np.float32))
@@ -128,8 +156,37 @@ class Quantizer:
             self.rows[name] = (f"{p}.codes", f"{p}.scale")
         return self.rows[name]
 
+    def column(self, name: str) -> str:
+        """Round a norm by columns, once for all products that take it."""
+        if name not in self.fixed:
+            maker = next(node for node in self.graph.node if node.output[0] == name)
+            place = NORMS[maker.op_type]
+            gains = self.value(maker.input[place]) / self.reach[name]
+            maker.input[place] = self.add(f"{name}.q8.gains", gains.astype(np.float32))
+            inputs = [name, "q8.unit", "q8.middle"]
+            self.fixed[name] = self.node("QuantizeLinear", inputs, f"{name}.q8.codes")
+        return self.fixed[name]
+
+    def is_private(self, node: NodeProto) -> bool:
+        """Whether this is a norm that only products with weights read."""
+        readers = [each for each in self.graph.node if node.output[0] in each.input]
+        return node.op_type in NORMS and bool(readers) and all(map(self.weight_of, readers))
+
+    def value(self, name: str) -> Array:
+        """Return a constant."""
+        if name in self.weights:
+            return numpy_helper.to_array(self.weights[name])
+        maker = next(node for node in self.graph.node if name in node.output)
+        return numpy_helper.to_array(maker.attribute[0].t)
+
     def product(self, x: str, weight: Array, name: str, output: str) -> None:
         """output = x @ weight."""
+        if x in self.reach:
+            codes, scale = columns(weight * self.reach[x][:, None])
+            codes, scales = self.add(f"{name}.codes", codes), self.add(f"{name}.scales", scale)
+            inputs = [self.column(x), codes, "q8.unit", scales, "q8.middle"]
+            self.node("MatMulIntegerToFloat", inputs, output, domain=CONTRIB)
+            return
         codes, scale = columns(weight)
         self.integer(x, self.add(f"{name}.codes", codes), scale, output)
 
@@ -161,36 +218,36 @@ class Quantizer:
 
     def run(self) -> onnx.ModelProto:
         """Rewrite the graph."""
-        turned = {
-            n.output[0]: n.input[0]
-            for n in self.graph.node
-            if n.op_type == "Transpose" and n.input[0] in self.weights
-        }
         for node in self.graph.node:
-            big = [i for i in node.input if self.size(turned.get(i, i)) >= SMALLEST]
-            if node.op_type == "MatMul" and big == [node.input[1]]:
-                source = node.input[1]
-                if table := self.flipped(turned.get(source, source)):
+            if source := self.weight_of(node):
+                if table := self.flipped(self.turned.get(source, source)):
                     _, scale = columns(numpy_helper.to_array(self.weights[table]).T)
                     flipped = f"{table}.codes.turned"
                     self.node("Transpose", [f"{table}.codes"], flipped, perm=[1, 0])
                     self.integer(node.input[0], flipped, scale, node.output[0])
                     continue
-                weight = numpy_helper.to_array(self.weights[turned.get(source, source)])
-                weight = weight.T if source in turned else weight
+                weight = numpy_helper.to_array(self.weights[self.turned.get(source, source)])
+                weight = weight.T if source in self.turned else weight
                 self.product(node.input[0], weight, source, node.output[0])
             elif (
                 node.op_type == "Gather"
-                and big == [node.input[0]]
-                and numpy_helper.to_array(self.weights[big[0]]).dtype == np.float32
+                and self.size(node.input[0]) >= SMALLEST
+                and numpy_helper.to_array(self.weights[node.input[0]]).dtype == np.float32
             ):
-                self.lookup(big[0], node.input[1], node.output[0])
+                self.lookup(node.input[0], node.input[1], node.output[0])
             else:
                 self.nodes.append(node)
         del self.graph.node[:]
         self.graph.node.extend(self.nodes)
         self.sweep()
         return self.model
+
+    def weight_of(self, node: NodeProto) -> str:
+        """The large weight that a node multiplies something with; "" if it does not."""
+        if node.op_type != "MatMul" or self.size(node.input[0]) >= SMALLEST:
+            return ""
+        source = node.input[1]
+        return source if self.size(self.turned.get(source, source)) >= SMALLEST else ""
 
     def flipped(self, name: str) -> str:
         """The table that was looked up in and is this weight turned round, if there is one."""
@@ -220,13 +277,37 @@ class Quantizer:
         self.graph.initializer.extend(tensors)
 
 
+def reaches(
+    graph: onnx.ModelProto, step: Step, samples: Iterable[Sequence[int]]
+) -> dict[str, Array]:
+    """How far the columns go of norms that only products with weights read.
+
+    graph: of floats; samples: ids of tools with a request and its answer.
+    """
+    reader = Quantizer(graph, {})
+    names = [node.output[0] for node in graph.graph.node if reader.is_private(node)]
+    see = watch(graph, names)
+    far: dict[str, Array] = {}
+    for ids in samples:
+        for name, found in zip(names, see(whole(step, ids)), strict=True):
+            rows = np.abs(found.reshape(-1, found.shape[-1]))
+            far[name] = np.maximum(far.get(name, 1e-3), rows.max(0, initial=0))
+    return {name: MARGIN * reach for name, reach in far.items()}
+
+
 def write(
-    model: Nano, controls: Mapping[str, int], newline: int, target: Path, *, bits: int = 8
+    model: Nano,
+    controls: Mapping[str, int],
+    newline: int,
+    target: Path,
+    *,
+    bits: int = 8,
+    samples: Iterable[Sequence[int]] = (),
 ) -> None:
-    """Write the graph; `bits` 32 keeps float weights."""
+    """Write the graph; `bits` 32 keeps float weights; see `reaches` for `samples`."""
     step = Step(model, controls, newline)
     graph = simplify(trace(step), lambda *sizes: feeds(step, *sizes))
     if bits == 8:
-        graph = Quantizer(graph).run()
+        graph = Quantizer(graph, reaches(graph, step, samples)).run()
     graph = conditional(graph)
     target.write_bytes(graph.SerializeToString(deterministic=True))

@@ -9,6 +9,7 @@ that rule as a constant.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import onnx
@@ -18,10 +19,8 @@ from onnx import helper, numpy_helper
 Feeds = dict[str, np.ndarray]
 
 
-def watch(
-    model: onnx.ModelProto, names: Sequence[str], feeds: Sequence[Feeds]
-) -> list[list[np.ndarray]]:
-    """Run the graph and return the named tensors, per run."""
+def watch(model: onnx.ModelProto, names: Sequence[str]) -> Callable[[Feeds], list[np.ndarray]]:
+    """Return what runs the graph and returns the named tensors."""
     shown = onnx.ModelProto()
     shown.CopyFrom(model)
     for node in shown.graph.node:
@@ -36,7 +35,7 @@ def watch(
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
     session = ort.InferenceSession(shown.SerializeToString(), options)
-    return [session.run(list(names), each) for each in feeds]
+    return partial(session.run, list(names))
 
 
 def rule(inputs: list[tuple[int, ...]], results: list[tuple[int, ...]]) -> list[int] | None:
@@ -61,7 +60,8 @@ def simplify(model: onnx.ModelProto, feeds: Callable[[int, int, int], Feeds]) ->
     runs = [feeds(2, 3, 11), feeds(3, 5, 17), feeds(4, 7, 23)]
     sources = [n.input[0] for n in nodes]
     results = [n.output[0] for n in nodes]
-    seen = watch(model, [*dict.fromkeys([*sources, *results])], runs)
+    see = watch(model, [*dict.fromkeys([*sources, *results])])
+    seen = [see(run) for run in runs]
     order = {name: i for i, name in enumerate(dict.fromkeys([*sources, *results]))}
     for number, node in enumerate(nodes):
         shapes = [
