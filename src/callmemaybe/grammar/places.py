@@ -28,6 +28,8 @@ class Rest:
 # A place: (leaf node, position in it, continuation). Position is an offset in a Literal, a range
 # (low, high, depth) of Words, a machine's state in a lexeme, 0 elsewhere.
 Place = tuple[Node, Any, Rest | None]
+#: So many words are told from each other by looking at each.
+FEW_WORDS = 64
 #: Stands where there is no one place.
 NO_PLACE: tuple[None, Any, Rest | None] = (None, None, None)
 # A history of captures, newest first: (name, opens, offset, older).
@@ -116,6 +118,23 @@ def moved(place: Place, byte: int, machine_of: Callable[[Node], Automaton]) -> S
         return (leaf, (low, high, depth + 1), rest) if low < high else None
     target = machine_of(leaf).step(position, byte)
     return None if target == DEAD else (leaf, target, rest)
+
+
+def along_words(leaf: Words, position: Any, data: bytes) -> tuple[int, int, int] | None:
+    """Return where a text leads that ends within words, or with one; None where only steps can tell."""
+    low, high, depth = position
+    if high - low > FEW_WORDS:
+        return None
+    words = leaf.words
+    text = words[low][:depth] + data
+    first = bisect_left(words, text, low, high)
+    # Behind a word that ends before the text does, something else goes on.
+    if first == high or any(text.startswith(word) for word in words[low:first]):
+        return None
+    last = first
+    while last < high and words[last].startswith(text):
+        last += 1
+    return (first, last, depth + len(data)) if first < last else None
 
 
 def first_of(places: Sequence[Place], machine_of: Callable[[Node], Automaton]) -> int:

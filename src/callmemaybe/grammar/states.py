@@ -30,7 +30,9 @@ class States(Automaton):
         least_of: Callable[[Node], float],
     ) -> None:
         """Take the rules, the machine of a lexeme, and the fewest symbols of a node."""
-        self._ids: dict[tuple[tuple[Place, ...], bool], int] = {}
+        #: Those that accept, and the others.
+        self._ends: dict[tuple[Place, ...], int] = {}
+        self._ids: dict[tuple[Place, ...], int] = {}
         #: The state in which nothing is left.
         self._end: int | None = None
         self._next_id = count()
@@ -97,15 +99,15 @@ class States(Automaton):
         return self._intern(tuple(places), accepting)
 
     def _intern(self, places: tuple[Place, ...], accepting: bool) -> int:
-        key = (places, accepting)
-        found = self._ids.get(key)
+        ids = self._ends if accepting else self._ids
+        found = ids.get(places)
         if found is None:
             self.spent += 1 + len(places)
             if self.spent > self.due:
                 self.pause()
             fresh = next(self._next_id)
-            self._states[fresh] = State(*key)
-            found = self._ids.setdefault(key, fresh)
+            self._states[fresh] = State(places, accepting)
+            found = ids.setdefault(places, fresh)
         return found
 
     def _all_places(self, state: State) -> tuple[Place, ...]:

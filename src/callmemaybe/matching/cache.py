@@ -49,7 +49,7 @@ class Entry:
     def __init__(
         self,
         allowed: Allowed,
-        targets: frozenset[int],
+        targets: tuple[int, ...],
         parts: tuple[tuple[Part | Slice | Without, Automaton, int], ...],
         forks: tuple[int, ...] = (),
     ) -> None:
@@ -94,7 +94,7 @@ class AutomatonTable:
     __slots__ = ("entries", "forced", "free", "moves", "remaining", "runs")
 
     def __init__(self) -> None:
-        self.entries: dict[int, Entry] = {ENDED: Entry(NONE, frozenset(), ())}
+        self.entries: dict[int, Entry] = {ENDED: Entry(NONE, (), ())}
         self.moves: dict[int, int] = {}
         self.forced: dict[Hashable, tuple[int, ...]] = {}
         #: States in which nothing is forced, whatever was emitted.
@@ -151,7 +151,7 @@ class VocabularyTables:
         entry = Entry(*found) if found else self.walked(automaton, state)
         if len(entries) >= KEPT_ENTRIES:
             entries.clear()
-            entries[ENDED] = Entry(NONE, frozenset(), ())
+            entries[ENDED] = Entry(NONE, (), ())
         entries[state] = entry
         return entry
 
@@ -173,7 +173,7 @@ class VocabularyTables:
             raise VocabularyError(_unable(automaton, state))
         return Entry(
             allowed,
-            frozenset(targets),
+            tuple(targets),
             tuple((place.part, place.machine, place.after) for place in found.places),
         )
 

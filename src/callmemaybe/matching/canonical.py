@@ -53,12 +53,9 @@ def forced(
     ``emitted`` are the ids so far, of which the last few matter.
     """
     run, after = automaton.forced(state)
-    is_open = (
-        _is_open(tables, run, automaton.first_bytes(after))
-        if run
-        else not _control_only(automaton, state)
-    )
-    if is_open:
+    # The bytes that may come behind the run.
+    edges = automaton.first_bytes(after)
+    if _is_open(tables, run, edges) if run else edges or not _control_only(automaton, state):
         table.free.add(state)
         return ()
     tail = _tail(vocabulary, emitted)
@@ -68,7 +65,7 @@ def forced(
     if found is None:
         if len(known) >= KEPT_RUNS:
             known.clear()
-        found = known[key] = _forced(tables, vocabulary, automaton, run, after, tail)
+        found = known[key] = _forced(tables, vocabulary, automaton, run, after, edges, tail)
     return found
 
 
@@ -81,12 +78,8 @@ def _is_open(tables: VocabularyTables, run: bytes, after: int) -> bool:
 
 
 def _control_only(automaton: Automaton, state: int) -> bool:
-    """Whether nothing but one control token may come next."""
-    return (
-        not automaton.first_bytes(state)
-        and not automaton.is_accepting(state)
-        and len(automaton.controls(state)) == 1
-    )
+    """Whether one control token must come next, where no bytes may."""
+    return not automaton.is_accepting(state) and len(automaton.controls(state)) == 1
 
 
 def _tail(vocabulary: Vocabulary, emitted: Sequence[int]) -> tuple[int, ...]:
@@ -114,13 +107,16 @@ def _forced(
     automaton: Automaton,
     run: bytes,
     state: int,
+    edges: int,
     tail: tuple[int, ...],
 ) -> tuple[int, ...]:
-    """Write out a run and what is forced behind it, from the state behind the run on."""
+    """Write out a run and what is forced behind it, from the state behind the run on.
+
+    ``edges`` are the bytes that may come in that state.
+    """
     ids: list[int] = []
     seen: set[int] = set()
     while True:
-        edges = automaton.first_bytes(state)
         if run:
             safe, whole = _encode_run(tables, vocabulary, tail, run, edges)
             ids += safe
@@ -136,6 +132,7 @@ def _forced(
         seen.add(state)
         tail = ()
         run, state = automaton.forced(state)
+        edges = automaton.first_bytes(state)
     return tuple(ids)
 
 

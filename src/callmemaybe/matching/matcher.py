@@ -186,18 +186,17 @@ class Matcher:
         known = moves.get(key)
         if known is not None:
             return known
-        target = self._walk(state, index)
-        if target is not None:
-            if len(moves) >= KEPT_MOVES:
-                moves.clear()
-            moves[key] = target
+        token = self._vocabulary.tokens[index]
+        target = self._automaton.walk(state, token) if token else self._after_control(state, index)
+        if target is None or (target == DEAD and token):
+            return None
+        if len(moves) >= KEPT_MOVES:
+            moves.clear()
+        moves[key] = target
         return target
 
-    def _walk(self, state: int, index: int) -> int | None:
-        token = self._vocabulary.tokens[index]
-        if token:
-            target = self._automaton.walk(state, token)
-            return None if target == DEAD else target
+    def _after_control(self, state: int, index: int) -> int | None:
+        """Return the same for a token without bytes."""
         name = self._vocabulary.names.get(index)
         if name is not None:
             onward = self._automaton.controls(state).get(name)

@@ -33,7 +33,7 @@ Text = tuple[bytes, bool]
 #: What an entry is made of, see ``cache.Entry``.
 Found = tuple[
     Allowed,
-    frozenset[int],
+    tuple[int, ...],
     tuple[tuple[Part | Slice | Without, Automaton, int], ...],
     tuple[int, ...],
 ]
@@ -59,7 +59,7 @@ def stride(tables: VocabularyTables, automaton: Automaton, state: int) -> Found 
     allowed = tables.sets.of(ids, walk.sets)
     if not allowed:
         return None
-    return allowed, frozenset(states), tuple(walk.places), tuple(walk.forks)
+    return allowed, tuple(states), tuple(walk.places), tuple(walk.forks)
 
 
 def _around_a_lexeme(tables: VocabularyTables, automaton: Automaton, state: int) -> Found | None:
@@ -95,7 +95,7 @@ def _around_a_lexeme(tables: VocabularyTables, automaton: Automaton, state: int)
         if allowed is None:
             return None
     parts = () if inner.part is None else ((inner.part, inner.machine, after),)
-    return allowed, frozenset((state, start, after)), parts, forks
+    return allowed, (state, start, after), parts, forks
 
 
 def _behind(
@@ -126,8 +126,11 @@ def _behind(
 
 def _told(texts: tuple[Text, ...], depth: int) -> tuple[bytes | tuple[bytes], ...]:
     """Return the first bytes of each text, and where that is all there is, that."""
+    if len(texts) == 1:
+        text, is_all = texts[0]
+        return ((text,) if is_all and len(text) < depth else text[:depth],)
     return tuple(
-        (text,) if is_all and len(text) < depth else text[:depth] for text, is_all in texts
+        [(text,) if is_all and len(text) < depth else text[:depth] for text, is_all in texts]
     )
 
 
