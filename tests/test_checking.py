@@ -97,7 +97,7 @@ def caller(*wishes: tuple[Any, ...], **options: Any) -> Caller:
 
 
 @pytest.mark.parametrize("form", sorted(VOCABULARIES))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(value=SCHEMAS, seed=st.integers(0, 10**6), temperature=st.sampled_from([0.0, 1.0]))
 def test_a_call_is_valid_or_an_error(form: str, value: Any, seed: int, temperature: float) -> None:
     """Law: whatever a model says, what counts is valid by a validator of another make, and is remarked."""

@@ -189,7 +189,8 @@ class Caller:
         """Return the call that ``prompt`` asks for; ``on_step`` sees each step as it is taken.
 
         Raises ModelError if the model fails, if the tools alone fill its context, or if the prompt
-        does not fit and is not to be cut.
+        does not fit and is not to be cut; UnmetSchema for a call that its schema forbids where no grammar can,
+        RepeatedKey for one with a key twice.
         """
         if self._asking is None:
             return self._call(prompt, on_step)
