@@ -183,7 +183,8 @@ def _least_lengths(rules: Mapping[str, Node]) -> dict[str, float]:
     changed = True
     while changed:
         changed = False
-        for name, node in rules.items():
+        # Those that others refer to were mostly reached behind these.
+        for name, node in reversed(rules.items()):
             value = least_of(node, lengths)
             if value < lengths[name]:
                 lengths[name] = value

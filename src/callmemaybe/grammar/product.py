@@ -178,7 +178,7 @@ class ProductAutomaton(Automaton):
 
     def _search(self, origin: int) -> float:
         """Distance to the nearest accepting state, by breadth-first search with memory."""
-        if (known := self._distances.get(origin)) is not None:
+        if (known := self._told(origin)) is not None:
             return known
         parents: dict[int, int] = {origin: DEAD}
         level, depth = [origin], 0
@@ -186,7 +186,7 @@ class ProductAutomaton(Automaton):
         while level and depth < best:
             following: list[int] = []
             for state in level:
-                here = 0 if self.is_accepting(state) else self._distances.get(state)
+                here = 0 if self.is_accepting(state) else self._told(state)
                 if here is not None:
                     if depth + here < best:
                         best, at = depth + here, state
@@ -198,6 +198,19 @@ class ProductAutomaton(Automaton):
             level, depth = following, depth + 1
         self._remember(origin, parents, at)
         return self._distances[origin]
+
+    def _told(self, state: int) -> float | None:
+        """Return the distance of a state where it is known, or plain to see."""
+        known = self._distances.get(state)
+        if known is None and self._subtract:
+            left, right = self._pairs[state]
+            # What is shorter than all that is taken away is not taken away.
+            if right == DEAD or (
+                self._right.least < INFINITE
+                and self._right.distance(right) > self._left.distance(left)
+            ):
+                known = self._distances[state] = self._left.distance(left)
+        return known
 
     def _remember(self, origin: int, parents: Mapping[int, int], at: int) -> None:
         if at == DEAD:
