@@ -180,16 +180,34 @@ def _reachable(root: Node, rules: Mapping[str, Node]) -> dict[str, Node]:
 
 def _least_lengths(rules: Mapping[str, Node]) -> dict[str, float]:
     lengths = dict.fromkeys(rules, INFINITE)
-    changed = True
-    while changed:
-        changed = False
-        # Those that others refer to were mostly reached behind these.
-        for name, node in reversed(rules.items()):
-            value = least_of(node, lengths)
-            if value < lengths[name]:
-                lengths[name] = value
-                changed = True
+    users: dict[str, list[str]] = {name: [] for name in rules}
+    for user, node in rules.items():
+        for name in _refs(node):
+            users[name].append(user)
+    # Those that others refer to were mostly reached behind these, so they come first.
+    waiting = dict.fromkeys(rules)
+    while waiting:
+        name, _ = waiting.popitem()
+        value = least_of(rules[name], lengths)
+        if value < lengths[name]:
+            lengths[name] = value
+            waiting.update(dict.fromkeys(users[name]))
     return lengths
+
+
+def _refs(node: Node) -> set[str]:
+    """Return the names of the rules that a node refers to."""
+    found: set[str] = set()
+    seen: set[Node] = set()
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        if type(current) is Ref:
+            found.add(current.name)
+        elif current.least is None and current not in seen:
+            seen.add(current)
+            stack.extend(current.children)
+    return found
 
 
 def _refuse_left_recursion(rules: Mapping[str, Node], lengths: Mapping[str, float]) -> None:

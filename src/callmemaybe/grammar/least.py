@@ -7,6 +7,7 @@ from typing import Protocol
 
 from callmemaybe.grammar.automaton import Automaton
 from callmemaybe.grammar.divisible import Divisible
+from callmemaybe.grammar.interning import set_least
 from callmemaybe.grammar.nodes import (
     INFINITE,
     Both,
@@ -57,20 +58,25 @@ def shortest(
     open_lengths: dict[Node, float] = {} if memory is None else memory
     if (known := open_lengths.get(node)) is not None:
         return known
-    stack = [(node, False)]
+    stack = [node]
     while stack:
-        current, ready = stack.pop()
+        current = stack[-1]
         if current.least is not None or current in open_lengths:
+            stack.pop()
             continue
-        if not ready and current.children and not isinstance(current, _PAIRS):
-            stack.append((current, True))
-            stack.extend((child, False) for child in current.children)
+        children = () if isinstance(current, _PAIRS) else current.children
+        # Those of unknown length, which are known here or are to be found first.
+        unknown = [child for child in children if child.least is None]
+        missing = [child for child in unknown if child not in open_lengths]
+        if missing:
+            stack += missing
             continue
+        stack.pop()
         length = _least_step(current, open_lengths, rule_lengths, machine)
-        if isinstance(current, Ref) or any(child in open_lengths for child in current.children):
+        if unknown or type(current) is Ref:
             open_lengths[current] = length
         else:
-            object.__setattr__(current, "least", length)
+            set_least(current, length)
     return open_lengths[node] if node in open_lengths else known_least(node)
 
 
@@ -90,6 +96,11 @@ def _least_step(
     def of(child: Node) -> float:
         return child.least if child.least is not None else known[child]
 
+    kind = type(node)
+    if kind is Sequence:
+        return sum([known[part] if part.least is None else part.least for part in node.children])
+    if kind is Ref:
+        return rules.get(node._fields[0], INFINITE)
     match node:
         case Literal():
             return len(node.data)
@@ -97,10 +108,6 @@ def _least_step(
             return 1
         case Mark():
             return 0
-        case Ref():
-            return rules.get(node.name, INFINITE)
-        case Sequence():
-            return sum(of(p) for p in node.parts)
         case Choice():
             return min((of(o) for o in node.options), default=INFINITE)
         case Repeat():
