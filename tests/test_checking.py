@@ -163,7 +163,10 @@ def test_who_does_not_see_the_end_is_refused() -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ({**DIGITS, "contains": {"type": "float"}}, 'nor can it be checked afterwards: .*"float"'),
+        (
+            {**DIGITS, "contains": {"minimum": 1, "exclusiveMinimum": True}},
+            r"nor can it be checked afterwards: .*true is not of type \"number\"",
+        ),
         ({**DIGITS, "uniqueItems": 1}, "uniqueItems: true or false is expected"),
         ({**DIGITS, "minItems": 2, "maxItems": 1}, "no value meets this schema"),
         ({"type": "string", "pattern": "(a"}, "missing \\)"),
@@ -223,6 +226,39 @@ def test_a_mistake_in_what_was_masked_is_ours() -> None:
         "checked in the finished call of 'f', and not masked: /properties/it/uniqueItems",
     )
     assert validators.remarks(None) == validators.remarks(ToolCall("g")) == ()
+
+
+NULL_OR_ONE = {"type": ["integer"], "nullable": True, "maximum": 1}
+
+
+@pytest.mark.parametrize(
+    ("value", "valid", "wrong"),
+    [
+        (NULL_OR_ONE, "null", "2"),
+        ({"type": "dict", "properties": {"enum": {"type": "float"}}}, '{"enum": 1.5}', '{"enum": "a"}'),
+        ({"type": "tuple", "items": NULL_OR_ONE}, "[null, 1]", "[true]"),
+        ({"type": ["any", "string"], "maxLength": 1}, "[7]", '"ab"'),
+        ({"enum": [{"type": "dict", "nullable": True}, 1]}, '{"type": "dict", "nullable": true}', "2"),
+        ({"type": "float", "nullable": False}, "1.5", "null"),
+        ({"properties": {"nullable": {"type": "string"}}}, '{"nullable": "a"}', '{"nullable": null}'),
+    ],
+)  # fmt: skip
+def test_other_words_are_read_as_the_grammar_reads_them(value: Any, valid: str, wrong: str) -> None:
+    """Law: OpenAPI's nullable and the leaderboard's types mean to the validator what they are masked by."""
+    for schema in (value, {"type": "array", "items": value, "uniqueItems": True}):
+        validators, form = Validators([tool_of(schema)]), formats.get("llama3_json")
+        automaton = compile_grammar(validators.language(form, Wanted(), frozenset()))
+        for text, is_valid in ((valid, True), (wrong, False)):
+            call = ToolCall("f", f'{{"it": {text if schema is value else f"[{text}]"}}}')
+            (written,) = form.render([call], controls=frozenset())
+            assert isinstance(written, str)
+            state = automaton.walk(automaton.start, written.encode())
+            assert (state >= 0 and automaton.is_accepting(state)) is is_valid
+            if is_valid:
+                validators.check(call)
+            else:
+                with pytest.raises(DecodingError):
+                    validators.check(call)
 
 
 def test_formats_that_are_left_are_checked() -> None:

@@ -28,6 +28,14 @@ from callmemaybe.wire.writer import Left, Wanted
 
 #: Validators recurse; a value nested deeper is only checked by the grammar that generated it.
 CHECKED_DEPTH = 100
+#: Types of the Berkeley Function Calling Leaderboard; "any" is none.
+_OTHERS = {"dict": "object", "float": "number", "tuple": "array"}
+_TYPES = frozenset((*_OTHERS, "any"))
+#: Keywords of which every member is a schema, and those whose value is none.
+_NAMED = frozenset((
+    "properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies",
+))  # fmt: skip
+_DATA = frozenset(("enum", "const", "default", "examples", "example"))
 #: Keywords that are named in a remark, and characters of what a validator says.
 _MOST_NAMED, _MOST_SAID = 3, 300
 
@@ -138,8 +146,35 @@ def validator_of(tool: ToolSpec) -> Any:
 
 
 def _validator(schema: Any, *, formats: bool | None = None) -> Any:
-    given = dict(schema) if isinstance(schema, Mapping) else schema
-    return jsonschema_rs.validator_for(given, validate_formats=formats, retriever=_no_network)
+    return jsonschema_rs.validator_for(
+        _standard(schema), validate_formats=formats, retriever=_no_network
+    )
+
+
+def _standard(schema: Any) -> Any:
+    """Return a schema in the words of JSON Schema, where a grammar reads those of others, too."""
+    if isinstance(schema, list):
+        return [_standard(one) for one in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    found = {
+        key: value
+        if key in _DATA
+        else {name: _standard(part) for name, part in value.items()}
+        if key in _NAMED and isinstance(value, Mapping)
+        else _standard(value)
+        for key, value in schema.items()
+    }
+    kinds = schema.get("type")
+    names = [kinds] if isinstance(kinds, str) else kinds
+    if isinstance(names, list) and (schema.get("nullable") is True or not _TYPES.isdisjoint(names)):
+        told = [_OTHERS.get(name, name) for name in names] + ["null"] * (
+            schema.get("nullable") is True
+        )
+        found["type"] = list(dict.fromkeys(told))
+        if "any" in told:
+            del found["type"]
+    return found
 
 
 def _validator_or_none(schema: Any) -> Any:

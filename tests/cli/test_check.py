@@ -76,7 +76,8 @@ def test_of_functions_is_checked_what_their_calls_are_checked_for() -> None:
     assert told(host=host) == (0, {"format": "masked"})
     assert told(tags=tags) == (0, {"uniqueItems": "checked"})
     assert told(host=host, tags=tags) == (0, {"format": "checked", "uniqueItems": "checked"})
-    assert told(tags=tags, size={"type": "float"}) == (2, {"uniqueItems": "refused"})
+    unread = {"minimum": 1, "exclusiveMinimum": True}
+    assert told(tags=tags, size=unread) == (2, {"uniqueItems": "refused"})
 
 
 def test_what_must_be_said_is_known_or_to_come() -> None:
