@@ -123,3 +123,15 @@ def test_numbers_keep_their_digits() -> None:
     """A number is written as it was said; a request is the inside of a JSON string."""
     assert to_json({"a": Number("2.50"), "b": [Number("-1")]}) == '{"a":2.50,"b":[-1]}'
     assert escape('say "hi"\n') == 'say \\"hi\\"\\n'
+
+
+def test_a_switch_is_asked_where_its_type_stands() -> None:
+    """Whether it is on, not whether it is given; not at the end of the form, where that is asked."""
+    properties = {"on": {"type": "boolean"}, "dim": {"type": "boolean"}, "off": {"type": "boolean"}}
+    tool = {"name": "lamp", "parameters": {"properties": properties, "required": ["on"]}}
+    made = form(tool, {"on": False, "off": True})
+    assert [(made.text[at : at + 7], true) for at, true in made.marks if true or at < 5] == [
+        ("boolean", False),
+        ("off? bo", True),
+        ("n", True),
+    ]

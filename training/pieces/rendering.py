@@ -142,11 +142,12 @@ def form(tool: Mapping[str, Any], arguments: Mapping[str, Any] | None = None) ->
 
     The model reads them knowing the request; nothing of it is chosen. Those that make it too long are left
     out. With `arguments`, its marks
-    say which optional parameters are given (where a line begins, and where it ends), and which of several
-    values was meant; its lines, what is given.
+    say which optional parameters are given (where a line begins, and where it ends), which of several
+    values was meant, and which switches are on; its lines, what is given.
     """
     parameters = tool.get("parameters") or {}
     required = parameters.get("required", ())
+    last = next(reversed(parameters.get("properties") or {"": None}))
     text = ""
     marks: list[tuple[int, bool]] = []
     lines: list[tuple[int, Any]] = []
@@ -159,7 +160,11 @@ def form(tool: Mapping[str, Any], arguments: Mapping[str, Any] | None = None) ->
         text += name
         schema = parameters["properties"][name]
         values = schema.get("enum", ()) if isinstance(schema, Mapping) else ()
-        if arguments is not None and name in arguments and len(values) > 1 and "|" in kind:
+        if arguments is not None and isinstance(arguments.get(name), bool) and " " in kind:
+            # Where the type stands; behind it, a line that ends the form is asked something else.
+            if name in required or name != last:
+                marks.append((len(text) + kind.index(" ") + 1, arguments[name]))
+        elif arguments is not None and name in arguments and len(values) > 1 and "|" in kind:
             at = len(text) + kind.index(" ") + 1
             for value in map(to_json, values):
                 marks.append((at + value.startswith('"'), value == to_json(arguments[name])))
