@@ -60,7 +60,7 @@ def _calls(found: Report) -> str:
         "## Tool calls\n\nGround truths of the Berkeley Function Calling Leaderboard, one call to any "
         "of the offered functions, item by item in a random order. Milliseconds for a whole request "
         "without the model: the tools become a grammar, every token that is not forced gets a mask, "
-        "every token is accepted. *New tools* were not seen before in the run; *again* is the same "
+        "every token is accepted. *New tools*: none of the functions was offered before in the run; *again* is the same "
         "request a second time. Of the items some calls break their own schema and must be refused.\n"
     )
     shares = [

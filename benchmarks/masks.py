@@ -172,6 +172,18 @@ def bfcl_cases(data: Path, texts: Texts) -> list[Any]:
     return cases
 
 
+def unseen(cases: list[Any]) -> set[str]:
+    """Return the items of which no function was offered by an item before."""
+    seen: set[str] = set()
+    fresh: set[str] = set()
+    for name, tools, *_ in cases:
+        written = {json.dumps(tool, sort_keys=True) for tool in tools}
+        if not written & seen:
+            fresh.add(name)
+        seen |= written
+    return fresh
+
+
 def call_item(case: Any, framed: bool) -> Item:
     """Return the task of one call of offered tools."""
     name, tools, call, texts = case
@@ -256,7 +268,7 @@ def percentiles(values: list[float]) -> dict[str, float]:
 
 
 def summary_of_calls(rows: dict[str, Any], fresh: set[str]) -> dict[str, Any]:
-    """Sum up replays; ``fresh`` are the items whose tools no earlier item had."""
+    """Sum up replays; ``fresh`` are the items of whose functions no earlier item had any."""
     fine = {name: row for name, row in rows.items() if not row["error"] and "again" in row}
     new = [row for name, row in fine.items() if name in fresh]
     found: dict[str, Any] = {"items": len(rows), "errors": len(rows) - len(fine)}
@@ -338,13 +350,7 @@ def main() -> None:
     run = Run(options.engines.split(";"), options.data / "tokenizers" / "qwen3", core,
               0.15 if options.quick else options.share)  # fmt: skip
     bfcl = bfcl_cases(options.data, run.texts)
-    seen: set[str] = set()
-    fresh: set[str] = set()
-    for name, *_ in bfcl:
-        question = name.split()[0]
-        if question not in seen:
-            fresh.add(name)
-        seen.add(question)
+    fresh = unseen(bfcl)
     if "bfcl" in chosen:
         run.section("bfcl", bfcl[:150] if options.quick else bfcl, call_item)
     if "maskbench" in chosen:

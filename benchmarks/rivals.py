@@ -86,30 +86,28 @@ class Ours(Engine):
         import callmemaybe.wire.formats.hermes  # noqa: F401
 
     def __init__(self, folder: Path) -> None:
+        from callmemaybe.calls import ToolSpec
+        from callmemaybe.grammar import compile as compiled
+        from callmemaybe.grammar import json_schema
+        from callmemaybe.matching import Matcher
         from callmemaybe.matching.cache import tables_of
         from callmemaybe.vocabulary import Vocabulary
+        from callmemaybe.wire.formats.hermes import FORMAT
 
+        self._spec, self._format, self._matcher = ToolSpec, FORMAT, Matcher
+        self._compiled, self._json_schema = compiled, json_schema
         self.vocabulary = Vocabulary.from_file(folder, size=WIDTH)
         tables_of(self.vocabulary)
 
     def tools(self, tools: list[dict[str, Any]]) -> Any:
-        from callmemaybe.calls import ToolSpec
-        from callmemaybe.grammar import compile as compiled
-        from callmemaybe.wire.formats.hermes import FORMAT
-
-        specs = [ToolSpec(t["name"], t["description"], t["parameters"]) for t in tools]
-        return compiled(FORMAT.grammar(specs))
+        specs = [self._spec(t["name"], t["description"], t["parameters"]) for t in tools]
+        return self._compiled(self._format.grammar(specs))
 
     def schema(self, schema: Any) -> Any:
-        from callmemaybe.grammar import compile as compiled
-        from callmemaybe.grammar import json_schema
-
-        return compiled(json_schema(schema, checks=[]))
+        return self._compiled(self._json_schema(schema, checks=[]))
 
     def start(self, compiled: Any) -> Any:
-        from callmemaybe.matching import Matcher
-
-        return Matcher(compiled, self.vocabulary)
+        return self._matcher(compiled, self.vocabulary)
 
     def forced(self, matcher: Any) -> list[int]:
         return matcher.forced()
