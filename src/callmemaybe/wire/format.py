@@ -10,6 +10,7 @@ from __future__ import annotations
 import marshal
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from callmemaybe.calls import ToolCall, ToolSpec, check_distinct
@@ -128,7 +129,7 @@ class Format:
         UnsupportedSchema (its ``where`` names the tool) for a schema that cannot be kept.
         """
         most = MOST_CALLS if parallel else 1
-        return self.language(tools, Wanted(no_call=no_call, most=most), controls=controls)
+        return self.language(tools, _wanted(no_call, most), controls=controls)
 
     def language(
         self,
@@ -255,6 +256,11 @@ class Format:
             elif isinstance(event, AnswerDelta):
                 text += event.data
         return text.decode(errors="replace"), tuple(calls)
+
+
+@lru_cache(maxsize=4)
+def _wanted(no_call: bool, most: int) -> Wanted:
+    return Wanted(no_call=no_call, most=most)
 
 
 def _speechless(piece: Piece) -> Piece:
