@@ -50,6 +50,9 @@ def ranges(pairs: Iterable[tuple[int, int]]) -> Ranges:
 
 def chars(text: str) -> Ranges:
     """Return the set of the characters of a text."""
+    if len(text) == 1:
+        code = ord(text)
+        return ((code, code),)
     return ranges((ord(c), ord(c)) for c in text)
 
 
