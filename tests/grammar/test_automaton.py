@@ -15,6 +15,7 @@ from callmemaybe.grammar.compile import automaton_of
 from callmemaybe.grammar.compile import compile as compile_grammar
 from callmemaybe.grammar.grammar import (
     EMPTY,
+    INFINITE,
     NOTHING,
     Both,
     Bytes,
@@ -30,10 +31,12 @@ from callmemaybe.grammar.grammar import (
     Repeat,
     Sequence,
     Words,
+    _least_lengths,
     alt,
     byte_range,
     byte_set,
     capture,
+    least_of,
     lexeme,
     lit,
     many,
@@ -291,3 +294,27 @@ def test_equal_grammars_are_compiled_once() -> None:
     """compile() is cached by content."""
     make = lambda: Grammar(Ref("r"), {"r": seq(lit("once"), opt(Ref("r")))})  # noqa: E731
     assert compile_grammar(make()) is compile_grammar(make())
+
+
+NAMES = "abcd"
+referring = st.recursive(
+    st.one_of(short_words.map(lit), st.sampled_from(NAMES).map(Ref), st.just(EMPTY)),
+    lambda inner: st.one_of(
+        st.lists(inner, min_size=1, max_size=3).map(lambda n: seq(*n)),
+        st.lists(inner, min_size=1, max_size=3).map(lambda n: alt(*n)),
+        st.tuples(inner, st.integers(0, 3)).map(lambda t: repeat(t[0], t[1])),
+    ),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(referring, min_size=len(NAMES), max_size=len(NAMES)))
+def test_lengths_of_rules_are_the_least_that_fit_each_other(nodes: list[Node]) -> None:
+    """However rules refer to each other, their lengths are what going through all of them again and
+    again comes to."""
+    rules = dict(zip(NAMES, nodes, strict=True))
+    slow = dict.fromkeys(rules, INFINITE)
+    for _ in range(len(rules) + 1):
+        slow = {name: min(slow[name], least_of(node, slow)) for name, node in rules.items()}
+    assert _least_lengths(rules) == slow
