@@ -60,6 +60,11 @@ class Kind:
         return self.row == ASCII
 
     @property
+    def is_dot(self) -> bool:
+        """Whether these separate labels."""
+        return self.char in (DOT, DOTS)
+
+    @property
     def ends(self) -> bool:
         """Whether a label that may end may end behind one of these, too."""
         return self.bidi in ("L", "EN", "R", "AL", "AN", "NSM") and self.char in _FREE

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from callmemaybe.grammar.automaton import DEAD, NO_CONTROLS, Automaton, Edges
 from callmemaybe.grammar.labels import (
@@ -45,6 +45,46 @@ _OPENING, _INSIDE, _OTHER, _CLOSED = range(4)
 _CLOSING = b'"'[0]
 #: Bytes that begin nothing but characters of names.
 _SMALL = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-.")
+
+
+class Name(NamedTuple):
+    """What was read of a name: the number of a label, and what of it counts.
+
+    ``before`` are the octets of the labels before it, each with its dot, ``plain`` its characters of ASCII
+    and ``far`` those beyond, which are all of one ``row`` (see ``labels.Kind``).
+    """
+
+    label: int
+    before: int
+    plain: int
+    far: int
+    row: int
+
+
+def packed(label: Any, before: Any, plain: Any, far: Any, row: Any, prefix: Any) -> Any:
+    """Return the state (ints, or arrays of them) in which all that was read, a beginning at last."""
+    name = label << _LABEL | row - ASCII << _ROW | plain << _PLAIN | far << _FAR | before << _BEFORE
+    return name | prefix << _PREFIX | _INSIDE
+
+
+def alphabet() -> tuple[list[int], list[int], list[Kind]]:
+    """Return where ranges of code points begin, the number of the kind of each (-1: none), and the kinds."""
+    starts, which = kinds()
+    numbers: dict[Kind, int] = {}
+    of = [-1 if kind is None else numbers.setdefault(kind, len(numbers)) for kind in which]
+    return [-1, *starts], [-1, *of], list(numbers)
+
+
+def beginnings() -> dict[tuple[int, int], int]:
+    """Return the numbers of beginnings of characters, by the bytes they lack and the bits they have."""
+    found = {}
+    for number, data in enumerate(_prefixes()[1:], 1):
+        size = 2 if data[0] < 0xE0 else 3 if data[0] < 0xF0 else 4
+        bits = data[0] & (0x1F, 0x0F, 0x07)[size - 2]
+        for byte in data[1:]:
+            bits = bits << 6 | byte & 0x3F
+        found[size - len(data), bits] = number
+    return found
 
 
 class NameAutomaton(Automaton):
@@ -109,6 +149,49 @@ class NameAutomaton(Automaton):
                 return name | onward
         return DEAD
 
+    # -- for whoever reads characters and not bytes ----------------------------------------------
+
+    def name_at(self, state: int) -> Name | None:
+        """Return what a state has read of a name, if it is in one, and no character is begun."""
+        if state & 3 != _INSIDE or state >> _PREFIX & _ANY_PREFIX:
+            return None
+        return Name(state >> _LABEL, state >> _BEFORE & _BYTE, *_counts(state))
+
+    def aside(self, state: int) -> Edges:
+        """Return the edges that lead to what is no name."""
+        if state != _INSIDE or self._other is None:
+            return ()
+        return tuple(self._elsewhere(self._other.start))
+
+    def leads(self, label: int, kind: Kind) -> tuple[int, int, int] | None:
+        """Return the number of a label with one more character, and what it needs to end.
+
+        That is how many further characters of ASCII and beyond. None if the label never goes on so; how
+        long it is is not looked at.
+        """
+        before = self._labels[label]
+        if kind in self._dots:
+            return (self._number(before.next()), 0, 0) if before.may_end else None
+        if kind.is_dot:
+            return None
+        after = before.then(kind, wide=self._wide, composed=self._composed)
+        if after is None:
+            return None
+        return self._number(after), *after.wanting
+
+    def may_end(self, label: int) -> bool:
+        """Whether a name may end with the label of this number."""
+        return self._labels[label].may_end
+
+    def may_complete(self, state: int) -> bool:
+        """Whether a character that is begun in a state may be one that may come."""
+        return self._allowed_in(state & _WHOLE)[0].has(state >> _PREFIX & _ANY_PREFIX)
+
+    @property
+    def closed(self) -> int | None:
+        """The state behind the quote, if there is one."""
+        return _CLOSED if self._quoted else None
+
     def _elsewhere(self, inner: int) -> list[tuple[int, int]]:
         if self._other is None:
             return []
@@ -172,7 +255,7 @@ class NameAutomaton(Automaton):
         """Return the name with one more character that the label (the name) allows."""
         before = self._labels[name >> _LABEL]
         if kind in self._dots:
-            octets = (name >> _BEFORE & _BYTE) + self._octets(*_counts(name)) + 1
+            octets = (name >> _BEFORE & _BYTE) + self.octets(*_counts(name)) + 1
             return self._number(before.next()) << _LABEL | octets << _BEFORE | _INSIDE
         then = self._moves[name >> _ROW][1]
         more = then.get(kind)
@@ -180,13 +263,13 @@ class NameAutomaton(Automaton):
             label = before.then(kind, wide=self._wide, composed=self._composed)
             assert label is not None
             row = _counts(name)[2]
-            onward = _joined(row, kind.row)
+            onward = joined(row, kind.row)
             more = 1 << _PLAIN if kind.is_ascii else (1 << _FAR) + (onward - row << _ROW)
             more += self._number(label) - (name >> _LABEL) << _LABEL
             then[kind] = more
         return name + more
 
-    def _octets(self, plain: int, far: int, row: int) -> int:
+    def octets(self, plain: int, far: int, row: int) -> int:
         """Return a bound on the octets of a label: an upper one; if the language is wide, a lower one."""
         if not far:
             return plain
@@ -216,19 +299,19 @@ class NameAutomaton(Automaton):
         plain, far, row = _counts(name)
         before = name >> _BEFORE & _BYTE
         # As if all that may come were the heaviest.
-        near = self._octets(plain + _AHEAD, far + _AHEAD, BEYOND) + 1
+        near = self.octets(plain + _AHEAD, far + _AHEAD, BEYOND) + 1
         if near <= LONGEST and before + near < LONGEST_NAME:
             return found
         left = min(LONGEST, LONGEST_NAME - before)
         room = tuple(
             next(
-                (f for f in range(_AHEAD, -1, -1) if self._octets(plain + p, far + f, r) <= left),
+                (f for f in range(_AHEAD, -1, -1) if self.octets(plain + p, far + f, r) <= left),
                 -1,
             )
             for r in (0, MANY, BEYOND)
             for p in range(_AHEAD)
         )
-        is_open = before + self._octets(plain, far, row) + 1 < LONGEST_NAME
+        is_open = before + self.octets(plain, far, row) + 1 < LONGEST_NAME
         return self._fitting(name >> _ROW, room, is_open), found[1]
 
     def _that_fit(self, label_and_row: int, room: tuple[int, ...], is_open: bool) -> _Allowed:
@@ -258,8 +341,8 @@ class NameAutomaton(Automaton):
             if not kind.ends or label.wanting != (0, 0):
                 plain, far = self._labels[self._then(name, kind) >> _LABEL].wanting
             plain, far = plain + kind.is_ascii, far + (not kind.is_ascii)
-            joined = _joined(row, kind.row)
-            which = 0 if joined >= 0 or joined == ASCII else 1 if joined == MANY else 2
+            of = joined(row, kind.row)
+            which = 0 if of >= 0 or of == ASCII else 1 if of == MANY else 2
             found.append((kind, far, which * _AHEAD + plain))
         return found
 
@@ -269,7 +352,7 @@ def _counts(name: int) -> tuple[int, int, int]:
     return name >> _PLAIN & _COUNT, name >> _FAR & _COUNT, (name >> _ROW & _COUNT) + ASCII
 
 
-def _joined(row: int, other: int) -> int:
+def joined(row: int, other: int) -> int:
     """Return the row of what is of one row and what is of another."""
     if other in (row, ASCII):
         return row
@@ -290,6 +373,10 @@ class _Allowed:
     @lru_cache(maxsize=4096)
     def of(kinds: frozenset[Kind]) -> _Allowed:
         return _Allowed(kinds)
+
+    def has(self, prefix: int) -> bool:
+        """Whether one of the characters begins so (by the number of the beginning)."""
+        return bool(self._prefixes >> prefix & 1)
 
     def onward(self, prefix: int) -> list[tuple[int, int]]:
         """Return the bytes (as sets) that lead on within a character, and to what part of a state."""

@@ -15,6 +15,7 @@ import numpy as np
 from callmemaybe.grammar.automaton import Automaton
 from callmemaybe.grammar.counting import Counted
 from callmemaybe.matching.allowed import FEW, Allowed, Sets, frozen
+from callmemaybe.matching.hosts import Sweeps
 from callmemaybe.matching.sweep import Indices, Tables
 from callmemaybe.vocabulary import mask as masks
 from callmemaybe.vocabulary.trie import Int32, Trie
@@ -232,7 +233,7 @@ class Parts:
         """Prepare for parts of ``trie``."""
         self._trie = trie
         self._sets = sets
-        self._tables = Tables()
+        self._tables = Sweeps()
         self._behind = Behind(trie)
         self._kept: OrderedDict[tuple[int, int, int], Part] = OrderedDict()
         self._counts: OrderedDict[tuple[int, int, int], Counts] = OrderedDict()
