@@ -6,13 +6,12 @@ can (items that all differ, say): their grammar is wider, and this is where the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
-
-import jsonschema_rs
 
 from callmemaybe._json import loads, repeated_key
 from callmemaybe.calls import ToolCall, ToolSpec
+from callmemaybe.calls.validators import validator_for
 from callmemaybe.errors import (
     DecodingError,
     InputError,
@@ -28,14 +27,6 @@ from callmemaybe.wire.writer import Left, Wanted
 
 #: Validators recurse; a value nested deeper is only checked by the grammar that generated it.
 CHECKED_DEPTH = 100
-#: Types of the Berkeley Function Calling Leaderboard; "any" is none.
-_OTHERS = {"dict": "object", "float": "number", "tuple": "array"}
-_TYPES = frozenset((*_OTHERS, "any"))
-#: Keywords of which every member is a schema, and those whose value is none.
-_NAMED = frozenset((
-    "properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies",
-))  # fmt: skip
-_DATA = frozenset(("enum", "const", "default", "examples", "example"))
 #: Keywords that are named in a remark, and characters of what a validator says.
 _MOST_NAMED, _MOST_SAID = 3, 300
 
@@ -71,13 +62,13 @@ class Validators:
             # Left unsaid, the latest drafts take formats for annotations.
             formats = any(check.pointer.endswith("/format") for check in checks) or None
             try:
-                self._made[name] = _validator(self._schemas[name], formats=formats)
-            except Exception as error:
+                self._made[name] = validator_for(self._schemas[name], formats=formats)
+            except InputError as error:
                 first = checks[0]
                 of = "" if name is None else f"function {name!r}, parameters"
                 raise UnsupportedSchema(
                     f"{first.reason}, nor can it be checked afterwards: the validator cannot read "
-                    f"this schema ({_short(str(error).partition(chr(10))[0])})",
+                    f"this schema ({_short(error.message)})",
                     pointer=first.pointer,
                     where=f"{of}{first.pointer}",
                 ) from None
@@ -145,42 +136,10 @@ def validator_of(tool: ToolSpec) -> Any:
     return _validator_or_none(tool.parameters)
 
 
-def _validator(schema: Any, *, formats: bool | None = None) -> Any:
-    return jsonschema_rs.validator_for(
-        _standard(schema), validate_formats=formats, retriever=_no_network
-    )
-
-
-def _standard(schema: Any) -> Any:
-    """Return a schema in the words of JSON Schema, where a grammar reads those of others, too."""
-    if isinstance(schema, list):
-        return [_standard(one) for one in schema]
-    if not isinstance(schema, Mapping):
-        return schema
-    found = {
-        key: value
-        if key in _DATA
-        else {name: _standard(part) for name, part in value.items()}
-        if key in _NAMED and isinstance(value, Mapping)
-        else _standard(value)
-        for key, value in schema.items()
-    }
-    kinds = schema.get("type")
-    names = [kinds] if isinstance(kinds, str) else kinds
-    if isinstance(names, list) and (schema.get("nullable") is True or not _TYPES.isdisjoint(names)):
-        told = [_OTHERS.get(name, name) for name in names] + ["null"] * (
-            schema.get("nullable") is True
-        )
-        found["type"] = list(dict.fromkeys(told))
-        if "any" in told:
-            del found["type"]
-    return found
-
-
 def _validator_or_none(schema: Any) -> Any:
     try:
-        return _validator(schema)
-    except Exception:
+        return validator_for(schema)
+    except InputError:
         # What the validator cannot read (an exotic pattern) the grammar alone vouches for.
         return None
 
@@ -202,10 +161,6 @@ def check_keys(text: str, what: str) -> None:
     key = repeated_key(text)
     if key is not None:
         raise RepeatedKey(what, key)
-
-
-def _no_network(address: str) -> Any:
-    raise InputError(f"the schema refers to {address}, which is not fetched")
 
 
 def depth_of(value: Any) -> int:

@@ -32,6 +32,8 @@ def rewrite(text: str, schema: dict[str, Any] | None = None) -> str:
         ("9" * 6000, {"type": "integer"}, "9" * 6000),
         ("3", {"type": ["number", "null"]}, "3.0"),
         ("3", {"type": ["number", "integer"]}, "3"),
+        ("3", {"type": "float"}, "3.0"),
+        ("3", {"type": ["number", "any"]}, "3"),
         ("3", {}, "3"),
         ("3", {"anyOf": [{"type": "string"}, NUMBER]}, "3.0"),
         ("3", {"anyOf": [{"type": "integer"}, NUMBER]}, "3"),

@@ -114,6 +114,19 @@ def test_without_notes_the_schema_vouches(tmp_path: Path) -> None:
     assert set(result_file(tmp_path).resume(PROMPTS, [ADD]).records) == {0}
 
 
+def test_the_schema_vouches_in_the_words_of_its_grammar(tmp_path: Path) -> None:
+    """Law: what a grammar of other words lets through (nullable, float) is kept, and nothing else."""
+    parameters = {"a": {"type": "integer", "nullable": True}, "b": {"type": "float"}}
+    tool = ToolSpec.from_json({"name": "add", "parameters": parameters})
+    values = [{"a": None, "b": 1.5}, {"a": 1, "b": None}, {"a": 1, "b": 2.0}]
+    records = [
+        {"prompt": prompt, "name": "add", "parameters": value}
+        for prompt, value in zip(PROMPTS, values, strict=True)
+    ]
+    (tmp_path / "out.json").write_text(json.dumps(records))
+    assert set(result_file(tmp_path, tool).resume(PROMPTS, [tool]).records) == {0, 2}
+
+
 def test_a_file_that_holds_no_results_is_not_replaced(tmp_path: Path) -> None:
     """Resuming onto something else is refused rather than overwritten."""
     (tmp_path / "out.json").write_text('{"my": "notes"}')

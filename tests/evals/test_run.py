@@ -95,10 +95,10 @@ def saying(ids: list[int], size: int, after: int) -> Script:
     return script
 
 
-def attempts(form: str, vocab: Any, written: Any, no_call: bool = False) -> Any:
+def attempts(form: str, vocab: Any, written: Any, no_call: bool = False, tool: Any = TOOL) -> Any:
     """Let a model answer with calls as its format writes them, or with a text; then it ends."""
     model = ScriptedModel(vocab.size, 0)
-    caller = Caller(model, [TOOL], format=form, vocabulary=vocab, no_call=no_call, max_tokens=80)
+    caller = Caller(model, [tool], format=form, vocabulary=vocab, no_call=no_call, max_tokens=80)
     controls = frozenset(vocab.controls)
     encode = Free(caller, model, no_call=no_call)._encode
     prompt = [{"role": "user", "content": "p"}]
@@ -140,6 +140,18 @@ def test_an_unconstrained_answer_is_looked_at(
         assert found[0].tokens > 1
     else:
         assert len(found) == RETRIES + 1
+
+
+def test_an_unconstrained_answer_is_held_to_the_words_of_the_grammar() -> None:
+    """A null for what is nullable is valid, and types that JSON Schema lacks bind all the same."""
+    parameters = {"a": {"type": "integer", "nullable": True}, "b": {"type": "tuple"}}
+    tool = {"name": "add", "parameters": parameters}
+    for arguments, problem in (
+        ('{"a": null, "b": [1]}', None),
+        ('{"a": null, "b": 1}', "the arguments do not fit the schema"),
+    ):
+        (first, *_) = attempts("nano", MARKED, [ToolCall("add", arguments)], tool=tool)
+        assert first.problem == problem
 
 
 def test_names_and_formats_are_looked_at() -> None:

@@ -73,7 +73,8 @@ def _is_float(schemas: Schemas) -> bool:
     for schema in schemas:
         named = schema.get("type")
         types.update(named if isinstance(named, (list, tuple)) else [named])
-    return "number" in types and "integer" not in types
+    # "float" and "any" are the Berkeley Function Calling Leaderboard's.
+    return not types.isdisjoint(("number", "float")) and types.isdisjoint(("integer", "any"))
 
 
 def _object(

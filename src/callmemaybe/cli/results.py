@@ -196,10 +196,9 @@ def _record(
 
 def _fits(parameters: str, tool: ToolSpec) -> bool:
     """Whether the arguments satisfy the tool's schema; asked where no notes vouch for them."""
-    import jsonschema_rs
+    from callmemaybe.calls.validators import validator_for
 
     try:
-        validator = jsonschema_rs.validator_for(dict(tool.schema))
-        return bool(validator.is_valid(json.loads(parameters)))
-    except (ValueError, RecursionError, jsonschema_rs.ValidationError):
+        return bool(validator_for(tool.schema).is_valid(json.loads(parameters)))
+    except (InputError, ValueError, RecursionError):
         return False

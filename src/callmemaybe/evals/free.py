@@ -15,11 +15,11 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
-import jsonschema_rs
 import numpy as np
 
 from callmemaybe.caller import Caller
 from callmemaybe.calls import ToolCall, ToolSpec
+from callmemaybe.calls.validators import validator_for
 from callmemaybe.errors import CallMeMaybeError, InputError, ModelError
 from callmemaybe.evals.record import Attempt
 from callmemaybe.grammar.nodes import Control
@@ -168,6 +168,6 @@ def _validator(tool: ToolSpec) -> Any:
     if "properties" in schema:
         schema.setdefault("additionalProperties", False)
     try:
-        return jsonschema_rs.validator_for(schema)
-    except (ValueError, jsonschema_rs.ValidationError):
+        return validator_for(schema)
+    except InputError:
         return None

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import jsonschema_rs
-
-from callmemaybe.calls import ToolSpec, check_distinct
+from callmemaybe.calls import ToolSpec, check_distinct, pointer_token
 from callmemaybe.calls.declare import Tool
+from callmemaybe.calls.validators import validator_for
 from callmemaybe.errors import InputError
 from callmemaybe.gateway.keys import fingerprint
 from callmemaybe.gateway.limits import Breaker
@@ -37,7 +36,7 @@ class Registered:
         """Return the function's own values; raise InputError with a JSON pointer if they do not fit."""
         if not self.validator.is_valid(arguments):
             for error in self.validator.iter_errors(arguments):
-                pointer = "".join(f"/{_token(part)}" for part in error.instance_path)
+                pointer = "".join(f"/{pointer_token(str(part))}" for part in error.instance_path)
                 raise InputError(error.message[:500], where=pointer or "/", hint=_expected(error))
         return self.tool.bind(arguments)
 
@@ -69,12 +68,9 @@ def _register(tool: Tool, secrets: Secrets) -> Registered:
     schema = dict(tool.spec.parameters)
     try:
         # The linear-time engine: a pattern that needs backtracking is refused here.
-        validator = jsonschema_rs.validator_for(
-            schema, pattern_options=jsonschema_rs.RegexOptions(size_limit=10 * 1024 * 1024)
-        )
-    except (ValueError, jsonschema_rs.ReferencingError) as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"its schema cannot be enforced: {reason}", where=where) from None
+        validator = validator_for(schema, linear=True)
+    except InputError as error:
+        raise InputError(f"its schema cannot be enforced: {error.message}", where=where) from None
     definition = fingerprint(
         {
             "name": tool.name,
@@ -97,7 +93,3 @@ def _expected(error: Any) -> str | None:
         if value is not None:
             return f"{type(kind).__name__.split('_')[-1].lower()}: {value}"[:200]
     return None
-
-
-def _token(part: str | int) -> str:
-    return str(part).replace("~", "~0").replace("/", "~1")
