@@ -76,8 +76,9 @@ def trace(step: Step) -> onnx.ModelProto:
 
 
 def sample(step: Step, batch: int, length: int) -> NDArray[np.int64]:
-    """Ids that have a graph do everything it can: tools, and calls, one more than there are rows."""
+    """Ids that have a graph do everything it can: a second reading, tools, one call more than rows."""
     ids = np.full((batch, length), step.controls["<|tool|>"], np.int64)
+    ids[:, 0] = step.controls["<|again|>"]
     ids[:, -1] = ids[0, -2] = step.controls["<|call|>"]
     return ids
 

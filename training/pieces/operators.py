@@ -48,7 +48,8 @@ class Shaped(torch.autograd.Function):
         found = [size or x.shape[at] for at, size in enumerate(sizes)]
         if -1 in found and not x.numel():  # PyTorch will not guess: the rest of what is not empty
             rest = math.prod(size for size in found if size > 0)
-            found[found.index(-1)] = math.prod(size for size in x.shape if size) // rest
+            rest = math.prod(size for size in x.shape if size) // rest if 0 in found else 0
+            found[found.index(-1)] = rest
         return x.reshape(found)
 
     @staticmethod
@@ -117,7 +118,7 @@ class Taken(torch.autograd.Function):
 class Turned(torch.autograd.Function):
     """Rotary positions on the first dimensions of x [B, heads, L, head].
 
-    cos, sin: [B * L, half], half of what is turned; rows [B, L]: which row of them a place takes.
+    cos, sin: [any, half], half of what is turned; rows [B, L]: which row of them a place takes.
     """
 
     @staticmethod
@@ -135,6 +136,68 @@ class Turned(torch.autograd.Function):
             num_heads_i=heads, rotary_embedding_dim_i=2 * half,
         )  # fmt: skip
         made.setType(loose(x.type()))
+        return made
+
+
+class Gained(torch.autograd.Function):
+    """RMSNorm along the last axis, times `gains`."""
+
+    @staticmethod
+    def forward(_ctx: Any, x: Tensor, gains: Tensor) -> Tensor:
+        return functional.rms_norm(x, (x.shape[-1],), None, EPSILON) * gains
+
+    @staticmethod
+    def symbolic(g: Any, x: Any, gains: Any) -> Any:
+        made = g.op("SimplifiedLayerNormalization", x, gains, axis_i=-1, epsilon_f=EPSILON)
+        made.setType(x.type())
+        return made
+
+
+class Picked(torch.autograd.Function):
+    """The columns `which` [n] of x [B, L, columns]."""
+
+    @staticmethod
+    def forward(_ctx: Any, x: Tensor, which: Tensor) -> Tensor:
+        return x[..., which.long()]
+
+    @staticmethod
+    def symbolic(g: Any, x: Any, which: Any) -> Any:
+        # One by one is quicker than Gather's blocks of one; half as wide indices are quicker to spread.
+        lead = g.op("Shape", x, end_i=2)
+        size = g.op("Shape", which)
+        rows = g.op("Expand", which, g.op("Concat", lead, size, axis_i=0))
+        made = g.op("GatherElements", x, rows, axis_i=2)
+        made.setType(loose(x.type()))
+        return made
+
+
+class Numbered(torch.autograd.Function):
+    """int64, as large as x: 0, 1, 2, ..., row by row."""
+
+    @staticmethod
+    def forward(_ctx: Any, x: Tensor) -> Tensor:
+        return torch.arange(x.numel()).view(x.shape)
+
+    @staticmethod
+    def symbolic(g: Any, x: Any) -> Any:
+        first, step = (g.op("Constant", value_t=torch.tensor(n)) for n in (0, 1))
+        numbers = g.op("Range", first, g.op("Size", x), step)
+        made = g.op("Reshape", numbers, g.op("Shape", x))
+        made.setType(x.type())
+        return made
+
+
+class Found(torch.autograd.Function):
+    """int64: the places of what is true in x [n]."""
+
+    @staticmethod
+    def forward(_ctx: Any, x: Tensor) -> Tensor:
+        return torch.nonzero(x)[:, 0]
+
+    @staticmethod
+    def symbolic(g: Any, x: Any) -> Any:
+        made = g.op("Reshape", g.op("NonZero", x), g.op("Constant", value_t=torch.tensor([-1])))
+        made.setType(x.type().with_dtype(torch.long).with_sizes([None]))
         return made
 
 

@@ -30,7 +30,19 @@ from training.pieces.model import (
     norm,
     unit,
 )
-from training.pieces.operators import Only, Placed, Sum, Taken, Turned, shaped, some_of
+from training.pieces.operators import (
+    Found,
+    Gained,
+    Numbered,
+    Only,
+    Picked,
+    Placed,
+    Sum,
+    Taken,
+    Turned,
+    shaped,
+    some_of,
+)
 from training.pieces.reading import COLUMNS, RUNNING, Reader, Reading, heights
 from training.pieces.tokenizer import FORMS
 
@@ -108,8 +120,9 @@ class Step(nn.Module):
             self.ask = nn.Parameter((h.q.weight * final).T.clone())
             self.gate = nn.Parameter((torch.cat((h.gate.weight, h.to_form.weight)) * final).T)
             self.gate_bias = nn.Parameter(torch.cat((h.gate.bias, h.to_form.bias)))
+            self.back = nn.Parameter(torch.cat([each.weight for each in model.back], 1).T.clone())
             self.base_scale = nn.Parameter(h.scale.abs() / 16)
-        self.register_buffer("pair", model.form * len(self.table) + model.base)
+        self.register_buffer("pair", (model.form * len(self.table) + model.base).int())
         self.register_buffer("none", torch.tensor([controls["<|none|>"]]))
         self.register_buffer("kv_heads", heights(s.kv_heads))
         self.register_buffer("vote_heads", heights(VOTES))
@@ -135,13 +148,11 @@ class Step(nn.Module):
         votes = wide if s.kv_heads == VOTES else r.corner + self.vote_heads
         every = self.table[r.bases] + m.forms[r.forms]  # [B, L, 3, width]
         every = every * (r.inside >= self.numbers[:3]).float()[..., None]
-        own, *before = shaped(every, 0, 0, -1).split(s.width, -1)
-        x = own
-        for each, vector in zip(m.back, before, strict=True):
-            x = x + each(vector)
+        own, before = shaped(every, 0, 0, -1).split((s.width, 2 * s.width), -1)
+        x = own + before @ self.back
         angles = shaped(r.inside, -1, 1).float() * m.frequencies
-        turn = (self.numbered(r.inside[..., 0]), angles.cos(), angles.sin())
-        seen = torch.nonzero(some_of(r.seen, 0, 1))[:, 0]  # columns that anything looks at
+        turn = (Numbered.apply(input_ids), angles.cos(), angles.sin())
+        seen = Found.apply(some_of(r.seen, 0, 1))  # columns that anything looks at
         unseen = torch.where(r.seen.index_select(2, seen), 0.0, FAR)
         unseen = torch.cat([unseen[:, None]] * (s.heads // s.kv_heads), 2)
         middle = s.layers // 2
@@ -183,7 +194,7 @@ class Step(nn.Module):
         heads = s.heads + s.kv_heads
         every = shaped(normed @ self.fused[2 * number], 0, 0, heads + s.kv_heads, s.head)
         qk, v = every.transpose(1, 2).split((heads, s.kv_heads), 1)
-        qk = Turned.apply(norm(qk) * self.gains[number], *turn, heads, s.turned // 2)
+        qk = Turned.apply(Gained.apply(qk, self.gains[number]), *turn, heads, s.turned // 2)
         q, k = qk.split((s.heads, s.kv_heads), 1)
         for kind, value in (("key", k), ("value", v)):
             name = f"{kind}.{number}"
@@ -264,14 +275,19 @@ class Step(nn.Module):
         v = self.model.votes
         state, of_tool = r.cache["state"], self.owners(r)
         past = torch.arange(state.shape[1]) <= at[:, None]  # [n, T]
-        heard = (r.heard[:, 0][row] > 0) & past
+        again = r.heard[:, 0] > 0
+        said = Found.apply(some_of(again, 0))  # columns of second readings, S of them
+        heard = (again[row] & past).index_select(1, said)
         # which words count
         ask = shaped(v.ask(y), 0, VOTES, WEIGHTS, 1, 32) * self.weighed
-        weight = shaped(ask, 0, 0, 0, -1) @ r.cache["weigh"][row].transpose(2, 3) * 32**-0.5
-        plain = shaped(v.plain(norm(state)).transpose(1, 2), 0, VOTES, WEIGHTS, -1)
-        weight = (weight + plain[row] + torch.where(heard, 0.0, FAR)[:, None, None]).softmax(-1)
+        weigh = r.cache["weigh"].index_select(2, said)[row]
+        weight = shaped(ask, 0, 0, 0, -1) @ weigh.transpose(2, 3) * 32**-0.5
+        plain = v.plain(norm(state.index_select(1, said))).transpose(1, 2)
+        plain = shaped(plain, 0, VOTES, WEIGHTS, -1)[row]
+        weight = (weight + plain + torch.where(heard, 0.0, FAR)[:, None, None]).softmax(-1)
         some = of_tool.shape[2]
-        counted = weight @ r.cache["votes"][row][..., :some]  # [n, VOTES, WEIGHTS, J]
+        votes = r.cache["votes"][..., :some].index_select(2, said)[row]
+        counted = weight @ votes  # [n, VOTES, WEIGHTS, J]
         counted = shaped(counted, 0, VOTES * WEIGHTS, -1).transpose(1, 2)
         lost = (1 - counted.sum(1)).clamp(min=0)
         # whole tools
@@ -308,7 +324,7 @@ class Step(nn.Module):
         base = (base.log_softmax(-1) + gate[..., :1].log()).clamp(min=math.log(EVEN))
         written = shaped(form.log_softmax(-1)[..., None] + base[..., None, :], 0, 0, -1)
         nought = torch.zeros_like(y[..., :1], dtype=torch.long)  # [B, keep, 1]
-        written = torch.gather(written, 2, self.pair + nought)
+        written = Picked.apply(written, self.pair)
         unseen = torch.where(seen.index_select(2, columns), 0.0, FAR)
         scores = self.looks(r, keep, trail, columns) + unseen[:, :, None]
         ways = shaped(gate[..., 1:], 0, 0, 2, POINTERS)
@@ -352,11 +368,6 @@ class Step(nn.Module):
         told = torch.zeros_like(written).scatter_add(2, ids, chances).gather(2, ids)
         told = (written.gather(2, ids).exp() + told).log()
         return written.scatter(2, ids, told)
-
-    @staticmethod
-    def numbered(like: Tensor) -> Tensor:
-        """int64 [B, L]: 0, 1, 2, ..., row by row."""
-        return (torch.cumsum(torch.ones_like(shaped(like, -1)), 0) - 1).view_as(like)
 
     def named(self, r: Reading, keep: Tensor) -> Tensor:
         """Chances [B, keep, T + 1] where a name is written: of what goes on with each column's, and of none."""
