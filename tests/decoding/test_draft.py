@@ -160,3 +160,13 @@ def test_guesses_are_in_the_language(request: str, value: st.DataObject) -> None
     if state >= 0:
         guess = Copier(request).guess(automaton, state, text[:at])
         assert automaton.walk(state, guess) >= 0
+
+
+@pytest.mark.parametrize("quotes", ["''", '""', "``", "“”", "„“", "‘’", "«»"])
+def test_what_is_quoted_is_guessed_to_its_end(quotes: str) -> None:
+    """A string is guessed to be what the request quotes, as a whole, in whatever quotes."""
+    automaton = compile_grammar(json_schema({"type": "string"}))
+    copier = Copier(f"title {quotes[0]}two more: words{quotes[1]} now")
+    for begun in (b'"', b'"two'):
+        state = automaton.walk(automaton.start, begun)
+        assert begun + copier.guess(automaton, state, begun) == b'"two more: words"'

@@ -21,7 +21,8 @@ _FARTHEST, _MOST_VALUES = 96, 6
 _NUMBER = re.compile(rb"(?<![\w.])-?\d+(?:\.\d+)?")
 _QUOTED = re.compile(
     rb"(?<!\w)'([^'\\]+)'(?!\w)|\\\"((?:[^\"\\]|\\[^\"])+?)\\\"|`([^`]+)`"
-    rb"|\xe2\x80\x9c(.+?)\xe2\x80\x9d"
+    rb"|\xe2\x80[\x9c\x9e](.+?)\xe2\x80[\x9c\x9d]|\xe2\x80\x98(.+?)\xe2\x80\x99(?!\w)"
+    rb"|\xc2\xab\s?(.+?)\s?\xc2\xbb"
 )
 _WORD = re.compile(rb"[^\s,;:?!()]*")
 #: What stands behind a value that is over: the end, or punctuation with no more of a word behind it.
