@@ -18,6 +18,8 @@ from callmemaybe._running import functions
 from callmemaybe._speaking import Options, Speaker, Spoken
 from callmemaybe.caller import Caller
 from callmemaybe.calls import ToolCall, ToolResult, ToolSpec
+from callmemaybe.cli.batch import Batch
+from callmemaybe.cli.results import ResultFile, Settings
 from callmemaybe.decoding.answer import Found, Request, Strategy, answer
 from callmemaybe.decoding.beam import search
 from callmemaybe.decoding.branches import Choices
@@ -392,3 +394,18 @@ def test_of_many_prompts_one_may_fail() -> None:
         found = [one.exception() or one.result() for one in futures]
     assert isinstance(found[1], UnmetSchema)
     assert found[0].call == found[2].call == GOOD
+
+
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_of_a_batch_one_prompt_may_fail(at_once: int, tmp_path: Path) -> None:
+    """Law: of the command line's batch, too, and what failed is what a later run does again."""
+    prompts = ["good", "bad", "good again"]
+    model = speaks(HERMES, [written(BAD), written(GOOD)], lambda said: b"good" in said, ASK)
+    made = Caller(model, [DISTINCT], format="hermes", vocabulary=HERMES, no_call=False)
+    file = ResultFile(tmp_path / "out.json", Settings.of([DISTINCT], "m"))
+    batch = Batch(made, [DISTINCT], prompts, file, at_once=at_once)
+    failures = [row.record.failure for row in batch.rows()]
+    batch.save()
+    assert failures[::2] == [None, None]
+    assert "at /it: [1,1] has non-unique elements" in str(failures[1])
+    assert set(file.resume(prompts, [DISTINCT]).records) == {0, 2}

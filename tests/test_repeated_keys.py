@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,13 +12,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callmemaybe._asking import rewritten
-from callmemaybe._json import repeated_key
 from callmemaybe._checking import Validators
+from callmemaybe._json import repeated_key
+from callmemaybe._running import functions
 from callmemaybe._speaking import Options, Speaker, Spoken
-from callmemaybe.calls import ToolCall, ToolSpec
+from callmemaybe.caller import Caller
+from callmemaybe.calls import ToolCall, ToolResult, ToolSpec
+from callmemaybe.cli.batch import Batch
+from callmemaybe.cli.results import ResultFile, Settings
+from callmemaybe.conversation import Conversation, Turn
 from callmemaybe.errors import RepeatedKey
 from callmemaybe.grammar import regex
+from callmemaybe.grammar.nodes import Control
 from callmemaybe.grammar.schema.certificate import certificate
+from callmemaybe.wire import Part, formats
 from callmemaybe.wire.choice import wanted
 from tests.decoding.helpers import CHATML, vocabulary
 from tests.talking import speaks
@@ -79,14 +88,14 @@ def test_a_call_with_a_key_twice_is_never_told() -> None:
 
 
 VOCABULARY = vocabulary(CHATML, ("<|im_end|>",))
+ASK = b"<|im_start|>assistant\n<think>\n\n</think>\n\n"
 USER = [{"role": "user", "content": "Well?"}]
 TWICE = '{"a": 1, "b": {"x": 1, "x": 2}}'
 
 
 def speak(text: str, answer: Any, options: Options | None = None, **wish: Any) -> Spoken:
     """Return the turn of a model that wants to say a text."""
-    ask = b"<|im_start|>assistant\n<think>\n\n</think>\n\n"
-    model = speaks(VOCABULARY, [(text,)], lambda _: 0, ask)
+    model = speaks(VOCABULARY, [(text,)], lambda _: 0, ASK)
     made = Speaker(model, format="hermes", vocabulary=VOCABULARY)
     tools = [ToolSpec("ping")] if wish.get("has_tools") else []
     return made.speak(USER, tools, wanted("auto", answer=answer, **wish), options)
@@ -132,3 +141,87 @@ def test_the_certificate_says_where_this_may_happen() -> None:
         row.pointer for row in certificate(schema, additional=False).keywords if "twice" in row.why
     }
     assert told == {"/properties/open/type", "/properties/counts/additionalProperties"}
+
+
+# -- turns of a conversation -----------------------------------------------------------------------
+
+FREE = ToolSpec("f", parameters={"type": "object", "additionalProperties": True})
+BAD, GOOD = ToolCall("f", '{"x": 1, "x": 2}'), ToolCall("f", '{"x": 2}')
+
+
+BAD_CODER = """<tool_call>
+<function=f>
+<parameter=x>
+1
+</parameter>
+<parameter=x>
+2
+</parameter>
+</function>
+</tool_call>"""
+
+
+def written(text: str) -> tuple[Part, ...]:
+    """Return a text with its control tokens."""
+    parts = re.split("(</?tool_call>)", text)
+    return tuple(Control(one) if one in CHATML else one for one in parts if one)
+
+
+def caller(*wishes: ToolCall | str, form: str = "hermes") -> Caller:
+    """Return a caller of FREE, of a model that says one wish a turn."""
+    controls = frozenset(VOCABULARY.controls)
+    parts = [
+        written(one) if isinstance(one, str) else formats.get(form).render([one], controls=controls)
+        for one in wishes
+    ]
+    model = speaks(VOCABULARY, parts, lambda said: said.count(b"<|im_start|>assistant\n"), ASK)
+    return Caller(model, [FREE], format=form, vocabulary=VOCABULARY)
+
+
+@pytest.mark.parametrize(("form", "bad"), [("hermes", BAD), ("qwen3_coder", BAD_CODER)])
+def test_a_model_is_told_of_its_key_and_may_try_again(form: str, bad: ToolCall | str) -> None:
+    """Law: in a run such a call is never made; the model gets to know, and what it then means is made."""
+    made: list[Any] = []
+    execute = functions(f=lambda **given: made.append(given) or "done")
+    ran = caller(bad, GOOD, "There.", form=form).run("x", execute)
+    assert (made, ran.text, ran.reason) == ([{"x": 2}], "There.", "answered")
+    told = [one for one in ran.conversation.entries if isinstance(one, ToolResult)]
+    assert [one.is_error for one in told] == [True, False]
+    assert told[0].content == "invalid value at /arguments: the key 'x' is there twice"
+    calls = [
+        call for one in ran.conversation.entries if isinstance(one, Turn) for call in one.calls
+    ]
+    assert [call.arguments for call in calls] == [BAD.arguments, GOOD.arguments]
+    again = Conversation.from_json(ran.conversation.to_json())
+    assert again.entries == ran.conversation.entries
+
+
+def test_a_model_that_does_not_learn_ends_in_text() -> None:
+    """Law: the same call over and over ends as any repeated call does, and is never made."""
+    ran = caller(*[BAD] * 8).run("x", functions(f=lambda **_: pytest.fail("made")))
+    assert ran.reason == "repeated"
+
+
+def test_nobody_is_told_of_an_answer() -> None:
+    """Law: an answer has no call that an error could answer: in a run, too, it is the error."""
+    with pytest.raises(RepeatedKey) as caught:
+        caller(TWICE).run("x", functions(), tool_choice="none", answer={"type": "object"})
+    assert (caught.value.function, caught.value.text) == (None, TWICE)
+
+
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_of_many_prompts_one_may_fail(at_once: int, tmp_path: Path) -> None:
+    """Law: of a batch of the command line, such a call is the failure of its prompt, and of no other."""
+    prompts = ["good", "bad", "good again"]
+    parts = [formats.get("hermes").render([one]) for one in (BAD, GOOD)]
+    model = speaks(VOCABULARY, parts, lambda said: b"good" in said, ASK)
+    made = Caller(model, [FREE], format="hermes", vocabulary=VOCABULARY, no_call=False)
+    file = ResultFile(tmp_path / "out.json", Settings.of([FREE], "m"))
+    batch = Batch(made, [FREE], prompts, file, at_once=at_once)
+    failures = [row.record.failure for row in batch.rows()]
+    batch.save()
+    assert failures[::2] == [None, None]
+    assert "'f' have the key 'x' twice" in str(failures[1])
+    records = json.loads(file.path.read_text())
+    assert [one["parameters"] for one in records] == [{"x": 2}, {}, {"x": 2}]
+    assert set(file.resume(prompts, [FREE]).records) == {0, 2}

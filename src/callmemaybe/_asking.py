@@ -132,7 +132,7 @@ def rewritten(text: str, tools: Sequence[ToolSpec]) -> str | None:
         return "null"
     if not isinstance(found, dict) or found.keys() != {"name", "arguments"}:
         return None
-    check_keys(text, "the answer has")
+    check_keys(text)
     tool = next((tool for tool in tools if tool.name == found["name"]), None)
     if tool is None or not isinstance(found["arguments"], dict):
         return None

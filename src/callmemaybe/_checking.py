@@ -80,7 +80,7 @@ class Validators:
         Raises RepeatedKey, see :func:`check_keys`; UnmetSchema if the call is not what its schema
         wants, where the grammar left something to be checked; DecodingError where it did not.
         """
-        check_keys(call.arguments, f"the arguments of {call.name!r} have")
+        check_keys(call.arguments, call.name)
         error = self._mistake(call.name, call.parsed, call.arguments)
         if error is not None:
             raise DecodingError(
@@ -90,7 +90,7 @@ class Validators:
 
     def check_answer(self, text: str) -> None:
         """Check an answer by a JSON Schema. Raises RepeatedKey and UnmetSchema as :meth:`check` does."""
-        check_keys(text, "the answer has")
+        check_keys(text)
         if None in self._left:
             self._mistake(None, loads(text), text)
 
@@ -153,14 +153,14 @@ def pointer_of(path: Iterable[str | int]) -> str:
     return "".join(f"/{escape(str(step))}" for step in path)
 
 
-def check_keys(text: str, what: str) -> None:
+def check_keys(text: str, function: str | None = None) -> None:
     """Look through a finished JSON text for what no grammar can see to: a key that came twice.
 
-    ``what`` are the words in front of it. Raises RepeatedKey.
+    ``function`` is the one whose arguments it is; None: an answer. Raises RepeatedKey.
     """
     key = repeated_key(text)
     if key is not None:
-        raise RepeatedKey(what, key)
+        raise RepeatedKey(function, text, key)
 
 
 def depth_of(value: Any) -> int:

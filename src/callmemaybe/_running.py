@@ -29,7 +29,7 @@ from callmemaybe.conversation.loop import (
     correction,
     dialogue,
 )
-from callmemaybe.errors import InputError, UnmetSchema
+from callmemaybe.errors import InputError, RepeatedKey, UnmetSchema
 from callmemaybe.wire.choice import wanted
 from callmemaybe.wire.pieces import Id
 from callmemaybe.wire.reader import Event
@@ -244,10 +244,10 @@ class Runner:
                 yield
         except StopIteration as stopped:
             spoken: Spoken = stopped.value
-        except UnmetSchema as error:
+        except (RepeatedKey, UnmetSchema) as error:
             if error.function is None or self.settings.plan:
                 raise
-            return _unmet(ToolCall(error.function, error.text), error)
+            return _void(ToolCall(error.function, error.text), error)
         finally:
             turn.close()
         self.turns.append(spoken)
@@ -315,9 +315,12 @@ class Runner:
         ]
 
 
-def _unmet(call: ToolCall, error: UnmetSchema) -> Heard:
+def _void(call: ToolCall, error: RepeatedKey | UnmetSchema) -> Heard:
     """Return a call that is not made, and what is wrong with it in words that a model can correct it by."""
-    wrong = InputError(error.problem, where=f"/arguments{error.pointer}")
+    if isinstance(error, RepeatedKey):
+        wrong = InputError(f"the key {error.key!r} is there twice", where="/arguments")
+    else:
+        wrong = InputError(error.problem, where=f"/arguments{error.pointer}")
     return Heard("", (call,), problem=correction(wrong, call.parsed))
 
 

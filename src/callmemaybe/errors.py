@@ -117,13 +117,17 @@ class DecodingError(CallMeMaybeError):
 
 
 class RepeatedKey(DecodingError):
-    """An object of an answer has a key twice, which no grammar can see to; ``key`` is the one.
+    """An object of a finished call or answer has a key twice, which no grammar can see to; ``key`` is the one.
 
-    Which of the two is meant cannot be told, so nothing of the answer counts.
+    Which of the two is meant cannot be told, so nothing of it counts. ``function`` is the one that was called
+    (None: an answer), and ``text`` its arguments as they were written (or the answer).
     """
 
-    def __init__(self, what: str, key: str) -> None:
+    def __init__(self, function: str | None, text: str, key: str) -> None:
+        self.function = function
+        self.text = text
         self.key = key
+        what = "the answer has" if function is None else f"the arguments of {function!r} have"
         super().__init__(
             f"{what} the key {key!r} twice, and which is meant cannot be told; list the properties "
             "in the schema, or try again"

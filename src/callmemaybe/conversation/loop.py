@@ -119,7 +119,8 @@ def dialogue(
         refused = {call.id: heard.problem for call in calls if heard.problem}
         repeated = 0
         for call in calls:
-            key = dumps([call.name, call.parsed])
+            # What was wrong with a call may be gone once it is read as a value: a key that came twice.
+            key = dumps([call.name, call.arguments if heard.problem else call.parsed])
             counts[key] = counts.get(key, 0) + 1
             if counts[key] > rules.repeats:
                 repeated += 1
