@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import islice
 
 from callmemaybe.grammar.automaton import DEAD, Automaton
 
@@ -27,7 +28,7 @@ _QUOTED = re.compile(
 _WORD = re.compile(rb"[^\s,;:?!()]*")
 #: What stands behind a value that is over: the end, or punctuation with no more of a word behind it.
 _OVER = re.compile(rb"[.?!,;:)]*(?:\s|\Z)")
-_DIGITS, _LETTERS = frozenset(b"0123456789"), frozenset(b"abcxyzABCXYZ")
+_DIGITS, _LETTERS = b"0123456789", b"abcxyzABCXYZ"
 _CLOSING = b'"},]'
 
 
@@ -103,14 +104,15 @@ class Copier:
 
     def _fresh(self, automaton: Automaton, state: int, text: bytes) -> tuple[bytes, bool]:
         """Guess a value that has not begun: the next number, or the next quotation."""
-        takes = [automaton.step(state, byte) != DEAD for byte in (*_DIGITS, *_LETTERS)]
-        is_number = any(takes[: len(_DIGITS)]) and not any(takes[len(_DIGITS) :])
-        if not is_number and not (text.endswith(b'"') and all(takes)):
-            return b"", False
-        for candidate in self._numbers if is_number else self._spans:
-            if candidate not in text:
-                return candidate, True
-        return b"", False
+        candidates = self._spans if text.endswith(b'"') else self._numbers
+        candidate = next((one for one in candidates if one not in text), b"")
+        if not candidate:
+            return b"", False  # before the automaton is asked, which takes longer
+        dead = (automaton.step(state, byte) == DEAD for byte in (*_LETTERS, *_DIGITS))
+        if candidates is self._spans:
+            return (b"", False) if any(dead) else (candidate, True)
+        is_number = all(islice(dead, len(_LETTERS))) and not all(dead)
+        return (candidate, True) if is_number else (b"", False)
 
 
 def _begun(text: bytes) -> bytes:
