@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from callmemaybe.errors import GrammarError
+from callmemaybe.errors import GrammarError, UnsupportedSchema
 from callmemaybe.grammar import compile as compile_grammar
 from callmemaybe.grammar import json_schema
 from callmemaybe.grammar.divisible import Divisible
@@ -183,7 +183,9 @@ def test_large_multiples_are_exact(
 
 @patient(max_examples=30)
 @given(
-    st.sampled_from([2, 10, 12, 97, 101, 250, 1000]), intervals(), st.lists(st.integers(-30, 30), min_size=3)
+    st.sampled_from([2, 10, 12, 97, 101, 250, 1000]),
+    intervals(),
+    st.lists(st.integers(-30, 30), min_size=3),
 )
 def test_large_multiples_are_what_tables_say(
     step: int, interval: Interval, factors: list[int]
@@ -207,6 +209,31 @@ def test_a_large_multiple_takes_the_states_that_are_visited() -> None:
         state = automaton.walk(automaton.start, (text + "0" * 50).encode() if text != "0" else b"0")
         assert (state >= 0 and automaton.is_accepting(state)) is expected
     assert automaton.spent < 1000
+
+
+def test_shortest_multiples_that_begin_in_too_many_ways_are_refused() -> None:
+    """Law: a bound far above a large step is refused with the reason; a small step, or no bound, never is."""
+    far = {"type": "integer", "minimum": 10**12}
+    for step in (2, 1000, 10**12, 10**13 - 1):
+        compile_grammar(json_schema({**far, "multipleOf": step}))
+    compile_grammar(json_schema({"type": "integer", "multipleOf": 86_400, "maximum": 10**12}))
+    for schema in ({**far, "multipleOf": 86_400}, {"maximum": -(10**12), "multipleOf": 86_400}):
+        with pytest.raises(UnsupportedSchema, match="multiples"):
+            json_schema({"type": "integer", **schema})
+
+
+@pytest.mark.parametrize(
+    ("step", "low", "high"), [(12, 10**20 + 1, None), (7, 3, 10**30), (2, -(10**25), 10**25 + 7)]
+)
+def test_values_that_nothing_tells_apart_are_one_state(
+    step: int, low: int, high: int | None
+) -> None:
+    """Law: after so many digits there are a few states for each remainder, whatever the bounds."""
+    machine = machine_of(Divisible(step, low, high))
+    level = {machine.start}
+    for _ in range(35):
+        assert len(level) <= 8 * step
+        level = {target for state in level for _, target in machine.edges(state)}
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
 """The integers between two bounds that a number divides, as an automaton that is never built whole.
 
-A state is what was read: its value where a bound is still to be kept, its remainder where none is. Which
-digits may follow, and how many it takes to an end, is arithmetic (the next multiple in a range), so
-that a modulus of any size costs nothing but the states that are visited.
+A state is what was read: a value, in place of all that nothing can tell from it, which are those with its
+remainder and as many digits that do not begin as a bound does, on the same side of it. Which digits may
+follow, and how many it takes to an end, is arithmetic (the next multiple in a range), so that a modulus
+of any size costs nothing but the states that are visited.
 """
 
 from __future__ import annotations
@@ -10,9 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from callmemaybe.errors import GrammarError
 from callmemaybe.grammar.automaton import NO_CONTROLS, Automaton, Edges
 from callmemaybe.grammar.interning import Node
 from callmemaybe.grammar.nodes import INFINITE
+
+#: Most states on all shortest ways to an integer: who keeps to a budget looks at all of these.
+LIMIT = 20_000
 
 
 class Divisible(Node):
@@ -38,6 +43,24 @@ class Divisible(Node):
     def high(self) -> int | None:
         """The most that may be written."""
         return self._fields[2]  # type: ignore[no-any-return]
+
+
+def divisible(step: int, low: int | None, high: int | None) -> Node:
+    """Return the integers from ``low`` to ``high`` that ``step`` divides.
+
+    Raises GrammarError if the shortest of them begin in too many ways that have to be told apart.
+    """
+    for least, most in (
+        (low, high),
+        (None if high is None else -high, None if low is None else -low),
+    ):
+        first = -(-max(least or 0, 0) // step) * step
+        last = 10 ** len(str(first)) - 1
+        count = (last if most is None else min(last, most)) // step - first // step + 1
+        states = sum(min(10**size, step, max(count, 0)) for size in range(len(str(first))))
+        if states > LIMIT:
+            raise GrammarError("the multiples of this number take too large an automaton")
+    return Divisible(step, low, high)
 
 
 class _Read(NamedTuple):
@@ -120,7 +143,24 @@ class DivisibleAutomaton(Automaton):
         is_free = read.is_free or bool(
             value and bounds and bounds[1] is None and value >= bounds[0]
         )
-        return _Read(read.negative, True, value % self._step if is_free else value, is_free)
+        if is_free:
+            value %= self._step
+        elif value and bounds is not None:
+            value = self._like(value, bounds)
+        return _Read(read.negative, True, value, is_free)
+
+    def _like(self, value: int, bounds: tuple[int, int | None]) -> int:
+        """Return the least value that nothing tells from one."""
+        size = len(str(value))
+        least = int(10 ** (size - 1))
+        for bound in bounds:
+            if bound is not None and (longer := len(str(bound)) - size) >= 0:
+                begun = bound // 10**longer
+                if begun == value:
+                    return value
+                if begun < value:
+                    least = max(least, begun + 1)
+        return least + (value - least) % self._step
 
     def _way(self, read: _Read) -> float:
         """Fewest digits from what was read to a multiple within the bounds."""

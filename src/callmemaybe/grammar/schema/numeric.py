@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from callmemaybe.grammar.divisible import Divisible
+from callmemaybe.grammar.divisible import divisible
 from callmemaybe.grammar.nodes import (
     NOTHING,
     Both,
@@ -42,8 +42,6 @@ from callmemaybe.grammar.schema.shapes import (
 )
 from callmemaybe.grammar.schema.values import exact
 
-#: Multiples of more than this are worked out as they are visited, also where they are bounded.
-LARGE = 100
 _WHOLE = alt(lit("0"), seq(NONZERO, many(DIGIT)))
 #: Numbers that are not whole: a digit other than 0 after the point, or d.de-dd.
 _BROKEN = lexeme(
@@ -101,10 +99,8 @@ def _numbers(kinds: int, facet: Number, excluded: tuple[Fraction, ...]) -> Node:
     if not others and (multiple is None or (multiple == 1 and kinds == INTEGER)):
         return node
     if multiple is not None and kinds == INTEGER and not others:
-        found = [whole(interval) for interval in _without(facet.interval, excluded)]
-        # Values that are bounded are told apart one by one, remainders alone are not.
-        if multiple > LARGE or all(high is None and (low or 0) >= 0 for low, high in found):
-            return lexeme(alt(*(Divisible(multiple.numerator, *bounds) for bounds in found)))
+        found = (whole(interval) for interval in _without(facet.interval, excluded))
+        return lexeme(alt(*(divisible(multiple.numerator, *bounds) for bounds in found)))
     allowed = multiples(multiple, tuple(sorted(set(others))))
     return allowed if node is ANY_NUMBER else Both(node, allowed)
 
