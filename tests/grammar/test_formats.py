@@ -99,6 +99,16 @@ def test_expressions_of_ecma_262_are_a_format(pattern: str) -> None:
     assert is_in("regex", pattern)
 
 
+@pytest.mark.parametrize("low", "09afzAFZ")
+def test_spans_of_letters_and_digits_ascend(low: str) -> None:
+    """Law: a span of letters or digits is in a class exactly if it ascends, other letters beside it."""
+    for high in "059aefgzAEFGZ":
+        if low.isdigit() is not high.isdigit() or low.islower() is not high.islower():
+            continue
+        for pattern in (f"[{low}-{high}]", f"x[^\u00e9{low}-{high}_\u4e2d-]+"):
+            assert is_in("regex", pattern) is (low <= high), pattern
+
+
 @pytest.mark.parametrize(
     "pattern",
     [

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from string import ascii_letters
+from string import ascii_letters, ascii_lowercase, ascii_uppercase, digits
 
 from callmemaybe.grammar.characters import JSON_CANONICAL_CHARACTER, json_canonical, text_of
 from callmemaybe.grammar.nodes import (
@@ -154,7 +154,9 @@ def _regex() -> Node:
     behind one whose name is one letter, which an automaton can remember.
     """
     escape = r"\\(?:[dDwWsSfnrtv^$\\.*+?()\[\]{}|/]|u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2}|c[A-Za-z])"
-    member = rf"(?:[A-Za-z0-9 _.,:;!@#%&*+=/?()<>'\"~`{{}}|$]|{escape}|[a-m]-[m-z]|[A-M]-[M-Z]|[0-4]-[4-9])"
+    alphabets = (digits, ascii_uppercase, ascii_lowercase)
+    spans = "|".join(f"{low}-[{low}-{known[-1]}]" for known in alphabets for low in known)
+    member = rf"(?:[A-Za-z0-9 _.,:;!@#%&*+=/?()<>'\"~`{{}}|$\u0080-\u{{10ffff}}]|{escape}|{spans})"
     atom = rf"(?:[^\\^$.*+?()\[\]{{}}|]|\.|{escape}|\[\^?{member}*-?\])"
     quantifier = r"(?:(?:[*+?]|\{\d\}|\{\d,\})\??)?"
     inner = rf"[\^]?(?:{atom}{quantifier})*\$?(?:\|(?:{atom}{quantifier})*)*"
