@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -55,6 +56,23 @@ def test_a_conversation_calls_and_then_answers_in_text(dialect: str) -> None:
     assert "rain" in second[3]["content"]
     grammar = json.dumps({k: v for k, v in asked[0][1].items() if k not in ("messages", "model")})
     assert "weather" in grammar
+
+
+def test_a_servers_repeated_key_is_told_to_it() -> None:
+    """Law: a call with a key twice is not made in a run; the server's model reads which key it was."""
+    free = ToolSpec("f", parameters={"type": "object", "additionalProperties": True})
+    bad = '{"name": "f", "arguments": {"x": 1, "x": 2}}'
+    script = turns(bad, bad.replace('"x": 1, ', ""), "Done.")
+    made: list[Any] = []
+
+    def execute(calls: Sequence[ToolCall]) -> list[ToolResult]:
+        made.extend(call.parsed for call in calls)
+        return [ToolResult(call.id, "done") for call in calls]
+
+    with server(script, OWNERS["vllm"]) as (address, asked):
+        ran = Caller(load_model(address), [free]).run("x", execute)
+    assert (made, ran.text) == ([{"x": 2}], "Done.")
+    assert "the key 'x' is there twice" in asked[1][1]["messages"][-1]["content"]
 
 
 @pytest.mark.parametrize("dialect", sorted(set(DIALECTS) - set(CAN)))
