@@ -29,6 +29,7 @@ from training.pieces.tensors import places
 MEANT = 0.5  # what a place of a form counts, beside 1 for a token of a value
 FOUND = 0.5  # what the end of a form's line counts that is to find its value
 STOP = 0.5  # what a token counts that may end the answer, beside 1 for a token of a value
+SWITCH = 3.0  # what true and false count: one token, and nothing to copy it from
 
 
 class Prefetch:
@@ -81,6 +82,17 @@ def new_model(recipe: Recipe) -> tuple[Nano, Encoder]:
     vectors = torch.from_numpy(np.load(cached))
     torch.manual_seed(0)
     return Nano(shape, vectors, *map(torch.from_numpy, tables)), Encoder(tokenizer)
+
+
+def weights(batch: Batch) -> np.ndarray:
+    """What each graded token counts. float64 [G]."""
+    kinds = [placed.kinds for row in batch.rows for placed in row.pairs]
+    switch = [
+        argument > 0 and kinds[pair][argument - 1] == "boolean"
+        for pair, argument in zip(batch.graded_pair, batch.graded_argument, strict=True)
+    ]
+    weight = np.where(batch.graded_kind == CHOICES.index(Choice.STOP), STOP, 1.0)
+    return np.where(switch, SWITCH, weight)
 
 
 class Run:
@@ -151,7 +163,7 @@ class Run:
             found = -self.model.finds(last, x, own, p).sum()
             meaning = self.model.means(last, p)
         choice = functional.cross_entropy(odds, here(batch.call_right))
-        weight = here(np.where(batch.graded_kind == CHOICES.index(Choice.STOP), STOP, 1.0))
+        weight = here(weights(batch))
         pairs = len(batch.pair_pad)
         values = -(likely * weight).sum() / pairs
         meant = functional.binary_cross_entropy_with_logits(
