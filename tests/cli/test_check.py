@@ -80,6 +80,16 @@ def test_of_functions_is_checked_what_their_calls_are_checked_for() -> None:
     assert told(tags=tags, size=unread) == (2, {"uniqueItems": "refused"})
 
 
+def test_of_functions_is_refused_what_takes_all_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pattern out of bounds is refused of a function, as its calls are, and not tried wider."""
+    monkeypatch.setattr("callmemaybe.grammar.automaton.WORK", 20_000)
+    pattern = {"type": "string", "pattern": "^(?=.*a.{30}$)(?=.*b.{29}$).*$"}
+    function = {"name": "f", "parameters": {"type": "object", "properties": {"x": pattern}}}
+    done = run([function])
+    assert done.exit_code == 2
+    assert "an automaton of more than" in done.output
+
+
 def test_what_must_be_said_is_known_or_to_come() -> None:
     """Law: x-ground is masked, whatever will be said; of a text given the language is that text's."""
     schema = {"type": "string", "x-ground": "prompt"}

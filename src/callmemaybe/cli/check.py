@@ -129,12 +129,14 @@ def _certified(name: str | None, schema: Any, **options: Any) -> Certificate:
     """Certify a schema; that of a function as calls are compiled, and checked where they are."""
     from callmemaybe._checking import validator_of
     from callmemaybe.calls import ToolSpec
+    from callmemaybe.grammar.automaton import EXHAUSTED
     from callmemaybe.grammar.schema.certificate import CHECKED, REFUSED, certificate
 
     if name is None:
         return certificate(schema, **options)
     found = certificate(schema, masked_alone=True, **options)
-    if found.grammar is None:
+    # As calls are compiled: what took all the work allowed is not tried wider.
+    if found.grammar is None and not any(row.why.startswith(EXHAUSTED) for row in found.keywords):
         found = certificate(schema, **options)
     if not found.count(CHECKED) or validator_of(ToolSpec(name, parameters=schema)) is not None:
         return found

@@ -30,6 +30,10 @@ NO_EDGES: Edges = ()
 NO_CONTROLS: Mapping[str, int] = {}
 
 
+#: What begins the message of an error whose language is out of bounds, and not beyond grammars.
+EXHAUSTED = "reading this takes an automaton of more than"
+
+
 class Captured(NamedTuple):
     """One capture: its name and where it starts and ends, in symbols; ``end`` None while open."""
 
@@ -104,7 +108,7 @@ class Automaton:
     def _exhausted(self) -> NoReturn:
         shown = self.source if len(self.source) <= 100 else self.source[:97] + "..."
         raise GrammarError(
-            f"reading this takes an automaton of more than {WORK:,} steps",
+            f"{EXHAUSTED} {WORK:,} steps",
             where=shown or None,
             hint="use fewer or shorter counted repetitions, alternatives and length limits",
         )

@@ -15,6 +15,7 @@ from callmemaybe.errors import (
     UnsupportedSchema,
     VocabularyError,
 )
+from callmemaybe.grammar.automaton import EXHAUSTED
 from callmemaybe.grammar.characters import ALL, chars, complement, utf8
 from callmemaybe.grammar.grammar import Grammar
 from callmemaybe.grammar.nodes import (
@@ -411,8 +412,10 @@ class Writer:
 
         All is masked that can be, so nothing is left of a schema that a grammar can say.
         """
-        # That nothing was said, no validator can check.
+        # That nothing was said, no validator can check; what took all the work allowed would take it again.
         if not self._may_leave or isinstance(error, NoValue) or (ground is None and asks(schema)):
+            raise error
+        if error.message.startswith(EXHAUSTED):
             raise error
         return []
 
