@@ -154,8 +154,11 @@ def _regex() -> Node:
     behind one whose name is one letter, which an automaton can remember.
     """
     escape = r"\\(?:[dDwWsSfnrtv^$\\.*+?()\[\]{}|/]|u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2}|c[A-Za-z])"
-    alphabets = (digits, ascii_uppercase, ascii_lowercase)
-    spans = "|".join(f"{low}-[{low}-{known[-1]}]" for known in alphabets for low in known)
+    # Spans around one of a few characters: to remember where any span began would take many states.
+    pivots = ((digits, "1359"), (ascii_uppercase, "CFMSZ"), (ascii_lowercase, "cfmsz"))
+    spans = "|".join(
+        f"[{known[0]}-{pivot}]-[{pivot}-{known[-1]}]" for known, among in pivots for pivot in among
+    )
     member = rf"(?:[A-Za-z0-9 _.,:;!@#%&*+=/?()<>'\"~`{{}}|$\u0080-\u{{10ffff}}]|{escape}|{spans})"
     atom = rf"(?:[^\\^$.*+?()\[\]{{}}|]|\.|{escape}|\[\^?{member}*-?\])"
     quantifier = r"(?:(?:[*+?]|\{\d\}|\{\d,\})\??)?"
