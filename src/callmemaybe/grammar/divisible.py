@@ -9,6 +9,7 @@ of any size costs nothing but the states that are visited.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import count
 from typing import NamedTuple
 
 from callmemaybe.errors import GrammarError
@@ -56,8 +57,8 @@ def divisible(step: int, low: int | None, high: int | None) -> Node:
     ):
         first = -(-max(least or 0, 0) // step) * step
         last = 10 ** len(str(first)) - 1
-        count = (last if most is None else min(last, most)) // step - first // step + 1
-        states = sum(min(10**size, step, max(count, 0)) for size in range(len(str(first))))
+        found = (last if most is None else min(last, most)) // step - first // step + 1
+        states = sum(min(10**size, step, max(found, 0)) for size in range(len(str(first))))
         if states > LIMIT:
             raise GrammarError("the multiples of this number take too large an automaton")
     return Divisible(step, low, high)
@@ -89,7 +90,8 @@ class DivisibleAutomaton(Automaton):
                 max(-high if high is not None else 0, 0), None if low is None else -low,
             ),
         }  # fmt: skip
-        self._states: list[_Read] = []
+        self._states: dict[int, _Read] = {}
+        self._next_id = count()
         self._ids: dict[_Read, int] = {}
         self._edges: dict[int, Edges] = {}
         self._ways: dict[_Read, float] = {}
@@ -126,8 +128,9 @@ class DivisibleAutomaton(Automaton):
             self.spent += 1
             if self.spent > self.due:
                 self.pause()
-            self._states.append(read)
-            number = self._ids.setdefault(read, len(self._states) - 1)
+            fresh = next(self._next_id)  # several threads may be here
+            self._states[fresh] = read
+            number = self._ids.setdefault(read, fresh)
         return number
 
     def _moves(self, read: _Read) -> list[tuple[int, _Read]]:

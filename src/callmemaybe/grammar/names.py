@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from itertools import count
 from typing import Any, NamedTuple
 
 from callmemaybe.grammar.automaton import DEAD, NO_CONTROLS, Automaton, Edges
@@ -96,7 +97,8 @@ class NameAutomaton(Automaton):
         self._other = None if node.other is NOTHING else machine_of(node.other)
         self._quoted, self._wide, self._composed = node.quoted, node.wide, not node.mail
         self._dots = tuple(_kind(char) for char in (DOT if node.mail else DOT + DOTS))
-        self._labels = [Label()]
+        self._labels = {0: Label()}
+        self._next_label = count(1)
         self._ids = {Label(): 0}
         #: By label and row: what may come, and (as far as it was asked for) what it adds to the state.
         self._moves: dict[int, tuple[_Allowed, dict[Kind, int]]] = {}
@@ -283,8 +285,9 @@ class NameAutomaton(Automaton):
             self.spent += 1
             if self.spent > self.due:
                 self.pause()
-            self._labels.append(label)
-            number = self._ids.setdefault(label, len(self._labels) - 1)
+            fresh = next(self._next_label)  # several threads may be here
+            self._labels[fresh] = label
+            number = self._ids.setdefault(label, fresh)
         return number
 
     def _allowed_in(self, name: int) -> tuple[_Allowed, dict[Kind, int]]:
