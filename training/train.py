@@ -10,9 +10,17 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+import torch
+
 from training import build_tokenizer
 from training.pieces import recipe
+from training.pieces.crew import Crew, together
 from training.pieces.loop import Run
+
+
+def train(crew: Crew, path: Path, resume: bool) -> None:
+    """Train in one of the processes of a run."""
+    Run(recipe.load(path), resume=resume, crew=crew).train()
 
 
 def main() -> None:
@@ -25,7 +33,8 @@ def main() -> None:
     plan = recipe.load(arguments.run)
     if not (plan.out / "tokenizer.json").exists():
         build_tokenizer.build(plan)
-    Run(plan, resume=arguments.resume).train()
+    workers = 1 if torch.cuda.is_available() else plan.table["training"].get("workers", 1)
+    together(workers, train, arguments.run, arguments.resume)
 
 
 if __name__ == "__main__":
