@@ -11,8 +11,9 @@ pytest.importorskip("scipy", reason="training needs scipy")
 
 import numpy as np  # noqa: E402
 
-from training.pieces import graph  # noqa: E402
+from training.pieces import graph, wholes  # noqa: E402
 from training.pieces import tokenizer as tokenizers  # noqa: E402
+from training.pieces.loop import documents  # noqa: E402
 from training.pieces.model import Nano, Shape  # noqa: E402
 from training.pieces.packing import Encoder, Limits, draw_batch  # noqa: E402
 from training.pieces.recipe import ROOT, load  # noqa: E402
@@ -31,7 +32,12 @@ def scene():
     bases, *tables = tokenizers.forms(tokenizer)
     torch.manual_seed(0)
     shape = Shape(len(bases), deep=2, width=64, heads=4, kv_heads=2, head=16, inner=96, lexicon=8)
-    model = Nano(shape, torch.randn(len(bases), 8), *map(torch.from_numpy, tables), torch.float32)
+    tables = [torch.from_numpy(table) for table in tables]
+    said = {word for text in documents(RECIPE) for word in text}
+    pieces = wholes.cut(tokenizer, sorted(said))
+    more = np.random.default_rng(0).normal(size=(len(pieces), 8)).astype(np.float32)
+    whole = wholes.Wholes(bases, [wholes.key(each) for each in pieces.values()], more)
+    model = Nano(shape, torch.randn(len(bases), 8), *tables, torch.float32, whole)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.05)

@@ -23,6 +23,8 @@ from scipy.sparse.linalg import svds
 FOLDER = Path("/usr/share/wordnet")
 PARTS = ("noun", "verb", "adj", "adv")
 OWN, ABOVE, GLOSS = 4.0, 1.5, 1.0
+TOLD = 5  # what a text about a function counts, in uses of a word by WordNet
+INFLECTED = 0.15  # and an inflection that nobody used, in uses of its word
 WORD = re.compile(r"[a-z]+")
 Document = dict[str, float]
 
@@ -96,6 +98,38 @@ def stem(word: str, known: dict[str, int]) -> list[str]:
             if len(bare) > 2 and bare[-1] == bare[-2] and bare[:-1] in known:
                 forms.append(bare[:-1])
     return forms
+
+
+def inflected(word: str) -> list[str]:
+    """How a word may go on: `lessons`, `uploaded`, `merging`, `queries`."""
+    if word.endswith("y") and word[-2:-1] not in tuple("aeou"):
+        return [f"{word[:-1]}ies", f"{word[:-1]}ied", f"{word}ing"]
+    if word.endswith("e"):
+        return [f"{word}s", f"{word}d", f"{word[:-1]}ing"]
+    plural = "es" if word.endswith(("s", "x", "z", "ch", "sh")) else "s"
+    return [f"{word}{end}" for end in (plural, "ed", "ing")]
+
+
+def common(extra: Iterable[Iterable[str]] = (), folder: Path = FOLDER) -> list[str]:
+    """Words of WordNet and of `extra`, the commonest first, with inflections that neither has."""
+    found = counts(folder)
+    for text in extra:
+        found.update(dict.fromkeys(set(text), TOLD))
+    more: Counter[str] = Counter()
+    for word, count in found.items():
+        if len(word) > 2:
+            more.update({form: count * INFLECTED for form in inflected(word) if form not in found})
+    found.update(more)
+    return [word for word, _ in sorted(found.items(), key=lambda item: (-item[1], item[0]))]
+
+
+def turned(vectors: np.ndarray, here: np.ndarray, there: np.ndarray) -> np.ndarray:
+    """Vectors turned as brings those of `here` nearest to those of `there` (Schoenemann, 1966).
+
+    Of other documents the same analysis has axes of its own.
+    """
+    left, _, right = np.linalg.svd(here.T @ there)
+    return np.asarray(vectors @ left @ right, np.float32)
 
 
 def vectors(

@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as functional
+from tokenizers import Tokenizer
 
-from training.pieces import lexicon
+from training.pieces import lexicon, wholes
 from training.pieces import tokenizer as tokenizers
+from training.pieces.crew import Crew
 from training.pieces.evaluate import brief, evaluate, fixed_set
 from training.pieces.mixture import BlockMaker
 from training.pieces.model import Nano, Shape
@@ -25,6 +27,7 @@ from training.pieces.packing import CHOICES, Batch, Encoder, Limits, draw_batch
 from training.pieces.recipe import Recipe
 from training.pieces.rendering import Choice
 from training.pieces.tensors import places
+from training.pieces.wholes import Wholes
 
 MEANT = 0.5  # what a place of a form counts, beside 1 for a token of a value
 FOUND = 0.5  # what the end of a form's line counts that is to find its value
@@ -33,16 +36,13 @@ SWITCH = 3.0  # what true and false count: one token, and nothing to copy it fro
 
 
 class Prefetch:
-    """Draws batches ahead of the model, in order."""
+    """Draws batches ahead of the model, in order: every `by`-th from `at` on."""
 
-    def __init__(self, maker: BlockMaker, encoder: Encoder, seed: str, limits: Limits, at: int):
-        self.maker, self.encoder, self.seed, self.limits, self.at = (
-            maker,
-            encoder,
-            seed,
-            limits,
-            at,
-        )
+    def __init__(
+        self, maker: BlockMaker, encoder: Encoder, seed: str, limits: Limits, at: int, by: int = 1
+    ) -> None:
+        self.maker, self.encoder, self.seed, self.limits = maker, encoder, seed, limits
+        self.at, self.by = at, by
         self.ready: queue.Queue[Batch] = queue.Queue(4)
         threading.Thread(target=self.work, daemon=True).start()
 
@@ -50,7 +50,7 @@ class Prefetch:
         while True:
             seed = f"{self.seed}:{self.at}"
             self.ready.put(draw_batch(self.maker, self.encoder, seed, self.limits))
-            self.at += 1
+            self.at += self.by
 
     def get(self) -> Batch:
         return self.ready.get()
@@ -75,13 +75,34 @@ def new_model(recipe: Recipe) -> tuple[Nano, Encoder]:
     """A fresh network over the recipe's tokenizer."""
     tokenizer = tokenizers.load(recipe.out / "tokenizer.json")
     bases, *tables = tokenizers.forms(tokenizer)
-    shape = Shape(len(bases), **recipe.table["model"])
-    cached = recipe.out / "lexicon.npy"
-    if not cached.is_file():
-        np.save(cached, lexicon.vectors(bases, shape.lexicon, documents(recipe)))
-    vectors = torch.from_numpy(np.load(cached))
+    sizes = {name: size for name, size in recipe.table["model"].items() if name != "words"}
+    shape = Shape(len(bases), **sizes)
+    vectors, whole = meanings(recipe, tokenizer, shape.lexicon)
     torch.manual_seed(0)
-    return Nano(shape, vectors, *map(torch.from_numpy, tables)), Encoder(tokenizer)
+    return Nano(shape, vectors, *map(torch.from_numpy, tables), wholes=whole), Encoder(tokenizer)
+
+
+def meanings(recipe: Recipe, tokenizer: Tokenizer, width: int) -> tuple[torch.Tensor, Wholes]:
+    """Vectors of the bases, and of words that are cut; found once for a run."""
+    bases = tokenizers.forms(tokenizer)[0]
+    file, wholes_file = recipe.out / "lexicon.npy", recipe.out / "wholes.npz"
+    if not wholes_file.is_file():
+        said = documents(recipe)
+        pieces = wholes.cut(tokenizer, lexicon.common(said))
+        found = lexicon.vectors([*bases, *pieces], width, said)
+        of_bases, of_words = np.split(found, [len(bases)])
+        if file.is_file():  # of a run that was begun without the words
+            begun = np.load(file)
+            of_bases, of_words = begun, lexicon.turned(of_words, of_bases, begun)
+        known = np.flatnonzero(np.abs(of_words).sum(1))[: recipe.table["model"]["words"]]
+        taken = [list(pieces.values())[number] for number in known]
+        last = of_bases[[each[-1] for each in taken]]
+        np.save(file, of_bases)
+        keys = np.array([wholes.key(each) for each in taken], np.int64)
+        np.savez(wholes_file, keys=keys, more=of_words[known] - last)
+    kept = np.load(wholes_file)
+    whole = Wholes(bases, kept["keys"].tolist(), kept["more"])
+    return torch.from_numpy(np.load(file)), whole
 
 
 def weights(batch: Batch) -> np.ndarray:
@@ -98,16 +119,16 @@ def weights(batch: Batch) -> np.ndarray:
 class Run:
     """One training run with everything a checkpoint must hold."""
 
-    def __init__(self, recipe: Recipe, *, resume: bool) -> None:
-        self.recipe, self.plan = recipe, recipe.table["training"]
+    def __init__(self, recipe: Recipe, *, resume: bool, crew: Crew | None = None) -> None:
+        self.recipe, self.plan, self.crew = recipe, recipe.table["training"], crew or Crew()
         torch.set_num_threads(self.plan.get("threads", 1))
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.model, self.encoder = new_model(recipe)
         self.model.to(self.device)
         self.average = {k: v.clone() for k, v in self.model.state_dict().items()}
-        self.optimizers = build(self.model, self.plan["lr_muon"], self.plan["lr_adam"])
+        self.optimizers = build(self.model, self.plan["lr_muon"], self.plan["lr_adam"], self.crew)
         self.step, self.tokens, self.pairs, self.elapsed = 0, 0, 0, 0.0
-        self.stopped = False
+        self.stopped = self.finished = False
         if resume:
             self.restore()
         self.tick = time.monotonic()
@@ -173,6 +194,7 @@ class Run:
         )
         loss = self.plan.get("choice", 2.0) * choice + values
         (loss + (MEANT * meant + FOUND * found) / pairs).backward()
+        self.gather(len(batch.ids), pairs)
         scale = self.rate()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 20.0)
         for optimizer in self.optimizers:
@@ -181,13 +203,8 @@ class Run:
             optimizer.step()
             optimizer.zero_grad()
         self.step += 1
-        keep = min(0.995, 1 - 1 / (1 + self.step / 4))
-        with torch.no_grad():
-            for name, value in self.model.state_dict().items():
-                if value.is_floating_point():
-                    self.average[name].lerp_(value, 1 - keep)
-        self.tokens += len(batch.ids)
-        self.pairs += pairs
+        if self.crew.leads:
+            self.follow()
         now = time.monotonic()
         self.elapsed += now - self.tick
         self.tick = now
@@ -205,6 +222,24 @@ class Run:
             "token": float(sure[value].mean()),
             "other": float(sure[~value].mean()),
         }
+
+    def gather(self, tokens: int, pairs: int) -> None:
+        """Bring the gradients of all processes together, and what must be the same for all."""
+        leads = self.crew.leads
+        told = [tokens, pairs, self.stopped, leads * self.elapsed, leads * (self.done() >= 1)]
+        sums = self.crew.average(self.model.parameters(), [float(each) for each in told])
+        self.tokens += int(sums[0])
+        self.pairs += int(sums[1])
+        self.elapsed = sums[3]
+        self.finished = bool(sums[2] or sums[4])
+
+    def follow(self) -> None:
+        """Let the averaged weights follow the weights."""
+        keep = min(0.995, 1 - 1 / (1 + self.step / 4))
+        with torch.no_grad():
+            for name, value in self.model.state_dict().items():
+                if value.is_floating_point():
+                    self.average[name].lerp_(value, 1 - keep)
 
     def say(self, text: str) -> None:
         print(f"{self.elapsed / 60:6.1f} min step {self.step:5d} {text}", flush=True)
@@ -229,18 +264,25 @@ class Run:
         plan = self.plan
         limits = Limits(plan["blocks"], plan["pairs"], plan["longest_tool"], plan["longest_pair"])
         maker = self.recipe.maker("train")
-        source = Prefetch(maker, self.encoder, self.recipe.seed, limits, self.step)
+        seed, crew = self.recipe.seed, self.crew
+        first = self.step * crew.size + crew.rank
+        source = Prefetch(maker, self.encoder, seed, limits, first, crew.size)
         sets = {
             part: fixed_set(self.recipe.maker(part), self.encoder, f"look:{part}", 380)
             for part in ("function", "domain", "dev")
-            if judged
+            if judged and crew.leads
         }
         saved = looked = self.elapsed
         sums: dict[str, float] = {}
         self.tick = time.monotonic()
-        while not self.stopped and self.done() < 1:
+        self.finished = self.done() >= 1
+        while not self.finished:
             for key, value in self.learn(source.get()).items():
                 sums[key] = sums.get(key, 0.0) + value
+            if self.step % plan["report_steps"] == 0:
+                crew.agree(self.model.state_dict().values())
+            if not crew.leads:
+                continue
             if self.step % plan["report_steps"] == 0:
                 shown = {key: value / plan["report_steps"] for key, value in sums.items()}
                 speed = f"{self.pairs / 1000:.1f}k requests, {self.tokens / 1e6:.2f}M tokens"
@@ -252,5 +294,6 @@ class Run:
             if self.elapsed - looked > 60 * plan["evaluate_minutes"]:
                 looked = self.elapsed
                 self.judge(sets)
-        self.save()
-        self.judge(sets)
+        if crew.leads:
+            self.save()
+            self.judge(sets)

@@ -35,6 +35,7 @@ from training.pieces.attention import Attention, Casting, Heads, Windows, by_hea
 from training.pieces.chances import Chosen, reach
 from training.pieces.norms import Normed, Turn, Turned, turns
 from training.pieces.tokenizer import FORMS
+from training.pieces.wholes import Wholes
 
 VOTES, VOTE_HEAD = 4, 64
 WEIGHTS = 2  # weighings of the request per head of votes
@@ -344,9 +345,12 @@ class Nano(nn.Module):
         form: Tensor,
         bare: Tensor,
         dtype: torch.dtype = torch.bfloat16,
+        wholes: Wholes | None = None,
     ) -> None:
-        """`lexicon` [bases, lexicon]; `base`, `form`, `bare`: tables of `tokenizer.forms`; `dtype` of the states."""
+        """`lexicon` [bases, lexicon]; `base`, `form`, `bare`: tables of `tokenizer.forms`; `dtype` of the
+        states; `wholes`: the meanings of words that are cut."""
         super().__init__()
+        self.wholes = wholes
         self.shape, self.dtype = shape, dtype
         width = shape.width
         self.embedding = nn.Parameter(torch.randn(shape.bases, width) * 0.7)
@@ -382,6 +386,17 @@ class Nano(nn.Module):
         """One vector per base."""
         return self.embedding + self.meaning(self.lexicon)
 
+    def embed(self, p: Places) -> tuple[Tensor, Tensor]:
+        """Embeddings [N, width] of the tokens, and of the tokens with what their words mean."""
+        own = take(self.table(), self.base[p.ids]) + take(self.forms, self.form[p.ids])
+        if self.wholes is None:
+            return own.to(self.dtype), own.to(self.dtype)
+        before = torch.stack((torch.arange(len(p.ids), device=p.ids.device), *p.before[:2]), -1)
+        there = before < len(p.ids)
+        ids = p.ids[before * there]
+        whole = self.meaning(self.wholes(self.base[ids], self.form[ids], there))
+        return own.to(self.dtype), (own + whole).to(self.dtype)
+
     def forward(self, p: Places) -> tuple[Tensor, Tensor, Tensor]:
         """Return the states [N, width], the embeddings [N, width] and the log-odds of the calls."""
         x, own, odds, _ = self.read(p)
@@ -389,10 +404,8 @@ class Nano(nn.Module):
 
     def read(self, p: Places) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """As `forward`; and the states that the last layer looks at [N, width]."""
-        table = self.table()
-        own = take(table, self.base[p.ids]) + take(self.forms, self.form[p.ids])
-        own = own.to(self.dtype)
-        first = torch.cat((own, own.new_zeros(1, own.shape[-1])))
+        token, own = self.embed(p)
+        first = torch.cat((token, token.new_zeros(1, token.shape[-1])))
         x = own
         for each, place in zip(self.back, p.before[:2], strict=True):
             x = x + each(take(first, place))
