@@ -1,8 +1,9 @@
-"""Processes that learn together: each grades lists of its own, and all take the same step.
+"""Processes that learn together: each takes steps of its own, and now and then all take the mean of their weights.
 
-One process per core: two threads of one process that share every product wait for each other
-(`training/LOG.md`). All begin from the same weights and get the same mean of gradients, so their weights stay
-the same; what is written to files is written by the first.
+One process per core: two threads of one process that share every product wait for each other, and so do
+two processes that share every step (`training/LOG.md`). After a few steps the mean of the weights is as good
+as that of the gradients, and is seldom waited for (local SGD: Stich, 2019). Momenta stay with each. What is
+written to files is written by the first.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from torch import Tensor
 
 
 class Crew:
-    """One process of `size`; a crew of one does nothing to what it is given."""
+    """One process of `size`; a crew of one changes nothing."""
 
     def __init__(self, rank: int = 0, size: int = 1) -> None:
         self.rank, self.size = rank, size
@@ -31,37 +32,20 @@ class Crew:
         """Whether this is the process that writes."""
         return self.rank == 0
 
-    def mine(self, items: list[Any]) -> list[Any]:
-        """This process's share of a list that all have."""
-        return items[self.rank :: self.size]
-
-    def add(self, values: Tensor) -> Tensor:
-        """The sum of the values of all, in place."""
-        if self.size > 1:
-            distributed.all_reduce(values)
-        return values
-
-    def average(self, weights: Iterable[Tensor], told: list[float]) -> list[float]:
-        """Give every weight the mean of all gradients; returns the sums of what each tells.
-
-        A weight without a gradient in one process may have one in another, so it counts as zero.
-        """
+    def meet(self, weights: Iterable[Tensor], told: list[float]) -> list[float]:
+        """Give all the mean of everyone's weights; returns the sums of what each tells."""
         if self.size == 1:
             return told
         weights = list(weights)
-        grads = [torch.zeros_like(w) if w.grad is None else w.grad for w in weights]
-        flat = torch.cat([grad.flatten() for grad in grads])
-        self.add(flat.div_(self.size))
-        for weight, grad in zip(weights, flat.split([g.numel() for g in grads]), strict=True):
-            weight.grad = grad.view_as(weight)
-        # apart and in float64: counts do not fit into a float32
-        return self.add(torch.tensor(told, dtype=torch.float64)).tolist()
-
-    def agree(self, state: Iterable[Tensor]) -> None:
-        """Take over the first one's values, should rounding ever part the processes."""
-        if self.size > 1:
-            for value in state:
-                distributed.broadcast(value, 0)
+        flat = torch.cat([weight.detach().flatten() for weight in weights])
+        distributed.all_reduce(flat)
+        parts = flat.div_(self.size).split([weight.numel() for weight in weights])
+        with torch.no_grad():
+            for weight, part in zip(weights, parts, strict=True):
+                weight.copy_(part.view_as(weight))
+        sums = torch.tensor(told, dtype=torch.float64)  # counts do not fit into a float32
+        distributed.all_reduce(sums)
+        return sums.tolist()
 
 
 def _join(rank: int, size: int, store: str) -> Crew:

@@ -126,8 +126,10 @@ class Run:
         self.model, self.encoder = new_model(recipe)
         self.model.to(self.device)
         self.average = {k: v.clone() for k, v in self.model.state_dict().items()}
-        self.optimizers = build(self.model, self.plan["lr_muon"], self.plan["lr_adam"], self.crew)
+        self.optimizers = build(self.model, self.plan["lr_muon"], self.plan["lr_adam"])
         self.step, self.tokens, self.pairs, self.elapsed = 0, 0, 0, 0.0
+        self.together = self.plan.get("together", 1) if self.crew.size > 1 else 1
+        self.fresh = np.zeros(2, np.int64)  # tokens and requests since all met
         self.stopped = self.finished = False
         if resume:
             self.restore()
@@ -194,7 +196,6 @@ class Run:
         )
         loss = self.plan.get("choice", 2.0) * choice + values
         (loss + (MEANT * meant + FOUND * found) / pairs).backward()
-        self.gather(len(batch.ids), pairs)
         scale = self.rate()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 20.0)
         for optimizer in self.optimizers:
@@ -203,8 +204,9 @@ class Run:
             optimizer.step()
             optimizer.zero_grad()
         self.step += 1
-        if self.crew.leads:
-            self.follow()
+        self.fresh += np.array([len(batch.ids), pairs])
+        if self.step % self.together == 0:
+            self.meet()
         now = time.monotonic()
         self.elapsed += now - self.tick
         self.tick = now
@@ -223,19 +225,22 @@ class Run:
             "other": float(sure[~value].mean()),
         }
 
-    def gather(self, tokens: int, pairs: int) -> None:
-        """Bring the gradients of all processes together, and what must be the same for all."""
+    def meet(self) -> None:
+        """Take the mean of all processes' weights, and agree on what must be the same for all."""
         leads = self.crew.leads
-        told = [tokens, pairs, self.stopped, leads * self.elapsed, leads * (self.done() >= 1)]
-        sums = self.crew.average(self.model.parameters(), [float(each) for each in told])
+        told = [*self.fresh, self.stopped, leads * self.elapsed, leads * (self.done() >= 1)]
+        sums = self.crew.meet(self.model.parameters(), [float(each) for each in told])
         self.tokens += int(sums[0])
         self.pairs += int(sums[1])
         self.elapsed = sums[3]
         self.finished = bool(sums[2] or sums[4])
+        self.fresh[:] = 0
+        if leads:
+            self.follow()
 
     def follow(self) -> None:
         """Let the averaged weights follow the weights."""
-        keep = min(0.995, 1 - 1 / (1 + self.step / 4))
+        keep = min(0.995, 1 - 1 / (1 + self.step / 4)) ** self.together
         with torch.no_grad():
             for name, value in self.model.state_dict().items():
                 if value.is_floating_point():
@@ -279,8 +284,6 @@ class Run:
         while not self.finished:
             for key, value in self.learn(source.get()).items():
                 sums[key] = sums.get(key, 0.0) + value
-            if self.step % plan["report_steps"] == 0:
-                crew.agree(self.model.state_dict().values())
             if not crew.leads:
                 continue
             if self.step % plan["report_steps"] == 0:

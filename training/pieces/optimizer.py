@@ -8,8 +8,6 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
-from training.pieces.crew import Crew
-
 
 def orthogonal(updates: Tensor, steps: int = 5) -> Tensor:
     """Newton-Schulz iteration towards the nearest orthogonal matrices (Jordan et al., 2024).
@@ -32,7 +30,7 @@ MUON = ("layers.", "back.")
 
 
 class Muon(torch.optim.Optimizer):
-    """Momentum, orthogonalised; matrices of one shape go through together, each in one process of a crew."""
+    """Momentum, orthogonalised; matrices of one shape go through together."""
 
     def __init__(
         self,
@@ -40,10 +38,8 @@ class Muon(torch.optim.Optimizer):
         lr: float,
         momentum: float = 0.95,
         decay: float = 0.01,
-        crew: Crew | None = None,
     ) -> None:
         super().__init__(parameters, {"lr": lr, "momentum": momentum, "decay": decay})
-        self.crew = crew or Crew()
 
     @torch.no_grad()
     def step(self) -> None:  # type: ignore[override]
@@ -59,23 +55,18 @@ class Muon(torch.optim.Optimizer):
                         state["momentum"] = torch.zeros_like(weight)
                     average = state["momentum"].lerp_(weight.grad, 1 - group["momentum"])
                     updates.append(weight.grad.lerp(average, group["momentum"]))
-                made = torch.zeros(len(updates), *shape, device=updates[0].device)
-                if mine := self.crew.mine(updates):
-                    made[self.crew.rank :: self.crew.size] = orthogonal(torch.stack(mine))
                 scale = group["lr"] * max(1.0, shape[0] / shape[1]) ** 0.5
-                for weight, update in zip(weights, self.crew.add(made), strict=True):
+                for weight, update in zip(weights, orthogonal(torch.stack(updates)), strict=True):
                     weight.mul_(1 - group["lr"] * group["decay"]).add_(update, alpha=-scale)
 
 
-def build(
-    model: nn.Module, lr_muon: float, lr_adam: float, crew: Crew | None = None
-) -> list[torch.optim.Optimizer]:
+def build(model: nn.Module, lr_muon: float, lr_adam: float) -> list[torch.optim.Optimizer]:
     """One optimizer for the matrices of the layers, one for everything else."""
     named = list(model.named_parameters())
     matrices = [p for name, p in named if p.dim() == 2 and any(part in name for part in MUON)]
     others = [p for name, p in named if p.dim() != 2 or not any(part in name for part in MUON)]
     adam = torch.optim.AdamW(others, lr=lr_adam, betas=(0.9, 0.95), weight_decay=0.0, fused=True)
-    optimizers: list[torch.optim.Optimizer] = [Muon(matrices, lr_muon, crew=crew), adam]
+    optimizers: list[torch.optim.Optimizer] = [Muon(matrices, lr_muon), adam]
     for optimizer in optimizers:
         for group in optimizer.param_groups:
             group["full"] = group["lr"]
