@@ -6,30 +6,32 @@ from random import Random
 
 # Requests that begin so are no orders, so nobody puts "please" or "could you" before them.
 NO_VERB = frozenset(
-    """a about accommodation affordable after against air alcohol all altitude am amounts an another any aperture
-    appointment are as at automatically bacteria balance batch battle before berth bigger bike binomial:
-    bitterness blood born bottling braking break-even breathing browsers budget bulky by calories can car cards
-    carnot centripetal chance charger cheaper child chmod chunks coffee common compound concerts conditions
-    cooking correlation costs could countdown court crash! crowdfunding curl current customers damage dates day
-    days dear definition delay derivative did difference differences dinner directions dishwasher distance docker
-    does dose drip election elevation eligibility elo: energy enough entry equalizer: every everybody everyone
-    everything everywhere expected facts failing fermenter fields: figures fine first flights for forecast form
-    free frequency from gain gas gate genotypes gift given glossary grams gravity guests headlines heard hearing
-    help, here homework hours how hungry! i i'm if image in inflation inhabitants instead intensity interval into
-    inventory: invitation irrigation is it json just key kubectl last later, lawsuit length lights like logs
-    looking loudness ls magnification: mails mean median medicine medium meeting melting membership middle
-    milliseconds minimum, mkdir moles monthly months moon more moving music my navigation: nearest needed never
-    new next no nobody not notes notice number on once one only others our output oven pace packing paragraph
-    parking part passage password passwords peaks people period pet ph photosynthesis pitch playback polling
-    polynomial population positions price prices priming probability production profile program pulley: quality
-    queries questions raffle: rating recipe refactor: refraction region renovation resistor result results rise
-    rivers robot, rolling room roster runtime: saving screen second-hand sessions shoe shoes: should signal
-    significance size ski slide slope slot soil some somebody someone something somewhere staff standard standings
-    statistics stripes student sugar sunrise surprised table target temperature that the theatre then there they
-    this ticket tide time times today today: tonight too traffic trains two-factor units up users values vector
-    vet visa volume volunteer volunteered voter wc we weather weighted weights: welcome went what when whenever
-    where which who whose why wikipedia will wine with within word would x yield you z-score among bought came
-    finally inside leasing lr matrix paid spoken to tour until under wherever whoever""".split()  # noqa: SIM905
+    """a about accommodation affordable after against air alarms alcohol all altitude am among amounts an another
+    any aperture appointment are as at automatically bacteria balance batch battle before berth between
+    bigger bike binomial: bitterness blood boat born bottling bought braking break-even breathing browsers
+    budget bulky by calories came can car cards carnot centripetal chance charger cheaper child chmod chunks
+    coffee columns common compound concerts conditions consequences cooking correlation costs could
+    countdown court crash! crowdfunding curl current customers damage dates day days dear definition delay
+    derivative did difference differences dinner directions dishwasher distance docker does dose drift drip
+    election elevation eligibility elo: energy enough entry equalizer: every everybody everyone everything
+    everywhere expected facts failing fermenter fields: figures finally fine first flights for forecast form
+    free frequency from front gain gas gate genotypes gift given glossary grams gravity guests headlines
+    heard hearing help, here homework hours how hungry! i i'm if image in inflation inhabitants inside
+    instead intensity interval into inventory: invitation irrigation is it json just key kubectl last later,
+    lawsuit leasing length lights like logs looking loudness lr ls magnification: mails matrix mean median
+    medicine medium meeting melting membership middle milliseconds minimum, mkdir moles monthly months moon
+    more moving music my navigation: nearest needed never new next no nobody not notes notice number on once
+    one only others our out output oven pace packing pages paid paragraph parking part passage password
+    passwords peaks people period pet ph photosynthesis pitch playback polling polynomial population
+    positions price prices priming probability production profile program pulley: quality queries questions
+    raffle: rating recipe refactor: refraction region renovation resistor result results rise rivers robot,
+    rolling room roster runtime: saving screen second-hand sessions shoe shoes: should signal significance
+    size ski slide slope slot soil some somebody someone something somewhere spoken staff standard standings
+    statistics street stripes student sugar sunrise surprised table target temperature that the theatre then
+    there they this ticket tide time times to today today: tonight too tour traffic trains two-factor under
+    units until up users values vector vet visa visitors volume volunteer volunteered voter wc we weather
+    weighted weights: welcome went what when whenever where wherever which who whoever whose why wikipedia
+    will wine with within word would x yield you z-score""".split()  # noqa: SIM905
 )
 
 # verb: others that mean the same before any object

@@ -93,7 +93,7 @@ def rate(rng: Random, low: float = 0.5, high: float = 15) -> Slot:
 def fraction(rng: Random, low: float = 1, high: float = 40) -> Slot:
     """A percentage passed as a decimal fraction: 5% is 0.05."""
     value = rng.randint(int(low), int(high))
-    text = f"{value / 100:.2f}".rstrip("0")
+    text = f"{value / 100:.2f}".rstrip("0").rstrip(".")
     if rng.random() < 0.3:
         return Slot(Number(text), text, "number")
     return Slot(Number(text), f"{value}{rng.choice(('%', '%', ' percent'))}", "number")
