@@ -44,6 +44,17 @@ def test_tokens_of_several_nodes(words: list[bytes], data: st.DataObject) -> Non
     assert trie.ids_of(np.array(nodes, np.int32)).tolist() == expected
 
 
+@given(st.lists(st.binary(max_size=4), max_size=20, unique=True), st.data())
+def test_children_of_several_nodes(words: list[bytes], data: st.DataObject) -> None:
+    """children_of() is what `first` says of each node, one after the other."""
+    trie = Trie(words)
+    nodes = data.draw(st.lists(st.integers(0, len(trie.byte) - 1)))
+    children, counts = trie.children_of(np.array(nodes, np.intp))
+    expected = [list(range(trie.first_[node], trie.first_[node + 1])) for node in nodes]
+    assert children.tolist() == [child for each in expected for child in each]
+    assert counts.tolist() == [len(each) for each in expected]
+
+
 @pytest.mark.parametrize("name", ["bytes", "crossing", "toy", "nano", "smollm2", "qwen3"])
 def test_every_token_is_found(name: str) -> None:
     """Each id is listed at the node of its bytes, and only ids with bytes are in the tree."""

@@ -298,7 +298,7 @@ class Hosts:
         return found
 
     def _find(self, node: int, label: int) -> _Below:
-        first, characters = self._trie.first, self._characters
+        characters = self._characters
         least = _BEGUN if self._machine.closed is None else _QUOTE
         here, labels = np.array([node], np.intp), np.array([label], np.int64)
         above = np.full(1, -1, np.intp)
@@ -306,12 +306,9 @@ class Hosts:
         levels: list[tuple[Indices, Indices, Ints]] = [(none, none, np.zeros((0, 3), np.int64))]
         total = 0
         while len(here):
-            begins = first[here]
-            counts = first[here + 1] - begins
-            ends = np.cumsum(counts)
-            if not ends[-1]:
+            nodes, counts = self._trie.children_of(here)
+            if not len(nodes):
                 break
-            nodes = np.repeat(begins - (ends - counts), counts) + np.arange(ends[-1])
             kinds = characters.kind[nodes]
             parents = np.repeat(np.arange(len(here)), counts)
             known = np.flatnonzero((kinds >= least) & (kinds != _NONE))

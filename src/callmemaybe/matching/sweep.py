@@ -98,15 +98,11 @@ def sweep(
     here = np.array(nodes, np.intp)
     rows = np.array([table.row_of(state) << 8 for state in states], np.intp)
     all_nodes, all_rows = [here[:0]], [rows[:0]]
-    first, byte = trie.first, trie.byte
     while len(here):
-        begins = first[here]
-        counts = first[here + 1] - begins
-        ends = np.cumsum(counts)
-        if not ends[-1]:
+        children, counts = trie.children_of(here)
+        if not len(children):
             break
-        children = np.repeat(begins - (ends - counts), counts) + np.arange(ends[-1])
-        onward = table.filled(automaton, rows).take(np.repeat(rows, counts) + byte[children])
+        onward = table.filled(automaton, rows).take(np.repeat(rows, counts) + trie.byte[children])
         live = np.flatnonzero(onward)
         here, rows = children[live], onward[live]
         all_nodes.append(here)

@@ -177,6 +177,16 @@ class Trie:
         """Return the node behind ``node`` and one byte, or -1."""
         return self.bytes_.find(byte, self.first_[node], self.first_[node + 1])
 
+    def children_of(
+        self, nodes: npt.NDArray[np.intp]
+    ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.int32]]:
+        """Return the children of nodes, one node's after the other's, and how many each has."""
+        begins = self.first[nodes]
+        counts = self.first[nodes + 1] - begins
+        ends = np.cumsum(counts)
+        total = int(ends[-1]) if len(ends) else 0
+        return np.repeat(begins - (ends - counts), counts) + np.arange(total), counts
+
     def onward(self, node: int) -> int:
         """Return the bytes with which tokens go on behind a node, as a 256-bit set; remembers some."""
         found = self._onward.get(node)
