@@ -12,7 +12,7 @@ from typing import Any
 from training.pieces.tasks import Function
 
 KIN = 0.42  # cosine of tf-idf from which functions of two domains do much the same
-COMMON = 60  # a word of more functions than this says little about any
+COMMON, SHARE = 60, 1 / 30  # a word of more functions than so many, and than such a share, says little
 
 # Kinds of services of Schema-Guided Dialogue, and whose requests they would answer as well.
 SERVICES = {
@@ -76,12 +76,13 @@ class Kinship:
     def __init__(self, texts: Mapping[str, str], least: float = KIN) -> None:
         counts = {key: Counter(stems(text)) for key, text in texts.items()}
         seen = Counter(word for each in counts.values() for word in each)
+        common = max(COMMON, len(texts) * SHARE)
         vectors: dict[str, dict[str, float]] = {}
         for key, each in counts.items():
             vector = {
                 word: (1 + log(count)) * log(len(texts) / seen[word])
                 for word, count in each.items()
-                if seen[word] <= COMMON
+                if seen[word] <= common
             }
             length = sum(value * value for value in vector.values()) ** 0.5 or 1.0
             vectors[key] = {word: value / length for word, value in vector.items()}
