@@ -15,23 +15,24 @@ NO_VERB = frozenset(
     derivative did difference differences dinner directions dishwasher distance docker does dose drift drip
     election elevation eligibility elo: energy enough entry equalizer: every everybody everyone everything
     everywhere expected facts failing fermenter fields: figures finally fine first flights for forecast form
-    free frequency from front gain gas gate genotypes gift given glossary grams gravity guests headlines
-    heard hearing help, here homework hours how hungry! i i'm if image in inflation inhabitants inside
-    instead intensity interval into inventory: invitation irrigation is it json just key kubectl last later,
-    lawsuit leasing length lights like logs looking loudness lr ls magnification: mails matrix mean median
-    medicine medium meeting melting membership middle milliseconds minimum, mkdir moles monthly months moon
-    more moving music my navigation: nearest needed never new next no nobody not notes notice number on once
-    one only others our out output oven pace packing pages paid paragraph parking part passage password
-    passwords peaks people period pet ph photosynthesis pitch playback polling polynomial population
-    positions price prices priming probability production profile program pulley: quality queries questions
-    raffle: rating recipe refactor: refraction region renovation resistor result results rise rivers robot,
-    rolling room roster runtime: saving screen second-hand sessions shoe shoes: should signal significance
-    size ski slide slope slot soil some somebody someone something somewhere spoken staff standard standings
-    statistics street stripes student sugar sunrise surprised table target temperature that the theatre then
-    there they this ticket tide time times to today today: tonight too tour traffic trains two-factor under
-    units until up users values vector vet visa visitors volume volunteer volunteered voter wc we weather
-    weighted weights: welcome went what when whenever where wherever which who whoever whose why wikipedia
-    will wine with within word would x yield you z-score""".split()  # noqa: SIM905
+    free frequency from front gain gas gate genotypes gift given glossary grams gravity guests had has
+    headlines heard hearing help, here homework hours how hungry! i i'm if image in inflation inhabitants
+    inside instead intensity interval into inventory: invitation irrigation is it json just key kubectl last
+    later, lawsuit leasing length lights like logs looking loudness lr ls magnification: mails matrix may
+    mean median medicine medium meeting melting membership middle milliseconds minimum, mkdir moles monthly
+    months moon more moving music must my navigation: nearest needed never new next no nobody not notes
+    notice number of on once one only others our out output oven pace packing pages paid paragraph parking
+    part passage password passwords peaks people period pet ph photosynthesis pitch playback polling
+    polynomial population positions price prices priming probability production profile program pulley:
+    quality queries questions raffle: rating recipe refactor: refraction region renovation resistor result
+    results rise rivers robot, rolling room roster runtime: saving screen second-hand sessions shoe shoes:
+    should signal significance size ski slide slope slot soil some somebody someone something somewhere
+    spoken staff standard standings statistics street stripes student sugar sunrise surprised table target
+    temperature that the theatre then there these they this those ticket tide time times to today today:
+    tonight too tour traffic trains two-factor under units until up users values vector vet visa visitors
+    volume volunteer volunteered voter was wc we weather weighted weights: welcome went were what when
+    whenever where wherever which who whoever whose why wikipedia will wine with within word would x yield
+    you z-score""".split()  # noqa: SIM905
 )
 
 # verb: others that mean the same before any object
