@@ -212,10 +212,11 @@ class Quantizer:
             self.add(f"{table}.codes", np.ascontiguousarray(codes.T))
             self.add(f"{table}.scales", scale[:, None])
             self.done[table] = f"{table}.codes"
-        self.node("Gather", [f"{table}.codes", indices], f"{output}.q8.row")
-        self.node("Cast", [f"{output}.q8.row"], f"{output}.q8.float", to=onnx.TensorProto.FLOAT)
-        self.node("Gather", [f"{table}.scales", indices], f"{output}.q8.scale")
-        self.node("Mul", [f"{output}.q8.float", f"{output}.q8.scale"], output)
+        row, scale = f"{output}.taken", f"{output}.taken.scale"
+        self.node("Gather", [f"{table}.codes", indices], row)
+        self.node("Cast", [row], f"{row}.float", to=onnx.TensorProto.FLOAT)
+        self.node("Gather", [f"{table}.scales", indices], scale)
+        self.node("Mul", [f"{row}.float", scale], output)
 
     def run(self) -> onnx.ModelProto:
         """Rewrite the graph."""

@@ -98,7 +98,7 @@ def meanings(recipe: Recipe, tokenizer: Tokenizer, width: int) -> tuple[torch.Te
         taken = [list(pieces.values())[number] for number in known]
         last = of_bases[[each[-1] for each in taken]]
         np.save(file, of_bases)
-        keys = np.array([wholes.key(each) for each in taken], np.int64)
+        keys = [wholes.key(each) for each in taken]
         np.savez(wholes_file, keys=keys, more=of_words[known] - last)
     kept = np.load(wholes_file)
     whole = Wholes(bases, kept["keys"].tolist(), kept["more"])
@@ -155,7 +155,7 @@ class Run:
     def restore(self) -> None:
         state = torch.load(self.file, map_location=self.device, weights_only=True)
         self.model.load_state_dict(state["model"])
-        self.average = state["average"]
+        self.average |= state["average"]
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
             full = [group["full"] for group in optimizer.param_groups]
             optimizer.load_state_dict(saved)

@@ -35,7 +35,7 @@ from training.pieces.attention import Attention, Casting, Heads, Windows, by_hea
 from training.pieces.chances import Chosen, reach
 from training.pieces.norms import Normed, Turn, Turned, turns
 from training.pieces.tokenizer import FORMS
-from training.pieces.wholes import Wholes
+from training.pieces.wholes import Wholes, sums
 
 VOTES, VOTE_HEAD = 4, 64
 WEIGHTS = 2  # weighings of the request per head of votes
@@ -391,10 +391,11 @@ class Nano(nn.Module):
         own = take(self.table(), self.base[p.ids]) + take(self.forms, self.form[p.ids])
         if self.wholes is None:
             return own.to(self.dtype), own.to(self.dtype)
-        before = torch.stack((torch.arange(len(p.ids), device=p.ids.device), *p.before[:2]), -1)
-        there = before < len(p.ids)
-        ids = p.ids[before * there]
-        whole = self.meaning(self.wholes(self.base[ids], self.form[ids], there))
+        at = torch.arange(len(p.ids), device=p.ids.device)
+        before = torch.stack((at, *p.before[:2]), -1)
+        ids = p.ids[before * (before < len(p.ids))]
+        bases = self.base[ids]
+        whole = self.meaning(self.wholes(sums(bases), bases, self.form[ids]))
         return own.to(self.dtype), (own + whole).to(self.dtype)
 
     def forward(self, p: Places) -> tuple[Tensor, Tensor, Tensor]:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from training.pieces.model import ALIKE, Nano
 from training.pieces.operators import Placed, shaped
+from training.pieces.wholes import powers
 
 #: Control tokens whose latest place is kept (counted from 1; 0: there was none), in the order of `running`;
 #: behind them the number of tools and the hash of what was written since a tool, a request or a call began.
@@ -24,7 +25,6 @@ RUNNING = len(MARKS) + 2
 #: tool before it, its own tool, whether it is of the second reading, the token that goes on with the name
 #: before it, its token with and without the space, and the hashes of the tokens before it.
 COLUMNS = 9 + ALIKE
-FACTOR = 0x5851F42D4C957F2D  # odd; of Knuth's MMIX generator
 NO_NAME, NO_END, NO_ARGS, NO_TRAIL, NO_WORD = -1, -2, -3, -4, -5
 
 
@@ -37,6 +37,7 @@ class Reading(NamedTuple):
     inside: Tensor  # [B, L, 1]: position within the segment
     bases: Tensor  # [B, L, 3]: base of the new ids, the one before and the one before that
     forms: Tensor  # [B, L, 3]: their forms
+    sums: Tensor  # [B, L, 3]: hashes of the last one, two and three bases
     past: Tensor  # [B, L, T]: what is not behind a place
     seen: Tensor  # [B, L, T]: what a place may look at
     tool: Tensor  # [B, L, 1]: number of the tool that a place stands in, from 1
@@ -56,12 +57,6 @@ class Reading(NamedTuple):
     copies: Tensor  # [B, 2, T]: token of a column, and without its space
     trails: Tensor  # [B, ALIKE, T]
     tools: Tensor  # []: how many tools there are at most
-
-
-def powers(count: int) -> Tensor:
-    """int64 [count]: powers of `FACTOR`, modulo 2**64."""
-    found = [pow(FACTOR, n, 1 << 64) for n in range(count)]
-    return torch.tensor([n - (1 << 64) if n >> 63 else n for n in found])
 
 
 def heights(count: int) -> Tensor:
@@ -157,6 +152,7 @@ class Reader(nn.Module):
             inside=inside,
             bases=base[..., :3],
             forms=self.form[window[..., :3]],
+            sums=hashes[..., :3],
             past=past,
             seen=((groups == group + called) | (groups == 0)) & past,
             tool=tool,

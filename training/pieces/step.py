@@ -150,7 +150,7 @@ class Step(nn.Module):
         every = every * (r.inside >= self.numbers[:3]).float()[..., None]
         own, before = shaped(every, 0, 0, -1).split((s.width, 2 * s.width), -1)
         if m.wholes is not None:
-            own = own + m.meaning(m.wholes(r.bases, r.forms, r.inside >= self.numbers[:3]))
+            own = own + m.meaning(m.wholes(r.sums, r.bases, r.forms))
         x = own + before @ self.back
         angles = shaped(r.inside, -1, 1).float() * m.frequencies
         turn = (Numbered.apply(input_ids), angles.cos(), angles.sin())

@@ -21,24 +21,32 @@ from torch import Tensor, nn
 from training.pieces import tokenizer as tokenizers
 
 PIECES = 3
-BASES = 1 << 13  # more than there are bases
-SPREAD, STRIDE = (
-    65_521,
-    8_191,
-)  # primes: what of a key says where to look first, and how far on next
-LOAD, TRIES = 0.97, 50  # share of the places that are taken, if so many fit
-Places = NDArray[np.int64]
+FACTOR = 0x5851F42D4C957F2D  # odd; of Knuth's MMIX generator
+LOAD, TRIES = 0.97, 50  # share of the places that are taken, if so many fit; sizes that are tried
 #: By form: what letters a piece goes on with (1: small ones, perhaps behind a capital; 2: capitals;
 #: a piece with a space or a capital begins a word), and what letters it is.
 GOES_ON, IS = (1, 9, 2, 9, 9, 9), (1, 1, 2, 1, 1, 2)
+Places = NDArray[np.int64]
+
+
+def powers(count: int) -> Tensor:
+    """int64 [count]: powers of `FACTOR`, modulo 2**64."""
+    return torch.tensor([signed(pow(FACTOR, n, 1 << 64)) for n in range(count)])
+
+
+def signed(number: int) -> int:
+    """The number that int64 makes of it."""
+    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def key(pieces: Sequence[int]) -> int:
-    """A number for the bases of a word, the last the lowest."""
-    found = 0
-    for base in pieces[:-1]:
-        found = (found + base + 1) * BASES
-    return found + pieces[-1]
+    """A hash of the bases of a word, as `sums` has it."""
+    return signed(sum(base * FACTOR**n for n, base in enumerate(reversed(pieces))))
+
+
+def sums(bases: Tensor) -> Tensor:
+    """Hashes of the last one, two, three ... of bases [..., n], the last first."""
+    return torch.cumsum(bases * powers(bases.shape[-1]).to(bases.device), -1)
 
 
 def cut(tokenizer: Tokenizer, words: Iterable[str]) -> dict[str, tuple[int, ...]]:
@@ -60,7 +68,7 @@ def prime(least: int) -> int:
 
 
 def displaced(keys: Sequence[int]) -> tuple[Places, Places, Places]:
-    """Displacements by bucket, the key at each place (-1: none), and the place of each key.
+    """Displacements by bucket, the key at each place (0 where there is none), and the place of each key.
 
     Raises ValueError where two keys cannot be told apart.
     """
@@ -71,7 +79,7 @@ def displaced(keys: Sequence[int]) -> tuple[Places, Places, Places]:
     order = sorted(buckets.items(), key=lambda item: (-len(item[1]), item[0]))
     size = int(len(keys) / LOAD)
     for _ in range(TRIES):
-        size = prime(size + 2)  # a prime: every key can reach every place
+        size = prime(size + 2)
         if found := _settled(keys, order, count, size):
             return found
     raise ValueError(f"{len(keys)} words cannot be told apart")
@@ -81,19 +89,18 @@ def _settled(
     keys: Sequence[int], order: Sequence[tuple[int, list[int]]], count: int, size: int
 ) -> tuple[Places, Places, Places] | None:
     """`displaced` in `size` places, bucket by bucket in that order; None if one does not fit."""
-    held = np.full(size, -1, np.int64)
+    held, taken = np.zeros(size, np.int64), np.zeros(size, bool)
     shifts, at = np.zeros(count, np.int64), np.zeros(len(keys), np.int64)
     for bucket, members in order:
-        firsts = np.array([keys[n] % SPREAD for n in members])
-        strides = np.array([keys[n] % STRIDE + 1 for n in members])
+        firsts = np.array([keys[n] % size for n in members])
         for shift in range(size):
-            to = (firsts + shift * strides) % size
-            if (held[to] < 0).all() and len(set(to.tolist())) == len(to):
+            to = (firsts + shift) % size
+            if not taken[to].any() and len(set(to.tolist())) == len(to):
                 break
         else:
             return None
         shifts[bucket], at[members] = shift, to
-        held[to] = [keys[n] for n in members]
+        held[to], taken[to] = [keys[n] for n in members], True
     return shifts, held, at
 
 
@@ -112,21 +119,23 @@ class Wholes(nn.Module):
         values: dict[str, Any] = {"letters": letters, "shifts": shifts, "held": held, "rows": rows}
         values |= {"goes_on": np.array(GOES_ON), "shape": np.array(IS)}
         for name, value in values.items():
-            self.register_buffer(name, torch.from_numpy(value), persistent=False)
+            self.register_buffer(name, torch.from_numpy(value))
         self.buckets, self.places = len(shifts), len(held)
 
-    def forward(self, bases: Tensor, forms: Tensor, there: Tensor) -> Tensor:
+    def _load_from_state_dict(self, *_: Any) -> None:
+        """The table belongs to the run's files; what a checkpoint holds of it is not read."""
+
+    def forward(self, sums: Tensor, bases: Tensor, forms: Tensor) -> Tensor:
         """What to add to the meaning of a place's token [..., lexicon].
 
-        bases, forms [..., 3]: of the tokens at the place, one before it and two before it; there [..., 3]:
-        which of them belong to its segment.
+        bases, forms [..., 3]: of the tokens at the place, one before it and two before it; sums: of
+        `bases`. What stands before a segment need not be told apart, because no segment begins with
+        letters.
         """
         letters = self.shape[forms[..., 1:]] * self.letters[bases[..., 1:]]
-        joined = (self.goes_on[forms[..., :-1]] == letters) & there[..., 1:]
+        joined = self.goes_on[forms[..., :-1]] == letters
         one, two = joined.long().split(1, -1)
-        last, before, first = bases.split(1, -1)
-        found = ((two * (first + 1) * BASES + before + 1) * BASES) * one + last  # [..., 1]
-        shift = self.shifts[found % self.buckets]
-        place = (found % SPREAD + shift * (found % STRIDE + 1)) % self.places
+        found = torch.gather(sums, -1, one + one * two)  # [..., 1]
+        place = (found % self.places + self.shifts[found % self.buckets]) % self.places
         place = torch.where(self.held[place] == found, place, self.places)
         return self.rows[place[..., 0]]
