@@ -53,8 +53,8 @@ while. SGD dev includes arguments that the request does not say literally.
 
 ## Training
 
-{steps} steps, {pairs:,} requests, {tokens:.2f}M tokens on one CPU core, {minutes} minutes, seed
-`{seed}`. {state} Everything is generated from
+{steps} steps, {pairs:,} requests, {tokens:.2f}M tokens in {minutes} minutes, on one CPU core and from
+minute 446 on two, seed `{seed}`. {state} Everything is generated from
 `training/` by `{recipe}`. The data, and once the network, were bettered on the way (`training/LOG.md`), so the same
 recipe from the start gives other weights. No evaluation set took part: `training/leaks.py` drops requests that share eight words in a
 row with an evaluation prompt, and functions with an evaluation function's name and parameters.
