@@ -246,6 +246,12 @@ class Run:
                 if value.is_floating_point():
                     self.average[name].lerp_(value, 1 - keep)
 
+    def stop(self, *_: Any) -> None:
+        """Stop when the processes meet next."""
+        self.stopped = True
+        if self.crew.leads:
+            self.say(f"stops and saves within {self.together} steps")
+
     def say(self, text: str) -> None:
         print(f"{self.elapsed / 60:6.1f} min step {self.step:5d} {text}", flush=True)
 
@@ -265,7 +271,7 @@ class Run:
     def train(self, *, judged: bool = True) -> None:
         """Train until the plan is fulfilled or a signal asks to stop; score now and then if `judged`."""
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: setattr(self, "stopped", True))
+            signal.signal(number, self.stop)
         plan = self.plan
         limits = Limits(plan["blocks"], plan["pairs"], plan["longest_tool"], plan["longest_pair"])
         maker = self.recipe.maker("train")
