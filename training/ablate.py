@@ -1,7 +1,7 @@
 """What single parts of the network are worth: short runs without them.
 
     python -m training.ablate [--run training/runs/nano-2.toml] [--requests 7200]
-        [--without nothing lexicon twice] [--output training/ablations.json]
+        [--without nothing lexicon wholes twice] [--output training/ablations.json]
 
 Every run begins from nothing, draws the same requests, and is scored on functions and domains that none
 has seen; `nothing` leaves nothing out. Finished runs are kept in the output, so an interrupted command
@@ -24,6 +24,9 @@ from training.pieces.recipe import ROOT, Recipe
 from training.pieces.rendering import CALL, USER, escape
 
 
+PIECES = ("nothing", "lexicon", "wholes", "twice")
+
+
 class Once(Encoder):
     """The request is read once: what votes are its only reading."""
 
@@ -35,13 +38,16 @@ class Once(Encoder):
 def without(part: str, recipe: Recipe) -> Run:
     """A run that lacks a part."""
     run = Run(recipe, resume=False)
-    if part == "lexicon":
-        run.model.lexicon.zero_()
+    if part in ("lexicon", "wholes"):
+        assert run.model.wholes
+        run.model.wholes.rows.zero_()
+        if part == "lexicon":
+            run.model.lexicon.zero_()
         run.average = {k: v.clone() for k, v in run.model.state_dict().items()}
     elif part == "twice":
         run.encoder = Once(run.encoder.tokenizer)
     elif part != "nothing":
-        raise SystemExit(f"there is no part {part!r} to leave out; know: nothing, lexicon, twice")
+        raise SystemExit(f"there is no part {part!r} to leave out; know: {', '.join(PIECES)}")
     return run
 
 
@@ -65,7 +71,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--run", type=Path, default=ROOT / "training/runs/nano-2.toml")
     parser.add_argument("--requests", type=int, default=7200)
-    parser.add_argument("--without", nargs="+", default=["nothing", "lexicon", "twice"])
+    parser.add_argument("--without", nargs="+", default=list(PIECES))
     parser.add_argument("--output", type=Path, default=ROOT / "training/ablations.json")
     options = parser.parse_args()
     recipe = smaller(recipes.load(options.run), 1.0, options.requests)

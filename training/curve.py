@@ -34,7 +34,7 @@ def smaller(recipe: Recipe, share: float, requests: int) -> Recipe:
     training = {**recipe.table["training"], "share": share, "requests": requests}
     made = replace(recipe, table={**recipe.table, "out": out, "training": training})
     made.out.mkdir(parents=True, exist_ok=True)
-    for name in ("tokenizer.json", "lexicon.npy"):
+    for name in ("tokenizer.json", "lexicon.npy", "wholes.npz"):
         shutil.copyfile(recipe.out / name, made.out / name)
     return made
 
