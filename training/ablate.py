@@ -23,7 +23,6 @@ from training.pieces.packing import Encoder
 from training.pieces.recipe import ROOT, Recipe
 from training.pieces.rendering import CALL, USER, escape
 
-
 PIECES = ("nothing", "lexicon", "wholes", "twice")
 
 
