@@ -15,7 +15,7 @@ import torch
 from training import build_tokenizer
 from training.pieces import recipe
 from training.pieces.crew import Crew, together
-from training.pieces.loop import Run
+from training.pieces.loop import Run, new_model
 
 
 def train(crew: Crew, path: Path, resume: bool) -> None:
@@ -33,6 +33,7 @@ def main() -> None:
     plan = recipe.load(arguments.run)
     if not (plan.out / "tokenizer.json").exists():
         build_tokenizer.build(plan)
+    new_model(plan)  # so that what words mean is found once, and not by every process
     workers = 1 if torch.cuda.is_available() else plan.table["training"].get("workers", 1)
     together(workers, train, arguments.run, arguments.resume)
 

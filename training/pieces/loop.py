@@ -95,11 +95,11 @@ def meanings(recipe: Recipe, tokenizer: Tokenizer, width: int) -> tuple[torch.Te
             begun = np.load(file)
             of_bases, of_words = begun, lexicon.turned(of_words, of_bases, begun)
         known = np.flatnonzero(np.abs(of_words).sum(1))[: recipe.table["model"]["words"]]
-        taken = [list(pieces.values())[number] for number in known]
-        last = of_bases[[each[-1] for each in taken]]
+        listed = list(pieces.values())
+        last = [listed[number][-1] for number in known]
+        keys = np.array([wholes.key(listed[number]) for number in known], np.int64)
         np.save(file, of_bases)
-        keys = [wholes.key(each) for each in taken]
-        np.savez(wholes_file, keys=keys, more=of_words[known] - last)
+        np.savez(wholes_file, keys=keys, more=of_words[known] - of_bases[last])
     kept = np.load(wholes_file)
     whole = Wholes(bases, kept["keys"].tolist(), kept["more"])
     return torch.from_numpy(np.load(file)), whole
