@@ -81,8 +81,8 @@ What was written, and what {lists} tool lists drawn from it and from dialogues h
 
 English only. Requests for two calls, nested objects and long requests were hardly trained; calls that need
 knowledge or arithmetic ("half a dozen", "next Friday" as a date) fail. When two parameters have the same
-type it may put one value into both. What a switch is set to is right in one half to two thirds of the calls of functions
-it has not seen: "turn on" may become `false`. Requests that fit nothing are refused less surely than those that fit
+type it may put one value into both, and a value may take in words that stand beside it. What a switch is set to is right in two
+thirds to nine tenths of the calls of functions it has not seen. Requests that fit nothing are refused less surely than those that fit
 are served: see the row. It tells at most 64 functions apart.
 """
 
