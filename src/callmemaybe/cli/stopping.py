@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Timer
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from callmemaybe.cli.exits import Exit
 
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
+
 _SIGNALS = {signal.SIGINT: Exit.INTERRUPTED, signal.SIGTERM: Exit.TERMINATED}
+_SOON = 0.01  # seconds after which a signal that was swallowed comes again
 
 
 class Stopped(BaseException):
@@ -22,16 +29,38 @@ class Stopped(BaseException):
 
 @contextmanager
 def stopped_by_signals() -> Iterator[None]:
-    """Raise Stopped in the body at the first signal and ignore those that follow."""
+    """Raise Stopped in the body at the first signal and ignore those that follow.
+
+    A signal may come while Python runs what must not raise (a destructor, the callback of a weak
+    reference): there the exception is told to ``sys.unraisablehook`` and dropped. Then the signal is
+    raised again a moment later.
+    """
+    tell, timers = sys.unraisablehook, list[Timer]()
 
     def stop(number: int, _frame: FrameType | None) -> None:
         for each in _SIGNALS:
             signal.signal(each, signal.SIG_IGN)
         raise Stopped(_SIGNALS[signal.Signals(number)])
 
+    def dropped(unraisable: UnraisableHookArgs) -> None:
+        if not isinstance(unraisable.exc_value, Stopped):
+            tell(unraisable)
+            return
+        code = unraisable.exc_value.code
+        number = next(each for each, its in _SIGNALS.items() if its is code)
+        for each in _SIGNALS:
+            signal.signal(each, stop)
+        timers.append(Timer(_SOON, signal.raise_signal, (number,)))
+        timers[-1].daemon = True
+        timers[-1].start()
+
     before = {each: signal.signal(each, stop) for each in _SIGNALS}
+    sys.unraisablehook = dropped
     try:
         yield
     finally:
+        for timer in timers:
+            timer.cancel()
+        sys.unraisablehook = tell
         for each, handler in before.items():
             signal.signal(each, handler)

@@ -1,0 +1,74 @@
+"""Ctrl-C and SIGTERM stop what runs, wherever they come."""
+
+from __future__ import annotations
+
+import gc
+import signal
+import sys
+import time
+import weakref
+
+import pytest
+
+from callmemaybe.cli.exits import Exit
+from callmemaybe.cli.stopping import Stopped, stopped_by_signals
+
+SIGNALS = [(signal.SIGINT, Exit.INTERRUPTED), (signal.SIGTERM, Exit.TERMINATED)]
+
+
+class Thing:
+    """Something that a weak reference can refer to."""
+
+
+def twice(number: signal.Signals) -> None:
+    """Raise a signal, and once more while the first one is on its way out."""
+    with stopped_by_signals():
+        try:
+            signal.raise_signal(number)
+        finally:
+            signal.raise_signal(number)
+
+
+def in_a_callback(number: signal.Signals) -> None:
+    """Raise a signal where nothing can be raised, and go on for a minute."""
+    things = [Thing()]
+    reference = weakref.ref(things[0], lambda _: signal.raise_signal(number))
+    with stopped_by_signals():
+        things.clear()
+        gc.collect()
+        assert reference() is None
+        for _ in range(6000):
+            time.sleep(0.01)
+
+
+@pytest.mark.parametrize(("number", "code"), SIGNALS)
+def test_the_first_signal_stops(number: signal.Signals, code: Exit) -> None:
+    """It is raised once, with what to exit with; the next one disturbs nobody."""
+    before = signal.getsignal(number), sys.unraisablehook
+    with pytest.raises(Stopped) as stopped:
+        twice(number)
+    assert stopped.value.code is code
+    assert (signal.getsignal(number), sys.unraisablehook) == before
+
+
+@pytest.mark.parametrize(("number", "code"), SIGNALS)
+def test_a_signal_that_python_swallows_comes_again(number: signal.Signals, code: Exit) -> None:
+    """In the callback of a weak reference nothing can be raised; the work stops all the same."""
+    with pytest.raises(Stopped) as stopped:
+        in_a_callback(number)
+    assert stopped.value.code is code
+
+
+def test_other_things_that_cannot_be_raised_are_told_as_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Only what stops the program is taken from whoever listens."""
+    told: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda lost: told.append(lost.exc_value))
+    thing = Thing()
+    reference = weakref.ref(thing, lambda _: 1 / 0)
+    with stopped_by_signals():
+        del thing
+        gc.collect()
+    assert reference() is None
+    assert [type(each) for each in told] == [ZeroDivisionError]
