@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import partial
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from callmemaybe.errors import GrammarError, UnsupportedSchema
@@ -17,7 +17,7 @@ from callmemaybe.grammar import compile as compile_grammar
 from callmemaybe.grammar import json_schema
 from callmemaybe.grammar.divisible import Divisible
 from callmemaybe.grammar.nodes import INFINITE, NOTHING, Both, Node
-from callmemaybe.grammar.schema.multiples import multiples
+from callmemaybe.grammar.schema.multiples import LIMIT, multiples
 from callmemaybe.grammar.schema.numbers import Interval, decimals, integers
 from callmemaybe.grammar.schema.numeric import number_node
 from callmemaybe.grammar.schema.shapes import FRACTION, INTEGER, NUMBER, Number
@@ -94,6 +94,7 @@ MULTIPLES = ["1", "2", "7", "10", "77", "1000", "0.01", "2.5", "0.3", "1e-7", "1
 
 
 @patient(max_examples=80)
+@example(Fraction(1000), [Fraction(3), Fraction("0.5")], [(1, 0)] * 10, 0)
 @given(
     st.none() | st.sampled_from(MULTIPLES).map(Fraction),
     st.lists(st.sampled_from(["2", "3", "0.5", "10"]).map(Fraction), max_size=2, unique=True),
@@ -113,10 +114,13 @@ def test_multiples_are_exact(
             (number / other).denominator != 1 for other in others
         )
 
+    counted = [*others] if multiple is None else [multiple, *others]
     try:
         node = multiples(multiple, tuple(others))
     except GrammarError:
-        assert multiple in {Fraction("1e30"), Fraction("1e-7")}  # remainders beyond counting
+        places = next(n for n in range(9) if all((x * 10**n).denominator == 1 for x in counted))
+        remainders = math.lcm(*(int(x * 10**places) for x in counted))
+        assert remainders * (places + 2) > LIMIT  # beyond counting
         return
     for factor, power in numbers:
         for number in (
