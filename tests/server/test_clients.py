@@ -133,7 +133,7 @@ class TestOpenAI:
             for chunk in stream:
                 if chunk.choices[0].delta.content:
                     break
-        server.wait_until(lambda: server.engine().running == 0)
+        assert server.wait_until(lambda: server.engine().running == 0) < 1.0
         server.wait_until(lambda: len(server.seen.over) == 1)
         assert server.seen.over[0].is_dropped  # it did not run to its end
 

@@ -11,9 +11,10 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.server.conftest import PATIENCE, USER, WEATHER, Running, Start
+from tests.server.conftest import USER, WEATHER, Running, Start
 
 CHAT = "/v1/chat/completions"
+TURNS = 25  # of a tenth of a second each
 LONG = ("It rains all day. " * 40,)
 GOOD = {"model": "talker", "messages": USER, "tools": [WEATHER]}
 
@@ -172,8 +173,10 @@ def test_half_a_character_is_refused(shared: Running) -> None:
 def test_ten_thousand_tools_are_refused_at_once(shared: Running) -> None:
     """By their number, before anything is made of them."""
     tools = [{"type": "function", "function": {"name": f"f{n}"}} for n in range(10_000)]
+    began = time.process_time()  # the server is in this process
     response = shared.post(CHAT, {**GOOD, "tools": tools})
     assert error_of(response)["code"] == "array_above_max_length"
+    assert time.process_time() - began < 5
 
 
 def test_a_conversation_beyond_the_context_is_refused(start: Start) -> None:
@@ -317,7 +320,7 @@ def test_a_stream_that_fails_says_so(start: Start) -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_who_goes_away_frees_the_slot(start: Start, stream: bool) -> None:
+def test_who_goes_away_frees_the_slot_within_a_second(start: Start, stream: bool) -> None:
     """Streaming or not, running or waiting: all are broken off, none runs to its end."""
     server = start(LONG, slow=0.02, slots=1)
     host, port = server.url.removeprefix("http://").split(":")
@@ -334,7 +337,7 @@ def test_who_goes_away_frees_the_slot(start: Start, stream: bool) -> None:
         assert b"200 OK" in connections[0].recv(4096)
     for connection in connections:
         connection.close()
-    server.wait_until(lambda: server.engine().running + server.engine().waiting == 0)
+    assert server.wait_until(lambda: server.engine().running + server.engine().waiting == 0) < 1.0
     server.wait_until(lambda: len(server.seen.over) == 3)
     assert all(facts.is_dropped and facts.status == 499 for facts in server.seen.over)
 
@@ -351,8 +354,8 @@ def test_a_slow_head_and_a_slow_body_are_cut_off(start: Start) -> None:
             if beginning.endswith(b"\r\n\r\n") and b"healthz" in beginning:
                 assert b"200 OK" in connection.recv(4096)
                 connection.sendall(b"GET ")
-            began, answer, is_open = time.monotonic(), b"", True
-            while is_open and time.monotonic() - began < PATIENCE:
+            answer, is_open, turns = b"", True, 0
+            while is_open and (turns := turns + 1) <= TURNS:
                 try:
                     connection.sendall(b"x")
                     connection.settimeout(0.1)
