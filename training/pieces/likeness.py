@@ -12,10 +12,8 @@ from typing import Any
 from training.pieces.tasks import Function
 
 KIN = 0.42  # cosine of tf-idf from which functions of two domains do much the same
-COMMON = (
-    60  # a word of more functions than this, and than this share of them, says little about any
-)
-SHARE = 1 / 30
+# A word of more functions than this, and than this share of them, says little about any.
+COMMON, SHARE = 60, 1 / 30
 
 # Kinds of services of Schema-Guided Dialogue, and whose requests they would answer as well.
 SERVICES = {
