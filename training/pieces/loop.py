@@ -20,6 +20,7 @@ from training.pieces import lexicon, wholes
 from training.pieces import tokenizer as tokenizers
 from training.pieces.crew import Crew
 from training.pieces.evaluate import brief, evaluate, fixed_set
+from training.pieces.growth import grow_momenta, grown
 from training.pieces.mixture import BlockMaker
 from training.pieces.model import Nano, Shape
 from training.pieces.optimizer import build
@@ -154,11 +155,12 @@ class Run:
 
     def restore(self) -> None:
         state = torch.load(self.file, map_location=self.device, weights_only=True)
-        self.model.load_state_dict(state["model"])
-        self.average |= state["average"]
+        self.model.load_state_dict(grown(state["model"], self.average))
+        self.average = grown(state["average"], self.average)
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
             full = [group["full"] for group in optimizer.param_groups]
             optimizer.load_state_dict(saved)
+            grow_momenta(optimizer)
             for group, rate in zip(optimizer.param_groups, full, strict=True):
                 group["full"] = rate  # the recipe's, which may have changed
         self.step, self.tokens, self.pairs, self.elapsed = state["counters"]

@@ -1,0 +1,57 @@
+"""A grown network says what the smaller one said, and can still move."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="training needs PyTorch (make train installs it)")
+
+from torch import nn  # noqa: E402
+
+from training.pieces.growth import fitted, grow_momenta, grown  # noqa: E402
+from training.pieces.model import Layer, Shape  # noqa: E402
+from training.pieces.optimizer import Muon  # noqa: E402
+
+
+def layer(inner: int) -> Layer:
+    """A layer as a run begins it: what writes starts at zero."""
+    made = Layer(Shape(bases=1, width=16, heads=2, kv_heads=1, head=8, inner=inner))
+    nn.init.zeros_(made.down.weight)
+    return made
+
+
+def test_a_wider_layer_says_the_same() -> None:
+    torch.manual_seed(0)
+    small, wide = layer(24), layer(40)
+    nn.init.normal_(small.down.weight)
+    fresh = wide.gate.weight[24:].clone()
+    wide.load_state_dict(grown(small.state_dict(), wide.state_dict()))
+    x, attended = torch.randn(5, 16), torch.randn(5, 16)
+    torch.testing.assert_close(wide.rest(x, attended), small.rest(x, attended))
+    assert (wide.gate.weight[24:] == fresh).all()
+    assert fresh.std() > 0  # new units read at random
+    wide.rest(x, attended).square().sum().backward()
+    assert wide.down.weight.grad is not None
+    assert wide.down.weight.grad[:, 24:].abs().max() > 0  # and can learn to write
+
+
+def test_momenta_grow_with_their_weights() -> None:
+    small, wide = nn.Parameter(torch.ones(2, 3)), nn.Parameter(torch.ones(2, 5))
+    before, after = Muon([small], 0.1), Muon([wide], 0.1)
+    small.grad = torch.ones_like(small)
+    before.step()
+    after.load_state_dict(before.state_dict())
+    grow_momenta(after)
+    kept = after.state[wide]["momentum"]
+    assert kept.shape == wide.shape
+    assert (kept[:, 3:] == 0).all()
+    assert (kept[:, :3] == before.state[small]["momentum"]).all()
+    wide.grad = torch.ones_like(wide)
+    after.step()
+    assert (wide != 1).all()
+
+
+@pytest.mark.parametrize(("had", "has"), [((3, 4), (3, 3)), ((3,), (3, 3))])
+def test_nothing_shrinks(had: tuple[int, ...], has: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="grow, not shrink"):
+        fitted(torch.ones(had), torch.ones(has))

@@ -1,0 +1,46 @@
+"""A network that goes on larger than it began.
+
+What a recipe widens is put beside what was learnt: the new units of a layer read at random and write
+nothing yet, so the grown network says what the smaller one said (Net2Net: Chen, Goodfellow & Shlens, 2016;
+there units are split, here they are new).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+
+def fitted(saved: Tensor, fresh: Tensor) -> Tensor:
+    """`saved` in the first corner of `fresh`, which is as large or larger.
+
+    Raises ValueError if it has another number of axes or is smaller along one.
+    """
+    if saved.shape == fresh.shape:
+        return saved
+    if saved.dim() != fresh.dim() or any(
+        a > b for a, b in zip(saved.shape, fresh.shape, strict=True)
+    ):
+        raise ValueError(
+            f"a checkpoint of {list(saved.shape)} does not fit into {list(fresh.shape)}: "
+            "a run can grow, not shrink; begin it anew or restore the recipe's sizes"
+        )
+    grown = fresh.clone()
+    grown[tuple(slice(size) for size in saved.shape)] = saved
+    return grown
+
+
+def grown(saved: Mapping[str, Tensor], fresh: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Weights of a checkpoint in the sizes of a fresh network; what the checkpoint lacks stays fresh."""
+    return dict(fresh) | {name: fitted(value, fresh[name]) for name, value in saved.items()}
+
+
+def grow_momenta(optimizer: torch.optim.Optimizer) -> None:
+    """Give what an optimizer keeps of each weight the weight's size; new parts have not moved yet."""
+    for weight, kept in optimizer.state.items():
+        assert isinstance(weight, nn.Parameter)
+        for name, value in kept.items():
+            if isinstance(value, Tensor) and value.dim() == weight.dim() and value.dim():
+                kept[name] = fitted(value, torch.zeros_like(weight, dtype=value.dtype))
