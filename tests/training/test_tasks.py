@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from random import Random
+
+import pytest
 
 from training.pieces.mixture import BlockMaker, Mix, Sources
 from training.pieces.requests import draw_request, expand
@@ -13,6 +16,7 @@ from training.pieces.tasks import (
     Function,
     check,
     draw_variant,
+    read_file,
     read_tasks,
     write_poles,
 )
@@ -26,6 +30,14 @@ def test_every_function_is_complete() -> None:
     for function in functions:
         check(function)
         assert len(function.requests) >= 3, function.key
+
+
+@pytest.mark.parametrize("request_", ["do {what", "do {what}}", "do {what:this {what}/that}"])
+def test_a_brace_too_many_is_told_with_its_line(request_: str, tmp_path: Path) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text(f"== x\n\n# do\n: Do it.\n- what string word : What\n> {request_}\n", "utf-8")
+    with pytest.raises(ValueError, match=r"a\.txt:3: x/do: .*brace"):
+        read_file(file)
 
 
 def test_requests_have_no_template_left() -> None:

@@ -53,10 +53,9 @@ while. SGD dev includes arguments that the request does not say literally.
 
 ## Training
 
-{steps} steps, {pairs:,} requests, {tokens:.2f}M tokens in {minutes} minutes, on one CPU core and from
-minute 446 on two, seed `{seed}`. {state} Everything is generated from
-`training/` by `{recipe}`. The data, and once the network, were bettered on the way (`training/LOG.md`), so the same
-recipe from the start gives other weights. No evaluation set took part: `training/leaks.py` drops requests that share eight words in a
+{steps} steps, {pairs:,} requests, {tokens:.2f}M tokens in {minutes} minutes on {machine}, seed `{seed}`. {state}
+Everything is generated from `training/` by `{recipe}`. Data and network were bettered on the way (`training/LOG.md`),
+so the same recipe from the start gives other weights. No evaluation set took part: `training/leaks.py` drops requests that share eight words in a
 row with an evaluation prompt, and functions with an evaluation function's name and parameters.
 
 ## Data and licences
@@ -132,6 +131,7 @@ def card(recipe: Recipe, report: dict[str, Any], *, parameters: int, vocabulary:
         steps=f"{report['steps']:,}",
         tokens=report["tokens"] / 1e6,
         minutes=report["minutes"],
+        machine=recipe.table["training"]["machine"],
         pairs=report["pairs"],
         state=FINISHED if report["finished"] else UNFINISHED,
         seed=recipe.seed,

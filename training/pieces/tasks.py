@@ -122,7 +122,7 @@ def read_parameter(line: str) -> Parameter:
 
 
 def check(function: Function) -> None:
-    """Refuse a function whose requests miss a required parameter or name an unknown one."""
+    """Refuse a function whose requests miss a required parameter, name an unknown one or are cut in two."""
     known = {parameter.key for parameter in function.parameters}
     required = {parameter.key for parameter in function.parameters if not parameter.optional}
     if not function.requests or not function.abouts:
@@ -136,6 +136,10 @@ def check(function: Function) -> None:
         always = set(re.findall(r"\{(\w+)", re.sub(r"\[[^\]]*\]", "", request)))
         if used - known or required - always:
             raise ValueError(f"{function.key}: {request!r} {used - known or required - always}")
+        if re.search(r"[{}]", re.sub(r"\{\w+(:[^{}]*)?\}", "", request)):
+            raise ValueError(
+                f"{function.key}: {request!r} has a brace too many, or a slot in another"
+            )
 
 
 def read_tasks(folder: Path = TASKS) -> list[Function]:
