@@ -21,6 +21,7 @@ def layer(inner: int) -> Layer:
 
 
 def test_a_wider_layer_says_the_same() -> None:
+    """New units read at random and write nothing, so only training can tell the two apart."""
     torch.manual_seed(0)
     small, wide = layer(24), layer(40)
     nn.init.normal_(small.down.weight)
@@ -36,6 +37,7 @@ def test_a_wider_layer_says_the_same() -> None:
 
 
 def test_momenta_grow_with_their_weights() -> None:
+    """What was kept of the old part stays, the new part begins at rest, and a step moves both."""
     small, wide = nn.Parameter(torch.ones(2, 3)), nn.Parameter(torch.ones(2, 5))
     before, after = Muon([small], 0.1), Muon([wide], 0.1)
     small.grad = torch.ones_like(small)
@@ -53,5 +55,6 @@ def test_momenta_grow_with_their_weights() -> None:
 
 @pytest.mark.parametrize(("had", "has"), [((3, 4), (3, 3)), ((3,), (3, 3))])
 def test_nothing_shrinks(had: tuple[int, ...], has: tuple[int, ...]) -> None:
+    """A checkpoint larger than the recipe, or of another kind, is refused."""
     with pytest.raises(ValueError, match="grow, not shrink"):
         fitted(torch.ones(had), torch.ones(has))

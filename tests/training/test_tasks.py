@@ -34,6 +34,7 @@ def test_every_function_is_complete() -> None:
 
 @pytest.mark.parametrize("request_", ["do {what", "do {what}}", "do {what:this {what}/that}"])
 def test_a_brace_too_many_is_told_with_its_line(request_: str, tmp_path: Path) -> None:
+    """What the reader cannot fill is refused where it stands."""
     file = tmp_path / "a.txt"
     file.write_text(f"== x\n\n# do\n: Do it.\n- what string word : What\n> {request_}\n", "utf-8")
     with pytest.raises(ValueError, match=r"a\.txt:3: x/do: .*brace"):
