@@ -91,6 +91,22 @@ def test_what_may_be_missing_is_not_referred_to() -> None:
 
 
 @pytest.mark.parametrize(
+    ("wanted", "made"),
+    [({"type": "float"}, {"type": "number"}), ({"type": "number"}, {"type": "float"}),
+     ({"type": "float"}, {"type": "integer"}), ({"type": "array"}, {"type": "tuple"}),
+     ({"type": "any"}, {"type": "string"}), ({"type": "string", "nullable": True}, {"type": "null"})],
+)  # fmt: skip
+def test_types_of_other_dialects_are_known(wanted: dict[str, Any], made: dict[str, Any]) -> None:
+    """A type fits under either of its names, and what may be missing takes what is not there."""
+    tool = ToolSpec("f", parameters={"type": "object", "properties": {"p": wanted}})
+    fields = {"sure": made, "other": {"type": "boolean"}}
+    returns = {"type": "dict", "properties": fields, "required": ["sure", "other"]}
+    found = targets(ToolSpec("f", parameters=referring(tool, {"c": returns})))
+    assert "c.sure" in found
+    assert ("c.other" in found) == (wanted == {"type": "any"})
+
+
+@pytest.mark.parametrize(
     ("target", "problem"),
     [("b", "there is no result of 'b'"), ("a.z", "the result of 'a' has no 'z'"),
      ("a.x.y", "has no 'x.y'")],

@@ -10,6 +10,7 @@ from typing import Any
 
 from callmemaybe._json import dumps, loads
 from callmemaybe.calls.spec import ToolCall, ToolSpec
+from callmemaybe.calls.validators import standard
 from callmemaybe.errors import InputError
 
 #: How deep fields of results may be referred to, and how many of one result.
@@ -47,9 +48,9 @@ def _reference(targets: list[str]) -> dict[str, Any]:
 def _fitting(call_id: str, returns: Mapping[str, Any] | None, schema: Any) -> list[str]:
     if returns is None:
         return [call_id]
-    wanted = _types(schema)
+    wanted = _types(standard(schema))
     found: list[str] = []
-    stack: list[tuple[str, Any, int]] = [(call_id, returns, 0)]
+    stack: list[tuple[str, Any, int]] = [(call_id, standard(returns), 0)]
     while stack and len(found) < MOST:
         path, made, depth = stack.pop(0)
         given = _types(made)
