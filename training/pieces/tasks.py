@@ -374,9 +374,39 @@ def hint(shown: Sequence[tuple[Parameter, str, dict[str, Any]]], rng: Random) ->
     return as_said
 
 
-def phrase_about(parameter: Parameter, schema: dict[str, Any], rng: Random) -> str:
+DEFAULTS = (
+    " (default {})",
+    " (default: {})",
+    ". Default is {}.",
+    ", {} by default",
+    ". Defaults to {}",
+)
+EXAMPLES = (", e.g. {}", " (e.g. '{}')", ", like '{}'", ', for example "{}"', ", such as {}")
+
+
+def draw_default(parameter: Parameter, schema: dict[str, Any], rng: Random) -> str:
+    """Draw what a scalar is when nobody says it; empty for what has no such value.
+
+    Nothing asks to write it: what a request does not say is left out.
+    """
+    if "enum" in schema:
+        return str(rng.choice(schema["enum"]))
+    if parameter.type == "boolean":
+        return rng.choice(("false", "False", "true"))
+    if parameter.type in ("integer", "number"):
+        return str(slots.make(rng, parameter.generator).value)
+    return ""
+
+
+def draw_example(parameter: Parameter, rng: Random) -> str:
+    """Draw what such a value may look like: something in a description that nobody asks for."""
+    value = str(slots.make(rng, parameter.generator).value)
+    is_plain = form_of(parameter) not in HINTS and 0 < len(value) < 40 and value.isprintable()
+    return rng.choice(EXAMPLES).format(value) if is_plain else ""
+
+
+def phrase_about(parameter: Parameter, about: str, schema: dict[str, Any], rng: Random) -> str:
     """Describe a parameter, as briefly or as long-winded as documentation does."""
-    about = rng.choice(parameter.abouts)
     luck = rng.random()
     if (
         luck < 0.12
@@ -389,8 +419,13 @@ def phrase_about(parameter: Parameter, schema: dict[str, Any], rng: Random) -> s
         about = f"The {about[0].lower()}{about[1:]}" if about[1:2].islower() else f"The {about}"
     elif luck < 0.2:
         about = about.lower()
-    if parameter.optional and "efault" not in about and rng.random() < 0.15:
+    default = draw_default(parameter, schema, rng) if parameter.optional else ""
+    if default and "efault" not in about and rng.random() < 0.12:
+        about = about.rstrip(".") + rng.choice(DEFAULTS).format(default)
+    elif parameter.optional and "efault" not in about and rng.random() < 0.15:
         about += rng.choice((" (optional)", ". Optional.", ", optional", ". Defaults to None."))
+    elif parameter.type == "string" and rng.random() < 0.08:
+        about = f"{about.rstrip('.')}{draw_example(parameter, rng)}"
     elif "enum" in schema and rng.random() < 0.12:
         about += f" ({rng.choice((', ', ' or ', ' / ')).join(map(str, schema['enum']))})"
     elif schema.get("type") == "array" and rng.random() < 0.1:
@@ -437,6 +472,32 @@ def draw_group(schema: dict[str, Any], rng: Random) -> str | None:
     return group
 
 
+KIN = 0.8  # share of the functions whose parameters have names, and descriptions, of one family
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Which of their names and descriptions the parameters of a function take: whoever calls one end of a
+    line `x1` calls the other `x2` and not `bx`."""
+
+    name: int | None  # the n-th of each that has so many; None: each its own
+    about: int | None
+
+    @classmethod
+    def draw(cls, rng: Random) -> Family:
+        """The first name is the likeliest."""
+        name = 0 if rng.random() < 0.4 else rng.randrange(5)
+        about = rng.randrange(4)
+        return cls(*(which if rng.random() < KIN else None for which in (name, about)))
+
+    @staticmethod
+    def pick(options: Sequence[str], which: int | None, rng: Random, first: float) -> str:
+        """The family's among `options`, or else the first with a chance of `first`, or any."""
+        if which is not None and which < len(options):
+            return options[which]
+        return options[0] if rng.random() < first else rng.choice(options)
+
+
 def draw_variant(function: Function, rng: Random, style: BlockStyle) -> Variant:
     """Show a function in a new dress."""
     names_style = style.names if rng.random() < 0.8 else rng.choice(STYLES)
@@ -456,8 +517,9 @@ def draw_variant(function: Function, rng: Random, style: BlockStyle) -> Variant:
     required = []
     written: list[tuple[Parameter, str, dict[str, Any]]] = []
     case = rng.choice((str, str, str, str.upper, str.capitalize))
+    family = Family.draw(rng)
     for parameter in parameters:
-        shown = parameter.key if rng.random() < 0.5 else rng.choice(parameter.names)
+        shown = family.pick(parameter.names, family.name, rng, 0.5)
         if names_style in ("camel", "pascal", "dotted_camel"):
             shown = restyle(shown, "camel", "")
         if shown in properties:
@@ -475,7 +537,8 @@ def draw_variant(function: Function, rng: Random, style: BlockStyle) -> Variant:
             about = rng.choice(parameter.abouts).rstrip(".") if parameter.abouts else shown
             schema["description"] = f"{about}{rng.choice((': ', '. ', ' - '))}{legend}"
         elif parameter.abouts and rng.random() < style.describe_parameter:
-            schema["description"] = phrase_about(parameter, schema, rng)
+            about = family.pick(parameter.abouts, family.about, rng, 0.0)
+            schema["description"] = phrase_about(parameter, about, schema, rng)
         written.append((parameter, shown, schema))
         names[parameter.key] = shown
         properties[shown] = schema
