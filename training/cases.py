@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from training.pieces import recipe as recipes
+from training.pieces.likeness import stem_set
 from training.pieces.mixture import Block, BlockMaker, Pair
 from training.pieces.recipe import Recipe
 from training.pieces.rendering import to_json
@@ -29,6 +31,12 @@ SIGNS = {
     "braces": "{}[]<>",
     "newline": "\n",
 }
+
+#: Stems that say nothing of what a function is for.
+SMALL = stem_set(
+    "the and for with from that this what how which who whom when where are was been has have had into all any some "
+    "one its their they not can does did will would should could may than then there you your only each other onto"
+)
 
 
 def cases(
@@ -70,6 +78,9 @@ def case(name: str, block: Block, pair: Pair) -> dict[str, Any]:
             "arguments": json.loads(to_json(arguments)),
         }
         tags += difficulties(expected["arguments"])
+        tags.append(
+            "a shared word" if shares_word(pair.prompt, block.tools[index]) else "no shared word"
+        )
     return {
         "id": name,
         "functions": block.tools,
@@ -77,6 +88,12 @@ def case(name: str, block: Block, pair: Pair) -> dict[str, Any]:
         "expected": expected,
         "tags": tags,
     }
+
+
+def shares_word(prompt: str, tool: dict[str, Any]) -> bool:
+    """Whether a request says a word of its function's name or description, in any of its commonest forms."""
+    about = re.sub(r"[_.\-]", " ", f"{tool['name']} {tool.get('description', '')}")
+    return not (stem_set(about) - SMALL).isdisjoint(stem_set(prompt))
 
 
 def difficulties(arguments: Any) -> list[str]:

@@ -8,7 +8,7 @@ import jsonschema_rs
 import pytest
 
 from callmemaybe.evals.case import Case
-from training.cases import cases, difficulties
+from training.cases import cases, difficulties, shares_word
 from training.pieces import recipe as recipes
 
 RECIPE = recipes.load(recipes.ROOT / "training/runs/nano-2.toml")
@@ -39,3 +39,14 @@ def test_difficulties_have_names() -> None:
     assert difficulties({"a": ["it's", {"b": "C:\\x"}], "n": -2, "u": "é", "t": True}) == [
         "negative", "path", "quotes", "unicode",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("prompt", "shared"),
+    [("transposing [[1,2],[3,4]]", True), ("the MATRICES [[1]] rotated", False),
+     ("rows and columns of this exchanged", False), ("for a matrix", True)],
+)  # fmt: skip
+def test_words_are_shared_in_any_common_form(prompt: str, shared: bool) -> None:
+    """Endings and case do not matter, and words that any request may hold do not count."""
+    tool = {"name": "la.transposeIt", "description": "Turns_a matrix around for you and this"}
+    assert shares_word(prompt, tool) == shared
