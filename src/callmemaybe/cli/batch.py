@@ -126,7 +126,7 @@ class Batch:
 
     def _save_if_due(self) -> None:
         pause = max(_SAVE_AT_MOST_EVERY, self._saving_took / _SAVING_SHARE)
-        if time.monotonic() - self._saved_at >= pause:
+        if time.monotonic() - self._saved_at >= pause and not self.file.is_stream:
             self.save()
 
     def _row(self, index: int, call: Callable[[], Outcome]) -> Row:

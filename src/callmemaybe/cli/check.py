@@ -99,13 +99,9 @@ def _schemas(path: Path) -> list[tuple[str | None, Any]]:
     """Return the schemas of a file, with the names of the functions they belong to (None: none)."""
     from callmemaybe._jsontext import read
     from callmemaybe.calls import ToolSpec
-    from callmemaybe.cli.files import read_text
+    from callmemaybe.cli.files import read_text, source
 
-    if str(path) == "-":
-        text, source = sys.stdin.read(), "standard input"
-    else:
-        text, source = read_text(path), str(path)
-    document = read(text, source=source)
+    document = read(read_text(path), source=source(path))
     value = document.value
     if isinstance(value, dict) and _is_function(value):
         value = [value]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,11 +16,23 @@ class NotWritten(CallMeMaybeError):
     """A file could not be written (the disk is full, say); what stood there before still does."""
 
 
+def is_standard(path: Path) -> bool:
+    """Whether ``path`` is "-": standard input where it is read, standard output where it is written."""
+    return str(path) == "-"
+
+
+def is_stream(path: Path) -> bool:
+    """Whether what is written to ``path`` cannot be replaced: standard output, a pipe, a device."""
+    return is_standard(path) or _is_special(path)
+
+
 def check_writable(path: Path, what: str) -> None:
     """Make the folder of ``path`` and try to write there; raise InputError when it cannot work.
 
     What is already at ``path`` stays as it is.
     """
+    if is_standard(path):
+        return
     try:
         if path.is_dir():
             raise InputError(f"{what} would replace a folder", where=str(path), hint="name a file")
@@ -44,8 +57,12 @@ def check_writable(path: Path, what: str) -> None:
 def write_atomically(path: Path, text: str) -> None:
     """Replace the content of ``path``; at any moment, power cut included, old or new is complete.
 
-    A symbolic link stays one; a device or a pipe is written directly. Raises NotWritten.
+    A symbolic link stays one; a device or a pipe is written directly, and "-" is standard output.
+    Raises NotWritten.
     """
+    if is_standard(path):
+        _print(text)
+        return
     try:
         data = text.encode()
         if _is_special(path):
@@ -54,6 +71,20 @@ def write_atomically(path: Path, text: str) -> None:
             _replace(path.resolve(), data)
     except OSError as error:
         raise NotWritten(f"{path}: cannot be written: {_reason(error)}") from error
+
+
+def _print(text: str) -> None:
+    """Write to standard output; where its reader is gone, nothing is left to fail at the end."""
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(text.encode())
+        sys.stdout.buffer.flush()
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, sys.stdout.fileno())
+            os.close(nowhere)
+        raise NotWritten(f"standard output: cannot be written: {_reason(error)}") from error
 
 
 def same_file(first: Path, second: Path) -> bool:
@@ -101,31 +132,38 @@ def _reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
 
 
+def source(path: Path) -> str:
+    """Return what to call ``path`` where it is read."""
+    return "standard input" if is_standard(path) else str(path)
+
+
 def read_text(path: Path) -> str:
-    """Return the text of a UTF-8 file (a byte order mark is dropped).
+    """Return the text of a UTF-8 file (a byte order mark is dropped); "-" is standard input.
 
     Raises InputError: missing, a folder, unreadable, empty, or not UTF-8 (naming the line).
     """
+    where = source(path)
     try:
-        data = path.read_bytes()
+        data = sys.stdin.buffer.read() if is_standard(path) else path.read_bytes()
     except FileNotFoundError:
-        raise InputError("no such file", where=str(path), hint="check the path") from None
+        raise InputError("no such file", where=where, hint="check the path") from None
     except IsADirectoryError:
-        raise InputError("is a folder", where=str(path), hint="name a file in it") from None
+        raise InputError("is a folder", where=where, hint="name a file in it") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"cannot be read: {reason}", where=str(path)) from error
+        raise InputError(f"cannot be read: {reason}", where=where) from error
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise InputError("is UTF-16, not UTF-8", where=str(path), hint="save it as UTF-8")
+        raise InputError("is UTF-16, not UTF-8", where=where, hint="save it as UTF-8")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise InputError(
             f"byte 0x{data[error.start]:02x} is not UTF-8",
-            where=f"{path}:{line}",
+            where=f"{where}:{line}",
             hint="save the file as UTF-8",
         ) from None
     if not text.strip():
-        raise InputError("the file is empty", where=str(path))
+        problem = "nothing was read" if is_standard(path) else "the file is empty"
+        raise InputError(problem, where=where)
     return text

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from callmemaybe._jsontext import Document, read
 from callmemaybe.calls import ToolSpec, check_distinct
-from callmemaybe.cli.files import read_text
+from callmemaybe.cli.files import read_text, source
 from callmemaybe.errors import InputError, UnsupportedSchema
 
 _LINES = {".jsonl", ".ndjson"}
@@ -21,7 +21,7 @@ def read_functions(path: Path) -> tuple[ToolSpec, ...]:
     cannot be promised. Raises InputError.
     """
     text = read_text(path)
-    document = read(text, source=str(path))
+    document = read(text, source=source(path))
     value = document.value
     if not isinstance(value, list):
         raise InputError(
@@ -53,7 +53,7 @@ def read_prompts(path: Path) -> list[str]:
     text = read_text(path)
     if path.suffix.lower() in _LINES or text.lstrip(" \t\r\n")[:1] != "[":
         return _prompts_of_lines(text, path)
-    document = read(text, source=str(path))
+    document = read(text, source=source(path))
     assert isinstance(document.value, list)
     return [_prompt(item, document, f"/{index}") for index, item in enumerate(document.value)]
 
@@ -73,7 +73,7 @@ def _prompts_of_lines(text: str, path: Path) -> list[str]:
     # str.splitlines would also split at U+2028, which may stand in a JSON string.
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip(" \t\r"):
-            document = read(line.rstrip("\r"), source=str(path), first_line=number)
+            document = read(line.rstrip("\r"), source=source(path), first_line=number)
             prompts.append(_prompt(document.value, document, ""))
     return prompts
 
@@ -84,10 +84,10 @@ def _whole(text: str, path: Path) -> Document | None:
     Raises InputError for a value that is no prompt, and for what is neither.
     """
     try:
-        whole = read(text, source=str(path))
+        whole = read(text, source=source(path))
     except InputError as error:
         try:
-            read(text.lstrip().split("\n", 1)[0], source=str(path))
+            read(text.lstrip().split("\n", 1)[0], source=source(path))
         except InputError:
             # Its first line is no JSON either: what is wrong is what is wrong with the whole.
             raise error from None

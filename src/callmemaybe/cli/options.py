@@ -20,10 +20,15 @@ Functions = Annotated[
 ]
 Prompts = Annotated[
     Path,
-    typer.Option("--input", "-i", help="Prompts: a JSON list, or JSON lines."),
+    typer.Option("--input", "-i", help='Prompts: a JSON list, or JSON lines; "-": standard input.'),
 ]
 Output = Annotated[
-    Path, typer.Option("--output", "-o", help="Where the calls go; replaced atomically.")
+    Path,
+    typer.Option(
+        "--output",
+        "-o",
+        help='Where the calls go, replaced atomically; "-": standard output, and the table goes to standard error.',
+    ),
 ]
 ModelName = Annotated[
     str,

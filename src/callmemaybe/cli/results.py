@@ -17,7 +17,7 @@ from pathlib import Path
 from callmemaybe._json import dumps
 from callmemaybe._jsontext import Number, read
 from callmemaybe.calls import ToolSpec
-from callmemaybe.cli.files import read_text, write_atomically
+from callmemaybe.cli.files import is_stream, read_text, write_atomically
 from callmemaybe.cli.jsonwrite import write, write_string
 from callmemaybe.errors import InputError
 
@@ -94,6 +94,8 @@ class ResultFile:
 
     def __init__(self, path: Path, settings: Settings) -> None:
         self.path = path
+        #: Written once, at the end: it cannot be replaced, and nothing can be resumed from it.
+        self.is_stream = is_stream(path)
         self.notes_path = path.with_name(path.name + ".run.json")
         self._settings = settings
 
@@ -105,7 +107,7 @@ class ResultFile:
         end = max((i for i, record in enumerate(records, 1) if record is not None), default=0)
         body = _body([record or Record(prompts[i], None) for i, record in enumerate(records[:end])])
         write_atomically(self.path, body)
-        if not self.path.is_file():
+        if self.is_stream:
             return
         notes = {
             "results": _hash(body),
@@ -124,8 +126,12 @@ class ResultFile:
     def resume(self, prompts: Sequence[str], tools: Sequence[ToolSpec]) -> Kept:
         """Return the finished records of an earlier run that still hold, matched by position.
 
-        Raises InputError when there is a file but it holds no results.
+        Raises InputError when there is a file but it holds no results, and where it is no file.
         """
+        if self.is_stream:
+            raise InputError(
+                "leaves nothing to resume from", where=f"--output {self.path}", hint="name a file"
+            )
         if not self.path.is_file():
             return Kept({}, "nothing to resume from: there is no result file yet")
         text = read_text(self.path)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from callmemaybe.cli.exits import Exit
-from callmemaybe.cli.files import check_writable, same_file
+from callmemaybe.cli.files import check_writable, is_standard, is_stream, same_file
 from callmemaybe.cli.inputs import read_functions, read_prompts
 from callmemaybe.cli.limits import Ground, Order
 from callmemaybe.cli.results import Kept, ResultFile, Settings
@@ -137,7 +137,12 @@ def run(options: RunOptions) -> Exit:
         # From here on it pays to import what is heavy.
         from callmemaybe.cli.show import Show
 
-        show = Show(len(prompts), verbose=options.verbose, quiet=options.quiet)
+        show = Show(
+            len(prompts),
+            verbose=options.verbose,
+            quiet=options.quiet,
+            aside=is_standard(options.output),
+        )
         if kept.remark:
             show.say(kept.remark)
         batch = _batch(options, tools, prompts, file, kept)
@@ -146,6 +151,12 @@ def run(options: RunOptions) -> Exit:
 
 def _inputs(options: RunOptions) -> tuple[tuple[ToolSpec, ...], list[str]]:
     options.drawing.check()
+    if is_standard(options.functions) and is_standard(options.prompts):
+        raise InputError(
+            "is what --functions_definition reads, too", where="--input -", hint="name a file"
+        )
+    if options.trace and is_standard(options.trace):
+        raise InputError("a trace is kept in a file", where="--trace -", hint="name one")
     tools = read_functions(options.functions)
     prompts = read_prompts(options.prompts)
     paths = {
@@ -156,7 +167,9 @@ def _inputs(options: RunOptions) -> tuple[tuple[ToolSpec, ...], list[str]]:
     }
     for (first, one), (second, other) in combinations(paths.items(), 2):
         is_written = second in {"--output", "--trace"}
-        if one and other and is_written and one.is_file() and same_file(one, other):
+        if not one or not other or is_standard(one) or is_standard(other):
+            continue
+        if is_written and one.is_file() and same_file(one, other):
             raise InputError(f"is the file of {first}, too", where=second, hint="name another")
     check_writable(options.output, "the result file")
     if options.trace:
@@ -219,7 +232,7 @@ def _drive(batch: Batch, show: Show, options: RunOptions) -> Exit:
         except Stopped:
             if batch.has_new:
                 batch.save()
-                show.say(f"Stopped; what was done is in {options.output}, --resume goes on.")
+                show.say(_stopped(options.output))
             raise
         except BaseException:
             # Say, the disk of the trace is full: what was paid for is kept all the same.
@@ -228,8 +241,17 @@ def _drive(batch: Batch, show: Show, options: RunOptions) -> Exit:
             raise
         batch.save()
     show.table(rows)
-    show.end(rows, time.perf_counter() - started, str(options.output))
+    show.end(rows, time.perf_counter() - started, _shown(options.output))
     return Exit.SOME_FAILED if any(row.record.failure for row in rows) else Exit.DONE
+
+
+def _shown(output: Path) -> str:
+    return "standard output" if is_standard(output) else str(output)
+
+
+def _stopped(output: Path) -> str:
+    onward = "." if is_stream(output) else ", --resume goes on."
+    return f"Stopped; what was done is in {_shown(output)}{onward}"
 
 
 def _open_trace(options: RunOptions, stack: ExitStack) -> Trace | None:

@@ -1,6 +1,6 @@
 """What a person sees of a run: progress while it lasts, a table at the end, steps when asked for.
 
-Progress and steps go to standard error, the table to standard output. Colour and moving bars
+Progress and steps go to standard error, the table to standard output unless the results go there. Colour and moving bars
 appear only on a terminal; NO_COLOR and TERM=dumb are respected. Whatever comes from files or a
 model is made printable first, so that no text can command the terminal.
 """
@@ -56,14 +56,14 @@ def printable(text: str, most: int | None = None) -> str:
 
 
 class Show:
-    """The display of one run over ``total`` prompts."""
+    """The display of one run over ``total`` prompts; ``aside``: standard output is for the results."""
 
-    def __init__(self, total: int, *, verbose: bool, quiet: bool) -> None:
+    def __init__(self, total: int, *, verbose: bool, quiet: bool, aside: bool = False) -> None:
         self._total = total
         self._verbose = verbose
         self._quiet = quiet
         self._err = console(sys.stderr)
-        self._out = console(sys.stdout)
+        self._out = self._err if aside else console(sys.stdout)
         self._step_prompt = -1
         self._bar = Bar(total, self._err, quiet=quiet)
 
