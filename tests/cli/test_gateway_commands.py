@@ -127,6 +127,16 @@ class Fake:
         return Outcome(ToolCall(name, arguments, "c") if arguments else None, 0.9)
 
 
+@pytest.mark.parametrize(("group", "command"), [("audit", "verify"), ("approvals", "approve")])
+def test_a_group_without_a_command_shows_its_help(cli: Any, group: str, command: str) -> None:
+    """As the program itself does; a command that is not there is one line."""
+    code, shown = cli(group)
+    assert code == 0
+    assert f"\n  {command} " in shown
+    code, told = cli(group, "nope")
+    assert (code, told) == (2, "callmemaybe: No such command 'nope'; see callmemaybe --help\n")
+
+
 def test_chat(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each call is shown and asked for; deny, edit, always and Ctrl-C do what they say."""
     import callmemaybe.caller

@@ -38,8 +38,19 @@ Yes = Annotated[
 Secrets = Annotated[Path | None, typer.Option(help="A JSON object of secrets by name.")]
 By = Annotated[str, typer.Option(help="Who decides; goes into the audit.")]
 
-audit = typer.Typer(help="Look at the ledger: every intent, every effect.", no_args_is_help=True)
-approvals = typer.Typer(help="Decide on calls that wait for a person.", no_args_is_help=True)
+
+def _help(context: typer.Context) -> None:
+    """Show the help to whoever names no command of a group, as the program itself does."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def _group(about: str) -> typer.Typer:
+    return typer.Typer(help=about, callback=_help, invoke_without_command=True)
+
+
+audit = _group("Look at the ledger: every intent, every effect.")
+approvals = _group("Decide on calls that wait for a person.")
 
 
 def register(app: typer.Typer) -> None:
