@@ -40,7 +40,10 @@ def test_prompts_come_from_standard_input(
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
         assert program.run("--input", "-").returncode == 0
         check_records(program.results(), PROMPTS)
-    for text, told in (("[1]", "standard input:1:2 (/0): expected a prompt"), ("", "standard input: nothing was read")):
+    for text, told in (
+        ("[1]", "standard input:1:2 (/0): expected a prompt"),
+        ("", "standard input: nothing was read"),
+    ):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
         done = program.run("--input", "-")
         assert done.returncode == 2
