@@ -125,7 +125,7 @@ def main() -> None:
 
     from training.pieces.recipe import from_arguments
     from training.pieces.requests import draw_request
-    from training.pieces.tasks import BlockStyle, draw_variant
+    from training.pieces.variants import BlockStyle, draw_variant
 
     recipe = from_arguments(__doc__ or "")
     guard = recipe.guard()

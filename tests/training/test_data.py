@@ -20,15 +20,8 @@ from training.pieces.polarity import draw_features, say_state, slot
 from training.pieces.requests import draw_request, expand, with_article
 from training.pieces.scenes import draw_scene, read_scenes
 from training.pieces.scenes import read_file as read_scene_file
-from training.pieces.tasks import (
-    BlockStyle,
-    Function,
-    Parameter,
-    check,
-    draw_variant,
-    read_file,
-    read_tasks,
-)
+from training.pieces.tasks import Function, Parameter, check, read_file, read_tasks
+from training.pieces.variants import BlockStyle, draw_variant
 
 FULL = BlockStyle("snake", 1.0, 1.0)
 

@@ -12,7 +12,8 @@ from training.leaks import Guard, build_guard, normalise, spans
 from training.pieces import dialogue
 from training.pieces.mixture import BlockMaker, Mix, Sources
 from training.pieces.requests import draw_request
-from training.pieces.tasks import BlockStyle, draw_variant, read_tasks
+from training.pieces.tasks import read_tasks
+from training.pieces.variants import BlockStyle, draw_variant
 
 EXAMPLES = Path(__file__).parents[2] / "data" / "input"
 EVALUATION = Path(__file__).parents[3] / "shared" / "data"

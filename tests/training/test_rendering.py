@@ -22,7 +22,8 @@ from training.pieces.rendering import (
     type_text,
 )
 from training.pieces.requests import draw_request
-from training.pieces.tasks import BlockStyle, draw_variant, read_tasks
+from training.pieces.tasks import read_tasks
+from training.pieces.variants import BlockStyle, draw_variant
 
 SCHEMAS: list[Any] = [
     True,

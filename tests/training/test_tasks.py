@@ -11,15 +11,8 @@ import pytest
 from training.pieces.mixture import BlockMaker, Mix, Sources
 from training.pieces.requests import draw_request, expand
 from training.pieces.synthetic import draw_function
-from training.pieces.tasks import (
-    BlockStyle,
-    Function,
-    check,
-    draw_variant,
-    read_file,
-    read_tasks,
-    write_poles,
-)
+from training.pieces.tasks import Function, check, read_file, read_tasks
+from training.pieces.variants import BlockStyle, draw_variant, write_poles
 
 
 def test_every_function_is_complete() -> None:

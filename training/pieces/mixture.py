@@ -19,7 +19,8 @@ from training.pieces.likeness import (
 )
 from training.pieces.requests import BEFORE_ANY, LEADS, draw_request, spoken
 from training.pieces.scenes import read_scenes
-from training.pieces.tasks import BlockStyle, Function, Variant, draw_variant
+from training.pieces.tasks import Function
+from training.pieces.variants import BlockStyle, Variant, draw_variant
 
 Calls = list[tuple[int, dict[str, Any]]]
 CHAT = """hello there|how are you today?|tell me a joke|who won the match last night?|thanks a lot!|good morning

@@ -11,7 +11,8 @@ from typing import Any
 from training.pieces import slots
 from training.pieces.openings import NO_VERB, reword
 from training.pieces.slots import Slot
-from training.pieces.tasks import Function, Parameter, Variant, as_type
+from training.pieces.tasks import Function, Parameter, as_type
+from training.pieces.variants import Variant
 
 BEFORE_VERB = (
     "please ",
