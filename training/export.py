@@ -69,6 +69,7 @@ def load(recipe: Recipe) -> tuple[Nano, Encoder, dict[str, Any]]:
     step, tokens, pairs, elapsed = state["counters"]
     counted = {"steps": step, "tokens": tokens, "pairs": pairs, "minutes": round(elapsed / 60, 1)}
     counted["finished"] = elapsed >= 60 * recipe.table["training"]["minutes"]
+    counted["mean_of"] = state.get("mean_of", [])
     return model.float().eval(), encoder, counted
 
 
@@ -97,6 +98,7 @@ def manifest(recipe: Recipe, report: dict[str, Any], target: Path) -> dict[str, 
         "tokens": report["tokens"],
         "requests": report["pairs"],
         "finished": report["finished"],
+        **({"mean_of_minutes": report["mean_of"]} if report["mean_of"] else {}),
         "training_functions": len(recipe.functions("train")),
         "held_out": report.get("scores", {}),
         "sources": SOURCES,

@@ -27,6 +27,7 @@ ROWS = {
 }
 LISTS = 600  # tool lists that are drawn to describe the data
 FINISHED = "The schedule was run to its end."
+MEAN = " The weights are the mean of those at minutes {} (`training/average.py`)."
 UNFINISHED = "These weights are a checkpoint: the schedule had not reached its end."
 TEXT = """# {name}: the embedded model of Call Me Maybe
 
@@ -118,6 +119,9 @@ def card(recipe: Recipe, report: dict[str, Any], *, parameters: int, vocabulary:
     """Write the card."""
     model, held = recipe.table["model"], recipe.table["held_out"]
     functions = recipe.functions("train")
+    state = FINISHED if report["finished"] else UNFINISHED
+    if report["mean_of"]:
+        state += MEAN.format(" and ".join(map(str, report["mean_of"])))
     return TEXT.format(
         name=recipe.table["name"],
         shape=f"{model['layers']} layers, {model.get('deep', 0)} more for answers, width {model['width']}, {model['heads']} heads",
@@ -133,7 +137,7 @@ def card(recipe: Recipe, report: dict[str, Any], *, parameters: int, vocabulary:
         minutes=report["minutes"],
         machine=recipe.table["training"]["machine"],
         pairs=report["pairs"],
-        state=FINISHED if report["finished"] else UNFINISHED,
+        state=state,
         seed=recipe.seed,
         functions=f"{len(functions):,}",
         lists=LISTS,

@@ -1,0 +1,60 @@
+"""Ship the mean of several checkpoints: `python -m training.average CHECKPOINT CHECKPOINT ... [--run RECIPE]`.
+
+Weights of one run whose rates have fallen to zero more than once lie on different sides of a valley, and their mean
+is better than each (stochastic weight averaging: Izmailov et al., 2018; model soups: Wortsman et al., 2022). The mean
+becomes the averaged weights of the run's `checkpoint.pt`, which is a copy of the last one named: training goes on
+from where that was. Smaller ones are grown first.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from training.pieces import recipe as recipes
+from training.pieces.growth import grown
+from training.pieces.loop import new_model
+from training.pieces.recipe import ROOT
+
+
+def mean(weights: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """The mean of networks of one shape; what is no float is the last one's."""
+    last = weights[-1]
+    return {
+        name: torch.stack([one[name] for one in weights]).mean(0)
+        if value.is_floating_point()
+        else value
+        for name, value in last.items()
+    }
+
+
+def averaged(states: Sequence[Mapping[str, Any]], fresh: Mapping[str, Tensor]) -> dict[str, Any]:
+    """The last checkpoint with the mean of all averages, and the minutes they are of."""
+    minutes = [round(state["counters"][3] / 60) for state in states]
+    average = mean([grown(state["average"], fresh) for state in states])
+    return {**states[-1], "average": average, "mean_of": minutes}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("checkpoints", type=Path, nargs="+")
+    parser.add_argument("--run", type=Path, default=ROOT / "training/runs/nano-2.toml")
+    options = parser.parse_args()
+    recipe = recipes.load(options.run)
+    states = [
+        torch.load(file, map_location="cpu", weights_only=True) for file in options.checkpoints
+    ]
+    made = averaged(states, new_model(recipe)[0].state_dict())
+    part = recipe.out / "checkpoint.part"
+    torch.save(made, part)
+    part.replace(recipe.out / "checkpoint.pt")
+    print(f"{recipe.out / 'checkpoint.pt'}: the mean of minutes {made['mean_of']}")
+
+
+if __name__ == "__main__":
+    main()
