@@ -16,7 +16,9 @@ import json
 import os
 import sys
 import time
+import zipfile
 from collections.abc import Iterator, Sequence
+from io import BytesIO
 from itertools import groupby
 from pathlib import Path
 from random import Random
@@ -42,8 +44,8 @@ HEAD = """# What the embedded model reaches
 This page is written by `docs/generate.py` from `benchmarks/results/nano.json`, which
 `benchmarks/nano.py` measures; do not edit it by hand.
 
-The shipped files ({megabytes} MB; {steps} steps, {tokens}M tokens of training), greedy, constrained, free
-to call nothing. Percent, with Wilson's 95% intervals; requests come twelve to a list of functions in the
+The shipped files ({megabytes} MB, of which a wheel takes {packed}; {steps} steps, {tokens}M tokens of
+training), greedy, constrained, free to call nothing. Percent, with Wilson's 95% intervals; requests come twelve to a list of functions in the
 held-out sets, so these intervals are somewhat too narrow there. Functions of SGD are offered with nothing required:
 half of its one-turn requests leave out what a later turn is asked for.
 
@@ -59,6 +61,13 @@ Single arguments on held-out functions, by type:
 | type | arguments | right |
 |---|---|---|
 {kinds}
+
+Held-out requests that say a word of their function's name or description, and those that do not ("rows and columns of [[1,2],[3,4]]
+exchanged" for `transpose`):
+
+| set | requests | name | exact |
+|---|---|---|---|
+{words}
 
 ## Speed
 
@@ -141,6 +150,15 @@ def speed(model: Model, cases: Sequence[Case]) -> dict[str, Any]:
     }
 
 
+def packed(files: Sequence[Path]) -> int:
+    """Return how much of a wheel, which is a ZIP archive, the files take."""
+    archive = BytesIO()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as wheel:
+        for path in files:
+            wheel.write(path, path.name)
+    return len(archive.getvalue())
+
+
 def artefact(folder: Path) -> dict[str, Any]:
     """Say what is measured: its files' sizes, and what its manifest says of itself."""
     files = [path for path in folder.rglob("*") if path.is_file()]
@@ -149,6 +167,7 @@ def artefact(folder: Path) -> dict[str, Any]:
     keys = ("name", "training_commit", "precision", "steps", "tokens", "training_functions")
     return {
         "bytes": sum(path.stat().st_size for path in files),
+        "packed_bytes": packed(files),
         "weights_bytes": sum(path.stat().st_size for path in files if path.suffix == ".onnx"),
         **{key: told[key] for key in keys if key in told},
     }
@@ -176,11 +195,24 @@ def page(results: dict[str, Any]) -> str:
     return HEAD.format(
         table=table(results),
         kinds=kinds,
+        words=by_words(results),
         megabytes=f"{told['bytes'] / 1e6:.1f}",
+        packed=f"{told['packed_bytes'] / 1e6:.1f}",
         steps=f"{told.get('steps', 0):,}",
         tokens=f"{told.get('tokens', 0) / 1e6:.1f}",
         **{**speed_, **where},
     )
+
+
+def by_words(results: dict[str, Any]) -> str:
+    """Return how requests fare that share a word with their function, and those that share none."""
+    lines = []
+    for name, one in results["sets"].items():
+        for tag in ("a shared word", "no shared word"):
+            if told := one["by_tag"].get(tag):
+                cells = _cell(told["name"]), _cell(told["exact"])
+                lines.append(f"| {name}, {tag} | {told['name']['of']} | {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def _cell(share: dict[str, Any]) -> str:
