@@ -74,6 +74,7 @@ def imported_by(statement: str) -> set[str]:
             | {"callmemaybe.grammar"},
         ),
         ("import callmemaybe.caller, callmemaybe.models", {"onnxruntime", "huggingface_hub"}),
+        ("import callmemaybe.calls", {"jsonschema_rs", "numpy"}),
     ],
 )
 def test_nothing_heavy_is_imported_early(statement: str, absent: set[str]) -> None:

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from callmemaybe._json import dumps, loads
+from callmemaybe.calls.dialects import standard
 from callmemaybe.calls.spec import ToolCall, ToolSpec
-from callmemaybe.calls.validators import standard
 from callmemaybe.errors import InputError
 
 #: How deep fields of results may be referred to, and how many of one result.
@@ -48,9 +48,9 @@ def _reference(targets: list[str]) -> dict[str, Any]:
 def _fitting(call_id: str, returns: Mapping[str, Any] | None, schema: Any) -> list[str]:
     if returns is None:
         return [call_id]
-    wanted = _types(standard(schema))
+    wanted = _types(schema)
     found: list[str] = []
-    stack: list[tuple[str, Any, int]] = [(call_id, standard(returns), 0)]
+    stack: list[tuple[str, Any, int]] = [(call_id, returns, 0)]
     while stack and len(found) < MOST:
         path, made, depth = stack.pop(0)
         given = _types(made)
@@ -72,7 +72,9 @@ def _types(schema: Any) -> frozenset[str] | None:
     """Return the types that a schema says, an integer being a number too; None where it does not."""
     if not isinstance(schema, Mapping):
         return None
-    kinds = schema.get("type")
+    kinds = standard({key: schema[key] for key in ("type", "nullable") if key in schema}).get(
+        "type"
+    )
     if isinstance(kinds, str | list):
         listed = [kinds] if isinstance(kinds, str) else kinds
         return frozenset(listed) | ({"integer"} if "number" in listed else frozenset())
