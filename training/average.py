@@ -1,7 +1,7 @@
 """Ship the mean of several checkpoints: `python -m training.average CHECKPOINT CHECKPOINT ... [--run RECIPE]`.
 
 Weights of one run whose rates have fallen to zero more than once lie on different sides of a valley, and their mean
-is better than each (stochastic weight averaging: Izmailov et al., 2018; model soups: Wortsman et al., 2022). The mean
+may be better than each (stochastic weight averaging: Izmailov et al., 2018; model soups: Wortsman et al., 2022). The mean
 becomes the averaged weights of the run's `checkpoint.pt`, which is a copy of the last one named: training goes on
 from where that was. Smaller ones are grown first.
 """

@@ -100,6 +100,9 @@ def test_answers_are_drawn_as_told(program: Program) -> None:
         (("--beam", "2", "--temperature", "1"), "--beam: a search draws nothing"),
         (("--batch", "0"), "--batch"),
         (("--top-p", "2"), "--top-p"),
+        (("--input", "-", "--functions_definition", "-"), "--input -: is what --functions_def"),
+        (("--output", "-", "--resume"), "--output -: leaves nothing to resume from"),
+        (("--trace", "-"), "--trace -: a trace is kept in a file"),
     ],
 )
 def test_options_that_contradict_each_other(

@@ -50,21 +50,6 @@ def test_prompts_come_from_standard_input(
         assert told in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [(("--input", "-", "--functions_definition", "-"), "--input -: is what --functions_definition"),
-     (("--output", "-", "--resume"), "--output -: leaves nothing to resume from"),
-     (("--trace", "-"), "--trace -: a trace is kept in a file")],
-)  # fmt: skip
-def test_what_a_stream_cannot_do_is_said(
-    program: Program, options: tuple[str, ...], told: str
-) -> None:
-    """One sentence, before a model is loaded."""
-    done = program.run(*options)
-    assert done.returncode == 2
-    assert told in done.stderr
-
-
 def test_a_pipe_is_written_once(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     """However long a run takes: what is saved now and then in a file would be doubled in a pipe."""
     monkeypatch.setattr(batch, "_SAVE_AT_MOST_EVERY", 0.0)

@@ -58,3 +58,5 @@ def test_nothing_shrinks(had: tuple[int, ...], has: tuple[int, ...]) -> None:
     """A checkpoint larger than the recipe, or of another kind, is refused."""
     with pytest.raises(ValueError, match="grow, not shrink"):
         fitted(torch.ones(had), torch.ones(has))
+    with pytest.raises(ValueError, match="no b: a run can grow, not shrink"):
+        grown({"a": torch.ones(had), "b": torch.ones(had)}, {"a": torch.ones(had)})

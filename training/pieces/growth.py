@@ -33,7 +33,12 @@ def fitted(saved: Tensor, fresh: Tensor) -> Tensor:
 
 
 def grown(saved: Mapping[str, Tensor], fresh: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Weights of a checkpoint in the sizes of a fresh network; what the checkpoint lacks stays fresh."""
+    """Weights of a checkpoint in the sizes of a fresh network; what the checkpoint lacks stays fresh.
+
+    Raises ValueError where the network lacks something of the checkpoint, as `fitted` does.
+    """
+    if lost := sorted(saved.keys() - fresh.keys()):
+        raise ValueError(f"the recipe's network has no {lost[0]}: a run can grow, not shrink")
     return dict(fresh) | {name: fitted(value, fresh[name]) for name, value in saved.items()}
 
 
