@@ -36,6 +36,25 @@ def test_a_wider_layer_says_the_same() -> None:
     assert wide.down.weight.grad[:, 24:].abs().max() > 0  # and can learn to write
 
 
+def test_what_is_newly_known_of_words_says_nothing_yet() -> None:
+    """More numbers about words are read with zeros at first, and come from the run's files, not the checkpoint."""
+    saved = {
+        "meaning.weight": torch.ones(4, 2),
+        "lexicon": torch.ones(3, 2),
+        "wholes.rows": torch.ones(9),
+    }
+    fresh = {
+        "meaning.weight": torch.randn(4, 3),
+        "lexicon": torch.randn(3, 3),
+        "wholes.rows": torch.randn(5),
+    }
+    found = grown(saved, fresh)
+    assert (found["meaning.weight"][:, :2] == 1).all()
+    assert (found["meaning.weight"][:, 2] == 0).all()
+    assert found["lexicon"] is fresh["lexicon"]
+    assert found["wholes.rows"] is fresh["wholes.rows"]
+
+
 def test_momenta_grow_with_their_weights() -> None:
     """What was kept of the old part stays, the new part begins at rest, and a step moves both."""
     small, wide = nn.Parameter(torch.ones(2, 3)), nn.Parameter(torch.ones(2, 5))

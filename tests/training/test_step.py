@@ -13,7 +13,7 @@ import numpy as np  # noqa: E402
 
 from training.pieces import graph, wholes  # noqa: E402
 from training.pieces import tokenizer as tokenizers  # noqa: E402
-from training.pieces.loop import documents  # noqa: E402
+from training.pieces.meanings import documents  # noqa: E402
 from training.pieces.model import Nano, Shape  # noqa: E402
 from training.pieces.packing import Encoder, Limits, draw_batch  # noqa: E402
 from training.pieces.recipe import ROOT, load  # noqa: E402

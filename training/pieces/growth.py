@@ -12,9 +12,12 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+MEANING = "meaning.weight"  # what is newly known of words says nothing yet, either
+OF_FILES = ("lexicon", "wholes.")  # what words mean belongs to the run's files, and may grow there
 
-def fitted(saved: Tensor, fresh: Tensor) -> Tensor:
-    """`saved` in the first corner of `fresh`, which is as large or larger.
+
+def fitted(saved: Tensor, fresh: Tensor, *, quiet: bool = False) -> Tensor:
+    """`saved` in the first corner of `fresh`, which is as large or larger; beside it zeros if `quiet`.
 
     Raises ValueError if it has another number of axes or is smaller along one.
     """
@@ -27,7 +30,7 @@ def fitted(saved: Tensor, fresh: Tensor) -> Tensor:
             f"a checkpoint of {list(saved.shape)} does not fit into {list(fresh.shape)}: "
             "a run can grow, not shrink; begin it anew or restore the recipe's sizes"
         )
-    grown = fresh.clone()
+    grown = torch.zeros_like(fresh) if quiet else fresh.clone()
     grown[tuple(slice(size) for size in saved.shape)] = saved
     return grown
 
@@ -39,7 +42,11 @@ def grown(saved: Mapping[str, Tensor], fresh: Mapping[str, Tensor]) -> dict[str,
     """
     if lost := sorted(saved.keys() - fresh.keys()):
         raise ValueError(f"the recipe's network has no {lost[0]}: a run can grow, not shrink")
-    return dict(fresh) | {name: fitted(value, fresh[name]) for name, value in saved.items()}
+    return dict(fresh) | {
+        name: fitted(value, fresh[name], quiet=name == MEANING)
+        for name, value in saved.items()
+        if not name.startswith(OF_FILES)
+    }
 
 
 def grow_momenta(optimizer: torch.optim.Optimizer) -> None:

@@ -160,14 +160,16 @@ def vectors(
     if not known:
         return np.zeros((len(targets), width), np.float32)
     _, strength, right = svds(table, k=width, random_state=0)
-    found = right.T * strength**0.5
-    result = np.zeros((len(targets), width), np.float32)
+    return of_forms(right.T * strength**0.5, known, targets)
+
+
+def of_forms(found: np.ndarray, known: dict[str, int], targets: Sequence[str]) -> np.ndarray:
+    """float32[len(targets), width]: the unit mean of what is found of a word and of what it is a form of."""
+    result = np.zeros((len(targets), found.shape[1]), np.float32)
     for number, target in enumerate(targets):
-        if target not in known and not any(f in known for f in stem(target, known)[1:]):
-            continue
-        forms = [form for form in stem(target, known) if form in known]
-        each = found[[known[form] for form in forms]]
-        each /= np.linalg.norm(each, axis=1, keepdims=True) + 1e-9
-        total = each.sum(0)
-        result[number] = total / (np.linalg.norm(total) + 1e-9)
+        if forms := [form for form in stem(target, known) if form in known]:
+            each = found[[known[form] for form in forms]]
+            each = each / (np.linalg.norm(each, axis=1, keepdims=True) + 1e-9)
+            total = each.sum(0)
+            result[number] = total / (np.linalg.norm(total) + 1e-9)
     return result

@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as functional
-from tokenizers import Tokenizer
 
-from training.pieces import lexicon, wholes
 from training.pieces import tokenizer as tokenizers
 from training.pieces.crew import Crew
 from training.pieces.evaluate import brief, evaluate, fixed_set
 from training.pieces.growth import grow_momenta, grown
+from training.pieces.meanings import meanings
 from training.pieces.mixture import BlockMaker
 from training.pieces.model import Nano, Shape
 from training.pieces.optimizer import build
@@ -28,11 +27,14 @@ from training.pieces.packing import CHOICES, Batch, Encoder, Limits, draw_batch
 from training.pieces.recipe import Recipe
 from training.pieces.rendering import Choice
 from training.pieces.tensors import places
-from training.pieces.wholes import Wholes
 
 MEANT = 0.5  # what a place of a form counts, beside 1 for a token of a value
 FOUND = 0.5  # what the end of a form's line counts that is to find its value
 STOP = 0.5  # what a token counts that may end the answer, beside 1 for a token of a value
+OF_WORDS = (
+    "words",
+    "associations",
+)  # sizes of what is known of words, which the network need not know
 SWITCH = 3.0  # what true and false count: one token, and nothing to copy it from
 
 
@@ -57,53 +59,15 @@ class Prefetch:
         return self.ready.get()
 
 
-def documents(recipe: Recipe) -> list[list[str]]:
-    """What is said of each training function, and what is asked of it: words that belong together."""
-    found = []
-    for function in recipe.functions("train"):
-        texts = [*function.names, *function.abouts, *function.requests]
-        for parameter in function.parameters:
-            texts += [*parameter.names, *parameter.abouts]
-        found.append(lexicon.words(" ".join(texts).replace("_", " ")))
-    talk = recipe.dialogues("train")
-    for name, tool in talk.tools.items() if talk else ():
-        said = [example[0] for example in talk.examples[name][:40]] if talk else []
-        found.append(lexicon.words(" ".join([json.dumps(tool), *said])))
-    return found
-
-
 def new_model(recipe: Recipe) -> tuple[Nano, Encoder]:
     """A fresh network over the recipe's tokenizer."""
     tokenizer = tokenizers.load(recipe.out / "tokenizer.json")
     bases, *tables = tokenizers.forms(tokenizer)
-    sizes = {name: size for name, size in recipe.table["model"].items() if name != "words"}
+    sizes = {name: size for name, size in recipe.table["model"].items() if name not in OF_WORDS}
     shape = Shape(len(bases), **sizes)
     vectors, whole = meanings(recipe, tokenizer, shape.lexicon)
     torch.manual_seed(0)
     return Nano(shape, vectors, *map(torch.from_numpy, tables), wholes=whole), Encoder(tokenizer)
-
-
-def meanings(recipe: Recipe, tokenizer: Tokenizer, width: int) -> tuple[torch.Tensor, Wholes]:
-    """Vectors of the bases, and of words that are cut; found once for a run."""
-    bases = tokenizers.forms(tokenizer)[0]
-    file, wholes_file = recipe.out / "lexicon.npy", recipe.out / "wholes.npz"
-    if not wholes_file.is_file():
-        said = documents(recipe)
-        pieces = wholes.cut(tokenizer, lexicon.common(said))
-        found = lexicon.vectors([*bases, *pieces], width, said)
-        of_bases, of_words = np.split(found, [len(bases)])
-        if file.is_file():  # of a run that was begun without the words
-            begun = np.load(file)
-            of_bases, of_words = begun, lexicon.turned(of_words, of_bases, begun)
-        known = np.flatnonzero(np.abs(of_words).sum(1))[: recipe.table["model"]["words"]]
-        listed = list(pieces.values())
-        last = [listed[number][-1] for number in known]
-        keys = np.array([wholes.key(listed[number]) for number in known], np.int64)
-        np.save(file, of_bases)
-        np.savez(wholes_file, keys=keys, more=of_words[known] - of_bases[last])
-    kept = np.load(wholes_file)
-    whole = Wholes(bases, kept["keys"].tolist(), kept["more"])
-    return torch.from_numpy(np.load(file)), whole
 
 
 def weights(batch: Batch) -> np.ndarray:

@@ -1,0 +1,72 @@
+"""What the tokens of a run mean before training begins: of WordNet, and of what words bring to mind."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+
+from training.pieces import associations, lexicon, nearness, wholes
+from training.pieces import tokenizer as tokenizers
+from training.pieces.recipe import Recipe
+from training.pieces.wholes import Wholes
+
+
+def documents(recipe: Recipe) -> list[list[str]]:
+    """What is said of each training function, and what is asked of it: words that belong together."""
+    found = []
+    for function in recipe.functions("train"):
+        texts = [*function.names, *function.abouts, *function.requests]
+        for parameter in function.parameters:
+            texts += [*parameter.names, *parameter.abouts]
+        found.append(lexicon.words(" ".join(texts).replace("_", " ")))
+    talk = recipe.dialogues("train")
+    for name, tool in talk.tools.items() if talk else ():
+        said = [example[0] for example in talk.examples[name][:40]] if talk else []
+        found.append(lexicon.words(" ".join([json.dumps(tool), *said])))
+    return found
+
+
+def meanings(recipe: Recipe, tokenizer: Tokenizer, width: int) -> tuple[torch.Tensor, Wholes]:
+    """Vectors [bases, width], and those of words that are cut; found once for a run and kept in its folder."""
+    bases = tokenizers.forms(tokenizer)[0]
+    file, wholes_file = recipe.out / "lexicon.npy", recipe.out / "wholes.npz"
+    if not wholes_file.is_file() or np.load(wholes_file)["more"].shape[1] != width:
+        said = documents(recipe)
+        lines = [[head, *words] for head, words in associations.read()]
+        pieces = wholes.cut(tokenizer, lexicon.common([*said, *lines]))
+        begun = np.load(file) if file.is_file() else None  # of a run that knew less of words
+        found = _both(
+            [*bases, *pieces], recipe.table["model"].get("associations", 0), width, said, begun
+        )
+        of_bases, of_words = np.split(found, [len(bases)])
+        known = np.flatnonzero(np.abs(of_words).sum(1))[: recipe.table["model"]["words"]]
+        listed = list(pieces.values())
+        last = [listed[number][-1] for number in known]
+        keys = np.array([wholes.key(listed[number]) for number in known], np.int64)
+        np.save(file, of_bases)
+        np.savez(wholes_file, keys=keys, more=of_words[known] - of_bases[last])
+    kept = np.load(wholes_file)
+    whole = Wholes(bases, kept["keys"].tolist(), kept["more"])
+    return torch.from_numpy(np.load(file)), whole
+
+
+def _both(
+    targets: list[str], brought: int, width: int, said: list[list[str]], begun: np.ndarray | None
+) -> np.ndarray:
+    """Float32[len(targets), width]: WordNet's vectors, and behind them `brought` numbers of associations.
+
+    `begun` are the first targets' vectors as a network has learnt to read them: what is found anew is turned
+    towards them, part by part, and what WordNet said of the first targets stays.
+    """
+    told = width - brought
+    found = lexicon.vectors(targets, told, said)
+    more = nearness.vectors(targets, brought)
+    if begun is not None:
+        found = lexicon.turned(found, found[: len(begun)], begun[:, :told])
+        found[: len(begun)] = begun[:, :told]
+        if begun.shape[1] == width:
+            more = lexicon.turned(more, more[: len(begun)], begun[:, told:])
+    return np.hstack((found, more))
