@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from training.pieces import recipe as recipes
-from training.pieces import slots, synthetic
+from training.pieces import riddles, slots, synthetic
 from training.pieces.census import count_drawn, count_written, table
 from training.pieces.likeness import Kinship, describe_function
 from training.pieces.mixture import GREETINGS, BlockMaker, Mix, Sources
@@ -441,3 +441,33 @@ def test_nobody_is_named_twice_in_a_list() -> None:
     for number in range(300):
         days = slots.make(Random(number), "list weekday 3 5").value
         assert len(days) == len(set(days))
+
+
+def test_a_riddle_says_what_comes_to_mind_and_not_the_word() -> None:
+    """Whoever asks for a riddle's function names its associations, never the thing itself."""
+    told = dict(riddles.lines())
+    for number in range(200):
+        function = riddles.draw_riddle(Random(number))
+        for request in function.requests:
+            said = set(re.findall("[a-z]+", re.sub(r"\{\w+\}", "", request).lower()))
+            assert function.domain not in said
+            assert len(said & set(told[function.domain])) >= 2
+
+
+def test_a_choice_of_riddles_has_one_answer() -> None:
+    """What is said for one value comes to mind with no other value of the list, nor is it one."""
+    told = dict(riddles.lines())
+    drawn = [riddles.draw_riddle_choice(Random(number), set()) for number in range(200)]
+    assert sum(each is None for each in drawn) < 60
+    for parameter in filter(None, drawn):
+        for value, ways in parameter.choices.items():
+            others = {
+                word
+                for other in parameter.choices
+                if other != value
+                for word in (other, *told[other])
+            }
+            assert len(ways) >= 2
+            assert others.isdisjoint(ways)
+            assert value not in ways
+    assert riddles.draw_riddle_choice(Random(0), set(riddles.CHOICE_NAMES)) is None

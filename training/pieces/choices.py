@@ -9,7 +9,10 @@ from __future__ import annotations
 from random import Random
 
 from training.pieces.everyday import MANNERS, SCALES
+from training.pieces.riddles import draw_riddle_choice
 from training.pieces.tasks import Function, Parameter
+
+RIDDLES = 0.3  # share of choices that are said by what their values bring to mind
 
 # names | what is said for true | for false. `{}` is the thing.
 SWITCHES = """enabled,active,is_active,on|turn on {},turn {} on,switch on {},enable {},activate {},start {},start up {}|turn off {},turn {} off,switch off {},disable {},deactivate {},stop {},shut down {}
@@ -301,7 +304,8 @@ def draw_choice(rng: Random) -> Function:
             Parameter((noun, f"{noun}_name", "name"), "string", rng.choice(THINGS), (about,), False)
         )
     for _ in range(rng.choice((1, 1, 2, 2, 3))):
-        enum = draw_enum_parameter(rng, taken)
+        riddle = rng.random() < RIDDLES
+        enum = draw_riddle_choice(rng, taken) if riddle else draw_enum_parameter(rng, taken)
         if enum:
             parameters.append(enum)
             taken.add(enum.key)

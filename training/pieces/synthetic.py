@@ -9,6 +9,7 @@ from training.pieces.choices import draw_choice, draw_switch
 from training.pieces.polarity import draw_features, draw_filter, draw_manners, draw_state
 from training.pieces.quantities import draw_formula
 from training.pieces.records import draw_record
+from training.pieces.riddles import draw_riddle
 from training.pieces.scenes import draw_scene
 from training.pieces.tasks import Function, Parameter
 
@@ -223,6 +224,7 @@ NATURAL = {
     draw_filter: 1.2,
     draw_features: 1.2,
     draw_manners: 1.2,
+    draw_riddle: 4.0,
 }  # with the weight of each
 
 
