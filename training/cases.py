@@ -18,7 +18,7 @@ from random import Random
 from typing import Any
 
 from training.pieces import recipe as recipes
-from training.pieces.likeness import stem_set
+from training.pieces.likeness import SMALL, stem_set
 from training.pieces.mixture import Block, BlockMaker, Pair
 from training.pieces.recipe import Recipe
 from training.pieces.rendering import to_json
@@ -31,12 +31,6 @@ SIGNS = {
     "braces": "{}[]<>",
     "newline": "\n",
 }
-
-#: Stems that say nothing of what a function is for.
-SMALL = stem_set(
-    "the and for with from that this what how which who whom when where are was been has have had into all any some "
-    "one its their they not can does did will would should could may than then there you your only each other onto"
-)
 
 
 def cases(

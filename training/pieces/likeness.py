@@ -48,6 +48,13 @@ def stem_set(text: str) -> frozenset[str]:
     return frozenset(stems(text))
 
 
+#: Stems that say nothing of what a function is for.
+SMALL = stem_set(
+    "the and for with from that this what how which who whom when where are was been has have had into all any some "
+    "one its their they not can does did will would should could may than then there you your only each other onto"
+)
+
+
 def without_slots(request: str) -> str:
     """What a request says besides its values."""
     return re.sub(r"\{\w+:?|[}]", " ", request)

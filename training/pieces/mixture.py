@@ -10,6 +10,7 @@ from typing import Any
 
 from training.pieces import dialogue, synthetic
 from training.pieces.likeness import (
+    SMALL,
     Kinship,
     describe_dialogue,
     describe_function,
@@ -138,10 +139,12 @@ class Sources:
 
     @cached_property
     def indirect(self) -> dict[str, list[str]]:
-        """Of each written function the requests that share no word with its names and descriptions."""
+        """Of each written function the requests that share no telling word with its names and descriptions."""
         found = {}
         for function in self.functions:
-            about = stem_set(" ".join((*function.names, *function.abouts)).replace("_", " "))
+            about = (
+                stem_set(" ".join((*function.names, *function.abouts)).replace("_", " ")) - SMALL
+            )
             said = [r for r in function.requests if about.isdisjoint(stems(without_slots(r)))]
             if said:
                 found[function.key] = said
