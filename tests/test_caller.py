@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
@@ -374,6 +375,21 @@ def test_answers_are_scored(form: str, vocab: Vocabulary, seed: int) -> None:
     plain = caller(form, vocab, seed).call("x")
     assert plain.call == outcome.call
     assert plain.logprob is None
+
+
+@scenes
+@pytest.mark.parametrize("options", [{"logprobs": True}, {"best_of": 2, "temperature": 1.0}])
+def test_an_answer_that_nobody_had_to_choose_is_scored(
+    form: str, vocab: Vocabulary, options: dict[str, Any]
+) -> None:
+    """One function without parameters is called without a pass; its tokens are as probable as the model has it."""
+    made = caller(form, vocab, 3, [{"name": "ping"}], no_call=False, **options)
+    outcome = made.call("x")
+    check(outcome)
+    assert outcome.chosen == 0
+    assert outcome.logprob is not None
+    assert -math.inf < outcome.logprob < 0
+    assert made.call("x").logprob == pytest.approx(outcome.logprob)
 
 
 @scenes

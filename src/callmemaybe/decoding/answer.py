@@ -108,8 +108,8 @@ def answer(
                 fork, matcher.fork(), choices, strategy, sampler, request, on_step
             )
         if strategy.is_scored:
-            used.rewind(used.length - session.length - len(request.ids))
             start = strategy.clock()
+            _back_to_prompt(used, session.length, request.ids)
             scores = logprobs(used, request.ids[-1], found.matcher.ids)
             if strategy.certain:
                 scores[list(found.forced)] = 0.0
@@ -126,6 +126,18 @@ def answer(
         guessed=sum(one.effort.guessed for one in tries),
     )
     return best
+
+
+def _back_to_prompt(session: Session, shared: int, ids: Sequence[int]) -> None:
+    """Let a session hold the ``shared`` ids it began with and ``ids``, whatever was written behind them.
+
+    An answer that is forced from its first token on asks the model nothing, so its prompt was never fed.
+    """
+    behind = session.length - shared - len(ids)
+    if behind < 0:
+        session.feed(ids[behind:], keep=0)
+    else:
+        session.rewind(behind)
 
 
 def _decoded(
