@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from random import Random
 from typing import Any
@@ -69,6 +69,7 @@ NATURAL = 0.2  # share of made-up functions of real things among the written one
 # quarter of all that calls something shares none, but 35% of what is asked of held-out functions; a network
 # that sees too few learns to refuse them, and one that sees too many (0.4) forgets the plain ones.
 INDIRECT = 0.2
+WORDY = 0.3  # share of the lists in training whose tools are described at length
 REWORDED = 0.2  # share of imperatives that begin in training with another verb than was written
 
 
@@ -219,6 +220,8 @@ class BlockMaker:
         kind = rng.choices(list(self.mix.kinds), list(self.mix.kinds.values()))[0]
         size = size or rng.choice(self.sizes)
         style = BlockStyle.draw(rng)
+        if self.sources.dress and rng.random() < WORDY:
+            style = replace(style, wordy=True)
         close = rng.random() < 0.5
         domains = rng.sample(sorted(self.sources.by_domain), min(2, len(self.sources.by_domain)))
         offers: dict[str, Offer] = {}

@@ -10,6 +10,7 @@ from typing import Any
 
 from training.pieces import slots
 from training.pieces.tasks import FORMATS, Function, Parameter
+from training.pieces.wordy import document_parameter, document_tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,7 @@ class BlockStyle:
     names: str
     describe_tool: float
     describe_parameter: float
+    wordy: bool = False  # described at length, as documentation does
 
     @classmethod
     def draw(cls, rng: Random) -> BlockStyle:
@@ -389,6 +391,10 @@ def draw_variant(function: Function, rng: Random, style: BlockStyle) -> Variant:
             required.append(shown)
     as_said = hint(written, rng)
     schema = {"type": "object", "properties": properties, "required": required}
+    if style.wordy:
+        document_tool(tool, function.abouts, function.domain, rng)
+        for parameter, _, shown_schema in written:
+            document_parameter(shown_schema, parameter.abouts, rng, optional=parameter.optional)
     group = draw_group(schema, rng) if len(properties) > 2 and rng.random() < 0.05 else None
     tool["parameters"] = schema
     inside = schema["properties"][group]["properties"] if group else {}
