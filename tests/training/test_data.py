@@ -471,3 +471,41 @@ def test_a_choice_of_riddles_has_one_answer() -> None:
             assert others.isdisjoint(ways)
             assert value not in ways
     assert riddles.draw_riddle_choice(Random(0), set(riddles.CHOICE_NAMES)) is None
+
+
+def test_a_tool_described_at_length_keeps_what_it_said() -> None:
+    """Documentation is put behind a legend or a form that tells how to write a value, never in their place."""
+    function = one("enum", "red=scarlet,green=emerald", "paint it {x}")
+    function = replace(function, parameters=[replace(function.parameters[0], told=True)])
+    lengths = []
+    for number in range(100):
+        short, long = (
+            draw_variant(function, Random(number), replace(FULL, wordy=wordy)).tool
+            for wordy in (False, True)
+        )
+        before, after = (
+            tool["parameters"]["properties"]["x"]["description"] for tool in (short, long)
+        )
+        assert after.startswith(before.rstrip("."))
+        assert function.abouts[0] in long["description"]
+        assert (
+            short["parameters"]["properties"]["x"]["enum"]
+            == long["parameters"]["properties"]["x"]["enum"]
+        )
+        lengths.append(len(long["description"]) / len(short["description"]))
+    assert sum(lengths) / len(lengths) > 2
+
+
+def test_only_training_reads_tools_described_at_length() -> None:
+    """What is measured is described as it was written, so that figures can be compared."""
+    function = one("string", "slug", "launch {x}")
+    shares = []
+    for dress in (False, True):
+        maker = BlockMaker(Sources([function], None, dress=dress), Mix({"tasks": 1.0}, sizes=(1,)))
+        drawn = [
+            maker.start(Random(number), 1)[0].tools[0].get("description", "")
+            for number in range(200)
+        ]
+        shares.append(sum(len(text) > 40 for text in drawn) / len(drawn))
+    assert shares[0] == 0
+    assert 0.1 < shares[1] < 0.5
