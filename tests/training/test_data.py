@@ -14,7 +14,7 @@ from training.pieces import recipe as recipes
 from training.pieces import riddles, slots, synthetic
 from training.pieces.census import count_drawn, count_written, table
 from training.pieces.likeness import Kinship, describe_function
-from training.pieces.mixture import GREETINGS, BlockMaker, Mix, Sources
+from training.pieces.mixture import GREETINGS, BlockMaker, Mix, Offer, Sources
 from training.pieces.openings import NO_VERB, SYNONYMS, reword
 from training.pieces.polarity import draw_features, say_state, slot
 from training.pieces.requests import draw_request, expand, with_article
@@ -509,3 +509,26 @@ def test_only_training_reads_tools_described_at_length() -> None:
         shares.append(sum(len(text) > 40 for text in drawn) / len(drawn))
     assert shares[0] == 0
     assert 0.1 < shares[1] < 0.5
+
+
+def test_a_near_miss_is_drawn_where_no_other_function_may_serve_it() -> None:
+    """What only sounds like a function is a refusal, but not beside one of its domain, which may do just that."""
+    function = replace(one("string", "slug", "launch {x}"), near=["did the launch go well?"])
+    stranger = replace(one("string", "slug", "weigh {x}"), domain="other", names=("weigh",))
+    sibling = replace(stranger, domain="test", names=("launch_report",))
+    for others, expected in (([stranger], True), ([sibling], False), ([], True)):
+        sources = Sources([function, *others], None)
+        maker = BlockMaker(sources, Mix({"tasks": 1.0}))
+        offers = []
+        for each in (function, *others):
+            variant = draw_variant(each, Random(1), FULL)
+            offers.append(Offer(each.key, variant.tool, lambda _: ("", {}), "", each.near))
+        drawn = {maker.near_miss(offers, Random(number)) for number in range(50)}
+        assert any("launch" in text.lower() for text in drawn) == expected
+
+
+@pytest.mark.parametrize("near", ["launch {x}", "launch [it]", "launch it: {x}"])
+def test_a_near_miss_has_no_slot(near: str) -> None:
+    """Nothing is passed to a function that is not called."""
+    with pytest.raises(ValueError, match="is a request, or has a slot"):
+        check(replace(one("string", "slug", "launch it: {x}"), near=[near]))

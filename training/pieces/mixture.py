@@ -18,7 +18,7 @@ from training.pieces.likeness import (
     stems,
     without_slots,
 )
-from training.pieces.requests import BEFORE_ANY, LEADS, draw_request, spoken
+from training.pieces.requests import BEFORE_ANY, LEADS, draw_request, spoken, wear
 from training.pieces.scenes import read_scenes
 from training.pieces.tasks import Function
 from training.pieces.variants import BlockStyle, Variant, draw_variant
@@ -69,6 +69,7 @@ NATURAL = 0.2  # share of made-up functions of real things among the written one
 # quarter of all that calls something shares none, but 35% of what is asked of held-out functions; a network
 # that sees too few learns to refuse them, and one that sees too many (0.4) forgets the plain ones.
 INDIRECT = 0.2
+NEAR = 0.5  # below this share of what fits nothing, it sounds like an offered function if that has such requests
 WORDY = 0.3  # share of the lists in training whose tools are described at length
 REWORDED = 0.2  # share of imperatives that begin in training with another verb than was written
 
@@ -84,6 +85,7 @@ class Offer:
     tool: dict[str, Any]
     draw: Callable[[Random], tuple[str, dict[str, Any]]]
     topic: str = ""  # what a made-up function is about
+    near: Sequence[str] = ()  # what it cannot do, in words that sound like it
 
     def described(self) -> str:
         """Name and description."""
@@ -171,7 +173,11 @@ class Sources:
         else:
             return self.offer(kind, rng, style, None)
         return Offer(
-            function.key, variant.tool, lambda r: self.ask(function, variant, r), function.topic
+            function.key,
+            variant.tool,
+            lambda r: self.ask(function, variant, r),
+            function.topic,
+            function.near,
         )
 
     def ask(self, function: Function, variant: Variant, rng: Random) -> tuple[str, dict[str, Any]]:
@@ -266,6 +272,23 @@ class BlockMaker:
                     return Pair(both, [(index, arguments), (second, others)], "two")
         return Pair(prompt, [(index, arguments)], "one")
 
+    def near_miss(self, offers: list[Offer], rng: Random) -> str:
+        """What sounds like one of the offered functions and is none; empty if the others may do it."""
+        domains = [offer.key.split("/")[0] for offer in offers]
+        lone = [
+            o for o, own in zip(offers, domains, strict=True) if o.near and domains.count(own) == 1
+        ]
+        if not lone:
+            return ""
+        meant = rng.choice(lone)
+        prompt = rng.choice(meant.near)
+        others = (other.tool for other in offers if other is not meant)
+        if any(self.sources.kinship.mentions(prompt, other) for other in others):
+            return ""
+        return (
+            wear([(prompt, False)], rng, False, False) if self.sources.allow_prompt(prompt) else ""
+        )
+
     def stray(self, block: Block, offers: list[Offer], rng: Random) -> str:
         """A request that no tool of the block fits: idle talk, or what another function does.
 
@@ -276,6 +299,8 @@ class BlockMaker:
             return rng.choice(CHAT)
         if luck < 0.14:
             return talk_about(rng.choice(offers).tool["name"], rng)
+        if luck < NEAR and (prompt := self.near_miss(offers, rng)):
+            return prompt
         kind = block.kind if block.kind != "mixed" else rng.choice(("tasks", "synthetic"))
         kinship = self.sources.kinship
         near = [offer.key.split("/")[0] for offer in offers if "/" in offer.key]

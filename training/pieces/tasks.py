@@ -7,6 +7,7 @@ The format, one line per fact, so that hundreds of functions stay readable:
     : One description. | Another.
     - key/other name? type generator : description | other
     > request with {key} and (one|another) wording [and an {optional} part]
+    ! what sounds like a request for it and is none
 
 Types are those of the schema (`[string]` is an array). A generator is a name from
 `slots.GENERATORS`, optionally with numbers, `a;b;c` for literal choices (`value=>as said` where
@@ -72,6 +73,7 @@ class Function:
     abouts: tuple[str, ...] = ()
     parameters: list[Parameter] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
+    near: list[str] = field(default_factory=list)  # what it cannot do, in words that sound like it
     topic: str = ""  # of a made-up function: the words that a request for it would say
 
     @property
@@ -127,6 +129,9 @@ def check(function: Function) -> None:
             raise ValueError(
                 f"{function.key}: {request!r} has a brace too many, or a slot in another"
             )
+    for near in function.near:
+        if re.search(r"[{}\[\]]", near) or near in function.requests:
+            raise ValueError(f"{function.key}: {near!r} is a request, or has a slot")
 
 
 def read_tasks(folder: Path = TASKS) -> list[Function]:
@@ -159,8 +164,10 @@ def read_file(file: Path) -> list[Function]:
                 functions[-1].parameters.append(read_parameter(rest))
             elif mark == ">":
                 functions[-1].requests.append(rest.strip())
+            elif mark == "!":
+                functions[-1].near.append(rest.strip())
             else:
-                raise ValueError(f"a line begins with ==, #, :, - or >, not {line!r}")
+                raise ValueError(f"a line begins with ==, #, :, -, > or !, not {line!r}")
         for number, function in zip(starts, functions, strict=True):  # noqa: B007 (for the error)
             check(function)
     except (ValueError, IndexError) as error:
