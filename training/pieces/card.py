@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from training.pieces.associations import read
 from training.pieces.census import count_drawn, count_written, table
 from training.pieces.recipe import ROOT, Recipe
 
@@ -69,6 +70,7 @@ row with an evaluation prompt, and functions with an evaluation function's name 
 * WordNet 3.0, Princeton University, https://wordnet.princeton.edu (WordNet licence): which words its
   synsets and glosses use together gives every word a vector before training begins
   (`training/pieces/lexicon.py`). No text of it is in the model.
+* What {associations:,} words bring to mind, written for this project (its licence, `training/associations`): a second vector.
 
 What was written, and what {lists} tool lists drawn from it and from dialogues hold
 (`python -m training.describe`):
@@ -144,4 +146,5 @@ def card(recipe: Recipe, report: dict[str, Any], *, parameters: int, vocabulary:
         written=table(count_written(functions)),
         drawn=table(count_drawn(recipe.maker("train"), LISTS, "card")),
         count=len({function.domain for function in functions}),
+        associations=sum(1 for _ in read()),
     )
