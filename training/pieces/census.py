@@ -21,6 +21,7 @@ def count_written(functions: Iterable[Function]) -> dict[str, Any]:
         "functions": len(functions),
         "domains": len({function.domain for function in functions}),
         "request templates": sum(len(function.requests) for function in functions),
+        "requests that only sound alike": sum(len(function.near) for function in functions),
         "names": sum(len(function.names) for function in functions),
         "parameters": len(parameters),
         "optional parameters": sum(parameter.optional for parameter in parameters),
