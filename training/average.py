@@ -34,8 +34,8 @@ def mean(weights: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
 
 
 def averaged(states: Sequence[Mapping[str, Any]], fresh: Mapping[str, Tensor]) -> dict[str, Any]:
-    """The last checkpoint with the mean of all averages, and the minutes they are of."""
-    minutes = [round(state["counters"][3] / 60) for state in states]
+    """The last checkpoint with the mean of all averages, and the minutes they are of; a mean among them by its own."""
+    minutes = [state.get("mean_of") or round(state["counters"][3] / 60) for state in states]
     average = mean([grown(state["average"], fresh) for state in states])
     return {**states[-1], "average": average, "mean_of": minutes}
 

@@ -22,5 +22,6 @@ def test_checkpoints_are_averaged_in_the_sizes_of_the_last() -> None:
     assert made["average"]["a"].tolist() == [2.0, 2.0]
     assert made["average"]["n"] == 7
     assert made["mean_of"] == [546, 650]
+    assert averaged([made, last], fresh)["mean_of"] == [[546, 650], 650]
     assert made["model"] is last["model"]
     assert made["counters"] == last["counters"]

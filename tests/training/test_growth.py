@@ -36,21 +36,21 @@ def test_a_wider_layer_says_the_same() -> None:
     assert wide.down.weight.grad[:, 24:].abs().max() > 0  # and can learn to write
 
 
-def test_what_is_newly_known_of_words_says_nothing_yet() -> None:
-    """More numbers about words are read with zeros at first, and come from the run's files, not the checkpoint."""
-    saved = {
-        "meaning.weight": torch.ones(4, 2),
-        "lexicon": torch.ones(3, 2),
-        "wholes.rows": torch.ones(9),
-    }
+def test_what_is_newly_known_of_words_is_read_as_what_it_predicts() -> None:
+    """Were the new numbers the old ones turned round, they would be read as those, half as strongly; tables of
+    words come from the run's files, not the checkpoint."""
+    torch.manual_seed(1)
+    old, turned = torch.randn(40, 3), torch.linalg.qr(torch.randn(3, 3))[0]
+    saved = {"meaning.weight": torch.randn(4, 3), "lexicon": old, "wholes.rows": torch.ones(9)}
     fresh = {
-        "meaning.weight": torch.randn(4, 3),
-        "lexicon": torch.randn(3, 3),
+        "meaning.weight": torch.randn(4, 6),
+        "lexicon": torch.cat((old, old @ turned), 1),
         "wholes.rows": torch.randn(5),
     }
     found = grown(saved, fresh)
-    assert (found["meaning.weight"][:, :2] == 1).all()
-    assert (found["meaning.weight"][:, 2] == 0).all()
+    assert (found["meaning.weight"][:, :3] == saved["meaning.weight"]).all()
+    said = fresh["lexicon"][:, 3:] @ found["meaning.weight"][:, 3:].T
+    torch.testing.assert_close(said, 0.5 * old @ saved["meaning.weight"].T, rtol=1e-4, atol=1e-5)
     assert found["lexicon"] is fresh["lexicon"]
     assert found["wholes.rows"] is fresh["wholes.rows"]
 

@@ -89,6 +89,13 @@ are served: see the row. It tells at most 64 functions apart.
 """
 
 
+def means(minutes: list[Any]) -> str:
+    """Minutes whose weights were averaged; what is a mean itself in brackets."""
+    return " and ".join(
+        f"({means(each)})" if isinstance(each, list) else str(each) for each in minutes
+    )
+
+
 def interval(share: float, cases: int) -> str:
     """Wilson's 95% interval in percent."""
     if not cases:
@@ -123,7 +130,7 @@ def card(recipe: Recipe, report: dict[str, Any], *, parameters: int, vocabulary:
     functions = recipe.functions("train")
     state = FINISHED if report["finished"] else UNFINISHED
     if report["mean_of"]:
-        state += MEAN.format(" and ".join(map(str, report["mean_of"])))
+        state += MEAN.format(means(report["mean_of"]))
     return TEXT.format(
         name=recipe.table["name"],
         shape=f"{model['layers']} layers, {model.get('deep', 0)} more for answers, width {model['width']}, {model['heads']} heads",
