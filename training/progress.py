@@ -44,6 +44,8 @@ def points(
         state = torch.load(file, map_location="cpu", weights_only=True)
         _, tokens, requests, elapsed = state["counters"]
         model.load_state_dict(grown(state["average"], fresh))
+        with torch.no_grad():  # a checkpoint is scored with what it knew of words
+            model.meaning.weight[:, state["average"]["meaning.weight"].shape[1] :] = 0
         model.wholes = wholes if elapsed > 60 * words_from else None
         scores = {part: evaluate(model, batches) for part, batches in sets.items()}
         minutes = round(elapsed / 60)
