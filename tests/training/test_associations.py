@@ -43,6 +43,7 @@ def test_forms_of_a_word_share_its_meaning_and_strangers_have_none(folder: Path)
     one, form, stranger = nearness.vectors(["umbrella", "umbrellas", "zebra"], 8, folder)
     assert np.allclose(one, form, atol=1e-6)
     assert not stranger.any()
+    assert nearness.vectors(["umbrella"], 0, folder).shape == (1, 0)
     (folder / "words.txt").write_text("", "utf-8")
     assert not nearness.vectors(["umbrella"], 8, folder).any()
 

@@ -45,7 +45,7 @@ def surprise(lines: Sequence[Line]) -> tuple[sparse.csr_array, dict[str, int]]:
 def vectors(targets: Sequence[str], width: int, folder: Path = FOLDER) -> np.ndarray:
     """Return float32[len(targets), width]: unit vectors, zero for words that no line holds."""
     lines = list(read(folder))
-    if len({word for head, words in lines for word in (head, *words)}) <= width:
+    if not width or len({word for head, words in lines for word in (head, *words)}) <= width:
         return np.zeros((len(targets), width), np.float32)
     table, known = surprise(lines)
     left, strength, _ = svds(table, k=width, random_state=0)
