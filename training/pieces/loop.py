@@ -98,6 +98,7 @@ class Run:
         self.stopped = self.finished = False
         if resume:
             self.restore()
+        self.first = self.step
         self.tick = time.monotonic()
         self.history: list[dict[str, Any]] = []
 
@@ -133,7 +134,8 @@ class Run:
         """Share of the full learning rate at this moment."""
         done = min(1.0, self.done())
         start = self.plan["decay_from"]
-        return min(1.0, (self.step + 1) / 40) * min(1.0, max(0.02, (1 - done) / (1 - start)))
+        begun = min(1.0, (self.step - self.first + 1) / 40)  # momenta may begin anew
+        return begun * min(1.0, max(0.02, (1 - done) / (1 - start)))
 
     def done(self) -> float:
         """Share of the run that is behind: by requests if the recipe counts them, else by the clock."""

@@ -29,27 +29,37 @@ def documents(recipe: Recipe) -> list[list[str]]:
     return found
 
 
+def discovered(
+    recipe: Recipe, tokenizer: Tokenizer, width: int, begun: np.ndarray | None = None
+) -> tuple[np.ndarray, dict[int, np.ndarray]]:
+    """Vectors [bases, width]; and of words that are cut, the commonest first, by their keys: what they mean
+    beyond their last piece. `begun`: see `_both`."""
+    bases = tokenizers.forms(tokenizer)[0]
+    said = documents(recipe)
+    lines = [[head, *words] for head, words in associations.read()]
+    pieces = wholes.cut(tokenizer, lexicon.common([*said, *lines]))
+    brought = recipe.table["model"].get("associations", 0)
+    every = _both([*bases, *pieces], brought, width, said, begun)
+    of_bases, of_words = np.split(every, [len(bases)])
+    listed = list(pieces.values())
+    return of_bases, {
+        wholes.key(listed[number]): of_words[number] - of_bases[listed[number][-1]]
+        for number in np.flatnonzero(np.abs(of_words).sum(1))
+    }
+
+
 def meanings(recipe: Recipe, tokenizer: Tokenizer, width: int) -> tuple[torch.Tensor, Wholes]:
     """Vectors [bases, width], and those of words that are cut; found once for a run and kept in its folder."""
-    bases = tokenizers.forms(tokenizer)[0]
     file, wholes_file = recipe.out / "lexicon.npy", recipe.out / "wholes.npz"
     if not wholes_file.is_file() or np.load(wholes_file)["more"].shape[1] != width:
-        said = documents(recipe)
-        lines = [[head, *words] for head, words in associations.read()]
-        pieces = wholes.cut(tokenizer, lexicon.common([*said, *lines]))
         begun = np.load(file) if file.is_file() else None  # of a run that knew less of words
-        found = _both(
-            [*bases, *pieces], recipe.table["model"].get("associations", 0), width, said, begun
-        )
-        of_bases, of_words = np.split(found, [len(bases)])
-        known = np.flatnonzero(np.abs(of_words).sum(1))[: recipe.table["model"]["words"]]
-        listed = list(pieces.values())
-        last = [listed[number][-1] for number in known]
-        keys = np.array([wholes.key(listed[number]) for number in known], np.int64)
+        of_bases, of_words = discovered(recipe, tokenizer, width, begun)
+        common = dict(list(of_words.items())[: recipe.table["model"]["words"]])
+        more = np.array(list(common.values())).reshape(-1, width)
         np.save(file, of_bases)
-        np.savez(wholes_file, keys=keys, more=of_words[known] - of_bases[last])
+        np.savez(wholes_file, keys=np.array(list(common), np.int64), more=more)
     kept = np.load(wholes_file)
-    whole = Wholes(bases, kept["keys"].tolist(), kept["more"])
+    whole = Wholes(tokenizers.forms(tokenizer)[0], kept["keys"].tolist(), kept["more"])
     return torch.from_numpy(np.load(file)), whole
 
 

@@ -1,0 +1,85 @@
+"""A run goes on from the files that are shipped."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="training needs PyTorch (make train installs it)")
+pytest.importorskip("scipy", reason="training needs scipy")
+
+import numpy as np  # noqa: E402
+import onnx  # noqa: E402
+
+from training import restore  # noqa: E402
+from training.pieces import graph, recipe, wholes  # noqa: E402
+from training.pieces import tokenizer as tokenizers  # noqa: E402
+from training.pieces.model import Nano, Shape  # noqa: E402
+from training.pieces.packing import Encoder  # noqa: E402
+from training.pieces.rendering import CONTROL_TOKENS  # noqa: E402
+from training.pieces.step import Step  # noqa: E402
+
+TOKENIZER = recipe.ROOT / "src/callmemaybe/data/nano/tokenizer.json"
+WORDS = ["lessons", "pupil", "umbrella", "quarterly"]
+
+
+def network(seed: int) -> tuple[Nano, Encoder]:
+    """A small network of random weights."""
+    tokenizer = tokenizers.load(TOKENIZER)
+    bases, *tables = tokenizers.forms(tokenizer)
+    torch.manual_seed(seed)
+    shape = Shape(len(bases), deep=2, width=64, heads=4, kv_heads=2, head=16, inner=96, lexicon=64)
+    pieces = wholes.cut(tokenizer, WORDS)
+    more = np.random.default_rng(0).normal(size=(len(pieces), 64)).astype(np.float32)
+    whole = wholes.Wholes(bases, [wholes.key(each) for each in pieces.values()], more)
+    known = torch.randn(len(bases), 64, generator=torch.Generator().manual_seed(0))
+    model = Nano(shape, known, *map(torch.from_numpy, tables), torch.float32, whole)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.05)
+    return model.eval(), Encoder(tokenizer)
+
+
+def steps(model: Nano, encoder: Encoder) -> tuple[Step, dict[str, int], int]:
+    """The step of a network, and what writing it needs."""
+    controls = {text: encoder.control(text) for text in CONTROL_TOKENS}
+    newline = encoder.text("\n")[0]
+    return Step(model, controls, newline), controls, newline
+
+
+def test_weights_come_back_from_a_graph_of_integers(tmp_path: Path) -> None:
+    """All that a step computes with is within a hundredth of what it was, whatever the network held before."""
+    model, encoder = network(1)
+    step, controls, newline = steps(model, encoder)
+    said = [controls["<|tools|>"], *encoder.text("umbrella lessons"), controls["<|call|>"]]
+    graph.write(model, controls, newline, tmp_path / "model.onnx", samples=[said])
+    held = restore.floats(onnx.load(tmp_path / "model.onnx").graph)
+    other, _ = network(2)
+    state = {name: value.clone() for name, value in other.state_dict().items()}
+    other.load_state_dict(state | restore.weights(other, encoder, held))
+    again = dict(steps(other, encoder)[0].named_parameters())
+    asked = ("meant", "find.", "lexicon", "embedding", "layers.", "pointer.", "final", "back.")
+    for name, weight in step.named_parameters():
+        if name.removeprefix("model.").startswith(asked) and name.startswith("model."):
+            continue  # training's own, or folded into what the step holds
+        away = (again[name] - weight).norm() / weight.norm().clamp(min=1e-9)
+        assert away < 0.01, name
+
+
+def test_the_shipped_files_make_a_run(tmp_path: Path) -> None:
+    """The folder of a run, as the recipe's network loads it; never over a run that is there."""
+    plan = recipe.load(recipe.ROOT / "training/runs/nano-2.toml")
+    plan = replace(plan, table=plan.table | {"out": str(tmp_path), "sgd": str(tmp_path / "none")})
+    restore.restore(plan, restore.TARGET)
+    state = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
+    about = json.loads((restore.TARGET / "manifest.json").read_text("utf-8"))
+    assert state["counters"][2] == about["requests"]
+    model, _ = restore.new_model(plan)
+    model.load_state_dict(state["average"])
+    held = restore.floats(onnx.load(restore.TARGET / "model.onnx").graph)
+    np.testing.assert_allclose(model.table().detach().numpy(), held["table"], atol=1e-4)
+    with pytest.raises(ValueError, match="exists: move the run away first"):
+        restore.restore(plan, restore.TARGET)

@@ -1,0 +1,201 @@
+"""Go on from the shipped files: `python -m training.restore --run training/runs/nano-2.toml`.
+
+Makes the run's folder anew from `src/callmemaybe/data/nano`: tokenizer, what is known of words, and a checkpoint
+with the graph's weights, so that whoever has a clone can train on. Weights come back to half a step of their eight
+bits. What the graph does not hold begins anew: momenta, and the two weights that only training asks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import torch
+from numpy.typing import NDArray
+from onnx import NodeProto, numpy_helper
+from torch import Tensor
+
+from training.export import TARGET
+from training.pieces import lexicon, meanings
+from training.pieces import recipe as recipes
+from training.pieces import tokenizer as tokenizers
+from training.pieces.graph import trace
+from training.pieces.loop import new_model
+from training.pieces.model import Nano
+from training.pieces.optimizer import build
+from training.pieces.packing import Encoder
+from training.pieces.recipe import ROOT, Recipe
+from training.pieces.rendering import CONTROL_TOKENS
+from training.pieces.step import Step
+
+Array = NDArray[Any]
+CODES = ".codes"
+OF_TRAINING = ("meant.", "find.")  # weights that only training asks
+MADE_ANEW = ("lexicon", "base", "form", "bare", "wholes.")  # tables of the run's files
+
+
+def nodes_of(graph: onnx.GraphProto) -> Iterator[NodeProto]:
+    """All nodes, those of branches too."""
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                yield from nodes_of(attribute.g)
+
+
+def floats(graph: onnx.GraphProto) -> dict[str, Array]:
+    """The constants of a graph that `graph.Quantizer` wrote, by the names they had before."""
+    held = {each.name: numpy_helper.to_array(each) for each in graph.initializer}
+    nodes = list(nodes_of(graph))
+    makers = {output: node for node in nodes for output in node.output}
+    found = {}
+    for name, value in held.items():
+        if not name.endswith(CODES):
+            found[name] = value
+            continue
+        bare = name.removesuffix(CODES)
+        reader = next(node for node in nodes if name in node.input)
+        if reader.op_type == "MatMulIntegerToFloat":
+            scale = held[reader.input[3]]
+            if reader.input[2] == "q8.one":
+                found[bare] = value * scale * np.float32(127)
+            else:  # rounded by columns: the norm's gains took what the weight brought
+                norm = makers[makers[reader.input[0]].input[0]]
+                gains = next(held[each] for each in norm.input if each.endswith("q8.gains"))
+                found[bare] = value * scale * gains[:, None]
+        else:
+            found[bare] = value * held[f"{bare}.scales"]
+    return found
+
+
+def places(model: Nano, graph: onnx.GraphProto) -> dict[str, tuple[str, bool]]:
+    """Where a graph of floats keeps each weight of `model`, and whether transposed.
+
+    The exporter names weights by number; a weight is known by its value.
+    """
+    held = {each.name: numpy_helper.to_array(each) for each in graph.initializer}
+    found = {}
+    for name, weight in model.named_parameters():
+        value = weight.detach().numpy()
+        for other, kept in held.items():
+            if kept.dtype != value.dtype or kept.size != value.size:
+                continue
+            if np.array_equal(kept.ravel(), value.ravel()):
+                found[name] = other, False
+            elif np.array_equal(kept.ravel(), value.T.ravel()):
+                found[name] = other, True
+    return found
+
+
+def unfolded(model: Nano, held: Mapping[str, Array]) -> dict[str, Array]:
+    """What `Step` put together, apart again; weights of norms stay where they were multiplied in."""
+    s = model.shape
+    ones = np.ones(s.width, np.float32)
+    found: dict[str, Array] = {"final.weight": ones}
+    sizes = np.cumsum([s.heads * s.head, s.kv_heads * s.head])
+    for number in range(s.layers + s.deep):
+        parts = np.split(held[f"fused.{2 * number}"].T, sizes)
+        parts += np.split(held[f"fused.{2 * number + 1}"].T, 2)
+        gains = held[f"gains.{number}"][:, 0]
+        own = dict(zip(("q", "k", "v", "gate", "up"), parts, strict=True))
+        own |= {"before": ones, "after": ones, "k_gain": gains[s.heads]}
+        own["q_gain"] = gains[0] * np.float32(s.head**0.5)
+        found |= {f"layers.{number}.{name}.weight": value for name, value in own.items()}
+    gate, form = np.split(held["gate"].T, [model.pointer.gate.out_features])
+    gate_bias, form_bias = np.split(held["gate_bias"], [len(gate)])
+    found |= {"pointer.gate.weight": gate, "pointer.gate.bias": gate_bias}
+    found |= {"pointer.to_form.weight": form, "pointer.to_form.bias": form_bias}
+    found |= {"pointer.to_base.weight": held["to_base"].T, "pointer.q.weight": held["ask"].T}
+    found["pointer.scale"] = held["base_scale"] * np.float32(16)
+    back = np.split(held["back"].T, len(model.back), 1)
+    return found | {f"back.{number}.weight": each for number, each in enumerate(back)}
+
+
+def weights(model: Nano, encoder: Encoder, held: Mapping[str, Array]) -> dict[str, Tensor]:
+    """The weights of `model` that a graph holds, as a checkpoint has them.
+
+    Raises ValueError if it lacks one. `model` is overwritten with numbers at random.
+    """
+    torch.manual_seed(0)
+    for weight in model.parameters():
+        torch.nn.init.normal_(weight)
+    controls = {text: encoder.control(text) for text in CONTROL_TOKENS}
+    step = Step(model.float(), controls, encoder.text("\n")[0])
+    found = unfolded(model, held)
+    for name, (other, turned) in places(model, trace(step).graph).items():
+        if name not in found:
+            found[name] = held[other].T if turned else held[other]
+    known = model.lexicon.numpy() @ found["meaning.weight"].T
+    found["embedding"] = held["table"] - known
+    state = model.state_dict()
+    lacking = state.keys() - found.keys()
+    if lost := sorted(name for name in lacking if not name.startswith(MADE_ANEW + OF_TRAINING)):
+        raise ValueError(f"the graph holds no {lost[0]}: it is of another recipe")
+    return {
+        name: torch.from_numpy(np.array(value, np.float32)).view(state[name].shape)
+        for name, value in found.items()
+    }
+
+
+def known_words(recipe: Recipe, held: Mapping[str, Array]) -> None:
+    """Write what the run knows of words: of cut words as the graph has it, of others found anew and turned to that."""
+    keys, rows = held["model.wholes.held"], held["model.wholes.rows"]
+    used = np.flatnonzero(keys)
+    tokenizer = tokenizers.load(recipe.out / "tokenizer.json")
+    of_bases, of_words = meanings.discovered(recipe, tokenizer, rows.shape[1])
+    here = np.array([of_words.get(int(key), np.zeros(rows.shape[1])) for key in keys[used]])
+    told = rows.shape[1] - recipe.table["model"].get("associations", 0)
+    parts = [slice(told), slice(told, None)] if told < rows.shape[1] else [slice(None)]
+    turned = [
+        lexicon.turned(of_bases[:, part], here[:, part], rows[used][:, part]) for part in parts
+    ]
+    np.save(recipe.out / "lexicon.npy", np.hstack(turned))
+    np.savez(recipe.out / "wholes.npz", keys=keys[used], more=rows[used])
+
+
+def restore(recipe: Recipe, source: Path) -> None:
+    """Make the run's folder from the files of `source`; raises ValueError if there is a run already."""
+    file = recipe.out / "checkpoint.pt"
+    if file.exists():
+        raise ValueError(f"{file} exists: move the run away first")
+    recipe.out.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source / "tokenizer.json", recipe.out / "tokenizer.json")
+    held = floats(onnx.load(source / "model.onnx").graph)
+    known_words(recipe, held)
+    model, encoder = new_model(recipe)
+    fresh = {name: value.clone() for name, value in model.state_dict().items()}
+    state = fresh | weights(model, encoder, held)
+    about = json.loads((source / "manifest.json").read_text("utf-8"))
+    plan = recipe.table["training"]
+    optimizers = build(model, plan["lr_muon"], plan["lr_adam"])
+    minutes = about.get("minutes", plan["minutes"])
+    counted = (about["steps"], about["tokens"], about["requests"], 60.0 * minutes)
+    torch.save(
+        {
+            "model": state,
+            "average": state,
+            "optimizers": [each.state_dict() for each in optimizers],
+            "counters": counted,
+            "mean_of": about.get("mean_of_minutes", []),
+        },
+        file,
+    )
+    print(f"{file}: {about['requests']} requests, minute {minutes}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--run", type=Path, default=ROOT / "training/runs/nano-2.toml")
+    parser.add_argument("--source", type=Path, default=TARGET, help="folder of the shipped files")
+    options = parser.parse_args()
+    restore(recipes.load(options.run), options.source)
+
+
+if __name__ == "__main__":
+    main()
