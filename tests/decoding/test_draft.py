@@ -170,3 +170,38 @@ def test_what_is_quoted_is_guessed_to_its_end(quotes: str) -> None:
     for begun in (b'"', b'"two'):
         state = automaton.walk(automaton.start, begun)
         assert begun + copier.guess(automaton, state, begun) == b'"two more: words"'
+
+
+@pytest.mark.parametrize(
+    ("schema", "request_", "begun", "guess"),
+    [
+        ({"type": "string"}, "who climbed Mount Kenya first?", '"', 'Mount Kenya"'),
+        ({"type": "string"}, "who climbed Mount Kenya first?", '"Mount', ' Kenya"'),
+        ({"type": "string"}, "Delete it: INV-42.", '"', 'INV-42"'),
+        ({"type": "string"}, "open (src/main.py) please", '"', 'src/main.py"'),
+        ({"type": "string"}, "Hello there", '"', ""),
+        ({"type": "number"}, "a debt of 22,214.50 euros", "", "22214.50"),
+        ({"type": "number"}, "a debt of 22,214.50 euros", "222", "14.50"),
+        ({"type": "array", "items": {"type": "integer"}}, "1,2,3", "[", "1, 2, 3]"),
+        ({"enum": ["Off", "Dimmed"]}, "make it dimmed", '"', 'Dimmed"'),
+        ({"enum": ["DARK", "LIGHT"]}, "a dark theme", '"', 'DARK"'),
+        ({"enum": ["x", "y"]}, "a dark theme", '"', ""),
+        ({"type": "array", "items": {"type": "boolean"}}, "yes please", "[", "true]"),
+        ({"type": "array", "items": {"type": "boolean"}}, "please don’t", "[", "false]"),
+        ({"type": "array", "items": {"type": "boolean"}}, "please don’t", "[true", "]"),
+    ],
+)
+def test_what_is_named_is_guessed(schema: object, request_: str, begun: str, guess: str) -> None:
+    """Names, codes, numbers with separators, choices that are named, yes and no."""
+    automaton = compile_grammar(json_schema(schema))
+    state = automaton.walk(automaton.start, begun.encode())
+    assert Copier(request_).guess(automaton, state, begun.encode()) == guess.encode()
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("unit", [".", "A ", "a.", "1,", "'", "É"])
+def test_long_requests_are_guessed_from_at_once(unit: str) -> None:
+    """Whatever a request of megabytes repeats, looking for what to guess takes no square of its length."""
+    automaton = compile_grammar(json_schema({"type": "string"}))
+    state = automaton.walk(automaton.start, b'"')
+    Copier(unit * 1_000_000).guess(automaton, state, b'"')

@@ -2,7 +2,8 @@
 
 What a call says was mostly said in the request: names, numbers, quoted text. So a value that begins
 like something in the request probably goes on like it, a number probably is the next one that the
-request mentions, and behind a value the grammar often has only one way on. The guess goes
+request mentions, a text its next quotation, code or name, a choice one of its words, and behind a value the
+grammar often has only one way on. The guess goes
 through the model together with what must go through anyway; the decoder then decides token by token
 as if there had been no guess, and looks up what it asks for. A wrong guess costs arithmetic,
 never a different answer. (Known as prompt lookup decoding, Saxena 2023; speculative decoding with
@@ -13,13 +14,15 @@ from __future__ import annotations
 
 import json
 import re
-from itertools import islice
+from functools import cached_property
+from itertools import chain, islice
 
 from callmemaybe.grammar.automaton import DEAD, Automaton
 
 #: Bytes guessed ahead at most, and how many values that may span.
 _FARTHEST, _MOST_VALUES = 96, 6
-_NUMBER = re.compile(rb"(?<![\w.])-?\d+(?:\.\d+)?")
+_MOST_WORDS = 100  # of a request, that choices are compared with
+_NUMBER = re.compile(rb"(?<![\w.])-?(?:\d{1,3}(?:,\d{3})+(?![\d,])|\d+)(?:\.\d+)?")
 _QUOTED = re.compile(
     rb"(?<!\w)'([^'\\]+)'(?!\w)|\\\"((?:[^\"\\]|\\[^\"])+?)\\\"|`([^`]+)`"
     rb"|\xe2\x80[\x9c\x9e](.+?)\xe2\x80[\x9c\x9d]|\xe2\x80\x98(.+?)\xe2\x80\x99(?!\w)"
@@ -28,8 +31,21 @@ _QUOTED = re.compile(
 _WORD = re.compile(rb"[^\s,;:?!()]*")
 #: What stands behind a value that is over: the end, or punctuation with no more of a word behind it.
 _OVER = re.compile(rb"[.?!,;:)]*(?:\s|\Z)")
+#: What is no word of a language: it holds a digit, or a sign inside.
+_CODE = re.compile(
+    rb"(?<!\S)[(\[]?((?=[^\s,;?!]{0,80}[A-Za-z])"
+    rb"[^\s,;?!()\[\]]{0,80}[\d@/\\._#][^\s,;?!()\[\]]{0,80}\w)"
+)
+#: Words that begin with a capital (or a byte of another alphabet), side by side.
+_CAPITAL = rb"[A-Z\xc3-\xf4][^\s,;:?!().\"\[\]]*"
+_NAME = re.compile(rb"(?<![\w'])%s(?: %s)*" % (_CAPITAL, _CAPITAL))
+_MORE_NAME = re.compile(rb"(?: %s)+" % _CAPITAL)
+_ENDS_SENTENCE = b".?!:;\n"
+_WORDS = re.compile(rb"[^\W\d_]{2,}")
+_DENIES = re.compile(rb"(?i)\b(?:no|not|never|without|off|\w+n(?:'|\xe2\x80\x99)t)\b")
+_LITERALS = (b"true", b"false", b"null")
 _DIGITS, _LETTERS = b"0123456789", b"abcxyzABCXYZ"
-_CLOSING = b'"},]'
+_QUOTE, _LIST_END = b'"]'
 
 
 class Copier:
@@ -39,7 +55,7 @@ class Copier:
         # As the inside of a JSON string, which is how an answer would quote it.
         text = json.dumps(request, ensure_ascii=False)[1:-1]
         self.source = text.encode(errors="replace")
-        self._numbers = [found[0] for found in _NUMBER.finditer(self.source)]
+        self._numbers = [found[0].replace(b",", b"") for found in _NUMBER.finditer(self.source)]
         self._spans = [
             next(group for group in found.groups() if group is not None)
             for found in _QUOTED.finditer(self.source)
@@ -66,11 +82,33 @@ class Copier:
                 break
         return more[:_FARTHEST]
 
+    @cached_property
+    def _said(self) -> list[bytes]:
+        """What a text may be if nothing is quoted: codes and names, as they come."""
+        found = {
+            match.start(1): match[1].rstrip(b".'\"\\") for match in _CODE.finditer(self.source)
+        }
+        for match in _NAME.finditer(self.source):
+            before = self.source[max(0, match.start() - 9) : match.start()].rstrip()
+            if before and before[-1] not in _ENDS_SENTENCE:
+                found.setdefault(match.start(), match[0].rstrip(b"'\\"))
+        return [found[at] for at in sorted(found) if found[at]]
+
+    @cached_property
+    def _words(self) -> list[bytes]:
+        """The request's words in the spellings that choices have: `dark`, `Dark`, `DARK`."""
+        some = islice(_WORDS.finditer(self.source), _MOST_WORDS)
+        words = dict.fromkeys(match[0] for match in some)
+        spelled = (
+            form for word in words for form in (word, word.lower(), word.capitalize(), word.upper())
+        )
+        return list(dict.fromkeys(spelled))
+
     def _value(self, automaton: Automaton, state: int, text: bytes) -> bytes:
         """Guess the rest of the value at the end of ``text``, with its closing if it is over."""
-        begun = _begun(text)
+        begun, is_text = _begun(text)
         if begun:
-            rest, is_over = self._rest(begun)
+            rest, is_over = self._rest(begun) if is_text else self._rest_bare(begun)
         else:
             rest, is_over = self._fresh(automaton, state, text)
         if not is_over:
@@ -78,13 +116,37 @@ class Copier:
         after = automaton.walk(state, rest) if rest else state
         if after == DEAD:
             return rest
-        for closing in _CLOSING:
-            if automaton.step(after, closing) != DEAD:
-                return rest + bytes([closing])
-        return rest
+        return rest + self._closing(automaton, after, text + rest)
+
+    def _closing(self, automaton: Automaton, state: int, text: bytes) -> bytes:
+        """Guess what stands behind a value: a list ends when nothing is left to put into it."""
+        order = b'"}],'
+        if automaton.step(state, _LIST_END) != DEAD and self._has_more(text):
+            order = b'"},]'
+        for closing in order:
+            if automaton.step(state, closing) != DEAD:
+                return bytes([closing])
+        return b""
+
+    def _has_more(self, text: bytes) -> bool:
+        """Whether the request names another value like the one at the end of ``text``."""
+        if text.endswith(b'"'):
+            return any(one not in text for one in chain(self._spans, self._said))
+        if text.endswith(_LITERALS):
+            return False
+        return any(one not in text for one in self._numbers)
+
+    def _rest_bare(self, begun: bytes) -> tuple[bytes, bool]:
+        """Guess how a value goes on that is no text, and whether it is over then."""
+        if begun in _LITERALS:
+            return b"", True
+        for number in self._numbers:
+            if number.startswith(begun):
+                return number[len(begun) :], True
+        return self._rest(begun)
 
     def _rest(self, begun: bytes) -> tuple[bytes, bool]:
-        """Guess how a value goes on that begins with ``begun``, and whether it is over then."""
+        """Guess how a text goes on that begins with ``begun``, and whether it is over then."""
         for span in self._spans:
             if span.startswith(begun):
                 return span[len(begun) :], True
@@ -96,32 +158,56 @@ class Copier:
         end = at + len(begun)
         word = _WORD.match(self.source, end)
         assert word is not None
-        rest = word[0].rstrip(b".'\"\\")
+        rest = word[0]
+        if begun[:1].isupper() and (more := _MORE_NAME.match(self.source, end + len(rest))):
+            rest += more[0]
+        rest = rest.rstrip(b".'\"\\")
         behind = end + len(rest)
         if not rest and not _OVER.match(self.source, behind):
             return b"", False
         return rest, _OVER.match(self.source, behind) is not None
 
     def _fresh(self, automaton: Automaton, state: int, text: bytes) -> tuple[bytes, bool]:
-        """Guess a value that has not begun: the next number, or the next quotation."""
-        candidates = self._spans if text.endswith(b'"') else self._numbers
-        candidate = next((one for one in candidates if one not in text), b"")
+        """Guess a value that has not begun: the next number or quotation, a name, a choice that is named."""
+        if not text.endswith(b'"'):
+            return self._fresh_bare(automaton, state, text)
+        if any(automaton.step(state, byte) == DEAD for byte in (*_LETTERS, *_DIGITS)):
+            return self._choice(automaton, state), True
+        said = chain(self._spans, self._said)
+        candidate = next((one for one in said if one not in text), b"")
+        return candidate, bool(candidate)
+
+    def _fresh_bare(self, automaton: Automaton, state: int, text: bytes) -> tuple[bytes, bool]:
+        """Guess a value that is no text: a number, or true or false."""
+        if automaton.step(state, _LITERALS[0][0]) != DEAD:
+            if automaton.walk(state, _LITERALS[0]) == DEAD:
+                return b"", False
+            return _LITERALS[bool(_DENIES.search(self.source))], True
+        candidate = next((one for one in self._numbers if one not in text), b"")
         if not candidate:
             return b"", False  # before the automaton is asked, which takes longer
         dead = (automaton.step(state, byte) == DEAD for byte in (*_LETTERS, *_DIGITS))
-        if candidates is self._spans:
-            return (b"", False) if any(dead) else (candidate, True)
         is_number = all(islice(dead, len(_LETTERS))) and not all(dead)
         return (candidate, True) if is_number else (b"", False)
 
+    def _choice(self, automaton: Automaton, state: int) -> bytes:
+        """Return the first of the request's words that is one of a few texts; empty if none is."""
+        for word in self._words:
+            after = automaton.walk(state, word)
+            if after != DEAD and automaton.step(after, _QUOTE) != DEAD:
+                return word
+        return b""
 
-def _begun(text: bytes) -> bytes:
-    """Return what there is of the value at the end of an unfinished JSON text."""
+
+def _begun(text: bytes) -> tuple[bytes, bool]:
+    """Return what there is of the value at the end of an unfinished JSON text, and whether it is a text."""
     tail = text[-200:]
     at = len(tail)
     while at and tail[at - 1] not in b'"[{,:' + b"\n":
         at -= 1
-    return tail[at:].lstrip(b" ") if at and tail[at - 1] != 0x22 else tail[at:]
+    if at and tail[at - 1] == _QUOTE:
+        return tail[at:], True
+    return (tail[at:].lstrip(b" ") if at else tail), False
 
 
 def _is_inside_word(source: bytes, at: int) -> bool:
