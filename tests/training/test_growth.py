@@ -36,6 +36,24 @@ def test_a_wider_layer_says_the_same() -> None:
     assert wide.down.weight.grad[:, 24:].abs().max() > 0  # and can learn to write
 
 
+def test_a_deeper_network_says_the_same() -> None:
+    """A layer behind the last looks as that one does, writes nothing, and can learn to."""
+    torch.manual_seed(0)
+    few, many = nn.ModuleDict(), nn.ModuleDict()
+    few["layers"] = nn.ModuleList([layer(24), layer(24)])
+    many["layers"] = nn.ModuleList([layer(24) for _ in range(3)])
+    nn.init.normal_(few["layers"][1].down.weight)
+    many.load_state_dict(grown(few.state_dict(), many.state_dict()))
+    x, attended = torch.randn(5, 16), torch.randn(5, 16)
+    for old, new in zip(few["layers"], many["layers"], strict=False):
+        torch.testing.assert_close(new.rest(x, attended), old.rest(x, attended))
+    more, last = many["layers"][2], few["layers"][1]
+    assert (more.rest(x, attended) == x).all()
+    assert (more.q.weight == last.q.weight).all()
+    more.rest(x, attended).square().sum().backward()
+    assert more.down.weight.grad.abs().max() > 0
+
+
 def test_what_is_newly_known_of_words_is_read_as_what_it_predicts() -> None:
     """Were the new numbers the old ones turned round, they would be read as those, half as strongly; tables of
     words come from the run's files, not the checkpoint."""

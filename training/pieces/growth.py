@@ -2,7 +2,7 @@
 
 What a recipe widens is put beside what was learnt: the new units of a layer read at random and write
 nothing yet, so the grown network says what the smaller one said (Net2Net: Chen, Goodfellow & Shlens, 2016;
-there units are split, here they are new). What is newly known of words is read as what it predicts of the old
+there units are split, here they are new). A new layer looks as the last one does and writes nothing yet. What is newly known of words is read as what it predicts of the old
 (`foreseen`), which gained about a point of right names before any training (LOG.md).
 """
 
@@ -17,6 +17,7 @@ MEANING = "meaning.weight"  # [width, numbers known of a word]
 PREDICTED = (
     0.5  # how strongly what is newly known of words is read; measured before training (LOG.md)
 )
+WRITES = ("o.weight", "down.weight")  # of a layer: what it adds to the states
 OF_FILES = ("lexicon", "wholes.")  # what words mean belongs to the run's files, and may grow there
 
 
@@ -53,7 +54,22 @@ def grown(saved: Mapping[str, Tensor], fresh: Mapping[str, Tensor]) -> dict[str,
     }
     if MEANING in saved and saved[MEANING].shape != fresh[MEANING].shape:
         kept[MEANING] = foreseen(saved[MEANING], fresh["lexicon"])
-    return dict(fresh) | kept
+    return dict(fresh) | deeper(kept, fresh) | kept
+
+
+def deeper(kept: Mapping[str, Tensor], fresh: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Layers behind the last: they look as that one does and write nothing yet, so the network says the same."""
+    numbers = [int(name.split(".")[1]) for name in kept if name.startswith("layers.")]
+    if not numbers:
+        return {}
+    last = f"layers.{max(numbers)}."
+    found = {}
+    for name, value in fresh.items():
+        if name in kept or not name.startswith("layers."):
+            continue
+        part = name.split(".", 2)[2]
+        found[name] = torch.zeros_like(value) if part in WRITES else kept[last + part].clone()
+    return found
 
 
 def foreseen(saved: Tensor, lexicon: Tensor) -> Tensor:

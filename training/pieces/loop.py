@@ -81,6 +81,11 @@ def weights(batch: Batch) -> np.ndarray:
     return np.where(switch, SWITCH, weight)
 
 
+def count(groups: list[dict[str, Any]]) -> int:
+    """How many weights an optimizer moves."""
+    return sum(len(group["params"]) for group in groups)
+
+
 class Run:
     """One training run with everything a checkpoint must hold."""
 
@@ -123,6 +128,8 @@ class Run:
         self.model.load_state_dict(grown(state["model"], self.average))
         self.average = grown(state["average"], self.average)
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
+            if count(saved["param_groups"]) != count(optimizer.param_groups):
+                continue  # a network with more weights: all momenta begin anew
             full = [group["full"] for group in optimizer.param_groups]
             optimizer.load_state_dict(saved)
             grow_momenta(optimizer)
