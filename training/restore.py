@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -120,15 +121,19 @@ def unfolded(model: Nano, held: Mapping[str, Array]) -> dict[str, Array]:
 def weights(model: Nano, encoder: Encoder, held: Mapping[str, Array]) -> dict[str, Tensor]:
     """The weights of `model` that a graph holds, as a checkpoint has them.
 
-    Raises ValueError if it lacks one. `model` is overwritten with numbers at random.
+    Raises ValueError if it is of another network. `model` is overwritten with numbers at random.
     """
     torch.manual_seed(0)
     for weight in model.parameters():
         torch.nn.init.normal_(weight)
     controls = {text: encoder.control(text) for text in CONTROL_TOKENS}
     step = Step(model.float(), controls, encoder.text("\n")[0])
+    graph = trace(step).graph
+    unknown = {each.name for each in graph.initializer} - held.keys()
+    if unknown or any(held[each.name].size != math.prod(each.dims) for each in graph.initializer):
+        raise ValueError("the graph is of another network: check out the commit its manifest names")
     found = unfolded(model, held)
-    for name, (other, turned) in places(model, trace(step).graph).items():
+    for name, (other, turned) in places(model, graph).items():
         if name not in found:
             found[name] = held[other].T if turned else held[other]
     known = model.lexicon.numpy() @ found["meaning.weight"].T
@@ -136,7 +141,7 @@ def weights(model: Nano, encoder: Encoder, held: Mapping[str, Array]) -> dict[st
     state = model.state_dict()
     lacking = state.keys() - found.keys()
     if lost := sorted(name for name in lacking if not name.startswith(MADE_ANEW + OF_TRAINING)):
-        raise ValueError(f"the graph holds no {lost[0]}: it is of another recipe")
+        raise ValueError(f"the graph holds no {lost[0]}")
     return {
         name: torch.from_numpy(np.array(value, np.float32)).view(state[name].shape)
         for name, value in found.items()

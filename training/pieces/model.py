@@ -8,8 +8,8 @@ training only learns what they should look for:
   it stands in. The request sees itself; an answer sees the request and the tool it calls.
 * **Votes.** Every token of the request spreads one vote over all tokens of all tools and an "elsewhere"
   (a softmax: what many tools say is shared among them and counts little, as in tf-idf). `<|call|>`
-  adds the votes up by tool, weighing the request's tokens by attention, and chooses. Nothing in it
-  knows how many tools there are, or in which order.
+  adds the votes up by tool, weighing the request's tokens by attention, compares the whole request with whole
+  tools, number by number, and chooses. Nothing in it knows how many tools there are, or in which order.
 * **Form.** Before an argument is written, the called tool's parameters are read once more, by places that
   see the request (the votes' likeness, the other way round): what is not said can be left out, what is
   meant can be pointed at.
@@ -40,6 +40,7 @@ from training.pieces.wholes import Wholes, sums
 VOTES, VOTE_HEAD = 4, 64
 WEIGHTS = 2  # weighings of the request per head of votes
 SUMMARY = 4  # comparisons of whole tools with the whole request
+COMPARED = 16.0  # brings the products of two unit vectors' numbers to the size of other features
 POINTERS, POINTER_HEAD = 2, 64
 ALIKE = 12  # tokens before a place that are compared with those just written
 ELSEWHERE = 7.0
@@ -220,8 +221,10 @@ class Votes(nn.Module):
         self.say, self.sum = linear(width, SUMMARY * 64), linear(2 * width, SUMMARY * 64)
         features = 2 * heads + SUMMARY
         self.mix, self.out = nn.Linear(features, 32), nn.Linear(32, 1)
+        self.compare = linear(SUMMARY * 64, 32)
         self.direct = nn.Linear(features, 1)
-        self.none_mix, self.none_out = nn.Linear(features + 2 * heads + 32, 32), nn.Linear(32, 1)
+        known = features + 2 * heads + 32  # and behind it the best that comparing found
+        self.none_mix, self.none_out = nn.Linear(known + 32, 32), nn.Linear(32, 1)
         self.none_say = linear(width, 32)
         with torch.no_grad():
             self.k.weight.copy_(self.q.weight)
@@ -231,6 +234,8 @@ class Votes(nn.Module):
             self.direct.weight.zero_()
             self.direct.weight[:, heads : 2 * heads] = 2.0 / heads
             self.out.weight.zero_()
+            self.compare.weight.zero_()
+            self.none_mix.weight[:, known:] = 0
             self.none_out.weight.zero_()
 
     def heads(self, x: Tensor, size: int) -> Tensor:
@@ -300,13 +305,18 @@ class Votes(nn.Module):
         say = functional.normalize(self.heads(self.say(asked), 64), dim=-1)
         per_row = len(p.again_pad) // len(p.list_sizes)
         key = key[p.row_tools][p.call_pair // per_row]  # [calls, J, SUMMARY, 64]
-        alike = torch.einsum("csd,cjsd->cjs", say, key).float()
+        alike = say[:, None] * key
+        compared = self.compare(alike.flatten(2) * COMPARED).float()
+        alike = alike.float().sum(-1)
         features = torch.cat((counted[:, :-1], (counted[:, :-1] + 0.01).log(), alike), -1)
-        mixed = self.direct(features) + self.out(functional.silu(self.mix(features)))
-        tool = mixed[..., 0].masked_fill(~p.row_mask[p.call_pair // per_row], -torch.inf)
-        best = features.masked_fill(~p.row_mask[p.call_pair // per_row][..., None], -9.0).amax(1)
+        hidden = functional.silu(self.mix(features) + compared)
+        mixed = self.direct(features) + self.out(hidden)
+        there = p.row_mask[p.call_pair // per_row]
+        tool = mixed[..., 0].masked_fill(~there, -torch.inf)
+        best = torch.cat((features, hidden), -1).masked_fill(~there[..., None], -9.0).amax(1)
+        best, most = best.split((features.shape[-1], hidden.shape[-1]), -1)
         lost = counted[:, -1]
-        known = (best, lost, (lost + 0.01).log(), self.none_say(asked).float())
+        known = (best, lost, (lost + 0.01).log(), self.none_say(asked).float(), most)
         known = torch.cat(known, -1)
         none = self.none_out(functional.silu(self.none_mix(known)))
         return torch.cat((tool, none), -1)

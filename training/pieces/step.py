@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from training.pieces.model import (
     ALIKE,
+    COMPARED,
     POINTER_HEAD,
     POINTERS,
     SUMMARY,
@@ -302,13 +303,16 @@ class Step(nn.Module):
         key = v.sum(torch.cat((norm(mean), norm(sums[:, some:])), -1))
         key = unit(shaped(key, 0, 0, SUMMARY, 64))
         say = unit(shaped(v.say(y), 0, SUMMARY, 64))
-        alike = (key[row] * say[:, None]).sum(-1)
-        features = torch.cat((counted, (counted + 0.01).log(), alike), -1)
-        mixed = v.direct(features) + v.out(functional.silu(v.mix(features)))
+        alike = key[row] * say[:, None]
+        compared = v.compare(shaped(alike, 0, 0, -1) * COMPARED)
+        features = torch.cat((counted, (counted + 0.01).log(), alike.sum(-1)), -1)
+        hidden = functional.silu(v.mix(features) + compared)
+        mixed = v.direct(features) + v.out(hidden)
         absent = (number == 0)[row]
         tool = torch.where(absent, FAR, mixed[..., 0])
-        best = torch.where(absent[..., None], -9.0, features).amax(1)
-        known = torch.cat((best, lost, (lost + 0.01).log(), v.none_say(y)), -1)
+        best = torch.where(absent[..., None], -9.0, torch.cat((features, hidden), -1)).amax(1)
+        best, most = best.split((features.shape[-1], hidden.shape[-1]), -1)
+        known = torch.cat((best, lost, (lost + 0.01).log(), v.none_say(y), most), -1)
         none = v.none_out(functional.silu(v.none_mix(known))) + self.none_bias
         chances = torch.cat((tool, none), -1).softmax(-1)
         return torch.cat((chances[:, :-1] @ self.eye[:some], chances[:, -1:]), -1)
