@@ -20,6 +20,7 @@ from training.pieces.crew import Crew
 from training.pieces.evaluate import brief, evaluate, fixed_set
 from training.pieces.growth import grow_momenta, grown
 from training.pieces.meanings import meanings
+from training.pieces.memory import let_go
 from training.pieces.mixture import BlockMaker
 from training.pieces.model import Nano, Shape
 from training.pieces.optimizer import build
@@ -35,6 +36,7 @@ OF_WORDS = (
     "words",
     "associations",
 )  # sizes of what is known of words, which the network need not know
+LET_GO = 150  # steps after which freed memory goes back to the system
 SWITCH = 3.0  # what true and false count: one token, and nothing to copy it from
 
 
@@ -182,6 +184,8 @@ class Run:
         self.fresh += np.array([len(batch.ids), pairs])
         if self.step % self.together == 0:
             self.meet()
+        if self.step % LET_GO == 0:
+            let_go()
         now = time.monotonic()
         self.elapsed += now - self.tick
         self.tick = now
