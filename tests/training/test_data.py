@@ -378,11 +378,23 @@ def test_requests_that_share_no_word_with_their_function_are_drawn_more_often() 
     shares = []
     for dress in (False, True):
         sources = Sources([function], None, dress=dress)
-        assert sources.indirect == {"test/launch": function.requests[2:]}
+        assert sources.indirect == {id(function): function.requests[2:]}
         variant = draw_variant(function, Random(0), FULL)
         drawn = [sources.ask(function, variant, Random(n))[0].lower() for n in range(400)]
         shares.append(sum("launch" not in text for text in drawn) / len(drawn))
     assert shares[1] > shares[0] + 0.1
+
+
+def test_a_made_up_function_is_asked_for_by_its_own_requests() -> None:
+    """It may have the key of a written one, and other parameters."""
+    written = one("string", "slug", "get {x} going")
+    written = replace(written, names=("launch",), abouts=("Launch a thing.",))
+    made = replace(written, parameters=[], requests=["fly"])
+    assert made.key == written.key
+    sources = Sources([written], None)
+    variant = draw_variant(made, Random(0), FULL)
+    for number in range(60):
+        assert "going" not in sources.ask(made, variant, Random(number))[0].lower()
 
 
 def test_dates_of_one_function_are_written_alike() -> None:

@@ -48,17 +48,26 @@ class Prefetch:
     ) -> None:
         self.maker, self.encoder, self.seed, self.limits = maker, encoder, seed, limits
         self.at, self.by = at, by
-        self.ready: queue.Queue[Batch] = queue.Queue(4)
+        self.ready: queue.Queue[Batch | Exception] = queue.Queue(4)
         threading.Thread(target=self.work, daemon=True).start()
 
     def work(self) -> None:
         while True:
             seed = f"{self.seed}:{self.at}"
-            self.ready.put(draw_batch(self.maker, self.encoder, seed, self.limits))
+            try:
+                self.ready.put(draw_batch(self.maker, self.encoder, seed, self.limits))
+            except Exception as problem:
+                problem.add_note(f"drawing the batch {seed!r}")
+                self.ready.put(problem)
+                return
             self.at += self.by
 
     def get(self) -> Batch:
-        return self.ready.get()
+        """The next batch; raises what drawing it raised."""
+        found = self.ready.get()
+        if isinstance(found, Exception):
+            raise found
+        return found
 
 
 def new_model(recipe: Recipe) -> tuple[Nano, Encoder]:

@@ -141,8 +141,11 @@ class Sources:
         return Kinship(texts)
 
     @cached_property
-    def indirect(self) -> dict[str, list[str]]:
-        """Of each written function the requests that share no telling word with its names and descriptions."""
+    def indirect(self) -> dict[int, list[str]]:
+        """Of each written function the requests that share no telling word with its names and descriptions.
+
+        By identity: a made-up function may have the key of a written one.
+        """
         found = {}
         for function in self.functions:
             about = (
@@ -150,7 +153,7 @@ class Sources:
             )
             said = [r for r in function.requests if about.isdisjoint(stems(without_slots(r)))]
             if said:
-                found[function.key] = said
+                found[id(function)] = said
         return found
 
     def offer(self, kind: str, rng: Random, style: BlockStyle, domain: str | None) -> Offer:
@@ -184,7 +187,7 @@ class Sources:
         """Draw a request; for training more often one that says no word of the function's name."""
         if not self.dress:
             return draw_request(function, variant, rng)
-        among = self.indirect.get(function.key, ()) if rng.random() < INDIRECT else ()
+        among = self.indirect.get(id(function), ()) if rng.random() < INDIRECT else ()
         return draw_request(function, variant, rng, reworded=REWORDED, among=among)
 
     def alike(self, one: Offer, other: Offer) -> bool:
