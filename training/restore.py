@@ -129,9 +129,13 @@ def weights(model: Nano, encoder: Encoder, held: Mapping[str, Array]) -> dict[st
     controls = {text: encoder.control(text) for text in CONTROL_TOKENS}
     step = Step(model.float(), controls, encoder.text("\n")[0])
     graph = trace(step).graph
-    unknown = {each.name for each in graph.initializer} - held.keys()
-    if unknown or any(held[each.name].size != math.prod(each.dims) for each in graph.initializer):
-        raise ValueError("the graph is of another network: check out the commit its manifest names")
+    for each in graph.initializer:
+        size = math.prod(each.dims)
+        # The table of words, turned round, is kept once.
+        if held[each.name].size != size if each.name in held else size != held["table"].size:
+            raise ValueError(
+                "the graph is of another network: check out the commit its manifest names"
+            )
     found = unfolded(model, held)
     for name, (other, turned) in places(model, graph).items():
         if name not in found:

@@ -26,12 +26,14 @@ TOKENIZER = recipe.ROOT / "src/callmemaybe/data/nano/tokenizer.json"
 WORDS = ["lessons", "pupil", "umbrella", "quarterly"]
 
 
-def network(seed: int) -> tuple[Nano, Encoder]:
+def network(seed: int, deep: int = 2) -> tuple[Nano, Encoder]:
     """A small network of random weights."""
     tokenizer = tokenizers.load(TOKENIZER)
     bases, *tables = tokenizers.forms(tokenizer)
     torch.manual_seed(seed)
-    shape = Shape(len(bases), deep=2, width=64, heads=4, kv_heads=2, head=16, inner=96, lexicon=64)
+    shape = Shape(
+        len(bases), deep=deep, width=64, heads=4, kv_heads=2, head=16, inner=96, lexicon=64
+    )
     pieces = wholes.cut(tokenizer, WORDS)
     more = np.random.default_rng(0).normal(size=(len(pieces), 64)).astype(np.float32)
     whole = wholes.Wholes(bases, [wholes.key(each) for each in pieces.values()], more)
@@ -67,6 +69,18 @@ def test_weights_come_back_from_a_graph_of_integers(tmp_path: Path) -> None:
             continue  # training's own, or folded into what the step holds
         away = (again[name] - weight).norm() / weight.norm().clamp(min=1e-9)
         assert away < 0.01, name
+
+
+def test_a_graph_of_another_network_is_refused(tmp_path: Path) -> None:
+    """Weights are known by number, so those of a deeper network would come to lie in wrong places."""
+    model, encoder = network(1)
+    _, controls, newline = steps(model, encoder)
+    said = [controls["<|tools|>"], *encoder.text("umbrella"), controls["<|call|>"]]
+    graph.write(model, controls, newline, tmp_path / "model.onnx", samples=[said])
+    held = restore.floats(onnx.load(tmp_path / "model.onnx").graph)
+    other, _ = network(2, deep=3)
+    with pytest.raises(ValueError, match="of another network"):
+        restore.weights(other, encoder, held)
 
 
 def test_the_shipped_files_make_a_run(tmp_path: Path) -> None:
