@@ -203,7 +203,10 @@ def main() -> None:
     parser.add_argument("--run", type=Path, default=ROOT / "training/runs/nano-2.toml")
     parser.add_argument("--source", type=Path, default=TARGET, help="folder of the shipped files")
     options = parser.parse_args()
-    restore(recipes.load(options.run), options.source)
+    try:
+        restore(recipes.load(options.run), options.source)
+    except (OSError, ValueError) as problem:
+        parser.exit(1, f"restore: {problem}\n")
 
 
 if __name__ == "__main__":
