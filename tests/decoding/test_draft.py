@@ -204,4 +204,4 @@ def test_long_requests_are_guessed_from_at_once(unit: str) -> None:
     """Whatever a request of megabytes repeats, looking for what to guess takes no square of its length."""
     automaton = compile_grammar(json_schema({"type": "string"}))
     state = automaton.walk(automaton.start, b'"')
-    Copier(unit * 1_000_000).guess(automaton, state, b'"')
+    assert len(Copier(unit * 1_000_000).guess(automaton, state, b'"')) < 100

@@ -111,8 +111,8 @@ class Copier:
             rest, is_over = self._rest(begun) if is_text else self._rest_bare(begun)
         else:
             rest, is_over = self._fresh(automaton, state, text)
-        if not is_over:
-            return rest
+        if not is_over or len(rest) >= _FARTHEST:
+            return rest[:_FARTHEST]
         after = automaton.walk(state, rest) if rest else state
         if after == DEAD:
             return rest
