@@ -166,7 +166,7 @@ class Reader:
         return self._certain()
 
     def _run(self, data: bytes, start: int) -> int:
-        """Move over many bytes at once where there is one way and it stays in one leaf.
+        """Move over many bytes at once where there is one way and it stays in one leaf, or waits for a token.
 
         Returns how many bytes were taken; the same as one after the other, only faster.
         """
