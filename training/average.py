@@ -18,7 +18,7 @@ from torch import Tensor
 
 from training.pieces import recipe as recipes
 from training.pieces.growth import grown
-from training.pieces.loop import new_model
+from training.pieces.loop import new_model, store
 from training.pieces.recipe import ROOT
 
 
@@ -50,9 +50,7 @@ def main() -> None:
         torch.load(file, map_location="cpu", weights_only=True) for file in options.checkpoints
     ]
     made = averaged(states, new_model(recipe)[0].state_dict())
-    part = recipe.out / "checkpoint.part"
-    torch.save(made, part)
-    part.replace(recipe.out / "checkpoint.pt")
+    store(made, recipe.out / "checkpoint.pt")
     print(f"{recipe.out / 'checkpoint.pt'}: the mean of minutes {made['mean_of']}")
 
 

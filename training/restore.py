@@ -27,7 +27,7 @@ from training.pieces import lexicon, meanings
 from training.pieces import recipe as recipes
 from training.pieces import tokenizer as tokenizers
 from training.pieces.graph import trace
-from training.pieces.loop import new_model
+from training.pieces.loop import new_model, store
 from training.pieces.model import Nano
 from training.pieces.optimizer import build
 from training.pieces.packing import Encoder
@@ -183,9 +183,8 @@ def restore(recipe: Recipe, source: Path) -> None:
     about = json.loads((source / "manifest.json").read_text("utf-8"))
     plan = recipe.table["training"]
     optimizers = build(model, plan["lr_muon"], plan["lr_adam"])
-    minutes = about.get("minutes", plan["minutes"])
-    counted = (about["steps"], about["tokens"], about["requests"], 60.0 * minutes)
-    torch.save(
+    counted = (about["steps"], about["tokens"], about["requests"], 60.0 * about["minutes"])
+    store(
         {
             "model": state,
             "average": state,
@@ -195,7 +194,7 @@ def restore(recipe: Recipe, source: Path) -> None:
         },
         file,
     )
-    print(f"{file}: {about['requests']} requests, minute {minutes}")
+    print(f"{file}: {about['requests']} requests, minute {about['minutes']}")
 
 
 def main() -> None:

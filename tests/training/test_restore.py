@@ -45,24 +45,28 @@ def network(seed: int, deep: int = 2) -> tuple[Nano, Encoder]:
     return model.eval(), Encoder(tokenizer)
 
 
-def steps(model: Nano, encoder: Encoder) -> tuple[Step, dict[str, int], int]:
-    """The step of a network, and what writing it needs."""
+def stepped(model: Nano, encoder: Encoder) -> Step:
+    """The step of a network."""
     controls = {text: encoder.control(text) for text in CONTROL_TOKENS}
-    newline = encoder.text("\n")[0]
-    return Step(model, controls, newline), controls, newline
+    return Step(model, controls, encoder.text("\n")[0])
+
+
+def written(model: Nano, encoder: Encoder, file: Path) -> tuple[Step, dict[str, np.ndarray]]:
+    """The step of a network, and what its graph of integers holds."""
+    step = stepped(model, encoder)
+    said = [step.controls["<|tools|>"], *encoder.text("umbrella"), step.controls["<|call|>"]]
+    graph.write(model, step.controls, encoder.text("\n")[0], file, samples=[said])
+    return step, restore.floats(onnx.load(file).graph)
 
 
 def test_weights_come_back_from_a_graph_of_integers(tmp_path: Path) -> None:
     """All that a step computes with is within a hundredth of what it was, whatever the network held before."""
     model, encoder = network(1)
-    step, controls, newline = steps(model, encoder)
-    said = [controls["<|tools|>"], *encoder.text("umbrella lessons"), controls["<|call|>"]]
-    graph.write(model, controls, newline, tmp_path / "model.onnx", samples=[said])
-    held = restore.floats(onnx.load(tmp_path / "model.onnx").graph)
+    step, held = written(model, encoder, tmp_path / "model.onnx")
     other, _ = network(2)
     state = {name: value.clone() for name, value in other.state_dict().items()}
     other.load_state_dict(state | restore.weights(other, encoder, held))
-    again = dict(steps(other, encoder)[0].named_parameters())
+    again = dict(stepped(other, encoder).named_parameters())
     asked = ("meant", "find.", "lexicon", "embedding", "layers.", "pointer.", "final", "back.")
     for name, weight in step.named_parameters():
         if name.removeprefix("model.").startswith(asked) and name.startswith("model."):
@@ -74,10 +78,7 @@ def test_weights_come_back_from_a_graph_of_integers(tmp_path: Path) -> None:
 def test_a_graph_of_another_network_is_refused(tmp_path: Path) -> None:
     """Weights are known by number, so those of a deeper network would come to lie in wrong places."""
     model, encoder = network(1)
-    _, controls, newline = steps(model, encoder)
-    said = [controls["<|tools|>"], *encoder.text("umbrella"), controls["<|call|>"]]
-    graph.write(model, controls, newline, tmp_path / "model.onnx", samples=[said])
-    held = restore.floats(onnx.load(tmp_path / "model.onnx").graph)
+    _, held = written(model, encoder, tmp_path / "model.onnx")
     other, _ = network(2, deep=3)
     with pytest.raises(ValueError, match="of another network"):
         restore.weights(other, encoder, held)

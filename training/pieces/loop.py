@@ -97,6 +97,13 @@ def count(groups: list[dict[str, Any]]) -> int:
     return sum(len(group["params"]) for group in groups)
 
 
+def store(state: dict[str, Any], file: Path) -> None:
+    """Write a checkpoint, complete or not at all."""
+    part = file.with_suffix(".part")
+    torch.save(state, part)
+    part.replace(file)
+
+
 class Run:
     """One training run with everything a checkpoint must hold."""
 
@@ -123,16 +130,14 @@ class Run:
         return self.recipe.out / "checkpoint.pt"
 
     def save(self) -> None:
-        """Write the checkpoint, complete or not at all."""
+        """Write the checkpoint."""
         state = {
             "model": self.model.state_dict(),
             "average": self.average,
             "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
             "counters": (self.step, self.tokens, self.pairs, self.elapsed),
         }
-        part = self.file.with_suffix(".part")
-        torch.save(state, part)
-        part.replace(self.file)
+        store(state, self.file)
 
     def restore(self) -> None:
         state = torch.load(self.file, map_location=self.device, weights_only=True)

@@ -8,12 +8,15 @@ quicker, and has to be told to let go now and then.
 from __future__ import annotations
 
 import ctypes
+import os
 
 ALL_ARENAS = b"arena.4096.purge"  # MALLCTL_ARENAS_ALL of jemalloc 5
 
 
 def let_go() -> bool:
     """Give freed memory back to the system; False if the process's allocator is not jemalloc."""
+    if os.name != "posix":
+        return False
     mallctl = getattr(ctypes.CDLL(None), "mallctl", None)
     if mallctl is None:
         return False
