@@ -54,7 +54,11 @@ def stepped(model: Nano, encoder: Encoder) -> Step:
 def written(model: Nano, encoder: Encoder, file: Path) -> tuple[Step, dict[str, np.ndarray]]:
     """The step of a network, and what its graph of integers holds."""
     step = stepped(model, encoder)
-    said = [step.controls["<|tools|>"], *encoder.text("umbrella"), step.controls["<|call|>"]]
+    said = [
+        step.controls["<|tools|>"],
+        *encoder.text("umbrella lessons"),
+        step.controls["<|call|>"],
+    ]
     graph.write(model, step.controls, encoder.text("\n")[0], file, samples=[said])
     return step, restore.floats(onnx.load(file).graph)
 
