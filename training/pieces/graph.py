@@ -76,10 +76,11 @@ def trace(step: Step) -> onnx.ModelProto:
 
 
 def sample(step: Step, batch: int, length: int) -> NDArray[np.int64]:
-    """Ids that have a graph do everything it can: a second reading, tools, one call more than rows."""
+    """Ids that have a graph do everything it can: a second reading, tools, and in the first row more calls the
+    longer they are, so that no number of places is always the same."""
     ids = np.full((batch, length), step.controls["<|tool|>"], np.int64)
     ids[:, 0] = step.controls["<|again|>"]
-    ids[:, -1] = ids[0, -2] = step.controls["<|call|>"]
+    ids[:, -1] = ids[0, length // 2 :] = step.controls["<|call|>"]
     return ids
 
 

@@ -116,6 +116,13 @@ class Step(nn.Module):
                         )[:, None]
                     )
                 )
+            deep = list(model.layers)[s.layers :]
+            if deep:
+                keys = [layer.k.weight * layer.before.weight for layer in deep]
+                values = [layer.v.weight * layer.before.weight for layer in deep]
+                gains = [layer.k_gain.weight.expand(s.kv_heads, -1) for layer in deep]
+                self.beheld = nn.Parameter(torch.cat((*keys, *values)).T.clone())
+                self.beheld_gains = nn.Parameter(torch.cat(gains)[:, None].clone())
             final = model.final.weight
             self.to_base = nn.Parameter((h.to_base.weight * final).T.clone())
             self.ask = nn.Parameter((h.q.weight * final).T.clone())
@@ -136,6 +143,7 @@ class Step(nn.Module):
         self.register_buffer("eye", torch.eye(MOST))
         self.register_buffer("any_choice", torch.zeros(MOST + 1, dtype=torch.long))
         self.register_buffer("numbers", torch.arange(MOST))
+        self.register_buffer("position", torch.tensor([0, 1]))
 
     # -- the pass ----------------------------------------------------------------------------------
 
@@ -156,21 +164,20 @@ class Step(nn.Module):
         angles = shaped(r.inside, -1, 1).float() * m.frequencies
         turn = (Numbered.apply(input_ids), angles.cos(), angles.sin())
         seen = Found.apply(some_of(r.seen, 0, 1))  # columns that anything looks at
-        unseen = torch.where(r.seen.index_select(2, seen), 0.0, FAR)
-        unseen = torch.cat([unseen[:, None]] * (s.heads // s.kv_heads), 2)
+        unseen = self.unseen(r.seen.index_select(2, seen))
         middle = s.layers // 2
         normed, more = norm(x), None
-        answering = r.answering.float()
-        for number in range(s.layers + s.deep):
+        for number in range(s.layers):
             if number == middle:
                 normed, x = Sum.apply(x, more, s.width)
                 x, more = self.cast(x, normed, own, r, votes), None
                 normed = norm(x)
             elif more is not None:
                 normed, x = Sum.apply(x, more, s.width)
-            only = answering if number >= s.layers else None
-            x, more = self.layer(number, x, normed, turn, (seen, unseen), cache, wide, only)
+            x, more = self.layer(number, x, normed, turn, (seen, unseen), cache, wide)
         normed, x = Sum.apply(x, more, s.width)
+        if s.deep:
+            normed, x = self.answer(x, normed, r, turn, seen, cache, wide)
         cache["state"] = Placed.apply(cache["state"], r.places, x)
         self.count(normed, r, votes)
         pointer = m.pointer.keys(x, own).transpose(1, 2)
@@ -186,7 +193,7 @@ class Step(nn.Module):
         sight: tuple[Tensor, Tensor],
         cache: dict[str, Tensor],
         wide: Tensor,
-        only: Tensor | None,
+        only: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """x, and its norm -> (x behind attention, what the rest adds to it).
 
@@ -214,6 +221,52 @@ class Step(nn.Module):
         gate, up = (normed @ self.fused[2 * number + 1]).split(s.inner, -1)
         more = layer.down(functional.silu(gate) * up)
         return x, more if only is None else more * only
+
+    def unseen(self, seen: Tensor) -> Tensor:
+        """What the scores of a group of heads lose [B, 1, group * L, columns] where nothing is seen [B, L, columns]."""
+        s = self.model.shape
+        lost = torch.where(seen, 0.0, FAR)[:, None]
+        return torch.cat([lost] * (s.heads // s.kv_heads), 2)
+
+    def answer(
+        self,
+        x: Tensor,
+        normed: Tensor,
+        r: Reading,
+        turn: tuple[Tensor, Tensor, Tensor],
+        seen: Tensor,
+        cache: dict[str, Tensor],
+        wide: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        """The layers for answers: x, and its norm -> (the norm of x behind them, x).
+
+        Only rows with an answer's place pass them; of all others they need keys and values, which no layer
+        changes, so that one product makes those of all layers.
+        """
+        s = self.model.shape
+        heads = s.deep * s.kv_heads
+        every = shaped(normed @ self.beheld, 0, 0, 2 * heads, s.head).transpose(1, 2)
+        keys, values = every.split((heads, heads), 1)
+        keys = Turned.apply(Gained.apply(keys, self.beheld_gains), *turn, heads, s.turned // 2)
+        for kind, value in (("key", keys), ("value", values)):
+            for number, part in enumerate(value.split(s.kv_heads, 1), s.layers):
+                cache[f"{kind}.{number}"] = Placed.apply(cache[f"{kind}.{number}"], wide, part)
+        at = r.places[..., 1:]
+        is_last = at == at.amax(1, keepdim=True)  # so that there is a row
+        rows = Found.apply(some_of(r.answering | is_last, 0, 2))
+        mine = x.index_select(1, rows)
+        wide = wide.index_select(2, rows)
+        sight = seen, self.unseen(r.seen.index_select(1, rows).index_select(2, seen))
+        turn = turn[0].index_select(1, rows), *turn[1:]
+        only = r.answering.index_select(1, rows).float()
+        normed, more = norm(mine), None
+        for number in range(s.layers, s.layers + s.deep):
+            if more is not None:
+                normed, mine = Sum.apply(mine, more, s.width)
+            mine, more = self.layer(number, mine, normed, turn, sight, cache, wide, only)
+        within = r.places - r.places[:, :1] * self.position  # [B, L, 2]
+        x = Placed.apply(x, within.index_select(1, rows), mine + more)
+        return norm(x), x
 
     # -- which tool --------------------------------------------------------------------------------
 
