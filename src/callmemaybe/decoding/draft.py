@@ -2,8 +2,8 @@
 
 What a call says was mostly said in the request: names, numbers, quoted text. So a value that begins
 like something in the request probably goes on like it, a number probably is the next one that the
-request mentions, a text its next quotation, code or name, a choice one of its words, and behind a value the
-grammar often has only one way on. The guess goes
+request mentions, a text its next quotation, code or name, a list its next number, a choice or a key one of its words, and behind
+a value the grammar often has only one way on, or few. The guess goes
 through the model together with what must go through anyway; the decoder then decides token by token
 as if there had been no guess, and looks up what it asks for. A wrong guess costs arithmetic,
 never a different answer. (Known as prompt lookup decoding, Saxena 2023; speculative decoding with
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from functools import cached_property
 from itertools import chain, islice
 
@@ -22,19 +23,20 @@ from callmemaybe.grammar.automaton import DEAD, Automaton
 #: Bytes guessed ahead at most, and how many values that may span.
 _FARTHEST, _MOST_VALUES = 96, 6
 _MOST_WORDS = 100  # of a request, that choices are compared with
-_NUMBER = re.compile(rb"(?<![\w.])-?(?:\d{1,3}(?:,\d{3})+(?![\d,])|\d+)(?:\.\d+)?")
+_NUMBER = re.compile(rb"(?<![\w.:])-?(?:\d{1,3}(?:,\d{3})+(?![\d,])|\d+)(?!\d|:\d)(?:\.\d+)?")
 _QUOTED = re.compile(
-    rb"(?<!\w)'([^'\\]+)'(?!\w)|\\\"((?:[^\"\\]|\\[^\"])+?)\\\"|`([^`]+)`"
+    rb"(?<!\w)'((?:[^'\\]|\\.)+)'(?!\w)|\\\"((?:[^\"\\]|\\[^\"])+?)\\\"|`([^`]+)`"
     rb"|\xe2\x80[\x9c\x9e](.+?)\xe2\x80[\x9c\x9d]|\xe2\x80\x98(.+?)\xe2\x80\x99(?!\w)"
     rb"|\xc2\xab\s?(.+?)\s?\xc2\xbb"
 )
-_WORD = re.compile(rb"[^\s,;:?!()]*")
+_WORD = re.compile(rb"(?:[^\s,;:?!()]|:(?=[^\s,;:?!()]))*")
 #: What stands behind a value that is over: the end, or punctuation with no more of a word behind it.
 _OVER = re.compile(rb"[.?!,;:)]*(?:\s|\Z)")
 #: What is no word of a language: it holds a digit, or a sign inside.
 _CODE = re.compile(
     rb"(?<!\S)[(\[]?((?=[^\s,;?!]{0,80}[A-Za-z])"
-    rb"[^\s,;?!()\[\]]{0,80}[\d@/\\._#][^\s,;?!()\[\]]{0,80}\w)"
+    rb"[^\s,;?!()\[\]]{0,80}[\d@/\\._#][^\s,;?!()\[\]]{0,80}\w"
+    rb"|\d+(?:[:/-]\d+)+(?: ?[AaPp]\.?[Mm]\b)?|\d{1,2} ?[AaPp]\.?[Mm]\b)"
 )
 #: Words that begin with a capital (or a byte of another alphabet), side by side.
 _CAPITAL = rb"[A-Z\xc3-\xf4][^\s,;:?!().\"\[\]]*"
@@ -46,6 +48,13 @@ _DENIES = re.compile(rb"(?i)\b(?:no|not|never|without|off|\w+n(?:'|\xe2\x80\x99)
 _LITERALS = (b"true", b"false", b"null")
 _DIGITS, _LETTERS = b"0123456789", b"abcxyzABCXYZ"
 _QUOTE, _LIST_END = b'"]'
+_ITEMS = re.compile(rb"\[((?:-?\d[\d.]*, ?)+)\Z")
+_MOST_NUMBERS = 200  # of a request, that lists are compared with
+_MOST_WAYS, _STEM = 8, 4  # keys or choices that are compared, and letters that tell a word
+_PARTS = re.compile(rb"[A-Z]?[a-z]{2,}|[A-Z]{3,}")  # words of a key: `dueDate`, `due_date`
+_SEEN = 200  # bytes of an answer that are looked back at
+_BEHIND_TEXT = (b",", b":", b"]", b"}")  # what follows a quote that ends a text
+_BEFORE_BARE = (b"[", b"{", b",", b":", b"\n")
 
 
 class Copier:
@@ -108,7 +117,9 @@ class Copier:
         """Guess the rest of the value at the end of ``text``, with its closing if it is over."""
         begun, is_text = _begun(text)
         if begun:
-            rest, is_over = self._rest(begun) if is_text else self._rest_bare(begun)
+            rest, is_over = self._rest(begun) if is_text else self._rest_bare(begun, text)
+            if is_text and not rest:
+                rest, is_over = self._way(automaton, state, text), True
         else:
             rest, is_over = self._fresh(automaton, state, text)
         if not is_over or len(rest) >= _FARTHEST:
@@ -134,16 +145,29 @@ class Copier:
             return any(one not in text for one in chain(self._spans, self._said))
         if text.endswith(_LITERALS):
             return False
+        if self._following(text + b","):
+            return True
         return any(one not in text for one in self._numbers)
 
-    def _rest_bare(self, begun: bytes) -> tuple[bytes, bool]:
+    def _rest_bare(self, begun: bytes, text: bytes) -> tuple[bytes, bool]:
         """Guess how a value goes on that is no text, and whether it is over then."""
         if begun in _LITERALS:
             return b"", True
-        for number in self._numbers:
+        following = self._following(text[: len(text) - len(begun)])
+        for number in chain(following, self._numbers):
             if number.startswith(begun):
                 return number[len(begun) :], True
         return self._rest(begun)
+
+    def _following(self, text: bytes) -> list[bytes]:
+        """Return the number that follows in the request those of the list at the end of ``text``, if one does."""
+        match = _ITEMS.search(text[-_SEEN:])
+        if not match:
+            return []
+        items = match[1].replace(b" ", b"").split(b",")[:-1]
+        some = self._numbers[:_MOST_NUMBERS]
+        begins = range(len(some) - len(items))
+        return [some[at + len(items)] for at in begins if some[at : at + len(items)] == items][:1]
 
     def _rest(self, begun: bytes) -> tuple[bytes, bool]:
         """Guess how a text goes on that begins with ``begun``, and whether it is over then."""
@@ -172,7 +196,7 @@ class Copier:
         if not text.endswith(b'"'):
             return self._fresh_bare(automaton, state, text)
         if any(automaton.step(state, byte) == DEAD for byte in (*_LETTERS, *_DIGITS)):
-            return self._choice(automaton, state), True
+            return self._choice(automaton, state) or self._way(automaton, state, text), True
         said = chain(self._spans, self._said)
         candidate = next((one for one in said if one not in text), b"")
         return candidate, bool(candidate)
@@ -183,12 +207,33 @@ class Copier:
             if automaton.walk(state, _LITERALS[0]) == DEAD:
                 return b"", False
             return _LITERALS[bool(_DENIES.search(self.source))], True
-        candidate = next((one for one in self._numbers if one not in text), b"")
+        unsaid = (one for one in self._numbers if one not in text)
+        candidate = next(chain(self._following(text), unsaid), b"")
         if not candidate:
             return b"", False  # before the automaton is asked, which takes longer
         dead = (automaton.step(state, byte) == DEAD for byte in (*_LETTERS, *_DIGITS))
         is_number = all(islice(dead, len(_LETTERS))) and not all(dead)
         return (candidate, True) if is_number else (b"", False)
+
+    @cached_property
+    def _stems(self) -> set[bytes]:
+        """How the request's words begin."""
+        return {
+            match[0].lower()[:_STEM] for match in islice(_WORDS.finditer(self.source), _MOST_WORDS)
+        }
+
+    def _way(self, automaton: Automaton, state: int, text: bytes) -> bytes:
+        """Return the likeliest of a few ways on: one with a word of the request, else the one that ``text`` names first."""
+        ways = _ways(automaton, state)
+        if not ways:
+            return b""
+
+        def rank(way: bytes) -> tuple[int, int]:
+            parts = {part[0].lower()[:_STEM] for part in _PARTS.finditer(way)}
+            at = text.find(way)
+            return -len(parts & self._stems), at if at >= 0 else len(text)
+
+        return min(ways, key=rank)
 
     def _choice(self, automaton: Automaton, state: int) -> bytes:
         """Return the first of the request's words that is one of a few texts; empty if none is."""
@@ -199,15 +244,45 @@ class Copier:
         return b""
 
 
+def _ways(automaton: Automaton, state: int, most: int = _MOST_WAYS) -> list[bytes]:
+    """Return the texts that may come next up to their closing quote if there are few, else nothing."""
+    found: list[bytes] = []
+    begun = [(b"", state)]
+    while begun:
+        text, state = begun.pop()
+        some = automaton.first_bytes(state)
+        if len(found) + len(begun) + some.bit_count() > most:
+            return []
+        for byte in _bytes_of(some):
+            run, after = automaton.forced(automaton.step(state, byte))
+            longer = text + bytes([byte]) + run[:_FARTHEST]
+            if _QUOTE in longer or len(longer) > _FARTHEST:
+                found.append(longer.partition(b'"')[0])
+            else:
+                begun.append((longer, after))
+    return found
+
+
+def _bytes_of(some: int) -> Iterator[int]:
+    """Yield the numbers of the bits that are set."""
+    while some:
+        low = some & -some
+        yield low.bit_length() - 1
+        some ^= low
+
+
 def _begun(text: bytes) -> tuple[bytes, bool]:
     """Return what there is of the value at the end of an unfinished JSON text, and whether it is a text."""
-    tail = text[-200:]
+    tail = text[-_SEEN:]
     at = len(tail)
-    while at and tail[at - 1] not in b'"[{,:' + b"\n":
-        at -= 1
-    if at and tail[at - 1] == _QUOTE:
-        return tail[at:], True
-    return (tail[at:].lstrip(b" ") if at else tail), False
+    while (at := tail.rfind(b'"', 0, at)) >= 0:
+        stem = tail[:at].rstrip(b"\\")
+        if (at - len(stem)) % 2 == 0:  # a quote that no backslash escapes
+            if tail[at + 1 : at + 2] not in _BEHIND_TEXT:
+                return tail[at + 1 :], True
+            break
+    at = max(tail.rfind(byte) for byte in _BEFORE_BARE)
+    return tail[at + 1 :].lstrip(b" "), False
 
 
 def _is_inside_word(source: bytes, at: int) -> bool:
