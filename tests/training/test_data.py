@@ -10,6 +10,7 @@ from random import Random
 
 import pytest
 
+from callmemaybe.wire.legends import options
 from training.pieces import recipe as recipes
 from training.pieces import riddles, slots, synthetic
 from training.pieces.census import count_drawn, count_written, table
@@ -61,6 +62,24 @@ def test_a_code_comes_with_a_legend() -> None:
                 assert str(shown) in schema["description"]
                 assert value in schema["description"]
     assert coded
+
+
+def test_choices_may_be_listed_in_words() -> None:
+    """A choice may be shown as a string whose description lists all values, in words that a form reads."""
+    listed = found = 0
+    for function in read_tasks()[::10]:
+        style = replace(FULL, listed=1.0)
+        variant = draw_variant(function, Random(function.key), style)
+        for parameter in function.parameters:
+            schema = variant.tool["parameters"]["properties"].get(variant.names[parameter.key], {})
+            if parameter.type != "enum" or "enum" in schema or schema.get("type") != "string":
+                continue
+            listed += 1
+            shown = list(variant.enums[parameter.key].values())
+            assert all(value in schema["description"] for value in shown)
+            found += options(schema["description"]) == shown
+    assert listed > 50
+    assert found > 0.9 * listed
 
 
 def test_dates_are_rewritten_only_where_the_schema_says_so() -> None:

@@ -136,3 +136,30 @@ def test_a_switch_is_asked_where_its_type_stands() -> None:
         ("off? bo", True),
         ("n", True),
     ]
+
+
+def test_what_values_stand_for_moves_the_marks() -> None:
+    """A form tells legends as the package does; what is asked is still asked at values and types."""
+    properties = {
+        "size": {"enum": ["m", "v", "c"], "description": "m = bike, c = car"},
+        "on": {"type": "boolean", "description": "true to start, false to stop"},
+        "unit": {"type": "string", "description": "'km' or 'm'"},
+        "grade": {"type": "integer", "enum": [1, 2], "description": "1 (best), 2 (worst)"},
+    }
+    parameters = {"type": "object", "properties": properties, "required": list(properties)}
+    given = {"size": "c", "on": True, "unit": "m", "grade": 2}
+    made = form({"parameters": parameters}, given)
+    assert made.text.split("\n") == [
+        'size bike "m"|"v"|car "c"',
+        "on to start true|to stop false",
+        'unit "km"|"m"|string',
+        "grade best 1|worst 2",
+    ]
+    assert made.text == nano.form(ToolSpec("f", parameters=parameters))
+    assert [(made.text[at : at + 4], true) for at, true in made.marks] == [
+        ('m"|"', False), ('v"|c', False), ('c"\no', True), ("true", True), ("fals", False),
+        ('km"|', False), ('m"|s', True), ("1|wo", False), ("2", True),
+    ]  # fmt: skip
+    assert [(made.text[at - 3 : at + 1], value) for at, value in made.lines] == [
+        ('"c"\n', "c"), ("lse\n", True), ("ing\n", "m"), ("st 2", 2),
+    ]  # fmt: skip

@@ -71,6 +71,7 @@ NATURAL = 0.2  # share of made-up functions of real things among the written one
 INDIRECT = 0.2
 NEAR = 0.5  # below this share of what fits nothing, it sounds like an offered function if that has such requests
 WORDY = 0.3  # share of the lists in training whose tools are described at length
+LISTED = 0.2  # share of the choices in training that are strings whose description lists the values
 REWORDED = 0.2  # share of imperatives that begin in training with another verb than was written
 
 
@@ -229,8 +230,8 @@ class BlockMaker:
         kind = rng.choices(list(self.mix.kinds), list(self.mix.kinds.values()))[0]
         size = size or rng.choice(self.sizes)
         style = BlockStyle.draw(rng)
-        if self.sources.dress and rng.random() < WORDY:
-            style = replace(style, wordy=True)
+        if self.sources.dress:
+            style = replace(style, wordy=rng.random() < WORDY, listed=LISTED)
         close = rng.random() < 0.5
         domains = rng.sample(sorted(self.sources.by_domain), min(2, len(self.sources.by_domain)))
         offers: dict[str, Offer] = {}

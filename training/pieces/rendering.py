@@ -1,7 +1,8 @@
 """How nano reads tools and writes calls, as text with control tokens.
 
-The package holds the same format as a declaration (`callmemaybe.wire.formats.nano`); this twin
-exists because training must run without the package, and a test compares the two.
+The package holds the same format as a declaration (`callmemaybe.wire.formats.nano`); this twin knows what
+is chosen and what is meant besides, and a test compares the two. What descriptions say of values is found by
+the package's own reader.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
+
+from callmemaybe.wire.legends import meanings, options, poles
 
 PAD, TOOLS, USER, CALL, NONE, END = (
     "<|pad|>",
@@ -124,17 +127,77 @@ def tool_text(tool: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def form_lines(tool: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
-    """Yield the parameters as the form names them: the name, and its type behind a space.
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A parameter as a form shows it."""
 
-    A type that is longer than a form's line may be is left out.
+    name: str
+    mark: str  # "?" if it may be left out
+    kind: str  # its type behind a space; empty if that is too long
+    choices: Sequence[Any] = ()  # the values that the type shows
+    told: Sequence[str] = ()  # what they stand for, as far as that is said
+
+    @property
+    def values(self) -> int:
+        """Where the type begins behind the name."""
+        return len(self.mark) + 1
+
+    @property
+    def text(self) -> str:
+        return self.mark + self.kind
+
+
+def told_values(schema: Mapping[str, Any]) -> tuple[str, Sequence[Any], Sequence[str]]:
+    """A type with what the description says of its values, those values, and what is said of each."""
+    kind, about = type_text(schema), one_line(schema.get("description") or "")
+    if "enum" in schema:
+        return explained(schema["enum"], about)
+    if kind == "boolean" and (sides := poles(about)):
+        return "{} true|{} false".format(*sides), (True, False), sides
+    if kind == "string" and (listed := options(about)):
+        text, values, told = explained(listed, about)
+        return f"{text}|{kind}", values, told
+    return kind, (), ()
+
+
+def explained(values: Sequence[Any], about: str) -> tuple[str, Sequence[Any], Sequence[str]]:
+    """Values as a type, each behind what is said of it."""
+    told = meanings([each if isinstance(each, str) else to_json(each) for each in values], about)
+    pairs = zip(told, map(to_json, values), strict=True)
+    return "|".join(f"{words} {value}".lstrip() for words, value in pairs), values, told
+
+
+def form_lines(tool: Mapping[str, Any]) -> list[Line]:
+    """The parameters as the form names them: as many as there is room for.
+
+    A type that is longer than a form's line may be is left out; what values stand for is told where room is left.
     """
     parameters = tool.get("parameters") or {}
     required = parameters.get("required", ())
+    plain: list[Line] = []
+    size = -1
     for name, schema in parameters.get("properties", {}).items():
         kind = type_text(schema)
-        mark = "" if name in required else "?"
-        yield name, f"{mark} {kind}" if len(kind) <= LONGEST_TYPE else mark
+        kind = f" {kind}" if len(kind) <= LONGEST_TYPE else ""
+        line = Line(name, "" if name in required else "?", kind)
+        if size + len(name) + len(line.text) >= LONGEST_FORM:
+            break
+        size += len(name) + len(line.text) + 1
+        plain.append(line)
+    room = LONGEST_FORM - size
+    lines = []
+    for line in plain:
+        schema = parameters["properties"][line.name]
+        if isinstance(schema, Mapping) and line.kind:
+            kind, choices, told = told_values(schema)
+            longer = len(kind) + 1 - len(line.kind)
+            if len(kind) <= LONGEST_TYPE and longer <= room:
+                room -= longer
+                line = replace(line, kind=f" {kind}", choices=choices, told=told)
+            elif "enum" in schema:
+                line = replace(line, choices=schema["enum"])
+        lines.append(line)
+    return lines
 
 
 def form(tool: Mapping[str, Any], arguments: Mapping[str, Any] | None = None) -> Segment:
@@ -146,37 +209,45 @@ def form(tool: Mapping[str, Any], arguments: Mapping[str, Any] | None = None) ->
     values was meant, and which switches are on; its lines, what is given.
     """
     parameters = tool.get("parameters") or {}
-    required = parameters.get("required", ())
     last = next(reversed(parameters.get("properties") or {"": None}))
     text = ""
     marks: list[tuple[int, bool]] = []
     lines: list[tuple[int, Any]] = []
-    for name, kind in form_lines(tool):
-        if len(text) + len(name) + len(kind) >= LONGEST_FORM:
-            break
+    for line in form_lines(tool):
         text += "\n" if text else ""
-        if arguments is not None and name not in required:
-            marks.append((len(text), name in arguments))
-        text += name
-        schema = parameters["properties"][name]
-        values = schema.get("enum", ()) if isinstance(schema, Mapping) else ()
-        if arguments is not None and isinstance(arguments.get(name), bool) and " " in kind:
-            # Where the type stands; behind it, a line that ends the form is asked something else.
-            if name in required or name != last:
-                marks.append((len(text) + kind.index(" ") + 1, arguments[name]))
-        elif arguments is not None and name in arguments and len(values) > 1 and "|" in kind:
-            at = len(text) + kind.index(" ") + 1
-            for value in map(to_json, values):
-                marks.append((at + value.startswith('"'), value == to_json(arguments[name])))
-                at += len(value) + 1
-        text += kind
-        if arguments is not None and name in arguments:
-            lines.append((len(text), arguments[name]))
-        if arguments is not None and name not in required:
-            marks.append((len(text), name in arguments))
+        given = arguments is not None and line.name in arguments
+        if arguments is not None and line.mark:
+            marks.append((len(text), given))
+        text += line.name
+        if arguments is not None and given:
+            found = value_marks(line, arguments[line.name], ends_form=line.name == last)
+            marks += [(len(text) + at, true) for at, true in found]
+        text += line.text
+        if arguments is not None and given:
+            lines.append((len(text), arguments[line.name]))
+        if arguments is not None and line.mark:
+            marks.append((len(text), given))
     lines = [(min(at, len(text) - 1), value) for at, value in lines]
     marks = [(min(at, len(text) - 1), true) for at, true in marks]
     return Segment(text, Choice.FORCED, kind="form", marks=tuple(marks), lines=tuple(lines))
+
+
+def value_marks(line: Line, value: Any, *, ends_form: bool) -> Iterable[tuple[int, bool]]:
+    """Where behind a given parameter's name it is asked whether a switch is on, or each value meant."""
+    # Behind the type, a line that ends the form is asked something else.
+    is_asked = not line.mark or not ends_form
+    if isinstance(value, bool) and line.kind and not line.told:
+        if is_asked:
+            yield line.values, value
+        return
+    choices = line.choices[:1] if isinstance(value, bool) and not is_asked else line.choices
+    if len(line.choices) < 2:
+        return
+    at = line.values
+    for each, words in zip(map(to_json, choices), line.told or [""] * len(choices), strict=False):
+        at += len(words) + 1 if words else 0
+        yield at + each.startswith('"'), each == to_json(value)
+        at += len(each) + 1
 
 
 def value_segments(value: Any, schema: Any, kind: str | None = None) -> Iterable[Segment]:

@@ -57,6 +57,7 @@ class BlockStyle:
     describe_tool: float
     describe_parameter: float
     wordy: bool = False  # described at length, as documentation does
+    listed: float = 0.0  # share of the choices whose values only the description lists
 
     @classmethod
     def draw(cls, rng: Random) -> BlockStyle:
@@ -89,6 +90,33 @@ def write_legend(shown: dict[str, Any], meaning: dict[str, str], rng: Random) ->
     return joint.join(form.format(shown[value], meaning[value]) for value in shown)
 
 
+# Schemas of strings that list their values in words: the rest of a sentence, and what joins the values.
+LISTINGS = (
+    ("Options: {}", ", ", ", "),
+    ("One of {}", ", ", " or "),
+    ("Must be one of: {}", ", ", ", "),
+    ("Possible values: {}", ", ", " and "),
+    ("Possible values are {}", ", ", ", and "),
+    ("Can be {}", ", ", " or "),
+    ("Either {}", ", ", " or "),
+    ("({})", " or ", " or "),
+    ("{}", " | ", " | "),
+    ("Choices: {}", "/", "/"),
+)
+
+
+def write_listing(shown: dict[str, Any], meaning: dict[str, str], rng: Random) -> str:
+    """List the values of a choice, some with what they stand for."""
+    form, joint, last = rng.choice(LISTINGS)
+    quote = rng.choice(("'", "'", '"', "`")) if "/" in joint + last or rng.random() < 0.7 else ""
+    is_told = quote and rng.random() < 0.3
+    values = [
+        f"{quote}{value}{quote}" + (f" ({meaning[key]})" if is_told and meaning.get(key) else "")
+        for key, value in shown.items()
+    ]
+    return form.format(f"{joint.join(values[:-1])}{last}{values[-1]}")
+
+
 def draw_codes(values: list[str], rng: Random) -> dict[str, Any] | None:
     """Codes for the values of an enum: initials, numbers or letters; what they mean is not in them."""
     initials = [value[0].lower() for value in values]
@@ -105,9 +133,12 @@ def draw_codes(values: list[str], rng: Random) -> dict[str, Any] | None:
 
 
 def show_enum(
-    parameter: Parameter, rng: Random, case: Callable[[str], str]
+    parameter: Parameter, rng: Random, case: Callable[[str], str], listed: float = 0.0
 ) -> tuple[dict[str, Any], dict[str, Any], str]:
-    """Draw how the values of an enum are written, and a legend where they do not speak for themselves."""
+    """Draw how the values of an enum are written, and a legend where they do not speak for themselves.
+
+    A share of `listed` becomes strings whose values only the legend lists.
+    """
     choices = parameter.choices
     values = list(choices)
     if rng.random() < 0.3:
@@ -128,7 +159,11 @@ def show_enum(
         if luck > 0.8 and all(choices.values()):
             legend = write_legend(shown, {v: rng.choice(choices[v]) for v in values}, rng)
     kind = "integer" if isinstance(shown[values[0]], int) else "string"
-    return {"type": kind, "enum": [shown[value] for value in values]}, shown, legend
+    shown = {value: shown[value] for value in values}
+    if listed and kind == "string" and not codes and not parameter.told and rng.random() < listed:
+        meaning = {value: rng.choice(words) for value, words in choices.items() if words}
+        return {"type": kind}, shown, write_listing(shown, meaning, rng)
+    return {"type": kind, "enum": list(shown.values())}, shown, legend
 
 
 # How the two values of a switch are told apart: what is said when it is on, and when it is off.
@@ -371,7 +406,7 @@ def draw_variant(function: Function, rng: Random, style: BlockStyle) -> Variant:
             shown = parameter.key
         legend = ""
         if parameter.type == "enum":
-            schema, enums[parameter.key], legend = show_enum(parameter, rng, case)
+            schema, enums[parameter.key], legend = show_enum(parameter, rng, case, style.listed)
         else:
             schema = scalar_schema(parameter.type, rng)
             if parameter.type == "boolean" and rng.random() < TOLD:

@@ -15,7 +15,10 @@ The request is written as the inside of a JSON string, so that copying from it i
 verbatim; and twice, so that a model that reads from left to right knows the end when it reads the
 beginning again. A control token ends the name, so that no name can be mistaken for the beginning of
 another. Then the called tool's parameters are written once more, as a form to be filled in: nothing of it
-is chosen, but the model reads it knowing the request, which it did not when it read the tools.
+is chosen, but the model reads it knowing the request, which it did not when it read the tools. What a
+description says of the values of a choice or a switch stands in the form too, before the value, and so do
+values that only the description of a string lists: ``size? van "v"|car "c"``, ``round_up? always up true|to
+the nearest false``, ``unit? "celsius"|"fahrenheit"|string``.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from callmemaybe._json import dumps
 from callmemaybe.calls import ToolSpec
 from callmemaybe.grammar.nodes import Control
 from callmemaybe.wire.format import Format
+from callmemaybe.wire.legends import meanings, options, poles
 from callmemaybe.wire.pieces import (
     Arguments,
     Calls,
@@ -67,18 +71,52 @@ def request(
 
 
 def form(tool: ToolSpec) -> str:
-    """Write the parameters once more, without descriptions and long types, as many as there is room for."""
+    """Write the parameters once more, without descriptions and long types, as many as there is room for.
+
+    Where room is left, values are written with what their descriptions say of them.
+    """
     properties = tool.parameters.get("properties")
     if not isinstance(properties, Mapping):
         return ""
     required = tool.parameters.get("required") or ()
-    text = ""
+    lines: list[tuple[str, str, str]] = []
+    size = -1
     for name, inner in properties.items():
-        line = f"{name}{'' if name in required else '?'}{_short(type_text(inner))}"
-        if len(text) + len(line) >= LONGEST_FORM:
+        head, plain = f"{name}{'' if name in required else '?'}", _short(type_text(inner))
+        if size + len(head) + len(plain) >= LONGEST_FORM:
             break
-        text += f"\n{line}" if text else line
-    return text
+        size += len(head) + len(plain) + 1
+        lines.append((head, plain, _short(told_type(inner)) or plain))
+    room = LONGEST_FORM - size
+    text = []
+    for head, plain, told in lines:
+        longer = len(told) - len(plain)
+        fits = longer <= room
+        room -= longer if fits else 0
+        text.append(head + (told if fits else plain))
+    return "\n".join(text)
+
+
+def told_type(schema: Any) -> str:
+    """As `type_text`, with what the description says of the values."""
+    plain = type_text(schema)
+    about = schema.get("description") if isinstance(schema, Mapping) else None
+    if not isinstance(about, str) or len(plain) >= LONGEST_TYPE:
+        return plain
+    about = " ".join(about.split())
+    if isinstance(schema.get("enum"), list):
+        return _explained(schema["enum"], about)
+    if plain == "boolean" and (sides := poles(about)):
+        return "{} true|{} false".format(*sides)
+    if plain == "string" and (listed := options(about)):
+        return f"{_explained(listed, about)}|{plain}"
+    return plain
+
+
+def _explained(values: Sequence[Any], about: str) -> str:
+    said = meanings([each if isinstance(each, str) else dumps(each) for each in values], about)
+    written = (dumps(each, compact=True) for each in values)
+    return "|".join(f"{words} {each}".lstrip() for words, each in zip(said, written, strict=True))
 
 
 def _short(text: str) -> str:

@@ -1,0 +1,228 @@
+"""What descriptions say of values: how people write it, and what is no legend."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from callmemaybe.calls import ToolSpec
+from callmemaybe.wire import legends
+from callmemaybe.wire.formats import nano
+
+SIZES = ["m", "v", "c"]
+
+
+@pytest.mark.parametrize(
+    "about",
+    [
+        "Class of the vehicle: m (motorbike), v (van), c (car)",
+        "m = motorbike, v = van, c = car. Must be one of the listed values.",
+        "Class - m means motorbike, v means van, c means car",
+        "\"m\" for motorbike and 'v' for van and `c` for car",
+        "Class: m: motorbike; v: van; c: car",
+        "The class; m stands for motorbike, v stands for van, and c stands for car.",
+        "m - motorbike, v - van, or c - car",
+        "“m” → motorbike, “v” → van, “c” → car",
+        "A class\nm: motorbike\nv: van\nc: car",
+    ],
+)
+def test_legends_are_read_however_they_are_written(about: str) -> None:
+    """All spellings of one legend say the same."""
+    assert legends.meanings(SIZES, about) == ["motorbike", "van", "car"]
+
+
+@pytest.mark.parametrize(
+    ("values", "about"),
+    [
+        (SIZES, ""),
+        (SIZES, "a car"),
+        ([], "m (motorbike)"),
+        (["celsius", "fahrenheit"], "Celsius or fahrenheit, celsius by default."),
+        (["celsius", "fahrenheit"], "celsius (default) or fahrenheit"),
+        (["low", "high"], "One of low, high."),
+        (["m"], "m (motorbike), m (moped)"),
+        (["", "m"], "m (motorbike)"),
+        (["van", "car"], "van = van, car = Car"),
+    ],
+)
+def test_what_explains_nothing(values: list[str], about: str) -> None:
+    """Lists of values, remarks on one alone and what says the value itself are no legend."""
+    assert not any(legends.meanings(values, about))
+
+
+def test_a_part_of_a_legend() -> None:
+    """What is not explained stays alone; a value inside another or inside a word is none."""
+    about = "How high: high = a lot, highest = all. Not sohigh = 3"
+    assert legends.meanings(["low", "high", "highest"], about) == ["", "a lot", "all"]
+    assert legends.meanings(
+        ["nato", "german"], "Defaults to nato: nato = army, german = Anton"
+    ) == [
+        "army",
+        "Anton",
+    ]
+
+
+@pytest.mark.parametrize(
+    "about",
+    [
+        "true: without meat, false: with meat",
+        "Which menu - false with meat, true without meat. A flag. Optional.",
+        "without meat if true, with meat if false",
+        "without meat (true) or with meat (false)",
+        "Without stops: without meat when true, otherwise with meat",
+        "true means without meat, false with meat",
+        "If true, without meat. If false, with meat.",
+        "`true` = without meat, `false` = with meat",
+        "TRUE for without meat; FALSE for with meat",
+        "with meat if false, without meat if true",
+    ],
+)
+def test_both_sides_of_a_switch(about: str) -> None:
+    """All spellings of what a switch means say the same."""
+    assert legends.poles(about) == ("without meat", "with meat")
+
+
+@pytest.mark.parametrize(
+    "about",
+    [
+        "",
+        "Without meat",
+        "Either true or false.",
+        "Without meat. Defaults to false.",
+        "Without meat (true/false)",
+        "Set to true to leave out meat.",
+        "true true false false",
+        "It is true that (false)",
+    ],
+)
+def test_what_says_nothing_of_both_sides(about: str) -> None:
+    """One side, or the two values alone, explain nothing."""
+    assert legends.poles(about) is None
+
+
+@pytest.mark.parametrize(
+    "about",
+    [
+        "Unit. Options: 'km', 'mi' or 'm'.",
+        'The unit ("km", "mi", or "m"). Defaults to "km".',
+        "One of km, mi and m",
+        "Unit: either km or mi or m.",
+        "possible values are `km` (metric), `mi` (it's longer), `m`",
+        "The unit (km, mi or m)",
+        "km | mi | m",
+        "Must be one of: km/mi/m".replace("/", "|"),
+        "Unit to use, can be 'km'/'mi'/'m'",
+        "e.g. 'x' or 'y'. Choices: ‘km’, ‘mi’, ‘m’, ‘km’",
+    ],
+)
+def test_values_that_a_description_lists(about: str) -> None:
+    """All spellings of one list give the same values, each once."""
+    assert legends.options(about) == ["km", "mi", "m"]
+
+
+@pytest.mark.parametrize(
+    "about",
+    [
+        "",
+        "The unit",
+        "A title, e.g. 'Yesterday' or 'Let it be'",
+        'such as "a", "b"',
+        "The person's name or the company's",
+        "One of the values above.",
+        "Either of them",
+        "Can be omitted.",
+        "One of: kilometres per hour, miles",
+        "Only 'km'",
+        "'a', 'a'",
+        ", ".join(f"'{n}'" for n in range(40)),
+    ],
+)
+def test_what_lists_no_values(about: str) -> None:
+    """Examples, one value alone, lists that are cut or too long to be all there is."""
+    assert legends.options(about) == []
+
+
+@given(st.lists(st.text(max_size=4), max_size=5), st.text() | st.text('tf :=(),.ab-\n"truefals '))
+def test_whatever_is_written(values: list[str], about: str) -> None:
+    """As many answers as values, each short and on one line."""
+    found = legends.meanings(values, about)
+    assert len(found) == len(values)
+    found += legends.poles(about) or ()
+    listed = legends.options(about)
+    assert len(listed) == len(set(listed)) != 1
+    found += listed
+    assert all(len(each) <= legends.LONGEST and "\n" not in each for each in found)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "a or ",
+        "'a' (",
+        "a | ",
+        "(a or ",
+        "either ",
+        "true ",
+        "( ",
+        "if ",
+        " - ",
+        "x: ",
+        "and ",
+        "if true ",
+        " ",
+        "“",
+        "a" * 50,
+    ],
+)
+def test_long_descriptions_cost_no_more(part: str) -> None:
+    """A description of a megabyte is read as quickly as its beginning: nothing is tried again and again."""
+    about = part * (1_000_000 // len(part))
+    began = time.process_time()
+    legends.poles(about)
+    legends.options(about)
+    legends.meanings(["a", "x", "true"], about)
+    assert time.process_time() - began < 2
+
+
+def test_a_form_says_what_values_stand_for() -> None:
+    """Before each value, for choices and switches, as far as the description tells."""
+    properties = {
+        "size": {"type": "string", "enum": ["m", "v"], "description": "Class:\n m (bike), v (van)"},
+        "grade": {"type": "integer", "enum": [1, 2, 3], "description": "1 = best, 3 = worst"},
+        "on": {"type": "boolean", "description": "true to start it, false to stop it"},
+        "note": {"type": "string", "description": "true: yes, false: no"},
+        "list": {"type": "array", "items": {"enum": ["a", "b"]}, "description": "a = x, b = y"},
+        "unit": {"type": "string", "description": "One of 'km' (far), 'm' (near)"},
+        "day": {"type": "string", "format": "date", "description": "'a' or 'b'"},
+        "any": True,
+    }
+    spec = ToolSpec("f", parameters={"properties": properties, "required": ["size", "note"]})
+    assert nano.form(spec).split("\n") == [
+        'size bike "m"|van "v"',
+        "grade? best 1|2|worst 3",
+        "on? to start it true|to stop it false",
+        "note string",
+        'list? ["a"|"b"]',
+        'unit? far "km"|near "m"|string',
+        "day? date",
+        "any? any",
+    ]
+
+
+def test_legends_take_only_room_that_is_left() -> None:
+    """A form names as many parameters with legends as without; the first legends are told."""
+    schema = {"enum": ["m", "v"], "description": "m = something like a motorbike, v = a large van"}
+    told = {f"size_of_the_vehicle_number_{n}": schema for n in range(40)}
+    plain = {name: {"enum": ["m", "v"]} for name in told}
+    with_legends = nano.form(ToolSpec("f", parameters={"properties": told}))
+    without = nano.form(ToolSpec("f", parameters={"properties": plain}))
+    assert with_legends.count("\n") == without.count("\n")
+    assert len(with_legends) <= nano.LONGEST_FORM
+    some = dict.fromkeys(list(told)[:7], schema)
+    lines = nano.form(ToolSpec("f", parameters={"properties": some})).split("\n")
+    is_told = ["motorbike" in line for line in lines]
+    assert is_told == sorted(is_told, reverse=True)
+    assert 0 < sum(is_told) < len(lines) == len(some)
