@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 
 LONGEST = 40  # characters of what one value stands for; of more, the first words
 READ = 1_000  # characters of a description that are looked at: what comes behind is no legend
-
 MOST = 12  # values that a description may list
 
 _QUOTE = "[\"'`\u2018\u2019\u201c\u201d]?"
@@ -28,6 +27,7 @@ _OTHER = re.compile(rf"[.:;,]|{_POLE}", re.IGNORECASE)
 _CLAUSE = re.compile(r"[.:;]|\s-\s")
 
 _BETWEEN = r"\s*(?:\([^()]{0,40}\))?\s*(?:,\s*(?:(?:or|and)\s+)?|[/|]\s*|\b(?:or|and)\s+)"
+_JOINED = re.compile(r"[,/|]|\b(?:or|and)\b", re.IGNORECASE)
 _QUOTED = r"(?:\"[^\"]{1,30}\"|'[^']{1,30}'|`[^`]{1,30}`|\u2018[^\u2019]{1,30}\u2019|\u201c[^\u201d]{1,30}\u201d)"
 _BARE = r"[^\W_](?:[\w+-]|\.(?=\w)){0,29}"
 _LEAD = r"\b(?:one of|options?|choices|values?|either|(?:can|must|may) be|choose (?:from|between))"
@@ -79,6 +79,8 @@ def poles(about: str) -> tuple[str, str] | None:
     ('to forbid changes', 'to allow them')
     """
     about = about[:READ]
+    if not _SWITCH.search(about):
+        return None  # most descriptions, in a catalogue of ten thousand tools
     for sides in (_behind(about), _before(about)):
         if sides and all(sides) and sides[0] != sides[1] and not any(map(_SWITCH.search, sides)):
             return sides
@@ -92,6 +94,8 @@ def options(about: str) -> list[str]:
     ['celsius', 'fahrenheit']
     """
     about = about[:READ]
+    if not _JOINED.search(about):
+        return []
     for match in _LISTS.finditer(about):
         if _EXAMPLE.search(about[: match.start()]):
             continue
