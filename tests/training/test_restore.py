@@ -58,6 +58,7 @@ def written(model: Nano, encoder: Encoder, file: Path) -> tuple[Step, dict[str, 
         step.controls["<|tools|>"],
         *encoder.text("umbrella lessons"),
         step.controls["<|call|>"],
+        *encoder.text("umbrella lessons quarterly pupil"),  # layers for answers see these alone
     ]
     graph.write(model, step.controls, encoder.text("\n")[0], file, samples=[said])
     return step, restore.floats(onnx.load(file).graph)
