@@ -16,6 +16,14 @@ from training.pieces.mixture import BlockMaker, Mix, Sources
 from training.pieces.tasks import Function, read_tasks
 
 ROOT = Path(__file__).parents[2]
+#: What every recipe says; the rest has values to fall back on.
+NEEDED = (
+    *("seed", "out", "sgd", "evaluation", "examples", "tokenizer.size", "model.layers"),
+    *("training.minutes", "training.lr_muon", "training.lr_adam", "training.decay_from"),
+    *("training.blocks", "training.pairs", "training.longest_tool", "training.longest_pair"),
+    *("training.checkpoint_minutes", "training.report_steps", "training.evaluate_minutes"),
+    *("mix.none", "mix.two", "mix.kinds", "held_out.domains", "held_out.every"),
+)
 
 
 @dataclass(frozen=True)
@@ -24,10 +32,13 @@ class Recipe:
 
     path: Path
     table: dict[str, Any]
+    branch: str = (
+        ""  # of several trainings that go on from one checkpoint, each with requests of its own
+    )
 
     @property
     def seed(self) -> str:
-        return str(self.table["seed"])
+        return ":".join(filter(None, (str(self.table["seed"]), self.branch)))
 
     @property
     def out(self) -> Path:
@@ -105,7 +116,20 @@ class Recipe:
 
 
 def load(path: Path) -> Recipe:
-    return Recipe(path, tomllib.loads(path.read_text("utf-8")))
+    """Read a recipe; raises SystemExit with one sentence for a file that is none."""
+    try:
+        table = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as problem:
+        raise SystemExit(f"{path} is no recipe: {problem}") from None
+    for name in NEEDED:
+        part: Any = table
+        for key in name.split("."):
+            part = part.get(key) if isinstance(part, dict) else None
+        if part is None:
+            raise SystemExit(
+                f"{path} is no recipe: it lacks {name} (see training/runs/nano-2.toml)"
+            )
+    return Recipe(path, table)
 
 
 def from_arguments(about: str) -> Recipe:
