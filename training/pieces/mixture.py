@@ -215,6 +215,7 @@ class Mix:
     kinds: dict[str, float]
     none: float = 0.12
     two: float = 0.04
+    close: float = 0.55  # of what fits nothing and another written function does: from a domain of the list
     sizes: tuple[int, ...] = (1, 1, 2, 2, 3, 4, 5, 6, 7, 8, 8, 10, 12)
 
 
@@ -296,7 +297,7 @@ class BlockMaker:
     def stray(self, block: Block, offers: list[Offer], rng: Random) -> str:
         """A request that no tool of the block fits: idle talk, or what another function does.
 
-        Half of the latter are from the same domains, so that a likeness of topic is no reason to call.
+        Many of the latter are from the same domains, so that a likeness of topic is no reason to call.
         """
         luck = rng.random()
         if luck < 0.07:
@@ -309,7 +310,7 @@ class BlockMaker:
         kinship = self.sources.kinship
         near = [offer.key.split("/")[0] for offer in offers if "/" in offer.key]
         near = [domain for domain in near if domain in self.sources.by_domain]
-        close = bool(near) and kind == "tasks" and rng.random() < 0.55
+        close = bool(near) and kind == "tasks" and rng.random() < self.mix.close
         for attempt in range(60):
             domain = rng.choice(near) if close and attempt < 15 else None
             offer = self.sources.offer(kind, rng, BlockStyle.draw(rng), domain)

@@ -111,7 +111,8 @@ class Recipe:
         held = {"dev": "dialogue", "function": "tasks", "domain": "tasks"}
         kinds = kinds or ({held[part]: 1.0} if part in held else table["kinds"])
         if part == "train":
-            return BlockMaker(sources, Mix(kinds, table["none"], table["two"]))
+            strays = {"none": table["none"]} | table.get("training", {})
+            return BlockMaker(sources, Mix(kinds, two=table["two"], **strays))
         return BlockMaker(sources, Mix(kinds, table["none"], 0.0))
 
 
