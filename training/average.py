@@ -3,8 +3,7 @@
 Weights of one run whose rates have fallen to zero more than once lie on different sides of a valley, and their mean
 may be better than each (stochastic weight averaging: Izmailov et al., 2018; model soups: Wortsman et al., 2022). The mean
 becomes the averaged weights of the run's `checkpoint.pt`, which is a copy of the last one named: training goes on
-from where that was. Smaller ones are grown first. Branches of one checkpoint (`training.train --branch`) count with all that
-they have seen.
+from where that was. Smaller ones are grown first.
 """
 
 from __future__ import annotations
@@ -36,17 +35,9 @@ def mean(weights: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
 
 def averaged(states: Sequence[Mapping[str, Any]], fresh: Mapping[str, Tensor]) -> dict[str, Any]:
     """The last checkpoint with the mean of all averages, and the minutes they are of; a mean among them by its own."""
-    step, tokens, pairs, elapsed = states[-1]["counters"]
-    if begun := states[-1].get("begun"):
-        for other in states[:-1]:
-            if other.get("begun") == begun:  # another branch: what each has learnt from counts
-                gone = [new - old for new, old in zip(other["counters"], begun, strict=True)]
-                step, tokens, pairs = step + gone[0], tokens + gone[1], pairs + gone[2]
     minutes = [state.get("mean_of") or round(state["counters"][3] / 60) for state in states]
     average = mean([grown(state["average"], fresh) for state in states])
-    made = {**states[-1], "average": average, "mean_of": minutes}
-    made.pop("begun", None)
-    return made | {"counters": (step, tokens, pairs, elapsed)}
+    return {**states[-1], "average": average, "mean_of": minutes}
 
 
 def main() -> None:

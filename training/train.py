@@ -8,7 +8,6 @@ has none.
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -19,9 +18,9 @@ from training.pieces.crew import Crew, together
 from training.pieces.loop import Run, new_model
 
 
-def train(crew: Crew, path: Path, resume: bool, branch: str) -> None:
+def train(crew: Crew, path: Path, resume: bool) -> None:
     """Train in one of the processes of a run."""
-    Run(replace(recipe.load(path), branch=branch), resume=resume, crew=crew).train()
+    Run(recipe.load(path), resume=resume, crew=crew).train()
 
 
 def main() -> None:
@@ -30,23 +29,13 @@ def main() -> None:
         "--run", type=Path, default=recipe.ROOT / "training/runs/nano-2.toml", help="recipe (TOML)"
     )
     parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
-    parser.add_argument(
-        "--branch",
-        default="",
-        metavar="NAME",
-        help="with --resume: one of several trainings of one process that go on from the run's checkpoint, "
-        "each with requests of its own, in checkpoint-NAME.pt; training.average makes their mean",
-    )
     arguments = parser.parse_args()
-    if arguments.branch and not arguments.resume:
-        parser.error("a branch goes on from a checkpoint: add --resume")
     plan = recipe.load(arguments.run)
     if not (plan.out / "tokenizer.json").exists():
         build_tokenizer.build(plan)
     new_model(plan)  # so that what words mean is found once, and not by every process
-    alone = arguments.branch or torch.cuda.is_available()
-    workers = 1 if alone else plan.table["training"].get("workers", 1)
-    together(workers, train, arguments.run, arguments.resume, arguments.branch)
+    workers = 1 if torch.cuda.is_available() else plan.table["training"].get("workers", 1)
+    together(workers, train, arguments.run, arguments.resume)
 
 
 if __name__ == "__main__":

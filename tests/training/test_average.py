@@ -9,20 +9,6 @@ torch = pytest.importorskip("torch", reason="training needs PyTorch (make train 
 from training.average import averaged  # noqa: E402
 
 
-def test_branches_count_with_all_that_they_have_seen() -> None:
-    """Steps, tokens and requests of branches of one checkpoint are added up; their minutes are the same minutes."""
-
-    def branch(requests: int) -> dict[str, object]:
-        counters = (10 + requests, 20 + requests, 100 + requests, 5.0 * 60)
-        return {"average": {}, "counters": counters, "begun": (10, 20, 100, 4.0 * 60)}
-
-    made = averaged([branch(3), branch(4), branch(5)], {})
-    assert made["counters"] == (22, 32, 112, 5.0 * 60)
-    assert "begun" not in made
-    other = {"average": {}, "counters": (1, 2, 3, 60.0)}
-    assert averaged([other, branch(5)], {})["counters"] == (15, 25, 105, 5.0 * 60)
-
-
 def test_checkpoints_are_averaged_in_the_sizes_of_the_last() -> None:
     """A smaller one is grown first, whole numbers and everything else are the last one's."""
     fresh = {"a": torch.tensor([9.0, 0.0]), "n": torch.tensor(0)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -39,11 +38,3 @@ def test_a_file_that_is_no_recipe_is_refused(tmp_path: Path, text: bytes) -> Non
         recipe.load(file)
     with pytest.raises(SystemExit, match=r"other\.toml is no recipe: .*No such file"):
         recipe.load(tmp_path / "other.toml")
-
-
-def test_branches_draw_requests_of_their_own() -> None:
-    """The seed of a branch is neither the run's nor another branch's."""
-    run = recipe.load(RECIPE)
-    seeds = {run.seed, *(replace(run, branch=name).seed for name in ("left", "right"))}
-    assert len(seeds) == 3
-    assert replace(run, branch="").seed == run.table["seed"]

@@ -119,7 +119,6 @@ class Run:
         self.together = self.plan.get("together", 1) if self.crew.size > 1 else 1
         self.fresh = np.zeros(2, np.int64)  # tokens and requests since all met
         self.stopped = self.finished = False
-        self.begun: tuple[float, ...] | None = None  # counters where a branch began
         if resume:
             self.restore()
         self.first = self.step
@@ -128,12 +127,7 @@ class Run:
 
     @property
     def file(self) -> Path:
-        return self.recipe.out / f"checkpoint{self.suffix}.pt"
-
-    @property
-    def suffix(self) -> str:
-        """What a branch adds to the names of its files."""
-        return f"-{self.recipe.branch}" if self.recipe.branch else ""
+        return self.recipe.out / "checkpoint.pt"
 
     def save(self) -> None:
         """Write the checkpoint."""
@@ -143,13 +137,10 @@ class Run:
             "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
             "counters": (self.step, self.tokens, self.pairs, self.elapsed),
         }
-        if self.begun:
-            state["begun"] = self.begun
         store(state, self.file)
 
     def restore(self) -> None:
-        file = self.file if self.file.is_file() else self.recipe.out / "checkpoint.pt"
-        state = torch.load(file, map_location=self.device, weights_only=True)
+        state = torch.load(self.file, map_location=self.device, weights_only=True)
         self.model.load_state_dict(grown(state["model"], self.average))
         self.average = grown(state["average"], self.average)
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
@@ -161,8 +152,6 @@ class Run:
             for group, rate in zip(optimizer.param_groups, full, strict=True):
                 group["full"] = rate  # the recipe's, which may have changed
         self.step, self.tokens, self.pairs, self.elapsed = state["counters"]
-        if self.recipe.branch:
-            self.begun = state.get("begun", state["counters"])
 
     def rate(self) -> float:
         """Share of the full learning rate at this moment."""
@@ -269,9 +258,7 @@ class Run:
             self.history.append({"pairs": self.pairs, "part": part, "scores": scores})
             self.say(f"-- {part}: {brief(scores)}")
         self.model.load_state_dict(current)
-        (self.recipe.out / f"history{self.suffix}.json").write_text(
-            json.dumps(self.history), "utf-8"
-        )
+        (self.recipe.out / "history.json").write_text(json.dumps(self.history), "utf-8")
         self.tick += time.monotonic() - began  # looking is not learning
 
     def train(self, *, judged: bool = True) -> None:

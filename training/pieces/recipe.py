@@ -32,13 +32,10 @@ class Recipe:
 
     path: Path
     table: dict[str, Any]
-    branch: str = (
-        ""  # of several trainings that go on from one checkpoint, each with requests of its own
-    )
 
     @property
     def seed(self) -> str:
-        return ":".join(filter(None, (str(self.table["seed"]), self.branch)))
+        return str(self.table["seed"])
 
     @property
     def out(self) -> Path:
