@@ -8,7 +8,7 @@ from functools import cached_property
 from random import Random
 from typing import Any
 
-from training.pieces import dialogue, synthetic
+from training.pieces import dialogue, siblings, synthetic
 from training.pieces.likeness import (
     SMALL,
     Kinship,
@@ -69,6 +69,7 @@ NATURAL = 0.2  # share of made-up functions of real things among the written one
 # quarter of all that calls something shares none, but 35% of what is asked of held-out functions; a network
 # that sees too few learns to refuse them, and one that sees too many (0.4) forgets the plain ones.
 INDIRECT = 0.2
+SIBLING = 0.9  # below this share of what fits no function of siblings, it is another sibling's
 NEAR = 0.5  # below this share of what fits nothing, it sounds like an offered function if that has such requests
 WORDY = 0.3  # share of the lists in training whose tools are described at length
 LISTED = 0.2  # share of the choices in training that are strings whose description lists the values
@@ -109,6 +110,7 @@ class Block:
     tools: list[dict[str, Any]]
     kind: str
     pairs: list[Pair] = field(default_factory=list)
+    others: list[Offer] = field(default_factory=list)  # what might stand in the list and does not
 
 
 @dataclass
@@ -170,12 +172,16 @@ class Sources:
             function = rng.choice(among)
             if self.dress and not chooses(function) and rng.random() < 0.5:
                 function = rng.choice(among)  # switches, choices and lists are rare and hard
+        return self.shown(function, rng, style) or self.offer(kind, rng, style, None)
+
+    def shown(self, function: Function, rng: Random, style: BlockStyle) -> Offer | None:
+        """A function as a tool; None if no way to show it is allowed."""
         for _ in range(20):
             variant = draw_variant(function, rng, style)
             if self.allow_tool(variant.tool):
                 break
         else:
-            return self.offer(kind, rng, style, None)
+            return None
         return Offer(
             function.key,
             variant.tool,
@@ -215,7 +221,10 @@ class Mix:
     kinds: dict[str, float]
     none: float = 0.12
     two: float = 0.04
-    close: float = 0.55  # of what fits nothing and another written function does: from a domain of the list
+    siblings: float = 0.0  # of the lists: functions that do different things with one kind of thing
+    close: float = (
+        0.55  # of what fits nothing and another written function does: from a domain of the list
+    )
     sizes: tuple[int, ...] = (1, 1, 2, 2, 3, 4, 5, 6, 7, 8, 8, 10, 12)
 
 
@@ -233,6 +242,8 @@ class BlockMaker:
         style = BlockStyle.draw(rng)
         if self.sources.dress:
             style = replace(style, wordy=rng.random() < WORDY, listed=LISTED)
+        if self.mix.siblings and rng.random() < self.mix.siblings:
+            return self.siblings(rng, size, style)
         close = rng.random() < 0.5
         domains = rng.sample(sorted(self.sources.by_domain), min(2, len(self.sources.by_domain)))
         offers: dict[str, Offer] = {}
@@ -245,6 +256,15 @@ class BlockMaker:
                 break
         chosen = list(offers.values())
         return Block([offer.tool for offer in chosen], kind), chosen
+
+    def siblings(self, rng: Random, size: int, style: BlockStyle) -> tuple[Block, list[Offer]]:
+        """Draw functions that do different things with one kind of thing, and some that are not offered."""
+        sides = (
+            {o.tool["name"]: o for o in (self.sources.shown(f, rng, style) for f in side) if o}
+            for side in siblings.draw_siblings(rng, size)
+        )
+        offers, others = (list(side.values()) for side in sides)
+        return Block([offer.tool for offer in offers], "siblings", others=others), offers
 
     def request(self, offer: Offer, rng: Random) -> tuple[str, dict[str, Any]]:
         while True:
@@ -306,7 +326,13 @@ class BlockMaker:
             return talk_about(rng.choice(offers).tool["name"], rng)
         if luck < NEAR and (prompt := self.near_miss(offers, rng)):
             return prompt
-        kind = block.kind if block.kind != "mixed" else rng.choice(("tasks", "synthetic"))
+        if block.others and luck < SIBLING:
+            return self.request(rng.choice(block.others), rng)[0]
+        kind = (
+            block.kind
+            if block.kind not in ("mixed", "siblings")
+            else rng.choice(("tasks", "synthetic"))
+        )
         kinship = self.sources.kinship
         near = [offer.key.split("/")[0] for offer in offers if "/" in offer.key]
         near = [domain for domain in near if domain in self.sources.by_domain]
