@@ -34,6 +34,19 @@ def test_every_way_to_ask_says_all_that_is_required(action: siblings.Action) -> 
     assert len(plain) <= len(action.said) / 2
 
 
+def test_no_action_is_drawn_twice() -> None:
+    """A request need not say of which kind its thing is, so of two functions with one action either might be meant."""
+    verbs = {verb.replace("_", " "): action.verbs for action in ACTIONS for verb in action.verbs}
+    for seed in range(30):
+        offered, others = siblings.draw_siblings(Random(seed), 8)
+        said = [
+            {verbs[verb] for verb in verbs for about in function.abouts if verb in about.lower()}
+            for function in (*offered, *others)
+        ]
+        sure = [actions.pop() for actions in said if len(actions) == 1]
+        assert len(sure) == len(set(sure)) > 5
+
+
 def test_what_fits_nothing_is_a_siblings_request() -> None:
     """Of a list of siblings each pair calls what was offered, and most of what fits nothing is another sibling's."""
     maker = BlockMaker(

@@ -77,102 +77,13 @@ invite,add_member|ask {y} to join {x};~{y} should be part of {x};bring {y} into 
 kick,remove_member|throw {y} out of {x};~{y} is no longer part of {x};show {y} the door of {x};~{x} goes on without {y}|person person Who has to leave
 mute,silence|~I don't want to hear {x};make {x} quiet;turn {x}'s sound off;~{x} is too loud, hush it
 summarise,digest|give me the gist of {x};boil {x} down to a few sentences;~{x} in brief, please;~I have no time for all of {x}, the main points"""
-THINGS = [
-    "playlist",
-    "folder",
-    "document",
-    "account",
-    "server",
-    "ticket",
-    "booking",
-    "contract",
-    "campaign",
-    "channel",
-    "course",
-    "device",
-    "invoice",
-    "note",
-    "photo",
-    "album",
-    "recipe",
-    "form",
-    "survey",
-    "poll",
-    "report",
-    "dashboard",
-    "script",
-    "job",
-    "task",
-    "project",
-    "branch",
-    "database",
-    "table",
-    "backup",
-    "key",
-    "certificate",
-    "group",
-    "team",
-    "page",
-    "article",
-    "video",
-    "podcast",
-    "episode",
-    "product",
-    "coupon",
-    "shipment",
-    "parcel",
-    "order",
-    "membership",
-    "reservation",
-    "event",
-    "meeting",
-    "calendar",
-    "alarm",
-    "list",
-    "template",
-    "theme",
-    "bot",
-    "sensor",
-    "camera",
-    "lamp",
-    "printer",
-    "queue",
-    "cluster",
-    "volume",
-    "snapshot",
-    "domain",
-    "mailbox",
-    "letter",
-    "thread",
-    "game",
-    "level",
-    "character",
-    "route",
-    "map",
-    "sketch",
-    "poster",
-    "song",
-    "lesson",
-    "quiz",
-    "exam",
-    "experiment",
-    "sample",
-    "dataset",
-    "model",
-    "article_draft",
-    "blog",
-    "newsletter",
-    "shop",
-    "garden",
-    "boat",
-    "bike",
-    "locker",
-    "room",
-    "desk",
-    "machine",
-    "drone",
-    "robot",
-]
+THINGS = """playlist folder document account server ticket booking contract campaign channel course device invoice note
+    photo album recipe form survey poll report dashboard script job task project branch database table backup key
+    certificate group team page article video podcast episode product coupon shipment parcel order membership
+    reservation event meeting calendar alarm list template theme bot sensor camera lamp printer queue cluster volume
+    snapshot domain mailbox letter thread game level character route map sketch poster song lesson quiz exam
+    experiment sample dataset model article_draft blog newsletter shop garden boat bike locker room desk machine
+    drone robot""".split()  # noqa: SIM905
 NAMES = ("{v}_{n}", "{v}_{n}", "{v}_{n}", "{n}_{v}")
 ABOUTS = (
     "{V} a {n}.", "{V} {n}s", "To {v} one {n}.", "{V} one of the user's {n}s.", "{V} the {n} named",
@@ -203,10 +114,13 @@ def actions() -> tuple[Action, ...]:
 
 
 def draw_siblings(rng: Random, size: int) -> tuple[list[Function], list[Function]]:
-    """Functions of one or two kinds of things that do different things with them, and others that do not belong to them."""
+    """Functions that all do something else with things of one kind or two, and others that do yet something else.
+
+    What is asked need not name the kind, so no action comes twice.
+    """
     things = rng.sample(THINGS, rng.choice((1, 1, 2)))
-    pairs = [(action, thing) for thing in things for action in actions()]
-    drawn = [draw(rng, *pair) for pair in rng.sample(pairs, min(size + 6, len(pairs)))]
+    chosen = rng.sample(actions(), min(size + 6, len(actions())))
+    drawn = [draw(rng, action, rng.choice(things)) for action in chosen]
     return drawn[:size], drawn[size:]
 
 
@@ -238,8 +152,7 @@ def draw(rng: Random, action: Action, thing: str) -> Function:
     for said in rng.sample(action.said, min(4, len(action.said))):
         called = rng.choice(CALLED).format(n=thing, i=of)
         function.requests.append(said.replace("{x}", called).replace("{y}", other))
-    if rng.random() < 0.5:
+    if not action.more and rng.random() < 0.5:
         called = rng.choice(CALLED).format(n=thing, i=of)
-        if not action.more:
-            function.requests.append(f"{rng.choice(spoken)} {called}")
+        function.requests.append(f"{rng.choice(spoken)} {called}")
     return function
