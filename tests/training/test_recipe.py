@@ -38,3 +38,24 @@ def test_a_file_that_is_no_recipe_is_refused(tmp_path: Path, text: bytes) -> Non
         recipe.load(file)
     with pytest.raises(SystemExit, match=r"other\.toml is no recipe: .*No such file"):
         recipe.load(tmp_path / "other.toml")
+
+
+def test_what_training_alone_draws_is_named(tmp_path: Path) -> None:
+    """A key of `mix.training` that nobody knows is refused with those that there are."""
+    text = RECIPE.read_text("utf-8")
+    file = tmp_path / "run.toml"
+    file.write_text(text.replace("siblings = ", "cousins = "), "utf-8")
+    with pytest.raises(
+        SystemExit, match=r"mix\.training has no cousins; use none, close, siblings"
+    ):
+        recipe.load(file)
+
+
+@pytest.mark.parametrize("part", ["function", "domain"])
+def test_what_is_held_out_is_drawn_as_before(part: str) -> None:
+    """What a recipe says of training alone changes nothing of what is measured."""
+    run = recipe.load(RECIPE)
+    mix = run.maker(part).mix
+    assert (mix.none, mix.close, mix.siblings) == (0.18, 0.55, 0.0)
+    mix = run.maker("train").mix
+    assert {name: getattr(mix, name) for name in recipe.OF_TRAINING} == run.table["mix"]["training"]

@@ -70,7 +70,7 @@ def test_what_fits_nothing_is_a_siblings_request() -> None:
 
 
 def test_without_siblings_lists_are_what_they_were() -> None:
-    """What is held out draws none."""
+    """Where none are wanted, none are drawn."""
     functions = read_tasks()[:40]
     plain = BlockMaker(Sources(functions, None, dress=False), Mix({"tasks": 1.0}))
     block, offers = plain.start(Random(1), 4)

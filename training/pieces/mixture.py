@@ -222,9 +222,7 @@ class Mix:
     none: float = 0.12
     two: float = 0.04
     siblings: float = 0.0  # of the lists: functions that do different things with one kind of thing
-    close: float = (
-        0.55  # of what fits nothing but another written function: of a domain of the list
-    )
+    close: float = 0.55  # of what fits another written function alone: of a domain of the list
     sizes: tuple[int, ...] = (1, 1, 2, 2, 3, 4, 5, 6, 7, 8, 8, 10, 12)
 
 

@@ -24,6 +24,8 @@ NEEDED = (
     *("training.checkpoint_minutes", "training.report_steps", "training.evaluate_minutes"),
     *("mix.none", "mix.two", "mix.kinds", "held_out.domains", "held_out.every"),
 )
+#: What `mix.training` may say: of training alone, because what is held out is drawn the same for ever.
+OF_TRAINING = ("none", "close", "siblings")
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,10 @@ def load(path: Path) -> Recipe:
             raise SystemExit(
                 f"{path} is no recipe: it lacks {name} (see training/runs/nano-2.toml)"
             )
+    if unknown := table["mix"].get("training", {}).keys() - OF_TRAINING:
+        raise SystemExit(
+            f"{path} is no recipe: mix.training has no {min(unknown)}; use {', '.join(OF_TRAINING)}"
+        )
     return Recipe(path, table)
 
 
