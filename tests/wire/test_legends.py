@@ -113,7 +113,7 @@ def test_what_says_nothing_of_both_sides(about: str) -> None:
         "possible values are `km` (metric), `mi` (it's longer), `m`",
         "The unit (km, mi or m)",
         "km | mi | m",
-        "Must be one of: km/mi/m".replace("/", "|"),
+        "Must be one of: km|mi|m",
         "Unit to use, can be 'km'/'mi'/'m'",
         "e.g. 'x' or 'y'. Choices: ‘km’, ‘mi’, ‘m’, ‘km’",
     ],
