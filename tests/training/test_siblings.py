@@ -40,7 +40,12 @@ def test_no_action_is_drawn_twice() -> None:
     for seed in range(30):
         offered, others = siblings.draw_siblings(Random(seed), 8)
         said = [
-            {verbs[verb] for verb in verbs for about in function.abouts if verb in about.lower()}
+            {
+                verbs[verb]
+                for verb in verbs
+                for about in function.abouts
+                if re.search(rf"\b{verb}\b", about.lower())
+            }
             for function in (*offered, *others)
         ]
         sure = [actions.pop() for actions in said if len(actions) == 1]
