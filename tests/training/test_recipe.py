@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from training.pieces import recipe
+from training.pieces import plan, recipe
 
 RECIPE = recipe.ROOT / "training/runs/nano-2.toml"
 
 
-@pytest.mark.parametrize("name", recipe.NEEDED)
+SCHEMA = plan.Table.model_json_schema()
+
+
+def needed(part: dict[str, Any], before: str = "") -> Iterator[str]:
+    """Every key that a recipe cannot do without, dotted."""
+    for name in part["required"]:
+        each = part["properties"][name]
+        inner = SCHEMA["$defs"].get(each.get("$ref", "").rpartition("/")[2])
+        if inner and "required" in inner:
+            yield from needed(inner, f"{before}{name}.")
+        else:
+            yield before + name
+
+
+NEEDED = list(needed(SCHEMA))
+
+
+@pytest.mark.parametrize("name", NEEDED)
 def test_what_a_recipe_lacks_is_named(tmp_path: Path, name: str) -> None:
     """Without one of its keys a recipe is refused in a sentence that names it."""
     *tables, key = name.split(".")
@@ -40,14 +60,33 @@ def test_a_file_that_is_no_recipe_is_refused(tmp_path: Path, text: bytes) -> Non
         recipe.load(tmp_path / "other.toml")
 
 
-def test_what_training_alone_draws_is_named(tmp_path: Path) -> None:
-    """A key of `mix.training` that nobody knows is refused with those that there are."""
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ("siblings = ", "cousins = ", "mix.training.cousins is none of its keys"),
+        ("longest_tool = ", "longest_tools = ", "it lacks training.longest_tool"),
+        ("workers = 2", 'workers = "two"', "training.workers is 'two'; should be a valid integer"),
+        (
+            "blocks = 3 ",
+            "blocks = 0 ",
+            "training.blocks is 0; should be greater than or equal to 1",
+        ),
+        ("none = 0.18", "none = 18", "mix.none is 18; should be less than or equal to 1"),
+        ("two = 0.03", "two = nan", "mix.two is nan; should be a finite number"),
+        ("tasks = 0.62", "tasks = true", "mix.kinds.tasks is True; should be a valid number"),
+        ("tasks = 0.62", "task = 0.62", "mix.kinds.task"),
+        ("decay_from = ", "decay_from = 1 # ", "training.decay_from is 1; should be less than 1"),
+        ("lr_muon = ", "lr_muon = -", "training.lr_muon is -0.002; should be greater than 0"),
+        ("[held_out] ", "[[held_out]] ", "held_out is [{"),
+    ],
+)
+def test_what_makes_no_sense_is_named(tmp_path: Path, old: str, new: str, sentence: str) -> None:
+    """A key that nobody knows, a word for a number and a number out of range are told with their key."""
     text = RECIPE.read_text("utf-8")
+    assert old in text
     file = tmp_path / "run.toml"
-    file.write_text(text.replace("siblings = ", "cousins = "), "utf-8")
-    with pytest.raises(
-        SystemExit, match=r"mix\.training has no cousins; use none, close, siblings"
-    ):
+    file.write_text(text.replace(old, new, 1), "utf-8")
+    with pytest.raises(SystemExit, match=re.escape(f"is no recipe: {sentence}")):
         recipe.load(file)
 
 
@@ -58,4 +97,6 @@ def test_what_is_held_out_is_drawn_as_before(part: str) -> None:
     mix = run.maker(part).mix
     assert (mix.none, mix.close, mix.siblings) == (0.18, 0.55, 0.0)
     mix = run.maker("train").mix
-    assert {name: getattr(mix, name) for name in recipe.OF_TRAINING} == run.table["mix"]["training"]
+    assert {name: getattr(mix, name) for name in plan.Strays.model_fields} == run.table["mix"][
+        "training"
+    ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import tomllib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,21 +10,11 @@ from typing import Any
 from zlib import crc32
 
 from training.leaks import Guard, build_guard
-from training.pieces import dialogue
+from training.pieces import dialogue, plan
 from training.pieces.mixture import BlockMaker, Mix, Sources
 from training.pieces.tasks import Function, read_tasks
 
 ROOT = Path(__file__).parents[2]
-#: What every recipe says; the rest has values to fall back on.
-NEEDED = (
-    *("seed", "out", "sgd", "evaluation", "examples", "tokenizer.size", "model.layers"),
-    *("training.minutes", "training.lr_muon", "training.lr_adam", "training.decay_from"),
-    *("training.blocks", "training.pairs", "training.longest_tool", "training.longest_pair"),
-    *("training.checkpoint_minutes", "training.report_steps", "training.evaluate_minutes"),
-    *("mix.none", "mix.two", "mix.kinds", "held_out.domains", "held_out.every"),
-)
-#: What `mix.training` may say: of training alone, because what is held out is drawn the same for ever.
-OF_TRAINING = ("none", "close", "siblings")
 
 
 @dataclass(frozen=True)
@@ -117,23 +106,7 @@ class Recipe:
 
 def load(path: Path) -> Recipe:
     """Read a recipe; raises SystemExit with one sentence for a file that is none."""
-    try:
-        table = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as problem:
-        raise SystemExit(f"{path} is no recipe: {problem}") from None
-    for name in NEEDED:
-        part: Any = table
-        for key in name.split("."):
-            part = part.get(key) if isinstance(part, dict) else None
-        if part is None:
-            raise SystemExit(
-                f"{path} is no recipe: it lacks {name} (see training/runs/nano-2.toml)"
-            )
-    if unknown := table["mix"].get("training", {}).keys() - OF_TRAINING:
-        raise SystemExit(
-            f"{path} is no recipe: mix.training has no {min(unknown)}; use {', '.join(OF_TRAINING)}"
-        )
-    return Recipe(path, table)
+    return Recipe(path, plan.read(path))
 
 
 def from_arguments(about: str) -> Recipe:

@@ -1,0 +1,132 @@
+"""What a recipe may say, and one sentence for the first thing in it that is wrong."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+EXAMPLE = "training/runs/nano-2.toml"
+Size = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Below = Annotated[float, Field(ge=0, lt=1)]
+Amount = Annotated[float, Field(gt=0)]
+Kind = Literal["tasks", "synthetic", "dialogue", "mixed"]
+
+
+class Part(BaseModel):
+    """A table whose keys are these and no others, and whose values are of their types as they stand."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Words(Part):
+    """The vocabulary."""
+
+    size: Size
+
+
+class Network(Part):
+    """Sizes of the network (`model.Shape`) and of what is known of words."""
+
+    layers: Size
+    deep: Count | None = None
+    width: Size | None = None
+    heads: Size | None = None
+    kv_heads: Size | None = None
+    head: Size | None = None
+    inner: Size | None = None
+    lexicon: Size | None = None
+    associations: Count | None = None
+    words: Count | None = None
+
+
+class Training(Part):
+    """How long, how fast, on what machine, and how much at a time."""
+
+    machine: str
+    minutes: Amount
+    requests: Size | None = None  # where the schedule counts them and not minutes
+    share: Share | None = None  # of the functions
+    lr_muon: Amount
+    lr_adam: Amount
+    decay_from: Below
+    workers: Size | None = None
+    together: Size | None = None
+    threads: Size | None = None
+    choice: Amount | None = None
+    blocks: Size
+    pairs: Size
+    longest_tool: Size
+    longest_pair: Size
+    checkpoint_minutes: Amount
+    report_steps: Size
+    evaluate_minutes: Amount
+
+
+class Strays(Part):
+    """What training alone draws; what is held out is drawn the same for ever."""
+
+    none: Share | None = None
+    close: Share | None = None
+    siblings: Share | None = None
+
+
+class Drawn(Part):
+    """What requests are drawn from."""
+
+    none: Share
+    two: Share
+    training: Strays | None = None
+    kinds: Annotated[dict[Kind, Share], Field(min_length=1)]
+
+
+class HeldOut(Part):
+    """What is never seen in training."""
+
+    domains: list[str]
+    every: Size
+    aside: list[str] | None = None
+
+
+class Table(Part):
+    """The whole recipe."""
+
+    name: str
+    seed: str
+    out: str
+    sgd: str
+    evaluation: str
+    examples: str
+    tokenizer: Words
+    model: Network
+    training: Training
+    mix: Drawn
+    held_out: HeldOut
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The tables of a recipe; raises SystemExit with one sentence for a file that is none."""
+    try:
+        table = tomllib.loads(path.read_text("utf-8"))
+        Table.model_validate(table)
+    except ValidationError as problem:
+        raise SystemExit(f"{path} is no recipe: {told(problem)} (see {EXAMPLE})") from None
+    except (OSError, ValueError) as problem:
+        raise SystemExit(f"{path} is no recipe: {problem}") from None
+    return table
+
+
+def told(problem: ValidationError) -> str:
+    """The first thing that is wrong, in words."""
+    first = problem.errors(include_url=False)[0]
+    name = ".".join(str(part) for part in first["loc"])
+    match first["type"]:
+        case "missing":
+            return f"it lacks {name}"
+        case "extra_forbidden":
+            return f"{name} is none of its keys"
+    return f"{name} is {first['input']!r}; {first['msg'].removeprefix('Input ')}"
