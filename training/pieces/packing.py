@@ -8,6 +8,7 @@ for the second request that shares them. `ids` holds all tokens one behind anoth
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from random import Random
@@ -233,92 +234,121 @@ def padded(lists: list[list[int]], least: int = 1) -> np.ndarray:
     return out
 
 
-def stack(rows: list[Row]) -> Batch:
-    """Put rows together; every row has the same number of requests."""
-    ids: list[int] = []
-    positions: list[int] = []
-    segments: list[int] = []
+class Stack:
+    """Tool lists and requests one behind another, on their way to a batch."""
 
-    def add(piece: list[int], number: int) -> list[int]:
-        at = len(ids)
-        ids.extend(piece)
-        positions.extend(range(len(piece)))
-        segments.extend([number] * len(piece))
+    def __init__(self, width: int) -> None:
+        """`width`: tools of the longest list; as a tool's number it means none."""
+        self.width = width
+        self.ids: list[int] = []
+        self.positions: list[int] = []
+        self.segments: list[int] = []
+        self.count = 0  # of segments
+        self.tools: list[list[int]] = []  # places
+        self.row_tools: list[list[int]] = []
+        self.pairs: list[list[int]] = []
+        self.owners: list[list[int]] = []
+        self.again: list[list[int]] = []
+        self.forms: list[list[int]] = []
+        self.seen: list[list[int]] = []
+        self.seen_owner: list[list[int]] = []
+        self.marks: list[tuple[int, bool]] = []
+        self.found: list[tuple[int, int, list[int]]] = []
+        self.calls: list[tuple[int, int, int]] = []
+        self.graded: list[tuple[int, int, int, int]] = []
+
+    def add(self, piece: list[int]) -> list[int]:
+        """Append a segment; returns its places."""
+        at = len(self.ids)
+        self.ids += piece
+        self.positions += range(len(piece))
+        self.segments += [self.count] * len(piece)
+        self.count += 1
         return list(range(at, at + len(piece)))
 
-    tools: list[list[int]] = []
-    row_tools: list[list[int]] = []
+    def add_tools(self, tools: list[list[int]]) -> None:
+        """Append a tool list."""
+        begin = len(self.tools)
+        self.tools += [self.add(each) for each in tools]
+        self.row_tools.append(list(range(begin, len(self.tools))))
+
+    def add_pair(self, placed: Placed, tools: list[int]) -> None:
+        """Append a request; `tools`: the numbers of those in its list."""
+        index = len(self.pairs)
+        places = self.add(placed.ids)
+        self.pairs.append(places)
+        self.owners.append(placed.owners)
+        self.again.append(places[placed.again : placed.calls[0]])
+        self.forms.append([places[p] for p in placed.forms])
+        self.marks += [(places[p], true) for p, true in placed.marks]
+        self.found += [(places[p], index, begin) for p, begin in placed.found]
+        called = [i for i, _ in placed.pair.calls]
+        chosen = [self.tools[tools[i]] for i in called]
+        self.seen.append([p for each in chosen for p in each])
+        self.seen_owner.append([n for n, each in enumerate(chosen, 1) for _ in each])
+        right = zip(placed.calls, called or [self.width], strict=True)
+        self.calls += [(places[c], index, r) for c, r in right]
+        self.graded += [(places[p] - 1, index, *told) for p, *told in graded(placed)]
+
+    def batch(self, rows: list[Row]) -> Batch:
+        """All of it as arrays."""
+        calls = np.array(self.calls, np.int64).reshape(-1, 3)
+        graded = np.array(self.graded, np.int64).reshape(-1, 4)
+        again_pad = padded(self.again)
+        found_at = np.zeros((len(self.found), again_pad.shape[1]), bool)
+        for line, (_, _, begin) in enumerate(self.found):
+            found_at[line, begin] = True
+        lists = [[p for t in each for p in self.tools[t]] for each in self.row_tools]
+        numbers = [
+            [n for n, t in enumerate(each) for _ in self.tools[t]] for each in self.row_tools
+        ]
+        return Batch(
+            rows=rows,
+            ids=np.array(self.ids, np.int64),
+            positions=np.array(self.positions, np.int64),
+            segments=np.array(self.segments, np.int64),
+            tool_pad=padded(self.tools),
+            pair_pad=padded(self.pairs),
+            pair_owner=np.maximum(padded(self.owners), 0),
+            seen_pad=padded(self.seen),
+            seen_owner=padded(self.seen_owner),
+            again_pad=again_pad,
+            list_pad=padded(lists),
+            list_tool=padded(numbers),
+            row_tools=padded(self.row_tools),
+            calls=calls[:, 0],
+            call_pair=calls[:, 1],
+            call_right=calls[:, 2],
+            graded=graded[:, 0],
+            graded_pair=graded[:, 1],
+            graded_kind=graded[:, 2],
+            graded_argument=graded[:, 3],
+            form_pad=padded(self.forms),
+            marks=np.array([p for p, _ in self.marks], np.int64),
+            marks_true=np.array([true for _, true in self.marks], bool),
+            found=np.array([p for p, _, _ in self.found], np.int64),
+            found_pair=np.array([index for _, index, _ in self.found], np.int64),
+            found_at=found_at,
+        )
+
+
+def stack(rows: list[Row]) -> Batch:
+    """Put rows together; every row has the same number of requests."""
+    made = Stack(max(len(row.tools) for row in rows))
     for row in rows:
-        row_tools.append([])
-        for each in row.tools:
-            row_tools[-1].append(len(tools))
-            tools.append(add(each, len(tools)))
-    pairs, owners, again, seen, seen_owner = [], [], [], [], []
-    forms: list[list[int]] = []
-    marks: list[tuple[int, bool]] = []
-    found: list[tuple[int, int, list[int]]] = []
-    calls: list[tuple[int, int, int]] = []
-    graded: list[tuple[int, int, int, int]] = []
-    width = max(map(len, row_tools))
-    kinds = {CHOICES.index(choice) for choice in GRADED}
-    for number, row in enumerate(rows):
+        made.add_tools(row.tools)
+    for row, tools in zip(rows, made.row_tools, strict=True):
         for placed in row.pairs:
-            index = len(pairs)
-            places = add(placed.ids, len(tools) + index)
-            pairs.append(places)
-            owners.append(placed.owners)
-            forms.append([places[p] for p in placed.forms])
-            marks += [(places[p], true) for p, true in placed.marks]
-            found += [(places[p], index, begin) for p, begin in placed.found]
-            again.append(places[placed.again : placed.calls[0]])
-            chosen = [tools[row_tools[number][i]] for i, _ in placed.pair.calls]
-            seen.append([p for each in chosen for p in each])
-            seen_owner.append([n for n, each in enumerate(chosen, 1) for _ in each])
-            right = [i for i, _ in placed.pair.calls] or [width]
-            calls += [(places[c], index, r) for c, r in zip(placed.calls, right, strict=True)]
-            graded += [
-                (places[p] - 1, index, kind, argument)
-                for p, (kind, argument) in enumerate(
-                    zip(placed.choices, placed.arguments, strict=True)
-                )
-                if kind in kinds and p > placed.calls[0] + 1 and not _ends_name(placed, p)
-            ]
-    call = np.array(calls, np.int64).reshape(-1, 3)
-    grade = np.array(graded, np.int64).reshape(-1, 4)
-    again_pad = padded(again)
-    found_at = np.zeros((len(found), again_pad.shape[1]), bool)
-    for line, (_, _, begin) in enumerate(found):
-        found_at[line, begin] = True
-    lists = [[p for t in each for p in tools[t]] for each in row_tools]
-    owners_of = [[n for n, t in enumerate(each) for _ in tools[t]] for each in row_tools]
-    return Batch(
-        rows,
-        np.array(ids, np.int64),
-        np.array(positions, np.int64),
-        np.array(segments, np.int64),
-        padded(tools),
-        padded(pairs),
-        np.maximum(padded(owners), 0),
-        padded(seen),
-        padded(seen_owner),
-        again_pad,
-        padded(lists),
-        padded(owners_of),
-        padded(row_tools),
-        call[:, 0],
-        call[:, 1],
-        call[:, 2],
-        grade[:, 0],
-        grade[:, 1],
-        grade[:, 2],
-        grade[:, 3],
-        padded(forms),
-        np.array([p for p, _ in marks], np.int64),
-        np.array([true for _, true in marks], bool),
-        np.array([p for p, _, _ in found], np.int64),
-        np.array([index for _, index, _ in found], np.int64),
-        found_at,
-    )
+            made.add_pair(placed, tools)
+    return made.batch(rows)
+
+
+def graded(placed: Placed) -> Iterator[tuple[int, int, int]]:
+    """What is chosen token by token: place, index into CHOICES, number of the argument."""
+    kinds = {CHOICES.index(choice) for choice in GRADED}
+    for place, told in enumerate(zip(placed.choices, placed.arguments, strict=True)):
+        if told[0] in kinds and place > placed.calls[0] + 1 and not _ends_name(placed, place):
+            yield place, *told
 
 
 def _ends_name(placed: Placed, place: int) -> bool:

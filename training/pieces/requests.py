@@ -269,6 +269,79 @@ def draw_lengths(function: Function, rng: Random) -> dict[str, int]:
     return lengths
 
 
+def draw_template(
+    function: Function, rng: Random, reworded: float, among: Sequence[str]
+) -> tuple[str, bool]:
+    """One of the requests of `among`, its options chosen, and whether it is an imperative; see `draw_request`."""
+    rare = [p.key for p in function.parameters if p.type in ("boolean", "enum")]
+    often = rf"\{{(?:{'|'.join(rare)})\b" if rare else ""
+    template = rng.choice(among)
+    if rare and rng.random() < 0.3 and not re.search(often, template):
+        template = rng.choice(among)
+    told = template.startswith("~")
+    template = expand(template.lstrip("~ "), rng, often)
+    start = template.split(" ")[0].lower()
+    stated = told or template[-1] in "?:" or start[0] in '{#"' or "'" in start or ":" in start
+    stated = stated or template.split(" ", 2)[1:2] == ["of"] or " please" in template
+    imperative = not stated and start not in NO_VERB
+    if imperative and rng.random() < reworded:
+        template = reword(template, rng)
+    return template, imperative
+
+
+class Filling:
+    """A template's places, filled one after another with what is said there and what it means."""
+
+    def __init__(self, function: Function, variant: Variant, template: str, rng: Random) -> None:
+        self.by_key = {parameter.key: parameter for parameter in function.parameters}
+        self.variant, self.template, self.rng = variant, template, rng
+        self.lengths = draw_lengths(function, rng)
+        lists = [p for p in function.parameters if p.type[0] == "["]
+        self.fenced = sum(f"{{{p.key}}}" in template for p in lists) > 1
+        self.drawn: dict[str, Slot] = {}
+        self.chosen: set[tuple[str, str]] = set()
+
+    def draw(self, parameter: Parameter, option: str | None) -> Slot:
+        """A value, as it was if it was drawn before; nobody converts km to km or goes from Rome to Rome."""
+        key = parameter.key
+        known, length = self.drawn.get(key), self.lengths.get(key)
+        for _ in range(4):
+            slot = draw_slot(
+                parameter, option, self.variant, self.rng, known, length, fenced=self.fenced
+            )
+            taken = (parameter.generator, str(slot.value))
+            if known or parameter.type == "boolean" or taken not in self.chosen:
+                break
+        self.chosen.add(taken)
+        self.drawn[key] = slot
+        return slot
+
+    def fill(self) -> tuple[list[tuple[str, bool]], bool]:
+        """What is said, piece by piece, with whether it is a value, which nothing may change; and whether it ends
+        with free text without quotes."""
+        parts: list[tuple[str, bool]] = []
+        position, loose = 0, False
+        for match in re.finditer(r"\{(\w+)(?::([^}]*))?\}", self.template):
+            before = self.template[position : match.start()]
+            parameter = self.by_key[match[1]]
+            slot = self.draw(parameter, match[2])
+            position = match.end()
+            last = position == len(self.template)
+            if self.template[position : position + 1] in ("%", "°") and slot.surface.isalpha():
+                slot = replace(slot, surface=str(slot.value))  # nobody writes "five%"
+            said = dress(slot, self.rng, last=last, marked=before[-1:] in ("'", '"', "`"))
+            loose = last and slot.style == "text" and said == slot.surface
+            if parameter.type == "boolean" and said[:1] in (",", ";", ".", ":"):
+                before = before.rstrip(" ")
+            if before:
+                parts.append((with_article(before, said), False))
+            if said:
+                parts.append((said, parameter.type != "boolean"))
+        if position < len(self.template):
+            parts.append((self.template[position:], False))
+        return parts, loose
+
+
 def draw_request(
     function: Function,
     variant: Variant,
@@ -285,57 +358,10 @@ def draw_request(
     all of the function's.
     """
     if rng.random() < plain:
-        template = plain_template(function, variant, rng)
-        imperative = False
+        template, imperative = plain_template(function, variant, rng), False
     else:
-        rare = [p.key for p in function.parameters if p.type in ("boolean", "enum")]
-        often = rf"\{{(?:{'|'.join(rare)})\b" if rare else ""
-        template = rng.choice(among or function.requests)
-        if rare and rng.random() < 0.3 and not re.search(often, template):
-            template = rng.choice(among or function.requests)
-        told = template.startswith("~")
-        template = expand(template.lstrip("~ "), rng, often)
-        start = template.split(" ")[0].lower()
-        stated = told or template[-1] in "?:" or start[0] in '{#"' or "'" in start or ":" in start
-        stated = stated or template.split(" ", 2)[1:2] == ["of"] or " please" in template
-        imperative = not stated and start not in NO_VERB
-        if imperative and rng.random() < reworded:
-            template = reword(template, rng)
-    by_key = {parameter.key: parameter for parameter in function.parameters}
-    parts: list[tuple[str, bool]] = []
-    values: dict[str, Any] = {}
-    drawn: dict[str, Slot] = {}
-    position = 0
-    loose = False
-    lengths = draw_lengths(function, rng)
-    fenced = sum(f"{{{p.key}}}" in template for p in function.parameters if p.type[0] == "[") > 1
-    chosen: set[tuple[str, str]] = set()  # nobody converts km to km or goes from Rome to Rome
-    for match in re.finditer(r"\{(\w+)(?::([^}]*))?\}", template):
-        before = template[position : match.start()]
-        key = match[1]
-        parameter, known = by_key[key], drawn.get(key)
-        for _ in range(4):
-            slot = draw_slot(
-                parameter, match[2], variant, rng, known, lengths.get(key), fenced=fenced
-            )
-            taken = (parameter.generator, str(slot.value))
-            if known or parameter.type == "boolean" or taken not in chosen:
-                break
-        chosen.add(taken)
-        drawn[key], values[key] = slot, slot.value
-        position = match.end()
-        marked = before[-1:] in ("'", '"', "`")
-        last = position == len(template)
-        if template[position : position + 1] in ("%", "°") and slot.surface.isalpha():
-            slot = replace(slot, surface=str(slot.value))  # nobody writes "five%"
-        said = dress(slot, rng, last=last, marked=marked)
-        loose = last and slot.style == "text" and said == slot.surface
-        if by_key[key].type == "boolean" and said[:1] in (",", ";", ".", ":"):
-            before = before.rstrip(" ")
-        if before:
-            parts.append((with_article(before, said), False))
-        if said:
-            parts.append((said, by_key[match[1]].type != "boolean"))
-    if position < len(template):
-        parts.append((template[position:], False))
+        template, imperative = draw_template(function, rng, reworded, among or function.requests)
+    filling = Filling(function, variant, template, rng)
+    parts, loose = filling.fill()
+    values = {key: slot.value for key, slot in filling.drawn.items()}
     return wear(parts, rng, imperative, loose), arrange(values, variant)
