@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 from training.pieces import dialogue, siblings, synthetic
+from training.pieces.extras import widened
 from training.pieces.likeness import (
     SMALL,
     Kinship,
@@ -73,6 +74,9 @@ SIBLING = 0.9  # below this share of what fits no function of siblings, it is an
 NEAR = 0.5  # below this share of what fits nothing, it sounds like an offered function if that has such requests
 WORDY = 0.3  # share of the lists in training whose tools are described at length
 LISTED = 0.2  # share of the choices in training that are strings whose description lists the values
+WIDENED = (
+    0.15  # share of written functions that get in training an optional parameter that is not theirs
+)
 REWORDED = 0.2  # share of imperatives that begin in training with another verb than was written
 
 
@@ -172,6 +176,8 @@ class Sources:
             function = rng.choice(among)
             if self.dress and not chooses(function) and rng.random() < 0.5:
                 function = rng.choice(among)  # switches, choices and lists are rare and hard
+            if self.dress and rng.random() < WIDENED:
+                function = widened(function, rng)
         return self.shown(function, rng, style) or self.offer(kind, rng, style, None)
 
     def shown(self, function: Function, rng: Random, style: BlockStyle) -> Offer | None:

@@ -86,6 +86,22 @@ APART = (
     {"public", "encrypted"},
     {"retry", "loop"},
     {"silent", "notify_all"},
+    {"iced", "pre_heat"},
+    {"parallel", "rate_limited"},
+    {"night_mode", "quiet_hours"},
+    {"expire", "auto_renew"},
+    {"keep_history", "record"},
+    {"alone", "team_play"},
+    {"alone", "split_bill"},
+    {"indoor", "outdoor_seating"},
+    {"pay_now", "in_advance"},
+    {"first_time", "beginner"},
+    {"compressed", "pretty"},
+    {"substitutes", "generic"},
+    {"translated", "bilingual"},
+    {"weekends", "weekend_delivery"},
+    {"retry", "competitive"},
+    {"fasting", "with_food"},
 )
 EXTRA_FIELDS = """city,place,where|string|city|in {}|Where
 person,owner,author,by,created_by|string|person|by {},from {}|Whose

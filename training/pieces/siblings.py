@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from random import Random
 
+from training.pieces.everyday import lines
 from training.pieces.tasks import Function, Parameter, read_parameter
 
-ACTIONS = Path(__file__).parents[1] / "actions.txt"
 THINGS = """playlist folder document account server ticket booking contract campaign channel course device invoice note
     photo album recipe form survey poll report dashboard script job task project branch database table backup key
     certificate group team page article video podcast episode product coupon shipment parcel order membership
@@ -57,9 +56,7 @@ class Action:
 def actions() -> tuple[Action, ...]:
     """The table, read."""
     found = []
-    for line in ACTIONS.read_text("utf-8").splitlines():
-        if line.startswith("#"):
-            continue
+    for line in lines("actions"):
         verbs, said, *more = line.split("|")
         extra = read_parameter(more[0]) if more else None
         told, verbs = verbs.startswith("="), verbs.lstrip("=")
