@@ -1,0 +1,59 @@
+"""The learning curve drawn on."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from training import forecast
+from training.forecast import Law, fit
+
+ROWS = json.loads((forecast.ROOT / "training/progress.json").read_text("utf-8"))
+
+
+@given(st.floats(1.0, 200.0), st.floats(0.05, 1.0))
+def test_a_law_is_found_again(factor: float, power: float) -> None:
+    """Points that lie on a law give this law, and what it needs is where it reaches the goal."""
+    law = Law(factor, power)
+    requests = np.geomspace(3e5, 3e6, 7)
+    found = fit(list(requests), [law.wrong(each) for each in requests])
+    assert found.factor == pytest.approx(factor, rel=1e-6)
+    assert found.power == pytest.approx(power, rel=1e-6)
+    assert found.wrong(found.needed(0.92)) == pytest.approx(0.08, rel=1e-6)
+
+
+def test_where_nothing_is_gained_no_number_of_requests_is_enough() -> None:
+    """A curve that is flat, or gets worse, never reaches its goal."""
+    assert math.isinf(Law(0.3, 0.0).needed(0.92))
+    assert math.isinf(fit([1e5, 1e6], [0.2, 0.3]).needed(0.92))
+
+
+@pytest.mark.parametrize("part", forecast.PARTS)
+@pytest.mark.parametrize("score", forecast.GOALS)
+def test_the_committed_curve_lies_near_its_laws(part: str, score: str) -> None:
+    """Within a fifth of what is wrong; and the oldest point comes first."""
+    requests, wrong = forecast.curve(list(reversed(ROWS)), part, score)
+    assert requests == sorted(requests)
+    _, law = next(forecast.laws(ROWS, part, score))
+    for x, y in zip(requests, wrong, strict=True):
+        assert law.wrong(x) == pytest.approx(y, rel=0.2)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "[1]", '[{"requests": 3}]', "7"])
+def test_what_is_no_curve_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """In one sentence that names the file and what writes one."""
+    file = tmp_path / "curve.json"
+    file.write_text(text, "utf-8")
+    monkeypatch.setattr("sys.argv", ["forecast", str(file)])
+    with pytest.raises(
+        SystemExit, match=r"curve\.json is no learning curve .*training\.progress writes one"
+    ):
+        forecast.main()
