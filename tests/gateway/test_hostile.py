@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import http.server
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -136,6 +137,31 @@ def test_other_addresses_are_refused(url: str) -> None:
     transport = HttpTransport(resolve=lambda *_: pytest.fail("resolved"))
     with pytest.raises(NotExecuted):
         asyncio.run(transport(Request("GET", url)))
+
+
+def test_a_reply_that_is_not_read_to_its_end_keeps_no_socket(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The connection is closed at once, and not when its reply is collected."""
+    opened: list[socket.socket] = []
+    connect = socket.create_connection
+
+    def watched(*arguments: Any) -> socket.socket:
+        opened.append(connect(*arguments))
+        return opened[-1]
+
+    monkeypatch.setattr(socket, "create_connection", watched)
+    with web({"/big": (200, {}, b"x" * 2000)}) as (port, _):
+        transport = HttpTransport(
+            schemes=frozenset({"http"}),
+            private=True,
+            resolve=lambda *_: ["127.0.0.1"],
+            most=1000,
+        )
+        for path in ("big", "lost"):
+            with contextlib.suppress(ValueError):
+                asyncio.run(transport(Request("GET", f"http://api.example:{port}/{path}")))
+            assert opened.pop().fileno() == -1
 
 
 def test_the_checked_address_is_the_one_used_and_redirects_are_checked() -> None:

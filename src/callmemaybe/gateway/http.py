@@ -100,12 +100,13 @@ class HttpTransport:
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         try:
             connection.request(request.method, path, request.body, headers)
-            reply = connection.getresponse()
-            body = reply.read(self._most + 1)
-            if len(body) > self._most:
-                raise ValueError(f"the reply is larger than {self._most} bytes")
-            kind = reply.getheader("content-type", "")
-            return Response(reply.status, kind, body), reply.getheader("location")
+            # A reply that ends with its connection keeps the socket until it is closed itself.
+            with connection.getresponse() as reply:
+                body = reply.read(self._most + 1)
+                if len(body) > self._most:
+                    raise ValueError(f"the reply is larger than {self._most} bytes")
+                kind = reply.getheader("content-type", "")
+                return Response(reply.status, kind, body), reply.getheader("location")
         finally:
             connection.close()
 
