@@ -116,13 +116,7 @@ class Reader(nn.Module):
         owner = torch.where(old_user > 0, 0, old_count)
         is_ended = (owner > 0) & (old_code != 0) & self.ends[ids]
         inside = place1 - start1
-        window = shaped((at - self.depths).clamp(min=0), 0, -1)
-        window = shaped(torch.gather(cache["ids"], 1, window), 0, -1, ALIKE + 1)
-        base = self.base[window]
-        hashes = torch.cumsum(base * self.powers, 2)
-        is_there = inside >= self.depths
-        trails = torch.where(is_there[..., 1:], hashes[..., 1:] - base[..., :1], NO_TRAIL)
-        trail = torch.where(is_there[..., :-1], hashes[..., :-1] * self.powers[1], NO_WORD)
+        window, base, hashes, trail, trails = self.tails(cache["ids"], at, inside)
         kept = (
             old_code,
             torch.where(owner > 0, old_code, NO_NAME),
@@ -135,12 +129,9 @@ class Reader(nn.Module):
             self.bare[ids],
             trails,
         )
-        columns = torch.cat(kept, -1).transpose(1, 2)
-        where = corner + self.heights
-        cache["columns"] = Placed.apply(cache["columns"], where, columns)
-        raw, before, ended, owners, groups, heard, following, copies, trails = cache[
-            "columns"
-        ].split((1,) * 7 + (2, ALIKE), 1)
+        raw, before, ended, owners, groups, heard, following, copies, trails = self.keep(
+            cache, corner, torch.cat(kept, -1)
+        )
         past = torch.arange(cache["ids"].shape[1]) <= at
         name = torch.gather(raw, 2, (args1 - 1).clamp(min=0).transpose(1, 2)).transpose(1, 2)
         called = (torch.where(in_args, name, NO_ARGS) == ended) & past
@@ -173,6 +164,24 @@ class Reader(nn.Module):
             trails=trails,
             tools=count.amax(),
         )
+
+    def tails(self, kept: Tensor, at: Tensor, inside: Tensor) -> tuple[Tensor, ...]:
+        """Of the new places the last ids, their bases and hashes, [B, L, ALIKE + 1]; and the hashes [B, L, ALIKE] of what
+        the next id has before it, and of what this one has (`NO_WORD`, `NO_TRAIL` beyond the segment's begin)."""
+        window = shaped((at - self.depths).clamp(min=0), 0, -1)
+        window = shaped(torch.gather(kept, 1, window), 0, -1, ALIKE + 1)
+        base = self.base[window]
+        hashes = torch.cumsum(base * self.powers, 2)
+        is_there = inside >= self.depths
+        trails = torch.where(is_there[..., 1:], hashes[..., 1:] - base[..., :1], NO_TRAIL)
+        trail = torch.where(is_there[..., :-1], hashes[..., :-1] * self.powers[1], NO_WORD)
+        return window, base, hashes, trail, trails
+
+    def keep(self, cache: dict[str, Tensor], corner: Tensor, new: Tensor) -> tuple[Tensor, ...]:
+        """Add to what is kept of columns: new [B, L, COLUMNS]; returns all of it, part by part, [B, parts, T]."""
+        columns = new.transpose(1, 2)
+        cache["columns"] = Placed.apply(cache["columns"], corner + self.heights, columns)
+        return cache["columns"].split((1,) * 7 + (2, ALIKE), 1)
 
     def run(self, ids: Tensor, at: Tensor, running: Tensor) -> tuple[Tensor, Tensor]:
         """`running` of the new places, and of those before them [B, L, RUNNING]."""
