@@ -74,9 +74,7 @@ SIBLING = 0.9  # below this share of what fits no function of siblings, it is an
 NEAR = 0.5  # below this share of what fits nothing, it sounds like an offered function if that has such requests
 WORDY = 0.3  # share of the lists in training whose tools are described at length
 LISTED = 0.2  # share of the choices in training that are strings whose description lists the values
-WIDENED = (
-    0.15  # share of written functions that get in training an optional parameter that is not theirs
-)
+WIDENED = 0.15  # share of written functions that get an optional parameter that is not theirs
 REWORDED = 0.2  # share of imperatives that begin in training with another verb than was written
 
 
