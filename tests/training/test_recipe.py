@@ -71,7 +71,7 @@ def test_a_file_that_is_no_recipe_is_refused(tmp_path: Path, text: bytes) -> Non
             "blocks = 0 ",
             "training.blocks is 0; should be greater than or equal to 1",
         ),
-        ("none = 0.18", "none = 18", "mix.none is 18; should be less than or equal to 1"),
+        ("none = 0.18", "none = 1", "mix.none is 1; should be less than 1"),
         ("two = 0.03", "two = nan", "mix.two is nan; should be a finite number"),
         ("tasks = 0.62", "tasks = true", "mix.kinds.tasks is True; should be a valid number"),
         ("tasks = 0.62", "task = 0.62", "mix.kinds.task"),
@@ -100,3 +100,11 @@ def test_what_is_held_out_is_drawn_as_before(part: str) -> None:
     assert {name: getattr(mix, name) for name in plan.Strays.model_fields} == run.table["mix"][
         "training"
     ]
+
+
+@pytest.mark.parametrize(("more", "excess"), [("none = 0.24", 0.3637), ("none = 0.18", 0.0)])
+def test_what_training_draws_more_often_is_told(tmp_path: Path, more: str, excess: float) -> None:
+    """In log-odds: of 24 in 100 instead of 18."""
+    file = tmp_path / "run.toml"
+    file.write_text(RECIPE.read_text("utf-8").replace("none = 0.24", more), "utf-8")
+    assert recipe.load(file).excess == pytest.approx(excess, abs=1e-4)

@@ -92,6 +92,15 @@ def weights(batch: Batch) -> np.ndarray:
     return np.where(switch, SWITCH, weight)
 
 
+def drawn_odds(odds: torch.Tensor, excess: float) -> torch.Tensor:
+    """Log-odds [calls, J + 1] of tools and of none where none (the last) is likelier by `excess` than in use.
+
+    What fits nothing is to be learnt from more often than it is met. The network learns the odds of use, because what
+    training adds is added outside of it (logit adjustment: Menon et al., 2021).
+    """
+    return torch.cat((odds[:, :-1], odds[:, -1:] + excess), 1) if excess else odds
+
+
 def count(groups: list[dict[str, Any]]) -> int:
     """How many weights an optimizer moves."""
     return sum(len(group["params"]) for group in groups)
@@ -176,6 +185,7 @@ class Run:
             likely = self.model.tokens(x, own, p, targets)
             found = -self.model.finds(last, x, own, p).sum()
             meaning = self.model.means(last, p)
+        odds = drawn_odds(odds, self.recipe.excess)
         choice = functional.cross_entropy(odds, here(batch.call_right))
         weight = here(weights(batch))
         pairs = len(batch.pair_pad)

@@ -12,6 +12,7 @@ EXAMPLE = "training/runs/nano-2.toml"
 Size = Annotated[int, Field(ge=1)]
 Count = Annotated[int, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
+Inner = Annotated[float, Field(gt=0, lt=1)]
 Below = Annotated[float, Field(ge=0, lt=1)]
 Amount = Annotated[float, Field(gt=0)]
 Kind = Literal["tasks", "synthetic", "dialogue", "mixed"]
@@ -70,7 +71,7 @@ class Training(Part):
 class Strays(Part):
     """What training alone draws; what is held out is drawn the same for ever."""
 
-    none: Share | None = None
+    none: Inner | None = None
     close: Share | None = None
     siblings: Share | None = None
 
@@ -78,7 +79,7 @@ class Strays(Part):
 class Drawn(Part):
     """What requests are drawn from."""
 
-    none: Share
+    none: Inner
     two: Share
     training: Strays | None = None
     kinds: Annotated[dict[Kind, Share], Field(min_length=1)]

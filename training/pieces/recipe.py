@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 from functools import cached_property
+from math import log
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -83,6 +84,13 @@ class Recipe:
             kept = {n: e for n, e in loaded.examples.items() if n not in trained}
         kept = {name: examples for name, examples in kept.items() if examples}
         return dialogue.Dialogues({n: loaded.tools[n] for n in kept}, kept)
+
+    @property
+    def excess(self) -> float:
+        """How much likelier training makes it that nothing fits than what is held out does, in log-odds."""
+        usual = self.table["mix"]["none"]
+        drawn = self.table["mix"].get("training", {}).get("none", usual)
+        return log(drawn / (1 - drawn)) - log(usual / (1 - usual)) if drawn != usual else 0.0
 
     def maker(self, part: str, kinds: dict[str, float] | None = None) -> BlockMaker:
         """A source of blocks: `train`, or one of the held-out parts (`function`, `domain`, `dev`)."""
