@@ -42,8 +42,7 @@ def test_laws_go_through_the_middle_of_their_points(part: str, score: str) -> No
     assert requests == sorted(requests)
     for last, law in forecast.laws(ROWS, part, score):
         beside = [
-            math.log(law.wrong(x) / y)
-            for x, y in zip(requests[-last:], wrong[-last:], strict=True)
+            math.log(law.wrong(x) / y) for x, y in zip(requests[-last:], wrong[-last:], strict=True)
         ]
         assert sum(beside) == pytest.approx(0.0, abs=1e-9)
 
