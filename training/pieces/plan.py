@@ -91,6 +91,7 @@ class HeldOut(Part):
     domains: list[str]
     every: Size
     aside: list[str] | None = None
+    trained: list[str] | None = None  # domains of which nothing is held out
 
 
 class Table(Part):
