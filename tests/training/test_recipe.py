@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 
@@ -108,3 +109,16 @@ def test_what_training_draws_more_often_is_told(tmp_path: Path, more: str, exces
     file = tmp_path / "run.toml"
     file.write_text(RECIPE.read_text("utf-8").replace("none = 0.24", more), "utf-8")
     assert recipe.load(file).excess == pytest.approx(excess, abs=1e-4)
+
+
+def test_what_was_written_later_is_all_trained_on() -> None:
+    """Of the domains named in `held_out.trained` nothing is held out, and all of them are there."""
+    run = recipe.load(RECIPE)
+    named = set(run.table["held_out"]["trained"])
+    later = [function for function in run.functions("train") if function.domain in named]
+    assert {function.domain for function in later} == named
+    assert not [
+        f for part in ("function", "domain") for f in run.functions(part) if f.domain in named
+    ]
+    every = run.table["held_out"]["every"]
+    assert [f for f in later if crc32(f.key.encode()) % every == 0]
