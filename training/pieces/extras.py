@@ -37,11 +37,10 @@ def draw_more(rng: Random, taken: set[str]) -> tuple[Parameter, str] | None:
         found = draw_extra(rng, [])
     else:
         enum = draw_enum_parameter(rng, set())
-        assert enum  # nothing is taken
+        assert enum  # no name is taken
         enum = replace(enum, optional=True)
         found = enum, ask_enum(enum, rng, named=rng.random() < 0.3)
-    if not found:
-        return None
+    assert found  # no name is taken
     parameter, said = found
     spoken = {said.replace("_", " "), *parameter.names, *parameter.abouts}
     if parameter.type == "enum":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,6 +13,7 @@ EXAMPLE = "training/runs/nano-2.toml"
 Size = Annotated[int, Field(ge=1)]
 Count = Annotated[int, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
+Some = Annotated[float, Field(gt=0, le=1)]
 Inner = Annotated[float, Field(gt=0, lt=1)]
 Below = Annotated[float, Field(ge=0, lt=1)]
 Amount = Annotated[float, Field(gt=0)]
@@ -51,7 +53,7 @@ class Training(Part):
     machine: str
     minutes: Amount
     requests: Size | None = None  # where the schedule counts them and not minutes
-    share: Share | None = None  # of the functions
+    share: Some | None = None  # of the functions
     lr_muon: Amount
     lr_adam: Amount
     decay_from: Below
@@ -82,7 +84,7 @@ class Drawn(Part):
     none: Inner
     two: Share
     training: Strays | None = None
-    kinds: Annotated[dict[Kind, Share], Field(min_length=1)]
+    kinds: Annotated[dict[Kind, Some], Field(min_length=1)]
 
 
 class HeldOut(Part):
@@ -125,10 +127,12 @@ def read(path: Path) -> dict[str, Any]:
 def told(problem: ValidationError) -> str:
     """The first thing that is wrong, in words."""
     first = problem.errors(include_url=False)[0]
-    name = ".".join(str(part) for part in first["loc"])
+    name = ".".join(str(part) for part in first["loc"] if part != "[key]")
     match first["type"]:
         case "missing":
             return f"it lacks {name}"
         case "extra_forbidden":
             return f"{name} is none of its keys"
-    return f"{name} is {first['input']!r}; {first['msg'].removeprefix('Input ')}"
+        case "model_type":
+            return f"{name} is no table"
+    return f"{name} is {reprlib.repr(first['input'])}; {first['msg'].removeprefix('Input ')}"
