@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="training needs PyTorch (make train installs it)")
 
-from training.pieces.optimizer import orthogonal  # noqa: E402
+from training.pieces.optimizer import build, orthogonal  # noqa: E402
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(24, 24), (40, 16), (16, 40)])
@@ -24,3 +24,18 @@ def test_updates_become_orthogonal(rows: int, columns: int) -> None:
     wanted = u * s[:, None] @ v
     made = orthogonal(updates)
     assert (made - wanted).norm() < 0.03 * wanted.norm()  # the products are in bfloat16
+
+
+def test_matrices_alone_decay() -> None:
+    """Without a gradient a step takes rate times decay off a matrix of a layer, and nothing off what AdamW moves."""
+    model = torch.nn.ModuleDict(
+        {"layers": torch.nn.Linear(4, 4, bias=False), "table": torch.nn.Linear(4, 4)}
+    )
+    before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
+    for weight in model.parameters():
+        weight.grad = torch.zeros_like(weight)
+    for optimizer in build(model, 0.5, 0.5, weight_decay=0.2):
+        optimizer.step()
+    for name, weight in model.named_parameters():
+        kept = 0.9 if name.startswith("layers") else 1.0
+        torch.testing.assert_close(weight.detach(), kept * before[name])

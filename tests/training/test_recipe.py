@@ -78,7 +78,7 @@ def test_a_file_that_is_no_recipe_is_refused(tmp_path: Path, text: bytes) -> Non
         ("tasks = 0.62", "task = 0.62", "mix.kinds.task is 'task'; should be 'tasks', "),
         ("tasks = 0.62", "tasks = 0", "mix.kinds.tasks is 0; should be greater than 0"),
         ("decay_from = ", "decay_from = 1 # ", "training.decay_from is 1; should be less than 1"),
-        ("lr_muon = ", "lr_muon = -", "training.lr_muon is -0.002; should be greater than 0"),
+        ("lr_muon = ", "lr_muon = -1 # ", "training.lr_muon is -1; should be greater than 0"),
         ("[held_out] ", "[[held_out]] ", "held_out is no table"),
     ],
 )

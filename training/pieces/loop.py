@@ -36,6 +36,7 @@ OF_WORDS = (
     "words",
     "associations",
 )  # sizes of what is known of words, which the network need not know
+OURS = ("full", "weight_decay")  # of an optimizer's settings: those of the recipe
 LET_GO = 150  # steps after which freed memory goes back to the system
 SWITCH = 3.0  # what true and false count: one token, and nothing to copy it from
 
@@ -122,8 +123,10 @@ class Run:
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.model, self.encoder = new_model(recipe)
         self.model.to(self.device)
+        self.model.forgets = self.plan.get("forgets", 0.0)
         self.average = {k: v.clone() for k, v in self.model.state_dict().items()}
-        self.optimizers = build(self.model, self.plan["lr_muon"], self.plan["lr_adam"])
+        rates = self.plan["lr_muon"], self.plan["lr_adam"]
+        self.optimizers = build(self.model, *rates, self.plan.get("weight_decay", 0.01))
         self.step, self.tokens, self.pairs, self.elapsed = 0, 0, 0, 0.0
         self.together = self.plan.get("together", 1) if self.crew.size > 1 else 1
         self.fresh = np.zeros(2, np.int64)  # tokens and requests since all met
@@ -155,11 +158,11 @@ class Run:
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
             if count(saved["param_groups"]) != count(optimizer.param_groups):
                 continue  # a network with more weights: all momenta begin anew
-            full = [group["full"] for group in optimizer.param_groups]
+            mine = [{key: group[key] for key in OURS} for group in optimizer.param_groups]
             optimizer.load_state_dict(saved)
             grow_momenta(optimizer)
-            for group, rate in zip(optimizer.param_groups, full, strict=True):
-                group["full"] = rate  # the recipe's, which may have changed
+            for group, told in zip(optimizer.param_groups, mine, strict=True):
+                group.update(told)  # the recipe's, which may have changed
         self.step, self.tokens, self.pairs, self.elapsed = state["counters"]
 
     def rate(self) -> float:

@@ -362,6 +362,9 @@ class Nano(nn.Module):
         super().__init__()
         self.wholes = wholes
         self.shape, self.dtype = shape, dtype
+        self.forgets = (
+            0.0  # share of the words of a step that training knows by their meaning alone
+        )
         width = shape.width
         self.embedding = nn.Parameter(torch.randn(shape.bases, width) * 0.7)
         self.forms = nn.Parameter(torch.randn(FORMS, width) * 0.2)
@@ -396,9 +399,20 @@ class Nano(nn.Module):
         """One vector per base."""
         return self.embedding + self.meaning(self.lexicon)
 
+    def heard(self) -> Tensor:
+        """As `table`; in training some words, others at each step, are known by what they mean alone.
+
+        What is learnt by heart hangs on the words themselves (word dropout by type: Gal and Ghahramani, 2016).
+        """
+        if not (self.training and self.forgets):
+            return self.table()
+        means = self.lexicon.any(1)
+        known = ~means | (torch.rand(len(means), device=means.device) >= self.forgets)
+        return self.embedding * known[:, None] + self.meaning(self.lexicon)
+
     def embed(self, p: Places) -> tuple[Tensor, Tensor]:
         """Embeddings [N, width] of the tokens, and of the tokens with what their words mean."""
-        own = take(self.table(), self.base[p.ids]) + take(self.forms, self.form[p.ids])
+        own = take(self.heard(), self.base[p.ids]) + take(self.forms, self.form[p.ids])
         if self.wholes is None:
             return own.to(self.dtype), own.to(self.dtype)
         at = torch.arange(len(p.ids), device=p.ids.device)

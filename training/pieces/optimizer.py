@@ -37,9 +37,11 @@ class Muon(torch.optim.Optimizer):
         parameters: Iterable[nn.Parameter],
         lr: float,
         momentum: float = 0.95,
-        decay: float = 0.01,
+        weight_decay: float = 0.01,
     ) -> None:
-        super().__init__(parameters, {"lr": lr, "momentum": momentum, "decay": decay})
+        """`weight_decay`: share of a weight that a step takes away, times `lr`."""
+        defaults = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay}
+        super().__init__(parameters, defaults)
 
     @torch.no_grad()
     def step(self) -> None:  # type: ignore[override]
@@ -57,16 +59,21 @@ class Muon(torch.optim.Optimizer):
                     updates.append(weight.grad.lerp(average, group["momentum"]))
                 scale = group["lr"] * max(1.0, shape[0] / shape[1]) ** 0.5
                 for weight, update in zip(weights, orthogonal(torch.stack(updates)), strict=True):
-                    weight.mul_(1 - group["lr"] * group["decay"]).add_(update, alpha=-scale)
+                    weight.mul_(1 - group["lr"] * group["weight_decay"]).add_(update, alpha=-scale)
 
 
-def build(model: nn.Module, lr_muon: float, lr_adam: float) -> list[torch.optim.Optimizer]:
-    """One optimizer for the matrices of the layers, one for everything else."""
+def build(
+    model: nn.Module, lr_muon: float, lr_adam: float, weight_decay: float = 0.01
+) -> list[torch.optim.Optimizer]:
+    """One optimizer for the matrices of the layers, one for everything else, whose weights do not decay."""
     named = list(model.named_parameters())
     matrices = [p for name, p in named if p.dim() == 2 and any(part in name for part in MUON)]
     others = [p for name, p in named if p.dim() != 2 or not any(part in name for part in MUON)]
     adam = torch.optim.AdamW(others, lr=lr_adam, betas=(0.9, 0.95), weight_decay=0.0, fused=True)
-    optimizers: list[torch.optim.Optimizer] = [Muon(matrices, lr_muon), adam]
+    optimizers: list[torch.optim.Optimizer] = [
+        Muon(matrices, lr_muon, weight_decay=weight_decay),
+        adam,
+    ]
     for optimizer in optimizers:
         for group in optimizer.param_groups:
             group["full"] = group["lr"]

@@ -57,6 +57,10 @@ class Training(Part):
     lr_muon: Amount
     lr_adam: Amount
     decay_from: Below
+    weight_decay: Share | None = None  # of the matrices that Muon moves
+    forgets: Below | None = (
+        None  # share of the words of a step that are known by their meaning alone
+    )
     workers: Size | None = None
     together: Size | None = None
     threads: Size | None = None
