@@ -245,16 +245,11 @@ def test_what_is_held_out_has_no_twin_in_training() -> None:
     assert not {scene.domain for scene in made_up} & {function.domain for function in functions}
     functions += made_up
     why |= {scene.key: "" for scene in made_up}
-    kinship = Kinship({f.key: describe_function(f) for f in functions}, 0.57)
+    # Pairs that are the same thing twice have been found from 0.67 on; up to 0.6 they share words and no purpose
+    # (one charges a car, the other tells how full a battery is). Both grow with the number of functions.
+    kinship = Kinship({f.key: describe_function(f) for f in functions}, 0.62)
     twins = {
         (key, other) for key in why if why[key] for other in kinship.kin[key] if not why[other]
-    }
-    # They share words and no purpose: one looks for pictures, the other sends one; one proposes a wording, the other
-    # code for numbered lines; one charges, the other tells how full a battery is.
-    twins -= {
-        ("photos/find_photos", "messaging/send_picture"),
-        ("papershare/suggest_text_change", "reviewdesk/suggest_code_change"),
-        ("car/start_charging", "iot/device_battery"),
     }
     assert not twins
 
