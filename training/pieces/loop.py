@@ -123,7 +123,6 @@ class Run:
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.model, self.encoder = new_model(recipe)
         self.model.to(self.device)
-        self.model.forgets = self.plan.get("forgets", 0.0)
         self.average = {k: v.clone() for k, v in self.model.state_dict().items()}
         rates = self.plan["lr_muon"], self.plan["lr_adam"]
         self.optimizers = build(self.model, *rates, self.plan.get("weight_decay", 0.01))
@@ -183,6 +182,9 @@ class Run:
         p = places(batch, self.device)
         targets = p.ids[p.graded + 1]
         here = partial(torch.as_tensor, device=self.device)
+        # In use all words are known; so the fewer are forgotten, the smaller the steps.
+        scale = self.rate()
+        self.model.forgets = scale * self.plan.get("forgets", 0.0)
         with torch.autocast(self.device.type, torch.bfloat16):
             x, own, odds, last = self.model.read(p)
             likely = self.model.tokens(x, own, p, targets)
@@ -200,7 +202,6 @@ class Run:
         )
         loss = self.plan.get("choice", 2.0) * choice + values
         (loss + (MEANT * meant + FOUND * found) / pairs).backward()
-        scale = self.rate()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 20.0)
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:

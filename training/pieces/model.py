@@ -362,9 +362,8 @@ class Nano(nn.Module):
         super().__init__()
         self.wholes = wholes
         self.shape, self.dtype = shape, dtype
-        self.forgets = (
-            0.0  # share of the words of a step that training knows by their meaning alone
-        )
+        # Share of the words of a step that training knows by their meaning alone.
+        self.forgets = 0.0
         width = shape.width
         self.embedding = nn.Parameter(torch.randn(shape.bases, width) * 0.7)
         self.forms = nn.Parameter(torch.randn(FORMS, width) * 0.2)

@@ -58,9 +58,8 @@ class Training(Part):
     lr_adam: Amount
     decay_from: Below
     weight_decay: Share | None = None  # of the matrices that Muon moves
-    forgets: Below | None = (
-        None  # share of the words of a step that are known by their meaning alone
-    )
+    # Share of the words of a step that are known by their meaning alone, at the full rates.
+    forgets: Below | None = None
     workers: Size | None = None
     together: Size | None = None
     threads: Size | None = None
