@@ -13,6 +13,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+#: How often escapes are undone: JSON in JSON in JSON.
+_DEEPEST = 4
+_ESCAPE = re.compile(r'\\(?:u([0-9a-fA-F]{4})|(["\\/bfnrt]))')
+_SHORT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+
 
 class Origin(StrEnum):
     """Where a value was found."""
@@ -44,6 +49,21 @@ def label(
         Labelled(pointer, _origin(value, part, user, untrusted))
         for pointer, value, part in _leaves(arguments, schema, "")
     )
+
+
+def readings(text: str) -> tuple[str, ...]:
+    """Return ``text``, and what it says once its JSON escapes are undone; in JSON that stands in JSON, again.
+
+    A result is kept as JSON: a quote in it would hide the value that a model copies from it.
+    """
+    found = [text]
+    while len(found) < _DEEPEST and (plain := _ESCAPE.sub(_unescaped, found[-1])) != found[-1]:
+        found.append(plain.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))
+    return tuple(found)
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    return chr(int(escape[1], 16)) if escape[1] else _SHORT.get(escape[2], escape[2])
 
 
 def tainted(labels: Sequence[Labelled]) -> tuple[str, ...]:

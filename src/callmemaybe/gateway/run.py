@@ -12,6 +12,7 @@ from typing import Any
 
 from callmemaybe.calls import ToolSpec
 from callmemaybe.gateway.policy import Policy, Verdict
+from callmemaybe.gateway.provenance import readings
 
 #: Beyond this much text from untrusted results, every value that nothing else explains is suspect.
 _MOST_REMEMBERED = 4 * 1024 * 1024
@@ -28,7 +29,7 @@ class Run:
     user: list[str] = field(default_factory=list)
     """What the person said: the values in it are theirs."""
     untrusted: list[str] = field(default_factory=list)
-    """Texts of results of tools that are not trusted."""
+    """Texts of results of tools that are not trusted, as they stand and without JSON's escapes."""
     blocked: set[str] = field(default_factory=set)
     turn: int = 0
     recorded: bool = False
@@ -46,8 +47,9 @@ class Run:
 
     def saw(self, text: str) -> None:
         """Note an untrusted result."""
-        self._remembered += len(text)
-        self.untrusted.append(text)
+        for reading in readings(text):
+            self._remembered += len(reading)
+            self.untrusted.append(reading)
 
     @property
     def saturated(self) -> bool:
