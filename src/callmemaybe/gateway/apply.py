@@ -15,6 +15,7 @@ from callmemaybe.calls import Effect
 from callmemaybe.gateway.arbiter import Arbiter
 from callmemaybe.gateway.lifecycle import TERMINAL, Event, State, advance, lost
 from callmemaybe.gateway.plan import conflict, locks_of
+from callmemaybe.gateway.policy import Policy
 from callmemaybe.gateway.store import (
     Admit,
     Admitted,
@@ -33,6 +34,7 @@ from callmemaybe.gateway.store import (
     Proposal,
     Reconcile,
     Row,
+    RunRow,
     StoreError,
     Transact,
     restarted,
@@ -141,7 +143,9 @@ class Applier:
             if admit.run is None:
                 continue
             stands = standing[admit.run.tenant, admit.run.run]
-            if stands != admit.run.policy_hash:
+            if stands != admit.run.policy_hash and self._narrows(admit.run, stands):
+                standing[admit.run.tenant, admit.run.run] = admit.run.policy_hash
+            elif stands != admit.run.policy_hash:
                 for proposal in admit.proposals:
                     refused[id(proposal)] = Admitted("policy", detail=stands)
         runs = {(p.row.tenant, p.row.run) for _, admit in admits for p in admit.proposals}
@@ -161,6 +165,18 @@ class Applier:
         if once:
             self._find_repeats(once, refused)
         return refused
+
+    def _narrows(self, run: RunRow, stands: str) -> bool:
+        """Let a run go on under a policy that allows less; False if it would allow anything more."""
+        begun = Policy.from_json(json.loads(self._backend.policy_of(run.tenant, run.run)))
+        asked = Policy.from_json(json.loads(run.policy))
+        if begun.meet(asked).hash != asked.hash:
+            return False
+        self._backend.narrow(run)
+        facts = {"event": "narrow", "t": self._backend.now(), "tenant": run.tenant, "run": run.run}
+        facts |= {"policy": run.policy_hash, "was": stands}
+        self._note("", json.dumps(facts, ensure_ascii=False))
+        return True
 
     def _find_repeats(
         self, once: Sequence[tuple[Admit, Proposal]], refused: dict[int, Admitted]

@@ -108,17 +108,19 @@ def failure(
     )
 
 
-def success(call_id: str, text: str, *, key: str, value: Any, told_limit: int) -> Answer:
+def success(
+    call_id: str, text: str, *, key: str, value: Any, told_limit: int, cut: bool = False
+) -> Answer:
     """Build the answer of a tool that returned ``value``, written as the JSON ``text``.
 
-    More than ``told_limit`` bytes of text are cut, and the code says so.
+    More than ``told_limit`` bytes of text are cut, and the code says so, as it does of a text that was ``cut`` before.
     """
-    if len(text) * 4 <= told_limit or len(text.encode()) <= told_limit:
+    if not cut and (len(text) * 4 <= told_limit or len(text.encode()) <= told_limit):
         content = '{"ok": true, "result": ' + text + "}"
         return Answer(call_id, content, key=key, value=value)
-    cut = text.encode()[:told_limit].decode(errors="ignore")
+    start = text.encode()[:told_limit].decode(errors="ignore")
     told = {"ok": True, "code": "result_truncated", "effect": "done", "retry": "never"}
-    content = dumps({**told, "result_start": cut})
+    content = dumps({**told, "result_start": start})
     return Answer(call_id, content, code="result_truncated", key=key, value=value)
 
 

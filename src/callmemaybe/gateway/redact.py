@@ -45,6 +45,16 @@ def text(written: str, found: Mapping[str, str]) -> str:
     return written
 
 
+def ending(written: str, found: Mapping[str, str]) -> str:
+    """Return a text that was cut, without the beginning of a hidden value that it ends with."""
+    for value, stands in found.items():
+        for spelling in _spellings(value):
+            for length in range(min(len(spelling) - 1, len(written)), _SHORTEST - 1, -1):
+                if written.endswith(spelling[:length]):
+                    return written[:-length] + stands
+    return written
+
+
 @functools.lru_cache(maxsize=256)
 def _spellings(value: str) -> tuple[str, ...]:
     """Return how a value is written inside strings, the longest first."""

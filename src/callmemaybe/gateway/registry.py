@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from callmemaybe.calls import ToolSpec, check_distinct, pointer_token
-from callmemaybe.calls.declare import Tool
+from callmemaybe.calls.declare import Mode, Tool
 from callmemaybe.calls.validators import validator_for
 from callmemaybe.errors import InputError
 from callmemaybe.gateway.keys import fingerprint
@@ -61,6 +62,13 @@ def _register(tool: Tool, secrets: Secrets) -> Registered:
         raise InputError(
             "it is a method without its object", where=where, hint="use tools_from(the object)"
         )
+    if tool.mode in {Mode.PROCESS, Mode.FRESH} and tool.location is None:
+        # Only now: while `@tool` runs, the module does not hold what it is about to define.
+        raise InputError(
+            "another process cannot import it: its module holds this very function under no name",
+            where=where,
+            hint="decorate it where it is defined, make it `async def`, or set timeout=None",
+        )
     if isinstance(secrets, Mapping):
         for parameter, name in tool.secrets.items():
             if name not in secrets:
@@ -83,6 +91,15 @@ def _register(tool: Tool, secrets: Secrets) -> Registered:
         }
     )
     return Registered(tool, definition, validator)
+
+
+def at_hand(source: Callable[[str], str], names: Iterable[str]) -> dict[str, str]:
+    """Return the secrets that can be had: what one tool lacks must not lose the result of another."""
+    found = {}
+    for name in names:
+        with contextlib.suppress(Exception):
+            found[name] = source(name)
+    return found
 
 
 def _expected(error: Any) -> str | None:

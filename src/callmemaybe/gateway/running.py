@@ -18,9 +18,10 @@ from callmemaybe.gateway.executor import call_with, passed
 from callmemaybe.gateway.host import Host
 from callmemaybe.gateway.lifecycle import Event, State
 from callmemaybe.gateway.limits import backoff
-from callmemaybe.gateway.outcome import Outcome, describe, represented
+from callmemaybe.gateway.outcome import Kind, Outcome, describe, represented
 from callmemaybe.gateway.plan import locks_as_json, resolve
 from callmemaybe.gateway.policy import Verdict
+from callmemaybe.gateway.registry import at_hand
 from callmemaybe.gateway.store import Confirm, Move, Moved, Note, StoreError, Transact
 from callmemaybe.gateway.strict import dumps
 from callmemaybe.gateway.turn import Item, Turn
@@ -77,11 +78,21 @@ class Runner:
                 # Nothing ran, or what ran may run again: a redelivery goes on from the row.
                 self._gateway.ledger.active.discard(item.key)
             raise
+        except Exception as error:
+            await self._broken(item, error)
         finally:
             self._turn.release(item)
             over = self._over.get(item.ordinal)
             if over is not None and not over.done():
                 over.set_result(None)
+
+    async def _broken(self, item: Item, error: Exception) -> None:
+        """Settle a call that the gateway itself failed in: what began may have had its effect."""
+        if item.recording or item.cursor.state is not State.RUNNING:
+            if not item.recording:
+                self._gateway.ledger.active.discard(item.key)
+            raise error
+        await self._record(item, Outcome("died", f"{type(error).__name__} in the gateway"), 1)
 
     def _remaining(self) -> float:
         return self._deadline - self._gateway.monotonic() - self._gateway.limits.reserve
@@ -154,15 +165,16 @@ class Runner:
             await self._cancel(item, "dependency_failed", path=error.where, detail=error.message)
             return False
         # An approval is for these arguments, not for those with the reference in them.
-        item.mac = self._gateway.mac.of(item.arguments)
+        item.mac, item.approved = self._gateway.mac.of(item.arguments), False
         decision = self._turn.decision(item, item.arguments)
-        if decision.verdict is Verdict.ASK and not item.approved:
+        if decision.verdict is Verdict.ASK:
             await self._turn.ask(item, decision.reason)
         elif decision.verdict is Verdict.DENY:
             item.fail("denied", State.DENIED, detail=decision.reason)
         if item.answer is not None:
             code, detail = item.answer.code, item.answer.detail
             item.answer = None
+            code = "cancelled" if self._turn.cancelled.is_set() else code
             await self._cancel(item, code, detail=detail)
             return False
         item.locks = item.tool.locks(item.arguments)
@@ -305,7 +317,8 @@ class Runner:
         found = {}
         for parameter, name in item.tool.tool.secrets.items():
             try:
-                found[parameter] = source[name] if isinstance(source, Mapping) else source(name)
+                value = source[name] if isinstance(source, Mapping) else source(name)
+                found[parameter] = item.used[name] = value
             except Exception as error:
                 raise InputError(f"the secret {name!r} cannot be had") from error
         return found
@@ -319,22 +332,34 @@ class Runner:
             # A function cannot list its secrets: those that this gateway's tools use are looked up.
             entries = self._gateway.tools.values()
             names = {name for entry in entries for name in entry.tool.secrets.values()}
-            source = {name: source(name) for name in names}
-        return redact.hidden(source, item.arguments, sensitive)
+            source = at_hand(source, names)
+        return redact.hidden({**source, **item.used}, item.arguments, sensitive)
 
     def _answer(self, item: Item, outcome: Outcome) -> tuple[Event, Answer, str | None]:
         """Return the event, the answer, and the full result where the answer holds only a part."""
+        try:
+            text, hidden = outcome.text, self._hidden(item)
+            if hidden:
+                clean = redact.result if outcome.kind == "returned" else redact.text
+                text = clean(text, hidden)
+                if len(outcome.text) > self._gateway.limits.result:
+                    text = redact.ending(text, hidden)
+            return self._told(item, outcome, text)
+        except Exception as error:
+            # What happened must be recorded, whatever keeps it from being told; its text may hold a secret.
+            kind: Kind = "unrepresentable" if outcome.kind == "returned" else outcome.kind
+            text = f"{type(error).__name__} while the gateway read it"
+            return self._told(item, Outcome(kind, text), text)
+
+    def _told(self, item: Item, outcome: Outcome, text: str) -> tuple[Event, Answer, str | None]:
+        """As `_answer`, of an outcome of whose text this much may be told."""
         limits, call_id, effect = self._gateway.limits, item.call.id, item.tool.tool.effect
-        text, hidden = outcome.text, self._hidden(item)
-        if hidden:
-            clean = redact.result if outcome.kind == "returned" else redact.text
-            text = clean(text, hidden)
         if outcome.kind == "returned":
-            whole = len(text) <= limits.result and (
-                len(text) * 4 <= limits.result or len(text.encode()) <= limits.result
+            cut = len(outcome.text) > limits.result or len(text.encode()) > limits.result
+            value = None if cut else json.loads(text)
+            answer = success(
+                call_id, text, key=item.key, value=value, told_limit=limits.told, cut=cut
             )
-            value = json.loads(text) if whole else None
-            answer = success(call_id, text, key=item.key, value=value, told_limit=limits.told)
             kept = text.encode()[: limits.result].decode(errors="ignore")
             return Event.SUCCEED, answer, kept if answer.code == "result_truncated" else None
         if outcome.kind == "unrepresentable":

@@ -330,6 +330,12 @@ class Backend(Protocol):
     def open_runs(self, runs: Sequence[RunRow]) -> dict[tuple[str, str], str]:
         """Insert the runs that are not there; return the policy hash that stands of each."""
 
+    def policy_of(self, tenant: str, run: str) -> str:
+        """Return the policy, as JSON, that stands of a run that has begun."""
+
+    def narrow(self, run: RunRow) -> None:
+        """Put this policy in the place of the one that stands."""
+
     def lost(self, owners: Iterable[str]) -> set[str]:
         """Which of these owners are certainly gone, or have let their lease lapse."""
 

@@ -67,6 +67,8 @@ class Item:
     token: int = 0
     row: Row | None = None
     approved: bool = False
+    used: dict[str, str] = field(default_factory=dict)
+    """The secrets that the tool was given, by name."""
     recording: bool = False
     """Its end is being written down; from here on only the ledger may settle it."""
     answer: Answer | None = None
@@ -178,14 +180,16 @@ class Turn:
     async def authorise(self) -> None:
         """Settle what the policy denies and what waits for a person."""
         for item in self.items:
-            if item.answer is None:
-                decision = self.decision(item, item.arguments)
-                if decision.verdict is Verdict.ALLOW:
-                    item.on(Event.AUTHORISE)
-                elif decision.verdict is Verdict.DENY:
-                    self.deny(item, decision.reason)
-                else:
-                    await self.ask(item, decision.reason)
+            if item.answer is not None:
+                continue
+            decision = self.decision(item, item.arguments)
+            if decision.verdict is Verdict.DENY:
+                self.deny(item, decision.reason)
+            elif decision.verdict is Verdict.ALLOW or item.references:
+                # Nobody can approve a value that is not there yet: once it is, it is asked about.
+                item.on(Event.AUTHORISE)
+            elif not self.cancelled.is_set():
+                await self.ask(item, decision.reason)
 
     def decision(self, item: Item, arguments: dict[str, Any]) -> Decision:
         """Ask the run's policy; also for arguments whose references were resolved since."""
@@ -241,8 +245,21 @@ class Turn:
                 )
             )
         if stands.decision is None and gateway.asks:
-            stands = await gateway.consult(stands, item.call)
+            stands = await self._consult(stands, item.call)
         self._decided(item, stands)
+
+    async def _consult(self, open_: Approval, call: ToolCall) -> Approval:
+        """Ask the approver; a turn that is cancelled waits no longer for the answer."""
+        asked = asyncio.ensure_future(self._gateway.consult(open_, call))
+        stop = asyncio.ensure_future(self.cancelled.wait())
+        try:
+            await asyncio.wait((asked, stop), return_when=asyncio.FIRST_COMPLETED)
+            return asked.result() if asked.done() else open_
+        finally:
+            stop.cancel()
+            if not asked.done():
+                asked.add_done_callback(lambda task: task.cancelled() or task.exception())
+                asked.cancel()
 
     def _decided(self, item: Item, approval: Approval) -> None:
         expired = approval.expires <= self._gateway.ledger.backend.now()
@@ -268,16 +285,27 @@ class Turn:
         ready = [item for item in self.items if item.answer is None]
         for item in ready:
             self._refuse_early(item)
-        while ready := [item for item in self.items if item.answer is None and item.row is None]:
+        while ready := self._waiting():
             outcomes = await self._gateway.ledger.send(self._admission(ready))
             for item, outcome in zip(ready, outcomes, strict=True):
                 await self._admitted(item, outcome)
+
+    def _waiting(self) -> list[Item]:
+        """Return what is still to be admitted: nothing once the turn is cancelled."""
+        waiting = [item for item in self.items if item.answer is None and item.row is None]
+        if not self.cancelled.is_set():
+            return waiting
+        for item in waiting:
+            self.release(item)
+            item.on(Event.CANCEL)
+            item.fail("cancelled", State.CANCELLED)
+        return []
 
     def _refuse_early(self, item: Item) -> None:
         if not item.tool.breaker.allows(self._gateway.monotonic()):
             item.on(Event.REFUSE)
             item.fail("refused", State.REJECTED, detail="the tool keeps failing; not tried now")
-        elif any(self.items[source].answer is not None for source in item.step.needs):
+        elif any(_failed(self.items[source].answer) for source in item.step.needs):
             item.on(Event.CANCEL)
             item.fail("dependency_failed", State.CANCELLED, detail="a call it uses did not run")
 
@@ -393,6 +421,11 @@ class Turn:
             **more,
         }
         return dumps(facts)
+
+
+def _failed(answer: Answer | None) -> bool:
+    """Whether a call is over and gave no result; a result of an earlier delivery is one."""
+    return answer is not None and not answer.ok
 
 
 def _complaint(error: InputError, item: Item) -> str:

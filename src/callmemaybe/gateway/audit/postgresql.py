@@ -313,6 +313,20 @@ class Postgresql:
         )
         return {(tenant, run): stands for tenant, run, stands in found}
 
+    def policy_of(self, tenant: str, run: str) -> str:
+        """Return the policy that stands of a run, which nobody else changes until the commit."""
+        found = self._write.execute(
+            "select policy from runs where tenant = %s and run = %s for update", (tenant, run)
+        )
+        return str(found.fetchall()[0][0])
+
+    def narrow(self, run: RunRow) -> None:
+        """Put this policy in the place of the one that stands."""
+        self._write.execute(
+            "update runs set policy = %s, policy_hash = %s where tenant = %s and run = %s",
+            (run.policy, run.policy_hash, run.tenant, run.run),
+        )
+
     def append(self, records: Sequence[tuple[str, int, str, str, bytes]]) -> None:
         """Append audit rows."""
         chain, first = records[0][:2]

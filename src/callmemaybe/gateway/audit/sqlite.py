@@ -265,6 +265,20 @@ class Sqlite:
         found = self._all(statements.RUNS, [row[:2] for row in rows])
         return {(tenant, run): stands for tenant, run, stands in found}
 
+    def policy_of(self, tenant: str, run: str) -> str:
+        """Return the policy that stands of a run."""
+        found = self._write.execute(
+            "select policy from runs where tenant = ? and run = ?", (tenant, run)
+        )
+        return str(_one(found))
+
+    def narrow(self, run: RunRow) -> None:
+        """Put this policy in the place of the one that stands."""
+        self._write.execute(
+            "update runs set policy = ?, policy_hash = ? where tenant = ? and run = ?",
+            (run.policy, run.policy_hash, run.tenant, run.run),
+        )
+
     def append(self, records: Sequence[tuple[str, int, str, str, bytes]]) -> None:
         """Append audit rows."""
         self._each(statements.APPEND, records)
