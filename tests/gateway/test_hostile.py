@@ -8,6 +8,7 @@ import http.server
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callmemaybe.calls import NotExecuted, ToolCall, tool
+from callmemaybe.calls import NotExecuted, ToolCall, TransientError, tool, tools_from
 from callmemaybe.calls.openapi import Request
 from callmemaybe.gateway import Gateway
 from callmemaybe.gateway.http import HttpTransport
@@ -194,3 +195,180 @@ def test_the_checked_address_is_the_one_used_and_redirects_are_checked() -> None
         strict = HttpTransport(schemes=frozenset({"http"}), resolve=resolve)
         with pytest.raises(NotExecuted, match="private"):
             asyncio.run(strict(Request("GET", f"http://api.example:{port}/start")))
+
+
+@contextlib.contextmanager
+def line(*pieces: bytes, pause: float = 0.0) -> Iterator[tuple[int, list[bytes]]]:
+    """A server that answers every connection with these pieces, a pause after each, and hangs up."""
+    heard: list[bytes] = []
+    listening = socket.create_server(("127.0.0.1", 0))
+    over = threading.Event()
+
+    def serve() -> None:
+        while True:
+            try:
+                connection, _ = listening.accept()
+            except OSError:
+                return
+            with connection, contextlib.suppress(OSError):
+                heard.append(connection.recv(1 << 16))
+                for piece in pieces:
+                    connection.sendall(piece)
+                    over.wait(pause)
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield listening.getsockname()[1], heard
+    finally:
+        over.set()
+        listening.shutdown(socket.SHUT_RDWR)
+        listening.close()
+        thread.join(10)
+
+
+def near(**settings: Any) -> HttpTransport:
+    return HttpTransport(
+        schemes=frozenset({"http"}),
+        private=True,
+        **{"resolve": lambda *_: ["127.0.0.1"], **settings},
+    )
+
+
+def operation(port: int, transport: HttpTransport, method: str) -> Any:
+    document = {
+        "openapi": "3.0.3",
+        "servers": [{"url": f"http://api.example:{port}"}],
+        "paths": {"/x": {method: {"operationId": "act"}}},
+    }
+    (made,) = tools_from(document, transport=transport)
+    return made
+
+
+def answer_of(made: Any) -> Any:
+    async def go() -> Any:
+        async with Gateway([made]) as gateway:
+            return (await gateway.run([ToolCall("act", "{}", "1")]))[0]
+
+    return asyncio.run(go())
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nhalf\r\n",
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n64\r\nhalf",
+    ],
+)
+def test_a_reply_that_is_cut_off_is_no_result(reply: bytes) -> None:
+    """Half a reply is an error; a write may have happened, and one that must not is not sent again."""
+    with line(reply) as (port, heard):
+        for method in ("GET", "POST"):
+            with pytest.raises(TransientError, match="incomplete"):
+                asyncio.run(near()(Request(method, f"http://api.example:{port}/x")))
+        heard.clear()
+        answer = answer_of(operation(port, near(), "post"))
+        assert (answer.ok, answer.effect, answer.retry) == (False, "possible", "never")
+        assert "incomplete" in answer.detail
+        assert len(heard) == 1
+
+
+@pytest.mark.parametrize(
+    ("reply", "body"),
+    [
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nwhole", b"whol"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", b""),
+        (b"HTTP/1.1 204 No\r\ncontent-length: 9\r\n\r\n", b""),
+        (b"HTTP/1.0 200 OK\r\n\r\nwhole", b"whole"),
+        (
+            b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n1\r\nb\r\n0\r\n\r\n",
+            b"ab",
+        ),
+    ],
+)
+def test_a_whole_reply_is_read_however_it_is_cut(reply: bytes, body: bytes) -> None:
+    """Each way to say where a reply ends, in one piece and byte by byte."""
+    for pieces in ([reply], [reply[at : at + 1] for at in range(len(reply))]):
+        with line(*pieces) as (port, _):
+            got = asyncio.run(near()(Request("GET", f"http://api.example:{port}/x")))
+            assert got.body == body
+    with line(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n") as (port, _):
+        assert asyncio.run(near()(Request("HEAD", f"http://api.example:{port}/x"))).body == b""
+
+
+@pytest.mark.parametrize(("status", "effect"), [(307, "none"), (302, "possible"), (303, "done")])
+def test_a_redirected_write_is_not_followed(status: int, effect: str) -> None:
+    """The ledger says what is true of it: 303 was handled, 307 was not, of 302 nobody knows."""
+    reply = b"HTTP/1.1 %d Go\r\nlocation: /y\r\ncontent-length: 0\r\n\r\n" % status
+    with line(reply) as (port, heard):
+        answer = answer_of(operation(port, near(), "post"))
+        assert (answer.ok, answer.effect) == (status == 303, effect)
+        assert str(status) in answer.content
+        assert "/y" in answer.content
+        assert all(one.startswith(b"POST /x ") for one in heard)
+
+
+_DRIPS = [
+    [b"HTTP/1.1 200 OK\r\n"] + [b"x: y\r\n"] * 100,
+    [b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n"] + [b"x"] * 100,
+    [b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"] + [b"1\r\nx\r\n"] * 100,
+]
+
+
+@pytest.mark.parametrize("pieces", _DRIPS, ids=["head", "body", "chunks"])
+def test_a_reply_that_drips_ends_with_its_time(pieces: list[bytes]) -> None:
+    """The time is that of the whole attempt, however often a byte comes."""
+    with line(*pieces, pause=0.1) as (port, _):
+        began = time.monotonic()
+        with pytest.raises(TimeoutError):
+            asyncio.run(near(timeout=0.5)(Request("GET", f"http://api.example:{port}/x")))
+        assert 0.4 < time.monotonic() - began < 4
+
+
+@pytest.mark.parametrize("pieces", _DRIPS, ids=["head", "body", "chunks"])
+def test_an_attempt_that_is_given_up_keeps_nothing_alive(pieces: list[bytes]) -> None:
+    """Whoever stops waiting stops the reading: the loop ends, and no thread stays."""
+
+    async def go(port: int) -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(near()(Request("GET", f"http://api.example:{port}/x")), 0.5)
+
+    with line(*pieces, pause=0.1) as (port, _):
+        before, began = set(threading.enumerate()), time.monotonic()
+        asyncio.run(go(port))
+        for thread in set(threading.enumerate()) - before:
+            thread.join(4)
+            assert not thread.is_alive()
+        assert time.monotonic() - began < 4
+
+
+def test_nothing_is_sent_after_the_attempt_was_given_up() -> None:
+    """A name that is found too late leads nowhere, and the loop does not wait for it."""
+    found = threading.Event()
+
+    def slow(*_: Any) -> list[str]:
+        found.wait(30)
+        return ["127.0.0.1"]
+
+    async def go(port: int) -> None:
+        request = Request("POST", f"http://api.example:{port}/x", {}, b"{}")
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(near(resolve=slow)(request), 0.2)
+
+    with line(b"HTTP/1.1 204 No\r\n\r\n") as (port, heard):
+        before, began = set(threading.enumerate()), time.monotonic()
+        asyncio.run(go(port))
+        assert time.monotonic() - began < 4
+        left = set(threading.enumerate()) - before
+        found.set()
+        for thread in left:
+            thread.join(4)
+        assert not heard
+    # Its own time is over before anything is sent: that is said.
+    with line() as (port, heard):
+        late = near(timeout=0.1, resolve=lambda *_: time.sleep(0.3) or ["127.0.0.1"])
+        with pytest.raises(NotExecuted):
+            asyncio.run(late(Request("POST", f"http://api.example:{port}/x")))
+        assert not heard

@@ -6,12 +6,13 @@ foreign text and never trusted.
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, unquote, urlencode
 
 from callmemaybe.calls.declare import Mode, NotExecuted, Tool, TransientError
 from callmemaybe.calls.effects import Effect
@@ -31,11 +32,12 @@ class Request:
 
 @dataclass(frozen=True)
 class Response:
-    """What came back: the status, the content type, the body."""
+    """What came back: the status, the content type, the body, and where a redirect leads."""
 
     status: int
     content_type: str
     body: bytes
+    location: str = ""
 
 
 Transport = Callable[[Request], Awaitable[Response]]
@@ -48,7 +50,20 @@ _EFFECTS = {
     "put": Effect.IDEMPOTENT,
     "delete": Effect.IDEMPOTENT,
 }
+#: RFC 9110, section 15.4: the request is to be sent elsewhere, as it is. It is not: the new address is the
+#: server's choice, and nobody allowed it. (301 and 302 are no such promise: servers answer forms that they
+#: took with them, so that something may have happened.)
+_ELSEWHERE = frozenset({307, 308})
+_SEE_OTHER = 303
 _BODY = "body"
+#: RFC 3986, section 5.2.4, takes dots away together with what stands before them; an empty segment
+#: leaves the address of the collection.
+_LEADING_AWAY = frozenset({"", ".", ".."})
+#: A slash outside of a parameter's braces.
+_SLASH = re.compile(r"/(?![^{}]*\})")
+_CHARSET = re.compile(r";\s*charset\s*=\s*[\"']?([\w.:+-]{1,40})", re.IGNORECASE | re.ASCII)
+#: Python's own, unknown to the web; some take quadratic time.
+_NO_CHARSETS = frozenset({"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"})
 
 
 @dataclass(frozen=True)
@@ -63,12 +78,12 @@ class Operation:
     whole_body: bool = False
 
     def request(self, arguments: Mapping[str, Any]) -> Request:
-        """Return the request for these arguments."""
-        path, query, headers, body = self.path, [], {}, {}
+        """Return the request; raises NotExecuted for arguments that lead to another operation."""
+        path, query, headers, body = {}, [], {}, {}
         for name, value in arguments.items():
             place, there = self.places[name]
             if place == "path":
-                path = path.replace("{" + there + "}", quote(_text(value), safe=""))
+                path["{" + there + "}"] = quote(_text(value), safe="")
             elif place == "query":
                 values = value if isinstance(value, list) else [value]
                 query += [(there, _text(item)) for item in values]
@@ -76,13 +91,29 @@ class Operation:
                 headers[there] = re.sub(r"[\r\n\0]", " ", _text(value))
             else:
                 body[there] = value
-        url = self.base.rstrip("/") + path + (f"?{urlencode(query)}" if query else "")
+        url = self.base.rstrip("/") + self._path(path) + (f"?{urlencode(query)}" if query else "")
         payload = None
         if body:
             value = body[_BODY] if self.whole_body else body
             payload = json.dumps(value, ensure_ascii=False).encode()
             headers["content-type"] = "application/json"
         return Request(self.method.upper(), url, headers, payload)
+
+    def _path(self, values: Mapping[str, str]) -> str:
+        """Fill the path in; ``values`` are the quoted arguments by their place in braces."""
+        segments = []
+        for segment in _SLASH.split(self.path):
+            filled = segment
+            for place, text in values.items():
+                filled = filled.replace(place, text)
+            # What has no parameter is the document's own.
+            if filled != segment and unquote(filled) in _LEADING_AWAY:
+                raise NotExecuted(
+                    f"the path segment {segment!r} would be {unquote(filled)!r}, which leads to"
+                    " another operation, so nothing was sent"
+                )
+            segments.append(filled)
+        return "/".join(segments)
 
 
 def tools_from_openapi(document: Mapping[str, Any], transport: Transport) -> list[Tool]:
@@ -146,7 +177,7 @@ def _tool(
     about = operation.get("description") or operation.get("summary") or ""
     return Tool(
         ToolSpec(str(name), str(about), parameters),
-        _sender(bound, transport),
+        _sender(bound, transport, effect),
         effect,
         Mode.ASYNC,
         writes=(base,) if effect.writes else None,
@@ -185,22 +216,53 @@ def _body(
     return True
 
 
-def _sender(bound: Operation, transport: Transport) -> Callable[..., Any]:
+def _sender(bound: Operation, transport: Transport, effect: Effect) -> Callable[..., Any]:
     async def send(**arguments: Any) -> Any:
-        response = await transport(bound.request(arguments))
-        text = response.body.decode(errors="replace")
-        if response.status in {429, 503}:
-            # The server says that it did not take the request.
-            raise NotExecuted(f"HTTP {response.status}")
-        if response.status >= 500:
-            raise TransientError(f"HTTP {response.status}: {text[:500]}")
-        if response.status >= 400:
-            raise ValueError(f"HTTP {response.status}: {text[:500]}")
-        if "json" in response.content_type and text:
-            return json.loads(text)
-        return text
+        return _result(await transport(bound.request(arguments)), effect)
 
     return send
+
+
+def _result(response: Response, effect: Effect) -> Any:
+    """Return what a reply says; raises what tells the gateway whether anything happened."""
+    status, text = response.status, _decoded(response)
+    location = response.location[:500]
+    if status in {429, 503}:
+        # The server says that it did not take the request.
+        raise NotExecuted(f"HTTP {status}")
+    if status in _ELSEWHERE:
+        raise NotExecuted(
+            f"HTTP {status}: not carried out; it leads to {location or 'no address'}, which was not"
+            " followed"
+        )
+    if status == _SEE_OTHER and effect.writes:
+        # RFC 9110, section 15.4.4: "an indirect response to the original request". The request was
+        # handled, so the ledger must say that the effect is done. An error would say that it is
+        # only possible, and of an idempotent call that it may be sent again.
+        return {"status": status, "location": location}
+    if status >= 500:
+        raise TransientError(f"HTTP {status}: {text[:500]}")
+    if not 200 <= status < 300:
+        leads = f" (it leads to {location})" if location else ""
+        raise ValueError(f"HTTP {status}{leads}: {text[:500]}")
+    if "json" in response.content_type and text:
+        return json.loads(text)
+    return text
+
+
+def _decoded(response: Response) -> str:
+    """Decode the body as its content type says, and as UTF-8 where that says nothing of use.
+
+    JSON is UTF-8 (RFC 8259, section 8.1), unless the reply says otherwise.
+    """
+    named = _CHARSET.search(response.content_type)
+    if named:
+        try:
+            if codecs.lookup(named[1]).name not in _NO_CHARSETS:
+                return response.body.decode(named[1], "replace")
+        except (LookupError, ValueError):
+            pass  # unknown, no charset, or one that cannot replace what it cannot read
+    return response.body.decode(errors="replace")
 
 
 def _text(value: Any) -> str:

@@ -1,24 +1,32 @@
 """Sends the HTTP requests of tools without letting an address lead somewhere else.
 
 A name is resolved once; every address it has must be public; the connection goes to the address that was
-checked (so a second resolution cannot differ), and each redirect is checked again from the start.
+checked (so a second resolution cannot differ), and each redirect is checked again from the start. Only
+reads follow one. A reply is whole and in time, or an error.
 """
 
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
+import contextlib
 import http.client
+import io
 import ipaddress
 import socket
 import ssl
+import threading
+import time
 from collections.abc import Callable, Sequence
+from typing import Any, cast
 from urllib.parse import SplitResult, urljoin, urlsplit
 
-from callmemaybe.calls.declare import NotExecuted
+from callmemaybe.calls.declare import NotExecuted, TransientError
 from callmemaybe.calls.openapi import Request, Response
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _SAFE = frozenset({"GET", "HEAD"})
+_PIECE = 1 << 16
 Resolve = Callable[[str, int], Sequence[str]]
 
 
@@ -32,7 +40,7 @@ class HttpTransport:
     """A transport for tools: https only, public addresses only, bounded replies.
 
     ``schemes`` and ``private`` loosen the first two for trusted networks. ``most`` bounds the reply
-    in bytes; ``timeout`` each step of the connection in seconds.
+    in bytes; ``timeout`` the whole attempt in seconds, from the name to the last byte of the last hop.
     """
 
     def __init__(
@@ -53,18 +61,38 @@ class HttpTransport:
         self._resolve = resolve
 
     async def __call__(self, request: Request) -> Response:
-        """Send ``request``; raises NotExecuted where nothing was sent."""
-        return await asyncio.to_thread(self._send, request)
+        """Send ``request``; raises NotExecuted where nothing was sent.
 
-    def _send(self, request: Request) -> Response:
+        Raises TransientError where the reply is not whole, and an OSError (TimeoutError) where it did
+        not come, or not in time. Nothing is sent after it was cancelled.
+        """
+        attempt = _Attempt(self._timeout)
+        done: concurrent.futures.Future[Response] = concurrent.futures.Future()
+        done.set_running_or_notify_cancel()  # from here on nobody but the thread settles it
+
+        def work() -> None:
+            try:
+                done.set_result(self._send(request, attempt))
+            except BaseException as error:
+                done.set_exception(error)
+
+        # Not of the loop's pool: looking a name up cannot be stopped, and a loop waits for its pool.
+        threading.Thread(target=work, name="http", daemon=True).start()
+        try:
+            return await asyncio.wrap_future(done)
+        finally:
+            attempt.end()
+
+    def _send(self, request: Request, attempt: _Attempt) -> Response:
         url, headers = request.url, dict(request.headers)
         for _ in range(self._redirects + 1):
             parts = self._checked(url)
             address = self._address(parts)
-            reply, location = self._once(request, parts, address, headers)
-            if reply.status not in _REDIRECTS or not location or request.method not in _SAFE:
+            reply = self._once(request, parts, address, headers, attempt)
+            redirected = reply.status in _REDIRECTS and reply.location
+            if not redirected or request.method not in _SAFE:
                 return reply
-            following = urljoin(url, location)
+            following = urljoin(url, reply.location)
             if urlsplit(following).netloc != parts.netloc:
                 # What was meant for one host is not shown to another.
                 headers = {k: v for k, v in headers.items() if k.lower() == "accept"}
@@ -94,38 +122,145 @@ class HttpTransport:
         return found[0]
 
     def _once(
-        self, request: Request, parts: SplitResult, address: str, headers: dict[str, str]
-    ) -> tuple[Response, str | None]:
-        connection = self._connect(parts, address)
+        self,
+        request: Request,
+        parts: SplitResult,
+        address: str,
+        headers: dict[str, str],
+        attempt: _Attempt,
+    ) -> Response:
+        connection = _connect(parts, address, attempt)
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         try:
             connection.request(request.method, path, request.body, headers)
             # A reply that ends with its connection keeps the socket until it is closed itself.
             with connection.getresponse() as reply:
-                body = reply.read(self._most + 1)
-                if len(body) > self._most:
-                    raise ValueError(f"the reply is larger than {self._most} bytes")
+                body = self._body(reply)
                 kind = reply.getheader("content-type", "")
-                return Response(reply.status, kind, body), reply.getheader("location")
+                return Response(reply.status, kind, body, reply.getheader("location", ""))
         finally:
             connection.close()
+            attempt.release()
 
-    def _connect(self, parts: SplitResult, address: str) -> http.client.HTTPConnection:
-        """Connect to the checked address; the certificate and Host are those of the name."""
-        host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
-        connection = http.client.HTTPConnection(host, port, timeout=self._timeout)
+    def _body(self, reply: http.client.HTTPResponse) -> bytes:
+        """Read the whole reply; raises TransientError where it ends before its end."""
+        body = bytearray()
         try:
-            raw: socket.socket = socket.create_connection((address, port), self._timeout)
-        except OSError as error:
-            raise NotExecuted(f"{host} cannot be reached") from error
+            while piece := reply.read1(_PIECE):
+                body += piece
+                if len(body) > self._most:
+                    raise ValueError(f"the reply is larger than {self._most} bytes")
+        except http.client.IncompleteRead as error:
+            raise TransientError("the reply is incomplete: it ends inside a chunk") from error
+        if reply.length:
+            # Whether the request was carried out is not known: the server may have said so.
+            raise TransientError(f"the reply is incomplete: {reply.length} bytes of it are missing")
+        return bytes(body)
+
+
+class _Attempt:
+    """The time that one attempt has, and the way to stop the thread that is at it."""
+
+    def __init__(self, seconds: float) -> None:
+        self._until = time.monotonic() + seconds
+        self._lock = threading.Lock()
+        self._ended = False
+        self._handle: socket.socket | None = None
+
+    def remaining(self) -> float:
+        """Return the seconds left; raises TimeoutError where there are none."""
+        left = self._until - time.monotonic()
+        if self._ended or left <= 0:
+            raise TimeoutError("the attempt took too long")
+        return left
+
+    def hold(self, connected: socket.socket) -> None:
+        """Let ``end`` wake whoever waits for this socket; raises TimeoutError after the end.
+
+        The handle is a second one, so that it can be neither closed nor given to another file while it
+        is used; and TLS, which would go on reading in the clear, does not notice.
+        """
+        with self._lock:
+            self.remaining()
+            self._handle = connected.dup()
+
+    def release(self) -> None:
+        """Forget the socket."""
+        with self._lock:
+            if self._handle is not None:
+                self._handle.close()
+                self._handle = None
+
+    def end(self) -> None:
+        """Let nothing more be sent, and whoever reads read no further."""
+        with self._lock:
+            self._ended = True
+            if self._handle is not None:
+                with contextlib.suppress(OSError):  # the other side was faster
+                    self._handle.shutdown(socket.SHUT_RDWR)
+
+
+class _Timed:
+    """What http.client needs of a socket, each step of it within what is left of the attempt.
+
+    A socket's own timeout begins anew with each byte that comes.
+    """
+
+    def __init__(self, connected: socket.socket, attempt: _Attempt) -> None:
+        self._socket = connected
+        self._attempt = attempt
+
+    def sendall(self, data: bytes) -> None:
+        left = memoryview(data)
+        while left:
+            self._socket.settimeout(self._attempt.remaining())
+            left = left[self._socket.send(left) :]
+
+    def makefile(self, _mode: str) -> io.BufferedReader:
+        return io.BufferedReader(_TimedReader(self._socket, self._attempt))
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class _TimedReader(io.RawIOBase):
+    def __init__(self, connected: socket.socket, attempt: _Attempt) -> None:
+        self._socket = connected
+        self._attempt = attempt
+        # It keeps the socket open until it is closed itself, as http.client expects of it.
+        self._raw = connected.makefile("rb", buffering=0)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        self._socket.settimeout(self._attempt.remaining())
+        return self._raw.readinto(buffer)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+def _connect(parts: SplitResult, address: str, attempt: _Attempt) -> http.client.HTTPConnection:
+    """Connect to the checked address; the certificate and Host are those of the name."""
+    host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+    connection = http.client.HTTPConnection(host, port)
+    try:
+        raw: socket.socket = socket.create_connection((address, port), attempt.remaining())
+    except OSError as error:
+        raise NotExecuted(f"{host} cannot be reached") from error
+    try:
+        attempt.hold(raw)
+        raw.settimeout(attempt.remaining())
         if parts.scheme == "https":
-            try:
-                raw = ssl.create_default_context().wrap_socket(raw, server_hostname=host)
-            except (OSError, ssl.SSLError) as error:
-                raw.close()
-                raise NotExecuted(f"{host}: {error}") from error
-        connection.sock = raw
-        return connection
+            raw = ssl.create_default_context().wrap_socket(raw, server_hostname=host)
+    except OSError as error:
+        raw.close()
+        attempt.release()
+        raise NotExecuted(f"{host}: {error}") from error
+    connection.sock = cast("socket.socket", _Timed(raw, attempt))
+    return connection
 
 
 def _is_public(text: str) -> bool:
