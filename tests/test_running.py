@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import datetime as dt
+import enum
 import json
 from collections.abc import Sequence
+from decimal import Decimal
+from pathlib import Path
 from typing import Annotated, Any
+from uuid import UUID
 
 import numpy as np
 import pytest
@@ -463,3 +469,56 @@ def test_a_plan_cannot_refer_to_what_does_not_fit(target: str) -> None:
     spoken = speaker(calls(PARIS, say)).plan(USER, TOOLS, most=2)
     assert spoken.calls[0].parsed == PARIS.parsed
     assert all(target not in call.arguments.split('"') for call in spoken.calls)
+
+
+class Tone(enum.Enum):
+    LOUD = "loud"
+
+
+@dataclasses.dataclass
+class Sized:
+    name: str
+    size: Decimal
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (Sized("a", Decimal("1.10")), '{"name": "a", "size": "1.10"}'),
+        (TypeAdapter(Sized).validate_python({"name": "b", "size": 2}), '{"name": "b", "size": "2"}'),
+        ([Tone.LOUD, dt.date(2024, 2, 29)], '["loud", "2024-02-29"]'),
+        (Tone.LOUD, '"loud"'),
+        ({"at": Path("a/b"), "n": Decimal("1.10")}, '{"at": "a/b", "n": 1.10}'),
+        (UUID(int=1), '"00000000-0000-0000-0000-000000000001"'),
+        (({1}, (2, 3)), "[[1], [2, 3]]"),
+        ({1: Tone.LOUD}, '{"1": "loud"}'),
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_results_of_plain_functions_are_written_as_json(value: Any, text: str) -> None:
+    """What a function returns reaches the model as it would through a gateway; numbers stay exact."""
+
+    async def later() -> Any:
+        return value
+
+    execute = functions(now=lambda: value, later=later)
+    for result in execute([ToolCall("now"), ToolCall("later")]):
+        assert (result.content, result.is_error) == (text, False)
+
+
+@pytest.mark.parametrize("value", [object(), float("nan")], ids=["object", "nan"])
+def test_a_result_that_json_cannot_carry_is_no_error(value: Any) -> None:
+    """The function ran: the model is not told to correct and repeat the call."""
+    result = functions(f=lambda: value)([ToolCall("f")])[0]
+    assert not result.is_error
+    assert result.content.startswith("done, but its result cannot be written as JSON")
+
+
+def test_functions_pass_arguments_by_position_where_they_must() -> None:
+    """A declared tool is called as a gateway calls it."""
+
+    @tool(effect="pure")
+    def pair(a: int = 1, b: int = 2, /) -> tuple[int, int]:
+        return a, b
+
+    assert functions(pair)([ToolCall("pair", '{"b": 7}')])[0].content == "[1, 7]"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from enum import Enum
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict
 
 from callmemaybe._checking import pointer_of, validator_of
@@ -344,8 +345,9 @@ def functions(*tools: Tool, **named: Callable[..., Any]) -> Execute_:
     """Return what runs calls by plain Python functions, one after the other.
 
     ``tools`` are functions declared with ``@tool``; others are given by name. A result that is no text
-    is written as JSON. What a function raises becomes an error that the model can correct from. For
-    effects that must not happen twice, use a ``Gateway`` instead (see ``through``).
+    is written as JSON, as a gateway writes it; what an `async def` returns is awaited. What a function
+    raises becomes an error that the model can correct from. For effects that must not happen twice,
+    use a ``Gateway`` instead (see ``through``).
     """
     known: dict[str, Callable[..., Any]] = {one.name: one for one in tools} | named
 
@@ -364,12 +366,27 @@ def _executed(known: Mapping[str, Callable[..., Any]], call: ToolCall) -> ToolRe
     function = known.get(call.name)
     if function is None:
         raise InputError(f"there is no function to run {call.name!r}")
+    from callmemaybe.gateway.settle import finished
+
     arguments = call.parsed
     try:
         if isinstance(function, Tool):
-            arguments = function.bind(arguments)
-        value = function(**arguments)
-        content = value if isinstance(value, str) else dumps(value)
+            value = function.call(function.bind(arguments))
+        else:
+            value = function(**arguments)
+        value = finished(value)
     except Exception as error:
         return ToolResult(call.id, correction(error, call.parsed), is_error=True)
-    return ToolResult(call.id, content)
+    return ToolResult(call.id, _written(value))
+
+
+def _written(value: Any) -> str:
+    """Write a result for the model; one that JSON cannot carry is no error, for the function ran."""
+    from callmemaybe.gateway.strict import plain
+
+    if isinstance(value, str) and not isinstance(value, Enum):
+        return value
+    try:
+        return dumps(value, default=plain)
+    except Exception as error:
+        return f"done, but its result cannot be written as JSON: {error}"

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import datetime as dt
 import enum
+import functools
 import types
+import uuid
 from collections.abc import Callable
-from typing import Annotated, Any, Literal, TypedDict
+from decimal import Decimal
+from typing import Annotated, Any, Literal, NotRequired, Required, TypedDict
 
 import jsonschema
 import pydantic
@@ -19,6 +23,7 @@ from callmemaybe.calls import (
     Context,
     Effect,
     Mode,
+    NotExecuted,
     Tool,
     ToolSpec,
     Transaction,
@@ -426,6 +431,117 @@ def test_openapi_operations_become_tools() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("path", "arguments"),
+    [
+        ("/accounts/{a}/items/{b}", {"a": "5", "b": ".."}),
+        ("/accounts/{a}/items/{b}", {"a": "5", "b": "."}),
+        ("/accounts/{a}/items/{b}", {"a": "5", "b": ""}),
+        ("/accounts/{a}/items/{b}", {"a": "", "b": "7"}),
+        ("/accounts/{a}/items/{b}", {"a": "..", "b": "7"}),
+        ("/accounts/{a}{b}/items", {"a": ".", "b": "."}),
+        ("/accounts/{a}{b}/items", {"a": "", "b": ""}),
+        ("/accounts/.{a}/{b}", {"a": ".", "b": "7"}),
+        ("/accounts/%2E{a}/{b}", {"a": ".", "b": "7"}),
+        ("/accounts/{a}./{b}", {"a": "", "b": "7"}),
+        ("/{a/b}/{b}", {"a/b": "..", "b": "7"}),
+    ],
+)
+def test_openapi_path_arguments_lead_to_no_other_operation(
+    path: str, arguments: dict[str, str]
+) -> None:
+    """A segment that its arguments make empty, `.` or `..` is refused, and nothing is sent."""
+
+    async def refusing(request: Request) -> Response:
+        raise AssertionError(request)
+
+    parameters = [{"name": name, "in": "path", "schema": {}} for name in arguments]
+    document = {**DOCUMENT, "paths": {path: {"delete": {"parameters": parameters}}}}
+    (made,) = tools_from(document, transport=refusing)
+    with pytest.raises(NotExecuted, match="another operation"):
+        asyncio.run(made(**arguments))
+
+
+def test_openapi_path_arguments_may_hold_dots() -> None:
+    """Only a whole segment leads away; the document's own empty segment is its own business."""
+    sent: list[str] = []
+
+    async def transport(request: Request) -> Response:
+        sent.append(request.url)
+        return Response(204, "", b"")
+
+    parameters = [{"name": name, "in": "path", "schema": {}} for name in "ab"]
+    document = {**DOCUMENT, "paths": {"/x/{a}.{b}/": {"delete": {"parameters": parameters}}}}
+    (made,) = tools_from(document, transport=transport)
+    for a, b in (("..", ".."), ("v1", "2"), ("../x", "%2e"), ("{b}", "..")):
+        asyncio.run(made(a=a, b=b))
+    base = "https://pets.example/v1/x"
+    assert sent == [
+        f"{base}/...../",
+        f"{base}/v1.2/",
+        f"{base}/..%2Fx.%252e/",
+        f"{base}/%7Bb%7D.../",
+    ]
+
+
+def answering(method: str, response: Response) -> Tool:
+    async def transport(_: Request) -> Response:
+        return response
+
+    (made,) = tools_from({**DOCUMENT, "paths": {"/x": {method: {}}}}, transport=transport)
+    return made
+
+
+@pytest.mark.parametrize("method", ["post", "put", "patch", "delete"])
+@pytest.mark.parametrize("status", [307, 308])
+def test_openapi_writes_that_are_sent_elsewhere_were_not_carried_out(
+    method: str, status: int
+) -> None:
+    """A redirected write names the status and the address, and says that nothing was done."""
+    response = Response(status, "text/html", b"moved", "https://other.example/x")
+    with pytest.raises(NotExecuted, match=rf"HTTP {status}.*https://other\.example/x"):
+        asyncio.run(answering(method, response)())
+    with pytest.raises(NotExecuted, match="no address"):
+        asyncio.run(answering(method, Response(status, "", b""))())
+
+
+def test_openapi_see_other_is_done_for_a_write_and_no_result_of_a_read() -> None:
+    """303 answers a write that was handled; other replies that are no success are failures, of unknown effect."""
+    response = Response(303, "text/html", b"see", "/orders/7")
+    done = {"status": 303, "location": "/orders/7"}
+    assert asyncio.run(answering("post", response)()) == done
+    assert asyncio.run(answering("delete", response)()) == done
+    with pytest.raises(ValueError, match=r"HTTP 303.*/orders/7"):
+        asyncio.run(answering("get", response)())
+    for status in (101, 300, 301, 302, 304):
+        for method in ("get", "put"):
+            with pytest.raises(ValueError, match=rf"HTTP {status}.*/orders/7"):
+                asyncio.run(answering(method, Response(status, "", b"", "/orders/7"))())
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body", "said"),
+    [
+        ("text/plain; charset=iso-8859-1", b"caf\xe9", "caf\xe9"),
+        ('text/plain; x=1; Charset="Shift_JIS"', "\u8a9e".encode("shift_jis"), "\u8a9e"),
+        ("application/json; charset=utf-16", '{"a": "\xe9"}'.encode("utf-16"), {"a": "\xe9"}),
+        ("application/json", '"\xe9"'.encode(), "\xe9"),
+        ("text/plain; charset=ascii", b"a\xe9", "a\ufffd"),
+        ("text/plain; charset=nothing", b"\xc3\xa9\xff", "\xe9\ufffd"),
+        ("text/plain; charset=hex", b"6", "6"),
+        ("text/plain; charset=punycode", b"a-b", "a-b"),
+        ("text/plain; charset=unicode_escape", b"\\x41", "\\x41"),
+        ("text/plain; charset=", b"\xc3\xa9", "\xe9"),
+        ("text/plain", b"\xc3\xa9", "\xe9"),
+    ],
+)
+def test_openapi_replies_are_decoded_as_they_say(
+    content_type: str, body: bytes, said: object
+) -> None:
+    """The charset of the reply is its own; one that is unknown, or none, is UTF-8."""
+    assert asyncio.run(answering("get", Response(200, content_type, body))()) == said
+
+
 def test_openapi_that_cannot_be_expressed_is_refused() -> None:
     """A cookie, another body than JSON, an endless schema: refused with the pointer."""
 
@@ -452,3 +568,143 @@ def test_a_tool_made_by_hand() -> None:
 
     made = Tool(ToolSpec("act", "", {"type": "object"}), act, mode=Mode.ASYNC)
     assert made.bind({"x": 1}) == {"x": 1}
+
+
+class Job(TypedDict):
+    size: Annotated[int, pydantic.Field(ge=1)]
+    note: NotRequired[str]
+    rank: Annotated[NotRequired[int], pydantic.Field(le=3)]
+
+
+class Rated(Job, total=False):
+    stars: Required[Annotated[int, pydantic.Field(le=5)]]
+    remark: str
+
+
+def test_keys_of_a_typed_dict_keep_their_constraints_and_qualifiers() -> None:
+    """Annotated and (Not)Required hold under deferred annotations, in the schema and for values."""
+
+    async def rate(job: Rated) -> None: ...
+
+    made = make_tool(rate)
+    schema = made.spec.parameters["$defs"]["Rated"]
+    assert sorted(schema["required"]) == ["size", "stars"]
+    limits = {name: part.get("maximum") for name, part in schema["properties"].items()}
+    assert limits == {"size": None, "note": None, "rank": 3, "stars": 5, "remark": None}
+    assert schema["properties"]["size"]["minimum"] == 1
+    assert made.bind({"job": {"size": 1, "stars": 5}}) == {"job": {"size": 1, "stars": 5}}
+    for wrong in ({"size": 0, "stars": 5}, {"size": 1, "stars": 6}, {"size": 1}):
+        with pytest.raises(InputError, match="/job/"):
+            made.bind({"job": wrong})
+
+
+def test_an_absent_positional_argument_leaves_its_place_to_nobody() -> None:
+    """A positional-only parameter that is not passed has its default, whatever comes after it."""
+
+    async def pair(a: int = 1, b: Annotated[int, pydantic.Field(default=2)] = 3, /) -> Any:
+        return a, b
+
+    made = make_tool(pair)
+    for arguments, told in (({"b": 7}, (1, 7)), ({"a": 7}, (7, 3)), ({}, (1, 3))):
+        assert asyncio.run(made.call(made.bind(arguments))) == told
+
+
+def test_a_default_inside_annotated_is_passed() -> None:
+    """A default of Field(...) is in the schema, and the function gets it; its own one wins."""
+
+    async def count(
+        to: Annotated[int, pydantic.Field(default=3)],
+        seen: Annotated[list[int], pydantic.Field(default_factory=list)],
+        by: Annotated[int, pydantic.Field(default=4)] = 5,
+    ) -> Any:
+        return to, seen, by
+
+    made = make_tool(count)
+    assert "required" not in made.spec.parameters
+    assert made.spec.parameters["properties"]["to"]["default"] == 3
+    assert asyncio.run(made.call(made.bind({}))) == (3, [], 5)
+    assert asyncio.run(made.call(made.bind({"to": 1}))) == (1, [], 5)
+
+
+def test_one_value_in_two_spellings_is_one_lock() -> None:
+    """A resource is named by what the function receives, not by how the model wrote it."""
+
+    @tool(effect="once", writes="{a}/{b}/{c}")
+    async def act(
+        a: float, b: Decimal = Decimal("2.0"), c: uuid.UUID | list[int] | None = None
+    ) -> None: ...
+
+    upper, lower = "A" * 8 + "-0000-4000-8000-" + "0" * 12, "a" * 8 + "-0000-4000-8000-" + "0" * 12
+    for one, other, name in (
+        ({"a": 1}, {"a": 1.0}, "1/2/None"),
+        ({"a": 1, "b": "1.10"}, {"a": 1, "b": 1.1}, "1/1.1/None"),
+        ({"a": 1, "c": upper}, {"a": 1, "c": lower}, f"1/2/{lower}"),
+        ({"a": 1, "c": [1, 2.0]}, {"a": 1, "c": [1.0, 2]}, "1/2/[1, 2]"),
+    ):
+        assert act.locks_for(one) == act.locks_for(other) == ((name, True),)
+    assert act.locks_for({"a": "no number"}) == (("*", True),)
+    computed = dataclasses.replace(act, writes=None, locks=lambda given: [(str(given["a"]), True)])
+    assert computed.locks_for({"a": 1.0}) == computed.locks_for({"a": 1}) == (("1", True),)
+    bare = Tool(ToolSpec("act", "", {"properties": {"a": {}}}), now, writes=("{a}",), timeout=None)
+    assert bare.locks_for({"a": 1.0}) == bare.locks_for({"a": 1}) == (("1", True),)
+
+
+def test_one_moment_in_two_time_zones_is_one_lock() -> None:
+    """Times are compared as moments."""
+
+    @tool(effect="once", writes="slot:{at}")
+    async def book(at: dt.datetime) -> None: ...
+
+    east, utc = "2024-01-01T10:00:00+02:00", "2024-01-01T08:00:00Z"
+    assert book.locks_for({"at": east}) == book.locks_for({"at": utc}) == ((f"slot:{utc}", True),)
+
+
+def yielding(a: int) -> Any:
+    yield a
+
+
+async def yielding_later(a: int) -> Any:
+    yield a
+
+
+@pytest.mark.parametrize("function", [yielding, yielding_later])
+@pytest.mark.parametrize("effect", ["pure", "once"])
+def test_a_function_that_yields_is_no_tool(function: Any, effect: str) -> None:
+    """What it does after a yield would not be part of any attempt."""
+    with pytest.raises(InputError, match="returns once, and this function yields"):
+        make_tool(function, effect=effect)
+
+
+def noting(function: Any) -> Any:
+    @functools.wraps(function)
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return noted
+
+
+@tool
+@noting
+def decorated(a: int) -> int:
+    return a
+
+
+class Drawer:
+    @staticmethod
+    @tool
+    @noting
+    def pull(a: int) -> int:
+        return a
+
+
+renamed = make_tool(noting(now))
+
+
+def test_a_decorated_function_is_looked_for_where_it_is_held() -> None:
+    """Another process gets the name of this very object: the decorated one, or none."""
+    where = (__name__, __file__)
+    assert make_tool(now).location == (*where, "now")
+    assert decorated.location == (*where, "decorated")
+    assert Drawer.pull.location == (*where, "Drawer.pull")
+    assert renamed.location == (*where, "renamed")
+    assert make_tool(noting(now)).location is None

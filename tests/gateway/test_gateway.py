@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import json
 import threading
 import time
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from pydantic import Field
 
-from callmemaybe.calls import Context, NotExecuted, ToolCall, TransientError, tool
+from callmemaybe.calls import (
+    Context,
+    NotExecuted,
+    ToolCall,
+    Transaction,
+    TransientError,
+    make_tool,
+    tool,
+)
 from callmemaybe.errors import InputError
 from callmemaybe.gateway import CAREFUL, Gateway, Limits
 from callmemaybe.gateway.chain import verify
@@ -672,3 +682,125 @@ def test_a_pattern_that_backtracks_is_refused() -> None:
     began = time.monotonic()
     assert asyncio.run(go()) == "invalid_arguments"
     assert time.monotonic() - began < 30
+
+
+def around(function: Any) -> Any:
+    """Decorate with a plain function, which returns what an `async def` does: a coroutine."""
+
+    @functools.wraps(function)
+    def plain(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return plain
+
+
+@pytest.mark.parametrize("is_failing", [False, True])
+def test_what_a_tool_leaves_to_be_awaited_is_awaited(ledger, is_failing: bool) -> None:
+    """A call is done when its coroutine is: in the gateway's loop, in a transaction, at any depth."""
+    log: list[Any] = []
+
+    async def act() -> str:
+        await asyncio.sleep(0)
+        if is_failing:
+            raise ValueError("no")
+        log.append(threading.current_thread())
+        return "acted"
+
+    @tool(effect="once", writes="x")
+    async def twice() -> Any:
+        return act()
+
+    def within(transaction: Transaction) -> Any:  # noqa: ARG001 - it is what makes it one
+        return act()
+
+    async def go() -> None:
+        tools = [
+            make_tool(around(act), effect="read", name="look"),
+            make_tool(around(act), effect="once", timeout=None, name="write"),
+            make_tool(within, effect="transactional"),
+            twice,
+        ]
+        async with Gateway(tools, store=ledger) as gateway:
+            for entry in gateway.tools:
+                answer = (await gateway.run([call(entry)]))[0]
+                told = ("tool_error", "ValueError: no") if is_failing else ("ok", "acted")
+                assert (answer.code, answer.detail or answer.value) == told, entry
+        if not is_failing:
+            assert [log[place] is threading.current_thread() for place in (0, 1, 3)] == [True] * 3
+
+    asyncio.run(go())
+    assert len(log) == (0 if is_failing else 4)
+
+
+def test_a_coroutine_from_a_thread_keeps_the_timeout(ledger) -> None:
+    """What is awaited after a plain function has the time that the function left."""
+
+    async def sleep() -> None:
+        await asyncio.sleep(30)
+
+    async def go() -> Any:
+        looking = make_tool(around(sleep), effect="read", timeout=0.1, attempts=1)
+        async with Gateway([looking], store=ledger) as gateway:
+            return (await gateway.run([call("sleep")]))[0]
+
+    assert asyncio.run(go()).code == "timed_out"
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_generator_that_raises_is_a_tool_that_failed(ledger, is_async: bool) -> None:
+    """A returned generator is the tool's own work: its values are a list, its failure the tool's."""
+
+    def rows(n: int) -> Any:
+        for place in range(3):
+            yield 6 // (n - place)
+
+    async def later(n: int) -> Any:
+        for value in rows(n):
+            yield value
+
+    wrapped = around(later if is_async else rows)
+    made = make_tool(wrapped, name="rows", effect="once", timeout=None)
+
+    async def go() -> Any:
+        async with Gateway([made], store=ledger) as gateway:
+            return [(await gateway.run([call("rows", n=n)]))[0] for n in (3, 2)]
+
+    good, bad = asyncio.run(go())
+    assert (good.code, good.value) == ("ok", [2, 3, 6])
+    assert (bad.code, bad.effect, bad.ok) == ("tool_error", "possible", False)
+    assert bad.detail.startswith("ZeroDivisionError")
+
+
+def test_a_default_of_annotated_reaches_an_async_tool(ledger) -> None:
+    """A default that only the schema knows is passed; nothing escapes from the gateway."""
+
+    @tool(effect="once", writes="x")
+    async def count(to: Annotated[int, Field(default=3)]) -> int:
+        return to
+
+    async def go() -> Any:
+        async with Gateway([count], store=ledger) as gateway:
+            return (await gateway.run([call("count")]))[0]
+
+    assert asyncio.run(go()).value == 3
+
+
+def test_writes_to_one_account_in_two_spellings_do_not_overlap(ledger) -> None:
+    """`1` and `1.0` are one integer: the second write waits for the first."""
+    running = most = 0
+
+    @tool(effect="idempotent", writes="acct:{id}")
+    async def write(id: int) -> None:  # noqa: A002, ARG001 - the resource is named by it
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.02)
+        running -= 1
+
+    async def go() -> None:
+        async with Gateway([write], store=ledger) as gateway:
+            calls = [ToolCall("write", '{"id": %s}' % spelt) for spelt in ("1", "1.0")]  # noqa: UP031 - braces
+            assert all(answer.ok for answer in await gateway.run(calls))
+
+    asyncio.run(go())
+    assert most == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import os
 import sys
@@ -12,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from callmemaybe.calls import ToolCall
+from callmemaybe.calls import ToolCall, make_tool
 from callmemaybe.cli.toolfiles import load_tools
+from callmemaybe.errors import InputError
 from callmemaybe.gateway import Gateway
 from callmemaybe.gateway.lifecycle import State
 
@@ -76,3 +78,50 @@ def test_limits_crashes_and_secrets() -> None:
 
     asyncio.run(go())
     assert "T" not in os.environ or os.environ["T"] != "canary"
+
+
+def test_decorated_and_positional_functions_run_as_they_are_defined(tmp_path: Path) -> None:
+    """A worker finds the decorated function in the user's file, awaits it, and fills its places."""
+    (tmp_path / "decorators_of_others.py").write_text(
+        "import functools\n"
+        "def doubled(function):\n"
+        "    @functools.wraps(function)\n"
+        "    def inner(*args, **kwargs):\n"
+        "        return function(*args, **kwargs)\n"
+        "    return inner\n"
+    )
+    tools = tmp_path / "tools_of_mine.py"
+    tools.write_text(
+        "from decorators_of_others import doubled\n"
+        "from callmemaybe.calls import tool\n"
+        "@tool\n@doubled\ndef plain(n: int) -> int:\n    return n\n"
+        "@tool\n@doubled\nasync def later(n: int) -> int:\n    return n\n"
+        "@tool\ndef placed(a: int = 1, b: int = 2, /) -> list[int]:\n    return [a, b]\n"
+        "def rows(n: int):\n    yield n\n    raise ValueError('half of it')\n"
+        "broken = tool(doubled(rows))\n"
+    )
+
+    async def go() -> list[Any]:
+        async with Gateway(load_tools(tools)) as gateway:
+            calls = [call("plain", n=1), call("later", n=2), call("placed", b=7), call("rows", n=1)]
+            return [(await gateway.run([one]))[0] for one in calls]
+
+    *good, bad = asyncio.run(go())
+    assert [(answer.code, answer.value) for answer in good] == [
+        ("ok", 1),
+        ("ok", 2),
+        ("ok", [1, 7]),
+    ]
+    assert (bad.code, bad.effect, bad.detail) == (
+        "tool_error",
+        "possible",
+        "ValueError: half of it",
+    )
+
+
+def test_a_function_that_its_module_does_not_hold_is_refused() -> None:
+    """A worker would run the undecorated function of that name; so nothing runs at all."""
+    wrapped = functools.wraps(os.path.basename)(lambda p: p)
+    wrapped.__annotations__ = {"p": str}
+    with pytest.raises(InputError, match="holds this very function under no name"):
+        Gateway([make_tool(wrapped)])

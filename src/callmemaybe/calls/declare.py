@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any, Literal, Protocol, overload
 
 from callmemaybe.calls.effects import Effect
+from callmemaybe.calls.naming import held_as, may_be_held, resource_part
 from callmemaybe.calls.signature import Signature, read_signature
 from callmemaybe.calls.spec import ToolSpec
 from callmemaybe.errors import InputError
@@ -138,6 +139,13 @@ class Tool:
             return self.function(self.bound_to, *args, **kwargs)
         return self.function(*args, **kwargs)
 
+    def call(self, values: Mapping[str, Any]) -> Any:
+        """Call the function with values as :meth:`bind` returns them, each where it belongs."""
+        if self.signature is None or not self.signature.positional:
+            return self(**values)
+        first, named = self.signature.split(values)
+        return self(*first, **named)
+
     def __get__(self, instance: Any, owner: type | None = None) -> Tool:
         """Bind a method's tool to its object, as Python binds a method."""
         if instance is None or not self.unbound:
@@ -158,20 +166,30 @@ class Tool:
         undeclared = self.locks is None and self.writes is None and self.reads is None
         if undeclared or arguments is None:
             return (("*", self.effect.writes),)
-        if self._defaults:
-            arguments = {**self._defaults, **arguments}
         if self.locks is not None:
-            return tuple((str(name), bool(exclusive)) for name, exclusive in self.locks(arguments))
-        return tuple([(_fill(parts, arguments), exclusive) for parts, exclusive in self._resources])
+            given = {**self._defaults, **arguments}
+            plain = {name: resource_part(value) for name, value in given.items()}
+            return tuple((str(name), bool(exclusive)) for name, exclusive in self.locks(plain))
+        if all(len(parts) == 1 for parts, _ in self._resources):
+            return tuple([(parts[0], exclusive) for parts, exclusive in self._resources])
+        try:
+            received = self.bind(arguments)
+            # Only what was passed: a default that is made anew is another one when the tool runs.
+            given = {name: received[name] for name in arguments if name in received}
+            own = self.signature.defaults if self.signature else {}
+            given = {**self._defaults, **own, **given}
+            return tuple([(_fill(parts, given), exclusive) for parts, exclusive in self._resources])
+        except Exception:  # a type of the user's own; what has no name may touch anything
+            return (("*", self.effect.writes),)
 
     @property
     def location(self) -> tuple[str, str, str] | None:
-        """(module, file, qualified name) for another process to import it; None where it cannot."""
-        code = getattr(self.function, "__code__", None)
-        name = getattr(self.function, "__qualname__", "<lambda>")
-        if code is None or "<" in name or self.bound_to is not None:
+        """(module, file, name) under which another process finds this very function, or None."""
+        found = None if self.bound_to is not None else held_as(self.function, _held)
+        if found is None:
             return None
-        return (self.function.__module__, code.co_filename, name)
+        inner = inspect.unwrap(self.function)
+        return (inner.__module__, inner.__code__.co_filename, found)
 
 
 @overload
@@ -300,6 +318,11 @@ def _mode(
 def _check(made: Tool) -> None:
     """Refuse declarations that cannot keep the promises made for them."""
     where = f"tool {made.name}"
+    if inspect.isgeneratorfunction(made.function) or inspect.isasyncgenfunction(made.function):
+        # What it does between its yields would go on after its result was recorded.
+        raise InputError(
+            "a tool returns once, and this function yields", where=where, hint="return a list"
+        )
     is_async = inspect.iscoroutinefunction(made.function)
     if (made.mode is Mode.ASYNC) != is_async:
         raise InputError("mode async and an `async def` belong together", where=f"{where}, mode")
@@ -313,7 +336,8 @@ def _check(made: Tool) -> None:
             where=f"{where}, mode",
             hint='use mode="process", make it `async def`, or set timeout=None',
         )
-    if made.mode in {Mode.PROCESS, Mode.FRESH} and made.location is None and not made.unbound:
+    is_sent = made.mode in {Mode.PROCESS, Mode.FRESH} and not made.unbound
+    if is_sent and (made.bound_to is not None or not may_be_held(made.function)):
         raise InputError(
             "another process cannot import it: it is a closure, a lambda or a bound method",
             where=where,
@@ -367,5 +391,12 @@ def _fill(parts: tuple[str, ...], arguments: Mapping[str, Any]) -> str:
     for place in range(1, len(parts), 2):
         if parts[place] not in arguments:
             return "*"
-        filled += f"{arguments[parts[place]]!s}{parts[place + 1]}"
+        filled += f"{resource_part(arguments[parts[place]])!s}{parts[place + 1]}"
     return filled
+
+
+def _held(value: Any) -> Any:
+    """Return the function that stands behind a value of a module or class."""
+    if isinstance(value, staticmethod):
+        value = value.__func__
+    return value.function if isinstance(value, Tool) else value

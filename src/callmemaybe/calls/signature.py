@@ -42,6 +42,8 @@ class Signature:
     """Parameters that the gateway passes: name -> marker class."""
     positional: tuple[str, ...] = field(default=())
     """Positional-only parameters, in order."""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Parameter name -> the function's own default."""
 
     def bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return keyword arguments as Python values; raise InputError pointing at what is wrong."""
@@ -52,7 +54,21 @@ class Signature:
             pointer = "".join(f"/{_token(part)}" for part in first["loc"])
             raise InputError(first["msg"], where=pointer or "/") from None
         given = made.model_fields_set
-        return {name: getattr(made, inner) for name, inner in self.fields.items() if inner in given}
+        # A default of `Annotated[T, Field(default=...)]` is one that the function does not know.
+        return {
+            name: getattr(made, inner)
+            for name, inner in self.fields.items()
+            if inner in given or name not in self.defaults
+        }
+
+    def split(self, values: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """Return the arguments that go by position, and those that go by name.
+
+        An absent one in front of others would leave them its place: its default stands there.
+        """
+        known = {**self.defaults, **values}
+        first = [known[name] for name in self.positional if name in known]
+        return first, {name: item for name, item in values.items() if name not in self.positional}
 
 
 def read_signature(
@@ -95,6 +111,7 @@ def read_signature(
         fields,
         injected,
         tuple(p.name for p in parameters if p.kind is inspect.Parameter.POSITIONAL_ONLY),
+        {p.name: p.default for p in parameters if p.default is not inspect.Parameter.empty},
     )
 
 
@@ -121,8 +138,8 @@ def _modern(hint: Any) -> Any:
     """Replace typing.TypedDict, which pydantic cannot read before Python 3.12, by its backport."""
     if typing_extensions.is_typeddict(hint) and type(hint).__module__ == "typing":
         fields = {
-            name: (Required if name in hint.__required_keys__ else NotRequired)[_modern(part)]
-            for name, part in typing.get_type_hints(hint).items()
+            name: _key(part, name in hint.__required_keys__)
+            for name, part in typing.get_type_hints(hint, include_extras=True).items()
         }
         return typing_extensions.TypedDict(hint.__name__, fields)  # type: ignore[operator]
     parts = get_args(hint)
@@ -133,6 +150,24 @@ def _modern(hint: Any) -> Any:
     if isinstance(hint, types.GenericAlias):
         return types.GenericAlias(typing.cast("type", hint.__origin__), tuple(map(_modern, parts)))
     return hint
+
+
+def _key(hint: Any, is_required: bool) -> Any:
+    """Return the hint of a TypedDict's key with its qualifier outermost.
+
+    ``is_required`` is what the class recorded. It cannot read a qualifier in an annotation that was
+    deferred (`from __future__ import annotations`), so one that stands there wins.
+    """
+    extras: tuple[Any, ...] = ()
+    while (origin := get_origin(hint)) in {Annotated, Required, NotRequired}:
+        first, *more = get_args(hint)
+        if origin is Annotated:
+            extras = (*more, *extras)
+        else:
+            is_required = origin is Required
+        hint = first
+    hint = _modern(Annotated[(hint, *extras)] if extras else hint)
+    return (Required if is_required else NotRequired)[hint]
 
 
 def _field(

@@ -20,6 +20,7 @@ from typing import Any
 
 from callmemaybe.calls.declare import Context, Mode, ProcessLimits, Tool
 from callmemaybe.gateway.outcome import Outcome, describe, represented
+from callmemaybe.gateway.settle import consumed, finished, is_pending, settled
 from callmemaybe.gateway.worker import frame
 
 _WORKER = Path(__file__).with_name("worker.py")
@@ -58,7 +59,7 @@ class Executor:
         except Exception as error:
             return Outcome("not_executed", describe(error).text)
         if tool.mode is Mode.ASYNC:
-            return await self._in_loop(call_with(tool, values), timeout)
+            return await self._in_loop(_called(tool, values), timeout)
         return await self._in_thread(tool, values, timeout)
 
     async def close(self) -> None:
@@ -93,6 +94,7 @@ class Executor:
         self, tool: Tool, values: Mapping[str, Any], timeout: float | None
     ) -> Outcome:
         loop = asyncio.get_running_loop()
+        begun = loop.time()
         future: asyncio.Future[Any] = loop.create_future()
         copied = contextvars.copy_context()
 
@@ -112,10 +114,14 @@ class Executor:
                 loop.call_soon_threadsafe(report, setter, value)
 
         threading.Thread(target=work, name=f"tool {tool.name}", daemon=True).start()
-        if await _over(future, timeout):
-            return self._done(future)
-        future.cancel()
-        return Outcome("timed_out", "it did not return in time")
+        if not await _over(future, timeout):
+            future.cancel()
+            return Outcome("timed_out", "it did not return in time")
+        if future.exception() is None and is_pending(future.result()):
+            # A plain function around an `async def`: its clients belong to this loop, not to a new one.
+            left = None if timeout is None else timeout - (loop.time() - begun)
+            return await self._in_loop(settled(future.result()), left)
+        return self._done(future)
 
     async def _in_process(
         self,
@@ -125,7 +131,8 @@ class Executor:
         secrets: Mapping[str, str],
         timeout: float | None,
     ) -> Outcome:
-        assert tool.location is not None
+        if tool.location is None:  # its module was loaded again, or dropped it
+            return Outcome("not_executed", "another process cannot find it in its module any more")
         module, file, name = tool.location
         request = {
             "module": module,
@@ -250,9 +257,11 @@ def passed(
 
 
 def call_with(tool: Tool, values: Mapping[str, Any]) -> Any:
-    """Call the tool's function; positional-only parameters go by position."""
-    names = tool.signature.positional if tool.signature else ()
-    if not names:
-        return tool(**values)
-    rest = dict(values)
-    return tool(*[rest.pop(name) for name in names if name in rest], **rest)
+    """Call the tool's function; what it leaves to be done in this thread is done."""
+    value = tool.call(values)
+    # What a transaction's tool returned must be over before the commit.
+    return finished(value) if tool.mode is Mode.TRANSACTION else consumed(value)
+
+
+async def _called(tool: Tool, values: Mapping[str, Any]) -> Any:
+    return await settled(tool.call(values))

@@ -64,7 +64,7 @@ def represent(value: Any, *, most_depth: int) -> str:
     return text
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Turn the values that pydantic, dataclasses and the like return into JSON values."""
     from pydantic_core import PydanticSerializationError, to_jsonable_python
 
@@ -127,4 +127,4 @@ _DECODE = json.JSONDecoder(
     object_pairs_hook=_distinct, parse_constant=_refuse, parse_float=_finite
 ).decode
 _ENCODE = _writer(json.JSONEncoder())
-_REPRESENT = _writer(json.JSONEncoder(allow_nan=False, default=_plain))
+_REPRESENT = _writer(json.JSONEncoder(allow_nan=False, default=plain))

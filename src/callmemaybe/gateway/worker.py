@@ -56,6 +56,7 @@ def frame(value: Any) -> bytes:
 def _serve(request: Mapping[str, Any]) -> dict[str, Any]:
     from callmemaybe.calls.declare import Context
     from callmemaybe.gateway.outcome import describe, represented
+    from callmemaybe.gateway.settle import finished
 
     try:
         tool = _find(request["module"], request["file"], request["name"], request["secrets"])
@@ -65,17 +66,12 @@ def _serve(request: Mapping[str, Any]) -> dict[str, Any]:
     arguments |= request["secrets"]
     arguments |= dict.fromkeys(tool.injected, Context(**request["context"]))
     try:
-        value = tool(*_positional(tool, arguments), **arguments)
+        value = finished(tool.call(arguments))
     except Exception as error:
         outcome = describe(error)
     else:
         outcome = represented(value, most=request["most"], depth=request["depth"])
     return {"kind": outcome.kind, "text": outcome.text}
-
-
-def _positional(tool: Any, arguments: dict[str, Any]) -> list[Any]:
-    names = tool.signature.positional if tool.signature else ()
-    return [arguments.pop(name) for name in names if name in arguments]
 
 
 def _find(module: str, file: str, name: str, secrets: Mapping[str, str]) -> Any:
@@ -86,6 +82,8 @@ def _find(module: str, file: str, name: str, secrets: Mapping[str, str]) -> Any:
     found: Any = loaded
     for part in name.split("."):
         found = found.__dict__[part] if isinstance(found, type) else getattr(found, part)
+    if isinstance(found, staticmethod):
+        found = found.__func__
     return found if isinstance(found, Tool) else make_tool(found, effect="pure", secrets=secrets)
 
 
