@@ -59,8 +59,10 @@ def build(counts: Mapping[str, int], size: int) -> Tokenizer:
     firsts = first_pieces(merges, counts)
     every: list[tuple[str, str]] = []
     for left, right in merges:
-        every.append((left, right))
+        # The capital form goes first: in a run of one letter (`aaa`, `Aaa`) both are open to it, and the
+        # letter case must not decide where the run is cut.
         every.append((left.capitalize(), right))
+        every.append((left, right))
         every.append((left.upper(), right.upper()))
     bare = [*"abcdefghijklmnopqrstuvwxyz", *(a + b for a, b in merges)]
     for piece in bare:
