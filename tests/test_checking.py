@@ -230,6 +230,43 @@ def test_a_mistake_in_what_was_masked_is_ours() -> None:
     assert validators.remarks(None) == validators.remarks(ToolCall("g")) == ()
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"type": "string", "pattern": r"\bfoo\b"}, "fooé"),
+        ({"anyOf": [{"type": "string", "pattern": r"\bfoo\b"}, {"type": "null"}]}, "fooé"),
+        ({"type": "string", "pattern": r"^\P{L}$"}, "\U00016d43"),
+        ({"type": "string", "not": {"pattern": "^.$"}}, "\r"),
+        ({"propertyNames": {"pattern": r"^a\b"}, "type": "object"}, {"aé": 1}),
+        ({"patternProperties": {r"^a\b": {}}, "type": "object", "additionalProperties": False}, {"aé": 1}),
+    ],
+)  # fmt: skip
+def test_what_the_validator_reads_otherwise_is_no_mistake(value: Any, text: Any) -> None:
+    """Law: a pattern is read as ECMA-262 has it; where the validator does not, nothing is reported."""
+    tool = tool_of(value)
+    call = ToolCall("f", json.dumps({"it": text}, ensure_ascii=False))
+    validators, form = Validators([tool]), formats.get("llama3_json")
+    automaton = compile_grammar(validators.language(form, Wanted(), frozenset()))
+    (written,) = form.render([call], controls=frozenset())
+    assert isinstance(written, str)
+    assert automaton.is_accepting(automaton.walk(automaton.start, written.encode()))
+    validators.check(call)
+
+
+def test_a_pattern_that_is_read_alike_is_no_excuse() -> None:
+    """Law: only what engines read differently is left to the mask; what was left is always checked."""
+    for pattern in ("^a+$", r"^[\w-]+\.\d\\b$"):
+        with pytest.raises(DecodingError, match="a bug in this package"):
+            Validators([tool_of({"type": "string", "pattern": pattern})]).check(
+                ToolCall("f", '{"it": "!"}')
+            )
+    both = tool_of({"type": "object", "properties": {"s": {"pattern": r"\ba"}, "n": DIGITS}})
+    validators = Validators([both])
+    validators.language(formats.get("hermes"), Wanted(), None)
+    with pytest.raises(UnmetSchema, match="non-unique"):
+        validators.check(ToolCall("f", '{"it": {"s": "a", "n": [1, 1]}}'))
+
+
 NULL_OR_ONE = {"type": ["integer"], "nullable": True, "maximum": 1}
 
 

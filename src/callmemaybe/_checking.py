@@ -11,7 +11,7 @@ from typing import Any
 
 from callmemaybe._json import loads, repeated_key
 from callmemaybe.calls import ToolCall, ToolSpec
-from callmemaybe.calls.validators import validator_for
+from callmemaybe.calls.validators import is_read_otherwise, validator_for
 from callmemaybe.errors import (
     DecodingError,
     InputError,
@@ -115,7 +115,9 @@ class Validators:
                 raise UnmetSchema(name, text, pointer="", problem=deep)
             return None
         if name not in self._made:
-            self._made[name] = _validator_or_none(self._schemas[name])
+            # Where they read a pattern differently, the mask is right and its mistakes are none.
+            is_apart = is_read_otherwise(self._schemas[name])
+            self._made[name] = None if is_apart else _validator_or_none(self._schemas[name])
         validator = self._made[name]
         error = None if validator is None else next(iter(validator.iter_errors(value)), None)
         if error is None:

@@ -136,8 +136,10 @@ PLAIN: tuple[Any, ...] = (
     {"type": "integer", "enum": ["x"]}, {"enum": ["x", 1]}, {"type": "string", "minLength": 2},
     {"type": "string", "nullable": True}, {"enum": ["x"], "const": "y"}, {"type": "number"},
     {"$ref": "#/$defs/x"}, {"title": "x", "enum": ["x", "z"]},
+    {"const": 1.0}, {"enum": [1, 2, 0.5]}, {"type": "integer", "enum": [0.5, 2.0, "x"]}, {"const": None},
+    {"enum": [True, "x", None]}, {"type": "boolean"}, {"const": []},
 )  # fmt: skip
-SAMPLES: tuple[Any, ...] = ("x", "y", "z", "long", 1, 2, 0.5, None, True, [], {})
+SAMPLES: tuple[Any, ...] = ("x", "y", "z", "long", 1, 2, 0.5, None, True, False, [], {})
 
 
 @settings(max_examples=150, deadline=None)

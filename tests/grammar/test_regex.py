@@ -91,6 +91,58 @@ def test_boundaries_are_those_of_a_backtracking_engine(pattern: str, search: boo
         assert is_in(node, text) is bool(expected), text
 
 
+_dense = st.recursive(
+    st.sampled_from(
+        ["\\b", "\\b", "\\B", "^", "$", "a", "-", " ", "[ab]", "[^a]", ".", "\\w", "\\W"]
+    ),
+    _larger,
+    max_leaves=6,
+)
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@given(_dense.filter(lambda pattern: "b" in pattern.lower()), st.booleans())
+@example(r"b\B\B", True)
+@example(r"(?!\b-)-", True)
+@example(r"(?!\b[-.])[-.]", True)
+@example(r"(?=a)(?:\bab|-)", True)
+@example(r"(?:^|^)\ba", True)
+def test_boundaries_see_what_stands_in_the_text(pattern: str, search: bool) -> None:
+    """Law: beside each other, beside anchors and in look-aheads boundaries are exact, or refused."""
+    try:
+        node = matching(pattern, utf8, search=search)
+    except GrammarError:
+        assume(False)
+    engine = re.compile(pattern.replace("$", r"\Z"), re.ASCII)
+    for text in SPACED[::3]:
+        expected = engine.search(text) if search else engine.fullmatch(text)
+        assert is_in(node, text) is bool(expected), text
+
+
+@pytest.mark.parametrize(
+    ("pattern", "inside", "outside"),
+    [
+        (r"^\b\b", ["ab", "a"], ["-a", "", "\na"]),
+        (r"b\B\B", ["ba-", "bb"], ["b", "b-"]),
+        (r"a\b\Bb?", [], ["a", "ab", "a-"]),
+        (r"-\B\b", [], ["- a", "-a", "-"]),
+        (r"^\B\b", [], ["\na", "a", "-"]),
+        (r"(?!\b-)-", ["-", "a--", "--"], ["a-", "a-a"]),
+        (r"(?!\b[-.])[-.]", ["-", "."], ["a-", "a."]),
+        (r"(?=.*\bab\b)(?=.*\bba\b)", ["ab ba", "- ba\tab"], ["abba", "ab", "ab\nba"]),
+        (r"(?=a)\bab", ["ab", "- ab"], ["aab", "-"]),
+        (r"\b(?:\b|b)a", ["a", "ba", "-a"], ["", "bba"]),
+    ],
+)
+def test_boundaries_beside_each_other(pattern: str, inside: list[str], outside: list[str]) -> None:
+    """Law: no boundary reads what another one put in its place, and none in a look-ahead reads ahead."""
+    node = matching(pattern, utf8, search=True)
+    for text in inside + outside:
+        found = re.search(pattern, text, re.ASCII) is not None
+        assert found is (text in inside), text
+        assert is_in(node, text) is found, text
+
+
 @pytest.mark.parametrize(
     ("pattern", "inside", "outside"),
     [

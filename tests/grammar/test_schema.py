@@ -12,6 +12,7 @@ from callmemaybe.errors import UnsupportedSchema
 from callmemaybe.grammar import compile as compile_grammar
 from callmemaybe.grammar import json_schema, json_schema_node
 from callmemaybe.grammar.grammar import Grammar, alt, lit, seq
+from callmemaybe.grammar.schema import Check
 from callmemaybe.grammar.schema.keywords import ANNOTATIONS, EXACT, REFUSED
 from callmemaybe.grammar.schema.order import in_schema_order
 
@@ -107,6 +108,15 @@ CASES: list[tuple[str, Any, list[str], list[str]]] = [
      ["[1]", '["a", 1]', '[1, "a"]'], ["[]", '["a"]', "[1, 2]"]),
     ("unique among few", {"type": "array", "items": {"enum": ["a", "b", 1]}, "uniqueItems": True, "minItems": 2},
      ['["a", "b"]', '[1, "a", "b"]', '["b", 1.0]'], ['["a"]', '["a", "a"]', '[1, 1.0]', "[]"]),
+    ("unique words but one", {"type": "array", "uniqueItems": True,
+      "items": {"type": ["boolean", "null"], "not": {"const": None}}},
+     ["[]", "[true]", "[false, true]"], ["[null]", "[true, true]", "[true, null]"]),
+    ("unique words that both name", {"type": "array", "uniqueItems": True,
+      "items": {"allOf": [{"type": "boolean"}, {"not": {"const": False}}]}}, ["[]", "[true]"], ["[false]"]),
+    ("many patterns for keys", {"type": "object", "additionalProperties": {"type": "null"},
+      "patternProperties": {**{f"^{c}-": {"type": "integer"} for c in "abcdefgh"}, "-$": {"minimum": 5}}},
+     ['{"a-x": 1, "h-": 5, "x": null}', '{"-": null}', "{}"],
+     ['{"a-x": "1"}', '{"h-": 4}', '{"x": 1}', '{"-": 4}']),
     ("unevaluated members", {"type": "object", "allOf": [{"properties": {"a": {}}}],
       "anyOf": [{"required": ["b"], "properties": {"b": {}}}, {"required": ["c"], "properties": {"c": {}}}],
       "unevaluatedProperties": False},
@@ -157,6 +167,42 @@ def test_texts(schema: Any, inside: list[str], outside: list[str]) -> None:
         assert is_in(schema, text), text
     for text in outside:
         assert not is_in(schema, text), text
+
+
+def test_keys_in_any_order_are_no_matter_of_words() -> None:
+    """Law: with keys in any order, items that differ are masked too, but for objects and arrays."""
+    few = {"type": "array", "items": {"enum": ["a", 1, None]}, "uniqueItems": True}
+    for text, expected in (('["a", 1]', True), ("[null]", True), ("[1, 1]", False), ("[2]", False)):
+        assert is_in(few, text, order="any") is expected
+    for value in ({"a": 1, "b": 2}, [{"a": 1}]):
+        schema = {**few, "items": {"enum": [value, 1]}}
+        assert is_in(schema, json.dumps([value, 1]))
+        with pytest.raises(UnsupportedSchema, match="uniqueItems is not supported"):
+            json_schema(schema, order="any")
+
+
+def test_patterns_that_overlap_in_many_ways_are_left() -> None:
+    """Law: past the limit on classes of keys the rest is masked, and what they need is checked."""
+    patterns = {letter: {"type": "string"} for letter in "abcdefg"}
+    schema = {
+        "type": "object",
+        "properties": {"x": {"type": "integer"}},
+        "patternProperties": patterns,
+        "propertyNames": {"maxLength": 3},
+        "additionalProperties": False,
+    }
+    with pytest.raises(UnsupportedSchema, match="more than 64 ways") as caught:
+        json_schema(schema)
+    checks: list[Check] = []
+    automaton = compile_grammar(json_schema(schema, checks=checks))
+    assert [check.pointer for check in checks] == [caught.value.pointer]
+    for text, expected in (
+        ('{"ab": "c", "h": [1]}', True),
+        ('{"x": ""}', False),
+        ('{"abcd": ""}', False),
+    ):
+        state = automaton.walk(automaton.start, text.encode())
+        assert (state >= 0 and automaton.is_accepting(state)) is expected
 
 
 def test_styles() -> None:

@@ -96,6 +96,28 @@ def test_whatever_can_be_written_is_valid(schema: Any, seed: int) -> None:
         assert oracle.is_valid(value) is not False, text
 
 
+_KEYS = ["^a", "^b", "^ab", "^a+$", "b$", "^c", "^ca", "^d", "^[cd]", "^.$", "aa", "^x-", "^y-"]
+
+
+@patient(40)
+@given(
+    st.lists(st.sampled_from(_KEYS), min_size=7, max_size=10, unique=True),
+    st.sampled_from([False, {"type": "string"}]),
+    st.lists(st.text("abcdx-", max_size=3), min_size=5, max_size=5),
+)
+def test_many_patterns_for_keys(patterns: list[str], others: Any, keys: list[str]) -> None:
+    """Law: a member is in the language iff it is valid by every pattern, however many there are."""
+    schema = {
+        "type": "object",
+        "patternProperties": {one: {"minimum": n} for n, one in enumerate(patterns)},
+        "additionalProperties": others,
+    }
+    automaton, oracle = _compiled(schema)
+    for key in keys:
+        for value in (3, 6, "a"):
+            assert is_in(automaton, json.dumps({key: value})) is oracle.is_valid({key: value})
+
+
 @patient(70)
 @given(schemas(), st.lists(values, max_size=6), st.integers(0, 2**32))
 def test_what_is_valid_can_be_written_and_nothing_else(

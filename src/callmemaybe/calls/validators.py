@@ -7,6 +7,8 @@ may be written and what is found valid are one.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jsonschema_rs
@@ -16,6 +18,9 @@ from callmemaybe.errors import InputError
 
 #: Bytes of an automaton that a pattern may become where it has to match in linear time.
 _PATTERN_SIZE = 10 * 1024 * 1024
+#: What is no escape that engines read differently / what they do: word boundaries (ECMA-262: of ASCII's
+#: words), properties (of some version of Unicode), and any character (which ends of lines are none).
+_PLAIN_ESCAPE, _READ_OTHERWISE = re.compile(r"\\[^bBpP]", re.DOTALL), re.compile(r"\\[bBpP]|\.")
 
 
 def validator_for(schema: Any, *, formats: bool | None = None, linear: bool = False) -> Any:
@@ -38,6 +43,26 @@ def validator_for(schema: Any, *, formats: bool | None = None, linear: bool = Fa
     except Exception as error:
         # Theirs have no root of their own.
         raise InputError(str(error).partition("\n")[0]) from None
+
+
+def is_read_otherwise(schema: Any) -> bool:
+    """Whether a pattern of a schema may match other texts in the validator than ECMA-262 has it."""
+    return any(_READ_OTHERWISE.search(_PLAIN_ESCAPE.sub("", one)) for one in _patterns(schema))
+
+
+def _patterns(schema: Any) -> Iterator[str]:
+    stack = [schema]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, Mapping):
+            pattern, keys = part.get("pattern"), part.get("patternProperties")
+            if isinstance(pattern, str):
+                yield pattern
+            if isinstance(keys, Mapping):
+                yield from (key for key in keys if isinstance(key, str))
+            stack.extend(part.values())
+        elif isinstance(part, list | tuple):
+            stack.extend(part)
 
 
 def _no_network(address: str) -> Any:

@@ -4,12 +4,19 @@ ECMA-262, section 22.2.2.4: a word boundary is where exactly one of the two neig
 character (beyond the ends of the text there is none). Whether the neighbours are is mostly known
 from the pattern: ``\bfoo`` begins with a word character, so it stands at the start of the text or
 behind another character, ``(?:^|\W)foo``. Where it is not known the pattern is refused.
+
+Such a character is read in place of a boundary only where the pattern reads nothing beside it: not behind a
+look-ahead or an anchor, which would see it, nor in a look-ahead whose first character it would become.
+There, what stands around the pattern is told apart first: ``(?!\b-)-`` is ``(?:^|\W)(?!\b-)-`` or
+``\w(?!\b-)-``, and in both it is known.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import product
 
+from callmemaybe.errors import GrammarError
 from callmemaybe.grammar.characters import WORD, Ranges, complement, intersection
 from callmemaybe.grammar.patterns import Boundary, Cat, Chars, Edge, Item, Look, Loop, Or, fail
 
@@ -27,8 +34,21 @@ def without_boundaries(item: Item, *, search: bool) -> Item:
     """
     if not _has_boundary(item):
         return item
-    outside = _OPEN if search else _OTHER
-    return _resolved(item, outside, outside)
+    if not search:
+        return _resolved(item, _OTHER, _OTHER)
+    options = item.options if isinstance(item, Or) else (item,)
+    return Or(tuple(found for option in options for found in _searched(option)))
+
+
+def _searched(option: Item) -> Items:
+    """Resolve one option of a pattern that is searched; whatever stands around it, if need be."""
+    try:
+        return (_resolved(option, _OPEN, _OPEN),)
+    except GrammarError:
+        return tuple(
+            Cat((_edge(before, start=True), _resolved(option, before, behind), _edge(behind, start=False)))
+            for before, behind in product(_SETS, repeat=2)
+        )  # fmt: skip
 
 
 def _has_boundary(item: Item) -> bool:
@@ -54,7 +74,9 @@ def _resolved(item: Item, before: str, behind: str) -> Item:
         case Boundary():
             return _sequence((item,), before, behind)
         case Look() if _has_boundary(item):
-            return Look(_resolved(item.body, before, _OPEN), item.negative)
+            # What stands before it is no part of what it reads.
+            known = before if before in _SETS else _EMPTY
+            return Look(_resolved(item.body, known, _OPEN), item.negative)
         case Loop() if _has_boundary(item):
             fail(_REFUSED)
     return item
@@ -62,6 +84,7 @@ def _resolved(item: Item, before: str, behind: str) -> Item:
 
 def _sequence(items: Items, before: str, behind: str) -> Item:
     found: list[Item] = []
+    items = _merged(items)
     for index, item in enumerate(items):
         left, right = tuple(found), items[index + 1 :]
         if not isinstance(item, Boundary):
@@ -73,6 +96,18 @@ def _sequence(items: Items, before: str, behind: str) -> Item:
     return Cat(tuple(found))
 
 
+def _merged(items: Items) -> Items:
+    """Return a sequence without sequences in it, and with one boundary for several at one place."""
+    found: list[Item] = []
+    for item in items:
+        for one in _merged(item.items) if isinstance(item, Cat) else (item,):
+            if not (isinstance(one, Boundary) and found and isinstance(found[-1], Boundary)):
+                found.append(one)
+            elif one != found[-1]:
+                found[-1] = Or(())  # no place is one and is none
+    return tuple(found)
+
+
 def _placed(item: Boundary, left: Items, right: Items, before: str, behind: str) -> list[Item]:
     """Return what stands up to a boundary, and in its place, given what follows."""
     prior, next_ = _beside(left, before, -1), _beside(right, behind, 0)
@@ -81,7 +116,7 @@ def _placed(item: Boundary, left: Items, right: Items, before: str, behind: str)
         return [*left] if holds else [*left, Or(())]
     if next_ in _SETS:
         wanted = _neighbour(next_, negative=item.negative)
-        if prior == _OPEN and not any(isinstance(one, Look) for one in left):
+        if prior == _OPEN:
             return [*left, _edge(wanted, start=True)]
         if left and (ends := _ending(left[-1], wanted)) is not None:
             outer = _beside(left[:-1], before, -1)
@@ -91,7 +126,7 @@ def _placed(item: Boundary, left: Items, right: Items, before: str, behind: str)
                 return [*left[:-1], Or((Cat(()), ends))]
             if outer == _OPEN and len(left) == 1:
                 return [Or((_edge(wanted, start=True), ends))]
-    if prior in _SETS and next_ == _OPEN and not any(isinstance(one, Look) for one in right):
+    if prior in _SETS and next_ == _OPEN:
         return [*left, _edge(_neighbour(prior, negative=item.negative), start=False)]
     return fail(_REFUSED)
 
@@ -120,17 +155,33 @@ def _may_be_empty(item: Item) -> bool:
 
 
 def _beside(items: Items, outside: str, end: int) -> str:
-    """Return what the neighbour at one end of the items is; "open" if any, "empty" if it varies."""
+    """Return what the neighbour at one end of the items is; "empty" if it varies.
+
+    "open" if nothing is known of it and nothing at all stands between.
+    """
     kinds: set[str] = set()
     for item in items[::-1] if end else items:
-        if isinstance(item, Edge):
-            # Beyond the start (or the end) of the text there is no word character.
-            return _one({*kinds, _OTHER}) if item.start is bool(end) else _EMPTY
         found = _kinds(item, end)
         kinds |= found - {_EMPTY}
         if _EMPTY not in found:
             return _one(kinds)
+        if outside == _OPEN and _looks(item):
+            outside = _EMPTY
     return _one({*kinds, outside})
+
+
+def _looks(item: Item) -> bool:
+    """Whether an item sees what stands around it."""
+    match item:
+        case Edge() | Look() | Boundary():
+            return True
+        case Cat():
+            return any(map(_looks, item.items))
+        case Or():
+            return any(map(_looks, item.options))
+        case Loop():
+            return _looks(item.body)
+    return False
 
 
 def _one(kinds: Iterable[str]) -> str:
@@ -141,6 +192,9 @@ def _one(kinds: Iterable[str]) -> str:
 def _kinds(item: Item, end: int) -> set[str]:
     """Return what the first (0) or last (-1) character of an item may be."""
     match item:
+        case Edge():
+            # Beyond the start (or the end) of the text there is no word character.
+            return {_OTHER} if item.start is bool(end) else {_EMPTY}
         case Chars():
             return {kind for kind, one in _SETS.items() if intersection(item.ranges, one)}
         case Or():

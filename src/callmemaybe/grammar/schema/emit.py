@@ -358,7 +358,7 @@ class Emitter:
 
     def _array(self, facet: Array) -> Build:
         if facet.unique and (facet.most is None or facet.most > 1):
-            values = self._few_values(facet) if not self._unordered else None
+            values = self._few_values(facet)
             if values is not None:
                 return unique_body(self._style, values, facet.least, facet.most)
             self._document.leave(facet.unique[0], "uniqueItems is not supported here")
@@ -384,10 +384,11 @@ class Emitter:
         for shape in self._normaliser.shapes(facet.rest):
             if shape.among is None and shape.kinds & ~(TRUE | FALSE | NULL):
                 return None
-            words = {key: value for kind, _, key, value in _WORDS if shape.kinds & kind}
+            words = {k: v for kind, _, k, v in _WORDS if shape.kinds & kind and k not in shape.but}
             values.update(words if shape.among is None else shape.among)
             kinds |= shape.kinds
-        if len(values) > DIFFERENT:
+        nested = any(isinstance(value, dict | list | tuple) for value in values.values())
+        if len(values) > DIFFERENT or (nested and self._unordered):
             return None
         found = [spellings(v, kinds, self._style.separators) for v in values.values()]
         return [texts for texts in found if texts is not None] if None not in found else None
@@ -451,7 +452,7 @@ class Emitter:
         """Write the members that are not declared (that are the given one)."""
         found: list[KeyClass] = []
         names = facet.names if member is None else both(facet.names, member.key)
-        for keys, need in key_classes(facet, declared, member):
+        for keys, need in key_classes(facet, declared, member, leave=self._document.leave):
             if names:
                 keys = Both(keys, lexeme((yield both(names, _STRINGS))))
             found.append(KeyClass(keys, (yield need)))

@@ -72,8 +72,10 @@ def _type(value: Any, at: At) -> Formula:
     kinds = 0
     for name in value if isinstance(value, list) else (value,):
         if not isinstance(name, str) or name not in TYPES:
+            # What is no string may be a number of more digits than Python writes.
+            shown = repr(name) if isinstance(name, str) else f"a value of {type(name).__name__}"
             raise at.refuse(
-                f"{name!r} is no type", "null, boolean, integer, number, string, array or object"
+                f"{shown} is no type", "null, boolean, integer, number, string, array or object"
             )
         kinds |= TYPES[name]
     # OpenAPI 3.0.3: "A true value adds "null" to the allowed type specified by the type keyword".

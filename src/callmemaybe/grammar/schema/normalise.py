@@ -15,22 +15,18 @@ from typing import Any
 from callmemaybe.errors import GrammarError, UnsupportedSchema
 from callmemaybe.grammar.nodes import INFINITE
 from callmemaybe.grammar.pace import tell
-from callmemaybe.grammar.schema.choices import (
-    Choices,
-    Step,
-    Trail,
-    is_never,
-)
+from callmemaybe.grammar.schema.choices import Choices, Step, Trail, is_never
 from callmemaybe.grammar.schema.contents import Contents
-from callmemaybe.grammar.schema.glance import Glance
+from callmemaybe.grammar.schema.exclusive import Exclusive
+from callmemaybe.grammar.schema.glance import UNKNOWN, Glance, Plain
 from callmemaybe.grammar.schema.judge import Judge
 from callmemaybe.grammar.schema.keywords import formulas, is_reference
+from callmemaybe.grammar.schema.made import Made
 from callmemaybe.grammar.schema.members import is_closed, resolve_member
 from callmemaybe.grammar.schema.references import Document, Spot
 from callmemaybe.grammar.schema.shapes import (
     ARRAY,
     FAILS,
-    NEVER,
     NUMBER,
     OBJECT,
     STRING,
@@ -44,7 +40,6 @@ from callmemaybe.grammar.schema.shapes import (
     Not,
     Object,
     One,
-    Others,
     Shape,
     Some,
     Sub,
@@ -68,10 +63,10 @@ from callmemaybe.grammar.tree import least_of
 BRANCHES, ALL_BRANCHES = 20_000, 100_000
 #: About how many steps of an automaton looking at one takes (see ``pace``).
 STEPS = 8
+#: How many pairs of options, most of which a glance tells from each other, count as one branch.
+PAIRS = 32
 #: How deep inside a value is looked for a contradiction.
 DEPTH = 4
-#: Constants that are compared with the rest of their schema one by one.
-_FEW = 1000
 
 
 class _Branch:
@@ -101,6 +96,11 @@ class _Branch:
 class _TooMany(UnsupportedSchema):
     """There are more branches than are looked at."""
 
+    def __init__(self, pointer: str) -> None:
+        what = "combining these schemas takes too many cases"
+        hint = "use fewer overlapping anyOf, oneOf, not or if"
+        super().__init__(what, pointer=pointer, hint=hint)
+
 
 class Normaliser:
     """Finds the shapes of needs; remembers them."""
@@ -120,13 +120,29 @@ class Normaliser:
         self._loose = False
         self.judge = Judge(self.shapes)
         self._choices = Choices(self.is_empty, self.judge)
+        self._made = Made(self.opened)
+        self._exclusive = Exclusive(
+            self._end, self._parts, self._plain_of, self._clash, self._spend
+        )
+        self._pairs = 0
 
     def shapes(self, need: Need) -> tuple[Shape, ...]:
         """Return the shapes of which a value must have one."""
-        need = self.plain(need)
-        found = self._shapes.get(need)
-        if found is None:
-            found = self._shapes[need] = tuple(self._search(need))
+        return self._found(self.plain(need))
+
+    def _found(self, need: Need) -> tuple[Shape, ...]:
+        """Return the shapes of a need that is said plainly."""
+        if need in self._shapes:
+            return self._shapes[need]
+        # A constant is judged by what its parts need, and that may be this very need. The shapes are
+        # as good for that before: a value must have all their facets, listed or not.
+        found = self._shapes[need] = tuple(self._search(need))
+        try:
+            found = tuple(shape for shape in found if self._keeps_constants(shape))
+        except BaseException:
+            del self._shapes[need]
+            raise
+        self._shapes[need] = found
         return found
 
     @property
@@ -161,7 +177,10 @@ class Normaliser:
 
     def is_empty(self, need: Need, depth: int = DEPTH) -> bool:
         """Whether it is certain that no value meets a need."""
-        need = self.plain(need)
+        return self._is_empty(self.plain(need), depth)
+
+    def _is_empty(self, need: Need, depth: int) -> bool:
+        """Tell it of a need that is said plainly."""
         if need in self._empty:
             return self._empty[need]
         if self._looked.get(need, 0) >= depth:
@@ -170,7 +189,7 @@ class Normaliser:
         if glance is not None:
             return glance
         self._empty[need] = False  # while in doubt, as within itself
-        found = all(self._is_void(shape, depth) for shape in self.shapes(need))
+        found = all(self._is_void(shape, depth) for shape in self._found(need))
         if found:
             self._empty[need] = True
         elif depth < DEPTH:
@@ -206,11 +225,7 @@ class Normaliser:
             self._spent += cost
             tell(STEPS * cost)
             if spent > BRANCHES or self._spent > ALL_BRANCHES:
-                raise _TooMany(
-                    "combining these schemas takes too many cases",
-                    pointer=need[0][0].pointer if need else "",
-                    hint="use fewer overlapping anyOf, oneOf, not or if",
-                )
+                raise _TooMany(need[0][0].pointer if need else "")
             if not self._take_apart(branch):
                 continue
             if branch.choices:
@@ -250,7 +265,7 @@ class Normaliser:
             # which a member that must exist may have its place.
             if branch.evaluated:
                 for collector, evaluated in branch.evaluated.items():
-                    found = facts(collector, evaluated, self._document)
+                    found = facts(collector, evaluated, self._document, self._made.either)
                     todo.extend((fact, True, None) for fact in found)
                 branch.evaluated = {}
                 continue
@@ -299,16 +314,17 @@ class Normaliser:
                 if holds:
                     self._all_or_some(branch, parts, True, False, trail)
             case One():
-                branch.todo.append((self._exactly_one(formula), holds, trail))
+                branch.todo.append((self._exclusive.formula(formula), holds, trail))
 
-    @staticmethod
-    def _restrict(branch: _Branch, values: Mapping[Any, Any], kinds: int, holds: bool) -> None:
+    def _restrict(
+        self, branch: _Branch, values: Mapping[Any, Any], kinds: int, holds: bool
+    ) -> None:
         shape = branch.shape
         if not holds:
             plain = {key: v for key, v in values.items() if not isinstance(v, dict | list)}
             shape.but = {**shape.but, **plain}
             branch.todo.extend(
-                (_unlike(value), True, None)
+                (self._made.unlike(value), True, None)
                 for value in values.values()
                 if isinstance(value, dict | list)
             )
@@ -340,9 +356,9 @@ class Normaliser:
             branch.shape.kinds = 0
             return
         branch.done |= {key, (spot, holds)}
+        parts = self._parts(spot)
         if holds and isinstance(spot.value, dict):
             collectors = self._collect(branch, spot, collectors)
-        parts = self._parts(spot)
         self._all_or_some(branch, parts, holds, holds, (spot, trail, collectors))
 
     def _parts(self, spot: Spot) -> list[Formula]:
@@ -388,27 +404,27 @@ class Normaliser:
         else:
             branch.todo.append((FAILS, True, None))
 
-    def _exactly_one(self, one: One) -> Formula:
-        """Write "exactly one" with "not", but only where two options can hold at once."""
-        parts = one.parts
-        clashes: list[list[Sub]] = [[] for _ in parts]
-        for i, first in enumerate(parts):
-            for j in range(i + 1, len(parts)):
-                if not self.is_empty(((first.spot, True), (parts[j].spot, True))):
-                    clashes[i].append(parts[j])
-                    clashes[j].append(first)
-        return Some(
-            tuple(
-                Every((part, *map(Not, others))) if others else part
-                for part, others in zip(parts, clashes, strict=True)
-            ),
-            one.pointer,
-        )
+    # -- options that exclude each other -----------------------------------------------------
+
+    def _clash(self, one: Spot, other: Spot) -> bool:
+        """Whether two schemas may hold at once; what there are many of is not remembered."""
+        return not self._is_empty(self._contents.merged(((one, True), (other, True))), DEPTH)
+
+    def _plain_of(self, spot: Spot) -> Plain:
+        return UNKNOWN if self._document.aside else self._glance.plain(spot)
+
+    def _spend(self, pairs: int, pointer: str) -> None:
+        """Count pairs that are to be compared; there are as many as there may be branches."""
+        cost, self._pairs = divmod(self._pairs + pairs, PAIRS)
+        self._spent += cost
+        tell(STEPS * cost)
+        if self._spent > ALL_BRANCHES:
+            raise _TooMany(pointer)
 
     # -- contradictions ---------------------------------------------------------------------
 
     def _is_consistent(self, shape: Shape) -> bool:
-        """Drop kinds and constants that cannot be; False if nothing is left."""
+        """Drop kinds that cannot be; False if none is left."""
         number = shape.facets.get(NUMBER)
         if number is not None and number.interval.is_empty:
             shape.kinds &= ~NUMBER
@@ -421,19 +437,24 @@ class Normaliser:
             one.most is not None and one.least > one.most for one in array.contains
         ):
             shape.kinds &= ~ARRAY
-        if shape.among is not None:
-            accepts = self.judge.accepts
-            plain = not shape.facets and not shape.but
-            kept: dict[Any, Any] = {}
-            kinds = 0
-            for key, value in shape.among.items():
-                kind = kind_of(value)
-                if kind & shape.kinds and (plain or accepts(shape, value, key)):
-                    kept[key] = value
-                    kinds |= kind
-            shape.among = kept
-            shape.kinds &= _written(kinds)
         return shape.kinds != 0
+
+    def _keeps_constants(self, shape: Shape) -> bool:
+        """Drop constants that cannot be; False if there were some and none is left."""
+        if shape.among is None:
+            return True
+        accepts = self.judge.accepts
+        plain = not shape.facets and not shape.but
+        kept: dict[Any, Any] = {}
+        kinds = 0
+        for key, value in shape.among.items():
+            kind = kind_of(value)
+            if kind & shape.kinds and (plain or accepts(shape, value, key)):
+                kept[key] = value
+                kinds |= kind
+        shape.among = kept
+        shape.kinds &= _written(kinds)
+        return bool(kept)
 
     def _is_void(self, shape: Shape, depth: int) -> bool:
         """Whether it is certain that no value has this shape."""
@@ -470,23 +491,6 @@ class Normaliser:
             is_never(need) or self.is_empty(need, depth - 1)
             for need in (facet.need_of(name, matches) for name in facet.required)
         )
-
-
-def _unlike(value: dict[str, Any] | list[Any]) -> Formula:
-    """Say that a value is not this array or object."""
-
-    def constant(inner: Any) -> Need:
-        return ((Spot({"const": inner}, ""), True),)
-
-    if isinstance(value, list):
-        prefix = tuple(map(constant, value))
-        same: Fact = Fact(ARRAY, Array(prefix, least=len(value), most=len(value)))
-        return Some((Kinds(~ARRAY), Not(same)))
-    properties = {name: constant(inner) for name, inner in value.items()}
-    others = Others(NEVER, frozenset(properties))
-    return Some(
-        (Kinds(~OBJECT), Not(Fact(OBJECT, Object(properties, tuple(value), others=(others,)))))
-    )
 
 
 def _written(kinds: int) -> int:

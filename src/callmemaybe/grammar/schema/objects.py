@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from callmemaybe.errors import UnsupportedSchema
+from callmemaybe.errors import GrammarError
 from callmemaybe.grammar.nodes import (
     EMPTY,
+    INFINITE,
     NOTHING,
     Both,
     Except,
@@ -26,10 +27,13 @@ from callmemaybe.grammar.schema.shapes import ANYTHING, NEVER, Member, Need, Obj
 from callmemaybe.grammar.schema.strings import ANY_STRING, PLAIN_STRING, matches, without_words
 from callmemaybe.grammar.schema.style import Style
 from callmemaybe.grammar.schema.values import quoted
+from callmemaybe.grammar.tree import least_of
 from callmemaybe.grammar.unordered import Members, Unordered
 
-#: Patterns for keys that may overlap in one object: every combination of them is a class of keys.
+#: Patterns for the keys of one object of which every combination is a class of keys. Of more it is only those
+#: of which any two share a key, up to so many classes: patterns that share none make one each, and one more.
 PATTERNS = 6
+CLASSES = 1 << PATTERNS
 #: From this many places where an object may start, what follows is shared instead of copied.
 _SHARED = 6
 _LEFT, _RIGHT = lit("{"), lit("}")
@@ -51,12 +55,21 @@ class KeyClass:
     value: Node
 
 
+#: Patterns that the keys of a class match, and some that they do not.
+_Split = tuple[tuple[Pattern, ...], tuple[Pattern, ...]]
+
+
 def key_classes(
-    facet: Object, declared: list[str], member: Member | None = None
+    facet: Object,
+    declared: list[str],
+    member: Member | None = None,
+    *,
+    leave: Callable[[str, str, str | None], None],
 ) -> list[tuple[Node, Need]]:
     """Return the keys that are not declared, by what their members need.
 
-    With ``member``: only those keys that a member which must exist may have, and its need too.
+    With ``member``: only those keys that a member which must exist may have, and its need too. Where
+    that is too much it is left to be checked, and any key may have any value.
     """
     patterns = {pattern.source: pattern for pattern, _ in facet.patterns}
     if member is not None:
@@ -65,14 +78,13 @@ def key_classes(
             patterns[member.pattern.source] = member.pattern
     for others in (*facet.others, *((member.among,) if member is not None else ())):
         patterns.update((pattern.source, pattern) for pattern in others.patterns)
-    if len(patterns) > PATTERNS:
-        raise UnsupportedSchema(
-            f"more than {PATTERNS} patterns for the keys of one object", pointer=facet.pointer
-        )
+    try:
+        classes = _split(list(patterns.values()))
+    except GrammarError as error:
+        leave(facet.pointer, error.message, error.hint)
+        return [(other_keys(declared), ANYTHING)]
     found: list[tuple[Node, Need]] = []
-    for chosen in range(1 << len(patterns)):
-        within = [p for bit, p in enumerate(patterns.values()) if chosen >> bit & 1]
-        without = [p for bit, p in enumerate(patterns.values()) if not chosen >> bit & 1]
+    for within, without in classes:
         matched = {pattern.source for pattern in within}
         need = _need_of_class(facet, matched)
         if member is not None:
@@ -86,6 +98,34 @@ def key_classes(
     return found
 
 
+def _split(patterns: list[Pattern]) -> list[_Split]:
+    """Return the classes of keys that patterns make; GrammarError if there are too many."""
+    classes: list[_Split] = [((), ())]
+    is_few = len(patterns) <= PATTERNS
+    for index, pattern in enumerate(patterns):
+        apart = set() if is_few else {p for p in patterns[:index] if not _may_share(p, pattern)}
+        inside: list[_Split] = []
+        outside: list[_Split] = []
+        for within, without in classes:
+            if apart.isdisjoint(within):
+                inside.append(((*within, pattern), without))
+                outside.append((within, (*without, pattern)))
+            else:
+                outside.append((within, without))  # none of its keys match: not worth saying
+        classes = outside + inside
+        if len(classes) > CLASSES:
+            raise GrammarError(
+                f"the patterns for the keys of one object overlap in more than {CLASSES} ways",
+                hint="use fewer patterns, or such that no key matches two of them",
+            )
+    return classes
+
+
+def _may_share(one: Pattern, other: Pattern) -> bool:
+    """Whether a key matches both patterns."""
+    return least_of(Both(one.node, other.node), {}) < INFINITE
+
+
 def _need_of_class(facet: Object, matched: set[str]) -> Need:
     need = ANYTHING
     for pattern, inner in facet.patterns:
@@ -97,7 +137,7 @@ def _need_of_class(facet: Object, matched: set[str]) -> Need:
     return need
 
 
-def _keys(within: list[Pattern], without: list[Pattern], declared: list[str]) -> Node:
+def _keys(within: Iterable[Pattern], without: Iterable[Pattern], declared: list[str]) -> Node:
     node = PLAIN_STRING
     for index, pattern in enumerate(within):
         node = Both(node, pattern.node) if index else pattern.node

@@ -231,8 +231,9 @@ class Document:
         for token in pointer.split("/")[1:]:
             token = token.replace("~1", "/").replace("~0", "~")
             value = spot.value
-            if isinstance(value, list) and token.isdigit() and int(token) < len(value):
-                spot = self.child(spot, int(token))
+            index = _index(token)
+            if isinstance(value, list) and index is not None and index < len(value):
+                spot = self.child(spot, index)
             elif isinstance(value, dict) and token in value:
                 spot = self.child(spot, token)
             else:
@@ -283,6 +284,12 @@ class Document:
             elif isinstance(value, list) and keyword in LIST:
                 for index in range(len(value)):
                     yield self.child(spot, keyword, index)
+
+
+def _index(token: str) -> int | None:
+    """Return the index that a token of a pointer names, if it names one that a list may have."""
+    # Digits are ASCII's (RFC 6901, section 4); int() reads no more than 4,300 of them.
+    return int(token) if token.isascii() and token.isdecimal() and len(token) <= 18 else None
 
 
 def _join(base: str, reference: str) -> str:

@@ -7,10 +7,11 @@ when everything is decided, the rest is known, and the keyword becomes a fact li
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from callmemaybe.grammar.schema.at import At
+from callmemaybe.grammar.schema.at import At, foreign
 from callmemaybe.grammar.schema.keywords import pattern_node
 from callmemaybe.grammar.schema.references import Document, Spot
 from callmemaybe.grammar.schema.shapes import (
@@ -36,7 +37,7 @@ class Evaluated:
     patterns: tuple[Pattern, ...] = ()
     every_member: bool = False
     items: int = 0
-    containing: tuple[Any, ...] = ()
+    containing: tuple[Spot, ...] = ()
     every_item: bool = False
 
     def __or__(self, other: Evaluated) -> Evaluated:
@@ -53,25 +54,38 @@ class Evaluated:
 
 def is_collector(spot: Spot) -> bool:
     """Whether a schema asks what was evaluated."""
-    return MEMBERS in spot.value or ITEMS in spot.value
+    return (MEMBERS in spot.value or ITEMS in spot.value) and not _only_refers(spot)
+
+
+def _only_refers(spot: Spot) -> bool:
+    """Whether a schema has a reference beside which its draft ignores everything."""
+    return spot.draft <= 7 and "$ref" in spot.value
 
 
 def evaluated_by(spot: Spot, document: Document) -> Evaluated:
-    """Return what the keywords of one schema evaluate, its own two excepted."""
-    schema = spot.value
-    properties = schema.get("properties", {})
-    patterns = schema.get("patternProperties", {})
+    """Return what the keywords of one schema evaluate, its own two excepted.
+
+    Those keywords were read before: what is malformed is refused there, or was set aside.
+    """
+    if _only_refers(spot):
+        return Evaluated()
+
+    def said(keyword: str, default: Any = None) -> Any:
+        is_aside = document.aside and At(keyword, spot, document).pointer in document.aside
+        return default if is_aside or foreign(keyword, spot) else spot.value.get(keyword, default)
+
     at = At("patternProperties", spot, document)
-    prefix, items = schema.get("prefixItems", []), schema.get("items")
+    prefix, items = said("prefixItems", []), said("items")
     if isinstance(items, list):
-        prefix, items = items, schema.get("additionalItems")
+        prefix, items = items, said("additionalItems")
+    # Only from 2020-12 on does contains count as evaluating.
+    contains = spot.draft >= 2020 and said("contains") is not None
     return Evaluated(
-        frozenset(properties),
-        tuple(Pattern(source, pattern_node(source, at)) for source in patterns),
-        "additionalProperties" in schema,
+        frozenset(said("properties", {})),
+        tuple(Pattern(source, pattern_node(source, at)) for source in said(at.keyword, {})),
+        said("additionalProperties") is not None,
         len(prefix),
-        # Only from 2020-12 on does contains count as evaluating.
-        (schema["contains"],) if "contains" in schema and spot.draft >= 2020 else (),
+        (document.child(spot, "contains"),) if contains else (),
         items is not None,
     )
 
@@ -85,8 +99,16 @@ def with_own(evaluated: Evaluated, spot: Spot) -> Evaluated:
     )
 
 
-def facts(collector: Spot, evaluated: Evaluated, document: Document) -> list[Fact]:
-    """Return what the two keywords of a collector say in the end."""
+def facts(
+    collector: Spot,
+    evaluated: Evaluated,
+    document: Document,
+    either: Callable[[tuple[Spot, ...]], Spot],
+) -> list[Fact]:
+    """Return what the two keywords of a collector say in the end.
+
+    ``either`` returns a schema that is met where one of several is.
+    """
     found = []
     if MEMBERS in collector.value and not evaluated.every_member:
         need: Need = ((document.child(collector, MEMBERS), True),)
@@ -96,10 +118,8 @@ def facts(collector: Spot, evaluated: Evaluated, document: Document) -> list[Fac
     if ITEMS in collector.value and not evaluated.every_item:
         spot = document.child(collector, ITEMS)
         if evaluated.containing:
-            options = [*evaluated.containing, collector.value[ITEMS]]
-            spot = Spot(
-                {"anyOf": options}, spot.pointer, collector.base, collector.draft, collector.scope
-            )
+            # Each contains is read where it stands: what it refers to depends on that.
+            spot = either((*dict.fromkeys(evaluated.containing), spot))
         skipped = (ANYTHING,) * evaluated.items
         pointer = f"{collector.pointer}/{ITEMS}"
         found.append(Fact(ARRAY, Array(skipped, ((spot, True),), pointer=pointer)))
