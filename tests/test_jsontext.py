@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callmemaybe._json import loads
+from callmemaybe._json import LongNumber, dumps, loads
 from callmemaybe._jsontext import Number, plain_number, read
 from callmemaybe.cli.files import read_text
 from callmemaybe.errors import InputError
@@ -193,3 +193,36 @@ def test_depth_makes_no_difference_to_what_is_read(text: str) -> None:
     for _ in range(depth):
         (deep,) = deep
     assert (deep, repr(deep)) == (alone, repr(alone))
+
+
+@pytest.mark.parametrize(
+    ("text", "is_read"),
+    [
+        ("7" * 400, True),
+        ("-" + "7" * 400, True),
+        ("7" * 401, False),
+        ("0." + "7" * 400, True),
+        ("0." + "0" * 1000 + "7", True),
+        ("7." + "7" * 400, False),
+        ("7e" + "0" * 400 + "1", False),
+        ("[" * 5000 + "7" * 400 + "]" * 5000, True),
+        ("[" * 5000 + "7" * 401 + "]" * 5000, False),
+        ("[" * 5000 + "7." + "7" * 400 + "]" * 5000, False),
+    ],
+    ids=range(10),
+)
+def test_digits_are_counted_before_a_number_is_made(text: str, is_read: bool) -> None:
+    """Whoever says how many digits there may be gets none of more; all others, each of them."""
+    if is_read:
+        assert dumps(loads(text, most_digits=400)) == dumps(loads(text))
+        return
+    loads(text)
+    with pytest.raises(LongNumber, match="x: a number has more than 400 digits"):
+        loads(text, where="x", most_digits=400)
+
+
+def test_an_exponent_beyond_all_counting_is_an_error_of_the_text() -> None:
+    """Decimal has an end; what lies behind it is told as everything that is wrong with a text."""
+    for text in ("1e" + "9" * 30, "[" * 5000 + "1e" + "9" * 30 + "]" * 5000):
+        with pytest.raises(LongNumber, match="exponent"):
+            loads(text)

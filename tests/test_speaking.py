@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import re
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,9 +17,17 @@ from hypothesis import strategies as st
 from callmemaybe._speaking import Options, Speaker
 from callmemaybe.caller import Caller
 from callmemaybe.calls import ToolCall, ToolSpec
-from callmemaybe.errors import BudgetError, InputError, ModelError, VocabularyError
+from callmemaybe.errors import (
+    BudgetError,
+    GrammarError,
+    InputError,
+    ModelError,
+    VocabularyError,
+)
+from callmemaybe.grammar import automaton as automaton_module
 from callmemaybe.grammar import regex
 from callmemaybe.grammar.automaton import WORK
+from callmemaybe.grammar.ebnf import ebnf
 from callmemaybe.models.scripted import ScriptedModel
 from callmemaybe.wire import AnswerDelta, CallEnded, CallStarted, formats
 from callmemaybe.wire.choice import wanted
@@ -267,6 +277,29 @@ def test_a_language_that_is_worn_is_made_anew() -> None:
     assert first.calls == again.calls != ()
     (language,) = one._languages.values()
     assert not language.matcher.automaton.is_worn
+
+
+def test_a_refused_language_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is too large is neither the speaker's nor anybody's, as soon as the error is told."""
+    monkeypatch.setattr(automaton_module, "WORK", 20_000)
+    one = speaker("x")
+    with pytest.raises(GrammarError, match="20,000 steps"):
+        one.open(USER, (), Wanted(calls=False, answer=ebnf('start: ("a"~20000)~20000')))
+    assert not one._languages
+    room = importlib.import_module("callmemaybe.grammar.compile")
+    assert not any(automaton.is_worn for automaton in room._kept.values())
+
+
+def test_languages_are_bounded_by_what_they_have_learnt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many small ones are kept, or few that have learnt much; the last in any case."""
+    one = speaker(*HERMES.render([ToolCall("say", '{"it": "x"}')]))
+    for number in range(3):
+        one.speak(USER, [replace(TOOLS[0], description=str(number)), ToolSpec(f"f{number}")])
+    assert len(one._languages) == 3
+    room = importlib.import_module("callmemaybe.grammar.compile")
+    monkeypatch.setattr(room, "KEPT_STEPS", 1)
+    one.speak(USER, TOOLS)
+    assert len(one._languages) == 1
 
 
 def test_a_callers_language_is_made_anew_as_well() -> None:

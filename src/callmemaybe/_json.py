@@ -8,35 +8,53 @@ from __future__ import annotations
 
 import json
 import re
-from decimal import Decimal
-from typing import Any, NoReturn
+from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
+from typing import Any, NoReturn, TypeVar
 
 from callmemaybe._jsontext import read
 from callmemaybe.errors import InputError
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}:,]|[^][{}:,"\s]+', re.DOTALL)
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
+_Number = TypeVar("_Number")
+#: Digits that Python makes an integer of at once; the time that more of them take grows with their square.
+PLAIN_DIGITS = 4000
 
 
-def loads(text: str, *, where: str | None = None) -> Any:
+class LongNumber(InputError):
+    """A JSON text holds a number that is larger than whoever reads it wants to count with."""
+
+
+def loads(text: str, *, where: str | None = None, most_digits: int | None = None) -> Any:
     """Return the value of a JSON text: int of any size, Decimal for other numbers.
 
-    Raises InputError naming ``where`` if the text is not JSON (``NaN`` is not).
+    Raises InputError naming ``where`` if the text is not JSON (``NaN`` is not); LongNumber, before the
+    number is made, for one of more than ``most_digits`` digits, or of an exponent beyond all counting.
     """
     try:
         try:
-            return json.loads(text, parse_float=Decimal, parse_int=_integer, parse_constant=_refuse)
+            return json.loads(
+                text,
+                parse_float=_short(_fraction, most_digits),
+                parse_int=_short(_integer, most_digits),
+                parse_constant=_refuse,
+            )
         except RecursionError:
-            source = where or "JSON"
-            return read(text, source=source, number=_exact, max_depth=None, lenient=True).value
+            source, number = where or "JSON", _short(_exact, most_digits)
+            return read(text, source=source, number=number, max_depth=None, lenient=True).value
+    except _Long as error:
+        raise LongNumber(str(error), where=where) from None
     except ValueError as error:
         raise InputError(f"not valid JSON: {error}", where=where) from None
 
 
-def dumps(value: Any, *, compact: bool = False) -> str:
+def dumps(value: Any, *, compact: bool = False, default: Callable[[Any], Any] | None = None) -> str:
     """Write a value as JSON with its own letters; Decimal digit by digit, nesting without limit.
 
-    The separators are those of :func:`json.dumps`, or none around them when ``compact``.
+    The separators are those of :func:`json.dumps`, or none around them when ``compact``. ``default``
+    turns what JSON has no form for into what it has one for, as that of :func:`json.dumps` does, and
+    objects with keys that are no strings, too.
     """
     comma, colon = (",", ":") if compact else (", ", ": ")
     out: list[str] = []
@@ -47,6 +65,8 @@ def dumps(value: Any, *, compact: bool = False) -> str:
             out.append(item)
             continue
         value = item.value
+        if default is not None and not _is_plain(value):
+            value = default(value)
         if isinstance(value, dict):
             parts: list[Any] = ["{"]
             for index, (key, inner) in enumerate(value.items()):
@@ -105,6 +125,13 @@ def _plain_string(text: str) -> str:
     return _HALF_PAIR.sub(lambda match: f"\\u{ord(match[0]):04x}", quoted)
 
 
+def _is_plain(value: Any) -> bool:
+    """Whether :func:`dumps` has a form for the value itself, whatever is in it."""
+    if isinstance(value, dict):
+        return all(isinstance(key, str) for key in value)
+    return value is None or isinstance(value, str | int | float | Decimal | list | tuple)
+
+
 class _Value:
     """A value still to be written, as opposed to text."""
 
@@ -131,13 +158,38 @@ def _decimal(value: Decimal) -> str:
     return str(value)
 
 
+class _Long(ValueError):
+    """A number is too long; :func:`loads` says where."""
+
+
+def _short(make: Callable[[str], _Number], most: int | None) -> Callable[[str], _Number]:
+    """Let ``make`` have a number only if its digits, with those of an exponent, are not too many."""
+    if most is None:
+        return make
+    limit = most
+
+    def short(digits: str) -> _Number:
+        if len(digits) > limit and sum(map(str.isdigit, digits.lstrip("-0."))) > limit:
+            raise _Long(f"a number has more than {limit:,} digits")
+        return make(digits)
+
+    return short
+
+
 def _exact(digits: str) -> int | Decimal:
-    return _integer(digits) if digits.lstrip("-").isdigit() else Decimal(digits)
+    return _integer(digits) if digits.lstrip("-").isdigit() else _fraction(digits)
+
+
+def _fraction(digits: str) -> Decimal:
+    try:
+        return Decimal(digits)
+    except InvalidOperation:
+        raise _Long("a number has an exponent beyond all counting") from None
 
 
 def _integer(digits: str) -> int:
     # int(str) refuses long texts (CVE-2020-10735); by way of Decimal it is exact and has no limit.
-    return int(digits) if len(digits) <= 4000 else int(Decimal(digits))
+    return int(digits) if len(digits) <= PLAIN_DIGITS else int(Decimal(digits))
 
 
 def _refuse(word: str) -> NoReturn:

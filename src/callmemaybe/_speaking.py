@@ -10,6 +10,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any, Literal
 
 import numpy as np
@@ -26,8 +27,9 @@ from callmemaybe.decoding.decoder import SHOWN, Decoder, Effort, check_budget
 from callmemaybe.decoding.draft import Copier
 from callmemaybe.decoding.prefixes import Prefixes
 from callmemaybe.decoding.sampler import Sampler
-from callmemaybe.errors import InputError, ModelError
+from callmemaybe.errors import GrammarError, InputError, ModelError
 from callmemaybe.grammar import Grammar
+from callmemaybe.grammar.compile import OFTEN, let_go, tidy
 from callmemaybe.matching import Matcher
 from callmemaybe.models.base import Model
 from callmemaybe.vocabulary import Vocabulary
@@ -130,6 +132,7 @@ class Speaker:
         self._clock = clock
         self._limits = limits or Limits()
         self._languages: OrderedDict[tuple[str, Any], _Language] = OrderedDict()
+        self._asked = count(1)
 
     def open(
         self,
@@ -154,16 +157,22 @@ class Speaker:
         seed = self._seed if options.seed is None else options.seed
         sampler = seeded(options.sampler(self._sampler), seed, _said(messages))
         language = self._language(tools, wish, messages)
-        parts = self.format.prompt(messages, tools, self._controls, thinking=wish.thinking > 0)
-        ids = encode(parts, self.vocabulary, self.format, self.model)
+        ids = self._prompt(messages, tools, wish)
         if not ids:
             raise InputError("there is nothing to answer", where="messages")
         turn = Turn(
             self.format, language.tools, language.validators, self._controls,
             wish=wish, stops=options.stop,
         )  # fmt: skip
+        try:
+            decoder = self._decoder(
+                language, ids, _said(messages), options, sampler, weighs=wish.calls
+            )
+        except GrammarError:
+            self._let_go()  # what was refused because it is too large is not kept
+            raise
         return Speech(
-            self._decoder(language, ids, _said(messages), options, sampler, weighs=wish.calls),
+            decoder,
             turn,
             prompt_tokens=len(ids),
             started=started,
@@ -171,6 +180,15 @@ class Speaker:
             logprobs=options.logprobs,
             watch=options.watch,
         )
+
+    def measure(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[ToolSpec] = (),
+        wanted: Wanted | None = None,
+    ) -> int:
+        """Return how many tokens the model reads in front of a turn; see :meth:`open`."""
+        return len(self._prompt(plain(messages), tools, wanted or Wanted()))
 
     def speak(
         self,
@@ -278,6 +296,12 @@ class Speaker:
 
     # -- what turns share -------------------------------------------------------------------------
 
+    def _prompt(
+        self, messages: Sequence[Message], tools: Sequence[ToolSpec], wish: Wanted
+    ) -> list[int]:
+        parts = self.format.prompt(messages, tools, self._controls, thinking=wish.thinking > 0)
+        return encode(parts, self.vocabulary, self.format, self.model)
+
     def _language(
         self, tools: Sequence[ToolSpec], wish: Wanted, messages: Sequence[Message]
     ) -> _Language:
@@ -290,13 +314,19 @@ class Speaker:
             wish.text, None if is_grammar else wish.answer, wish.answer_length,
         ]), wish.answer if is_grammar else None  # fmt: skip
         found = self._languages.get(key)
-        if found is None or found.matcher.automaton.is_worn:
+        is_new = found is None or found.matcher.automaton.is_worn
+        if found is None or is_new:
             found = self._made(tools, replace(wish, order=self._limits.order), is_shared=True)
             self._languages[key] = found
-            if len(self._languages) > KEPT:
-                self._languages.popitem(last=False)
         self._languages.move_to_end(key)
+        if is_new or next(self._asked) % OFTEN == 0:
+            self._let_go()
         return found
+
+    def _let_go(self) -> None:
+        """Let go of the languages that are worn, and of those beyond what may be kept."""
+        tidy(self._languages, lambda language: language.matcher.automaton, KEPT)
+        let_go()
 
     def _made(self, tools: Sequence[ToolSpec], wish: Wanted, *, is_shared: bool) -> _Language:
         validators = Validators(tools, wish.answer)
@@ -318,7 +348,8 @@ class Speaker:
         context = self.model.context
         if context is not None:
             room = context - len(ids)
-            if room < language.matcher.remaining <= most:
+            # Whatever the budget: no other would help.
+            if room < language.matcher.remaining:
                 raise ModelError(
                     f"the conversation takes {len(ids)} tokens, but the context of "
                     f"{self.model.name!r} holds {context} with the answer; shorten it or use a model "

@@ -96,6 +96,9 @@ def test_escapes_are_read() -> None:
         ('start: "a"\n\nb: ( "a"', 3, "never closed"),
         ('start: "a"\nstart: "b"', 2, "twice"),
         ('root ::= "a"{3,2}', 1, "backwards"),
+        ('start: "a"\n  | "b"~20001', 2, "more than 20,000"),
+        ('root ::= "a"{1,1000000000000}', 1, "more than 20,000"),
+        ('start: "a"\nb: "b"~' + "9" * 4400, 2, "more than 20,000"),
         ("root ::= [z-a]", 1, "out of order"),
         (r'root ::= "\ud800"', 1, "no character"),
         ('start: "b".."a"', 1, "range"),
@@ -112,6 +115,13 @@ def test_mistakes_name_their_line(text: str, line: int, message: str) -> None:
     with pytest.raises(GrammarError, match=message) as caught:
         ebnf(text)
     assert caught.value.line == line
+
+
+def test_counts_go_up_to_the_bound() -> None:
+    """A count at the bound is read, however it is spelt."""
+    grammar = ebnf('start: "a"~000000020000')
+    assert accepts(grammar, "a" * 20_000)
+    assert not accepts(grammar, "a" * 19_999)
 
 
 def test_indirect_left_recursion_is_refused() -> None:

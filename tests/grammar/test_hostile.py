@@ -5,6 +5,8 @@ What is counted is work (states, steps), never seconds.
 
 from __future__ import annotations
 
+import gc
+import importlib
 import random
 import re
 import subprocess
@@ -12,6 +14,7 @@ import sys
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
+from weakref import ref
 
 import pytest
 
@@ -179,6 +182,58 @@ def test_a_worn_automaton_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     assert compile_grammar(grammar) is second
 
 
+def test_what_is_worn_is_let_go() -> None:
+    """Law: an automaton that has spent half of its work is not kept behind the next one's back."""
+    worn = compile_grammar(regex("(a|b){1,40}spent"))
+    worn.spent = automaton_module.WORK + 1
+    gone = ref(worn)
+    del worn
+    compile_grammar(regex("another"))
+    gc.collect()
+    assert gone() is None
+
+
+def test_what_is_kept_is_bounded_by_what_it_has_learnt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Law: few large automata stay, or many small ones; the last one stays in any case."""
+    room = importlib.import_module("callmemaybe.grammar.compile")
+    monkeypatch.setattr(room, "_kept", {})
+    monkeypatch.setattr(room, "KEPT_STEPS", 1000)
+    for number in range(room.KEPT + 5):
+        compile_grammar(regex(f"small{number}"))
+    assert len(room._kept) == room.KEPT
+    large = [compile_grammar(regex(f"large{number}")) for number in range(3)]
+    for one in large:
+        one.spent = 400
+    compile_grammar(regex("large2"))
+    assert large[2] in room._kept.values()
+    assert large[1] in room._kept.values()
+    large[2].spent = 1001
+    assert compile_grammar(regex("large2")) is large[2]
+    assert list(room._kept.values()) == [large[2]]
+
+
+def test_lexemes_count_and_count_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Law: what an automaton stands on is kept with it, and is one for all who stand on it."""
+    room = importlib.import_module("callmemaybe.grammar.compile")
+    monkeypatch.setattr(room, "_kept", {})
+    monkeypatch.setattr(room, "KEPT_STEPS", 1500)
+    pattern = {"type": "string", "pattern": "^(ab?){1,30}counted$"}
+    both = [
+        compile_grammar(json_schema({"properties": {name: pattern}, "required": [name]}))
+        for name in "ab"
+    ]
+    for name, automaton in zip("ab", both, strict=True):
+        assert automaton.walk(automaton.start, b'{"' + name.encode() + b'": "ab') >= 0
+    shared = {*both[0].stands_on()} & {*both[1].stands_on()}
+    assert shared
+    next(iter(shared)).spent = 1000
+    room.let_go()
+    assert list(room._kept.values()) == both
+    next(iter(shared)).spent = 1600
+    room.let_go()
+    assert list(room._kept.values()) == both[1:]
+
+
 MANY = "^((a|b){1,40}c?){1,40}$"
 #: A schema, and what comes before a text of its pattern.
 WEARING: dict[str, tuple[Any, bytes]] = {
@@ -335,6 +390,27 @@ def test_exponential_combinations_end(name: str) -> None:
     assert "fewer" in (caught.value.hint or "")
     assert sum(told) > BRANCHES
     assert max(told) < 2000
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        (
+            {"$ref": "#/allOf/²", "allOf": [True]},
+            "points at '#/allOf/²', which is not in the schema",
+        ),
+        ({"$ref": "#/allOf/٠", "allOf": [True]}, "which is not in the schema"),
+        ({"$ref": "#/allOf/" + "1" * 5000, "allOf": [True]}, "which is not in the schema"),
+        ({"type": 10**5000}, "a value of int is no type"),
+        ({"type": ["string", 10**5000]}, "a value of int is no type"),
+        ({"type": "strings"}, "'strings' is no type"),
+    ],
+    ids=["superscript", "Arabic", "long index", "long type", "long types", "word"],
+)
+def test_what_is_no_index_and_no_type_is_refused(schema: Any, message: str) -> None:
+    """Law: whatever stands in the place of an index or a type, the error is UnsupportedSchema."""
+    with pytest.raises(UnsupportedSchema, match=message):
+        json_schema(schema)
 
 
 @pytest.mark.parametrize(

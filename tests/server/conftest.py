@@ -151,6 +151,7 @@ def begin(
     turn: Callable[[bytes], int] = results_so_far,
     slow: float = 0.0,
     ask: bytes = ASK,
+    form: str = "hermes",
     context: int | None = None,
     observers: Sequence[Any] = (),
     **options: Any,
@@ -167,7 +168,7 @@ def begin(
     settings = Settings(port=0, **options)
     seen = Seen()
     app = application(
-        model, settings, format="hermes", vocabulary=VOCABULARY, observers=[seen, *observers]
+        model, settings, format=form, vocabulary=VOCABULARY, observers=[seen, *observers]
     )
     opened = bind(settings)
     url = address_of(opened)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+from callmemaybe.server.engine import Engine
 from callmemaybe.server.logs import Log
 from callmemaybe.server.observe import Facts
 from callmemaybe.server.settings import Settings
@@ -41,6 +44,67 @@ def test_many_requests_of_one_client_do_not_delay_another(start: Start) -> None:
         for each in many:
             each.result()
     assert at <= 5, order
+
+
+class Slots:
+    """Runs nothing: its tasks end when a test says so."""
+
+    def __init__(self) -> None:
+        self.tasks: list[Future[None]] = []
+
+    def submit(self, _work: Callable[[], None]) -> Future[None]:
+        self.tasks.append(Future())
+        return self.tasks[-1]
+
+    def close(self) -> None:
+        pass
+
+
+def test_what_is_being_answered_does_not_wait_too_long() -> None:
+    """Choices without a slot may wait behind the others of their request; one without any may not."""
+    now = [0.0]
+
+    async def check() -> None:
+        slots = Slots()
+        limits = Settings(slots=1, queue_seconds=5)
+        speaker: Any = None
+        engine = Engine(speaker, slots, limits, new_id=lambda: "", clock=lambda: now[0])
+        ask: Any = None
+        begun, other = engine.submit("a", [ask] * 3), engine.submit("b", [ask] * 2)
+        now[0] = 6.0
+        engine.expire()
+        assert not begun.is_over
+        assert other.is_over
+        (_, told) = other.told.get_nowait()
+        assert (told.status, told.code) == (429, "queue_timeout")  # type: ignore[union-attr]
+        assert (engine.running, engine.waiting) == (1, 2)
+        slots.tasks[0].set_result(None)
+        await asyncio.sleep(0)
+        assert (engine.running, engine.waiting) == (1, 1)
+        engine.expire()
+        assert not begun.is_over
+
+    asyncio.run(check())
+
+
+def test_choices_beyond_the_slots_are_answered(start: Start) -> None:
+    """However long the last of them waits for the others; a stream tells them all, too."""
+    server = start(slow=0.02, slots=1, queue_seconds=0.3)
+    whole = server.chat(tools=[WEATHER], n=3)
+    assert whole.status_code == 200, whole.text
+    assert [one["finish_reason"] for one in whole.json()["choices"]] == ["tool_calls"] * 3
+    chunks = server.chunks(tools=[WEATHER], n=3)
+    assert sum(choice["finish_reason"] == "tool_calls" for chunk in chunks
+               for choice in chunk["choices"]) == 3  # fmt: skip
+
+
+def test_choices_that_begin_at_once_need_no_place_in_the_queue(start: Start) -> None:
+    """An idle server takes as many as slots and places; more, which never fit, are a wrong request."""
+    server = start(slots=2, queue=1)
+    assert len(server.chat(tools=[WEATHER], n=3).json()["choices"]) == 3
+    refused = server.chat(tools=[WEATHER], n=4)
+    assert refused.status_code == 400
+    assert refused.json()["error"]["param"] == "n"
 
 
 def test_turns_share_forward_passes(start: Start) -> None:

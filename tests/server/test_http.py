@@ -11,6 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from callmemaybe import _json
 from tests.server.conftest import USER, WEATHER, Running, Start
 
 CHAT = "/v1/chat/completions"
@@ -81,6 +82,20 @@ def error_of(response: httpx2.Response) -> dict[str, Any]:
                  "items": {"type": "array", "minItems": 1000, "items": {"type": "integer"}}},
             )
         ),
+        *(
+            ({"response_format": {"type": "json_schema", "json_schema": {
+                "name": "x", "schema": schema}}}, "response_format", "invalid_value")
+            for schema in (
+                {"$ref": "#/$defs/0", "$defs": {
+                    **{str(at): {"type": "array", "minItems": 200,
+                                 "items": {"$ref": f"#/$defs/{at + 1}"}} for at in range(4)},
+                    "4": {"type": "null"}}},
+                {"$defs": {"~a b": [0, {"minLength": 200}]}, "type": "array", "minItems": 200,
+                 "items": {"$ref": "#/$defs/~0a%20b/1"}},
+                {"type": "array", "minItems": 200, "items": {"$ref": "#/x"},
+                 "x": {"anyOf": [{"$ref": "#"}, {"type": "string", "minLength": 200}]}},
+            )
+        ),
         ({"response_format": {"type": "regex", "regex": "("}}, None, "invalid_value"),
         ({"response_format": {"type": "grammar", "grammar": "start: undefined_rule"}}, None,
          "invalid_value"),
@@ -126,6 +141,7 @@ def test_what_asks_for_nothing_is_let_in(shared: Running, change: dict[str, Any]
         (b'{"model": "talker", "messages": 1e999999999}', 400),
         (b'{"model": "talker", "seed": ' + b"9" * 100_000 + b', "messages": []}', 400),
         (b'{"tools": [{"maximum": 1e999999999}]}', 400),
+        (b'{"tools": [{"maximum": 1e' + b"9" * 30 + b"}]}", 400),
         (b'{"tools": [{"enum": [-1e-999999999]}]}', 400),
         (b'{"tools": [' + b"7" * 1000 + b"]}", 400),
         (b'{"tools": [0.' + b"7" * 1000 + b"]}", 400),
@@ -254,6 +270,49 @@ def test_a_key_is_asked_for(start: Start) -> None:
     assert all("sesame" not in str(facts) for facts in server.seen.over)
 
 
+def test_a_long_number_is_refused_before_it_is_made(
+    shared: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Making an integer of its digits takes time that grows with their square, and stops everybody."""
+    made = _json._integer
+
+    def make(digits: str) -> int:
+        assert len(digits) <= 401
+        return made(digits)
+
+    monkeypatch.setattr(_json, "_integer", make)
+    for digits in (b"1" * 401, b"-" + b"1" * 300_000):
+        body = b'{"model": "talker", "messages": [], "seed": ' + digits + b"}"
+        response = shared.client.post(
+            CHAT, content=body, headers={"content-type": "application/json"}
+        )
+        assert response.status_code == 400
+        assert error_of(response)["code"] == "number_out_of_range"
+
+
+@pytest.mark.parametrize("arguments", ["", "null", " null\n"])
+def test_a_call_without_arguments_is_taken(shared: Running, arguments: str) -> None:
+    """Clients send null, or nothing, for what was called without any."""
+    assert shared.chat(messages=_called(arguments), tools=[WEATHER]).status_code == 200
+
+
+def test_arguments_that_cannot_be_written_are_named(shared: Running) -> None:
+    """What the format has no way to write is the request's fault, and told by its place."""
+    response = shared.chat(messages=_called(r'{"city": "\q"}'), tools=[WEATHER])
+    assert response.status_code == 400
+    assert error_of(response)["param"] == "messages[1].tool_calls[0].function.arguments"
+
+
+def _called(arguments: str) -> list[dict[str, Any]]:
+    function = {"name": "get_weather", "arguments": arguments}
+    call = {"id": "call_1", "type": "function", "function": function}
+    return [
+        *GOOD["messages"],
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "call_1", "content": "18"},
+    ]
+
+
 def test_pages_of_elsewhere_are_kept_out(shared: Running) -> None:
     """By their origin, and by the name they call this machine; the page of the server may."""
     for headers in ({"origin": "https://evil.example"}, {"origin": "null"},
@@ -277,6 +336,26 @@ def test_origins_may_be_let_in(start: Start) -> None:
     answer = server.post(CHAT, GOOD, headers={"origin": "https://good.example"})
     assert answer.headers["access-control-allow-origin"] == "https://good.example"
     assert server.post(CHAT, GOOD, headers={"origin": "https://bad.example"}).status_code == 403
+
+
+def test_a_page_may_send_what_headers_it_asks_to(start: Start) -> None:
+    """OpenAI's client has a dozen of its own; what is no list of names is not repeated."""
+    server = start(origins=("https://good.example",))
+    asked = "authorization,content-type, x-stainless-lang,x-stainless-retry-count"
+    ask = {"origin": "https://good.example", "access-control-request-method": "POST"}
+    for sent, told in (
+        (asked, asked),
+        ("", "authorization, content-type, x-request-id"),
+        ("x-a b", "authorization, content-type, x-request-id"),
+        ("x-a,,x-b", "authorization, content-type, x-request-id"),
+    ):
+        headers = {**ask, "access-control-request-headers": sent}
+        answer = server.client.options(CHAT, headers=headers)
+        assert answer.headers["access-control-allow-headers"] == told
+        assert "access-control-request-headers" in answer.headers["vary"]
+    refused = {"origin": "https://bad.example", "access-control-request-headers": asked}
+    answer = server.client.options(CHAT, headers=refused)
+    assert "access-control-allow-headers" not in answer.headers
 
 
 # -- time and room --------------------------------------------------------------------------------

@@ -54,6 +54,18 @@ def test_it_does_what_lists_do(moves, most: int, most_each: int) -> None:
         assert sorted(queue) == sorted(thing for line in lines.values() for thing in line)
 
 
+def test_what_is_taken_at_once_needs_no_room() -> None:
+    """Only what is left of a lot has to find a place, among all and among the client's own."""
+    for most, most_each in ((2, 9), (9, 2)):
+        queue: FairQueue[int] = FairQueue(most, most_each)
+        with pytest.raises(Full):
+            queue.put("a", 1, 2, 3, 4, 5, free=2)
+        queue.put("a", 1, 2, 3, 4, free=2)
+        assert [queue.take(), queue.take(), len(queue)] == [1, 2, 2]
+        with pytest.raises(Full):
+            queue.put("a", 5)
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.lists(CLIENTS, min_size=1, max_size=40))
 def test_no_client_is_served_twice_while_another_waits(order: list[str]) -> None:

@@ -108,3 +108,27 @@ def test_a_thought_that_is_cut_off_is_no_call(start: Start) -> None:
     assert answer["usage"]["completion_tokens"] <= 60
     whole = server.chat(**body).json()
     assert whole["choices"][0]["finish_reason"] == "tool_calls"
+
+
+@pytest.mark.parametrize("chat", [True, False])
+def test_a_prompt_counts_where_no_answer_fits(start: Start, chat: bool) -> None:
+    """A budget below the shortest answer writes nothing, but the prompt was asked for."""
+    server = start()
+    tools, most = [WEATHER if chat else FLAT_WEATHER], "max_tokens" if chat else "max_output_tokens"
+    body = {"tools": tools, "tool_choice": "required"}
+    enough = usage(server, chat, **body)
+    assert usage(server, chat, **body, **{most: 3}) == {**enough, "cached": 0, "written": 0}
+    assert enough["written"] > 3
+
+
+@pytest.mark.parametrize("most", [1, 3, 100, None])
+def test_a_prompt_beyond_the_context_is_refused_whatever_the_budget(
+    start: Start, most: int | None
+) -> None:
+    """No budget would help; one that is too small for an answer all the less."""
+    limits = {} if most is None else {"max_tokens": most}
+    long = [{"role": "user", "content": "x" * 3000}]
+    server = start(context=1500)
+    refused = server.chat(messages=long, tools=[WEATHER], tool_choice="required", **limits)
+    assert refused.status_code == 400
+    assert refused.json()["error"]["code"] == "context_length_exceeded"

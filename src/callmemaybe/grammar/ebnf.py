@@ -115,6 +115,8 @@ class _Rules:
 
 
 _NESTING = 100
+#: What a thing may be counted to: as far as a pattern's counts unroll, and those of a schema.
+COUNTED = 20_000
 
 # Lark's common terminals, by what they mean (lark-parser's grammars/common.lark names them).
 _COMMON = {
@@ -270,11 +272,17 @@ class _Reader:
         match = re.fullmatch(r"(\d+)(?:(,|\.\.)(\d*))?", text) or self._fail(
             f"{token.text!r} is no count", token
         )
-        low = int(match[1])
-        high = int(match[3]) if match[3] else (None if match[2] else low)
+        low = self._times(match[1], token)
+        high = self._times(match[3], token) if match[3] else (None if match[2] else low)
         if high is not None and high < low:
             self._fail(f"{token.text!r} counts backwards", token)
         return low, high
+
+    def _times(self, digits: str, token: _Token) -> int:
+        """Return a count; its digits are looked at first, as Python converts not any number of them."""
+        if len(digits.lstrip("0")) > len(str(COUNTED)) or int(digits) > COUNTED:
+            self._fail(f"a count is more than {COUNTED:,}, which is the most", token)
+        return int(digits)
 
     def _atom(self) -> Node:
         token = self._next()

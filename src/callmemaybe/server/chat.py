@@ -47,10 +47,8 @@ def asks(request: ChatRequest, served: Served) -> list[Ask]:
     settings = served.settings
     served.check_name(request.model)
     count = request.n or 1
-    if count > settings.most_choices:
-        raise unsupported(
-            "n", f"'n' is {count}; this server gives at most {settings.most_choices}."
-        )
+    if count > settings.choices:
+        raise unsupported("n", f"'n' is {count}; this server gives at most {settings.choices}.")
     messages = [_message(one) for one in request.messages]
     check_history(messages, "messages", served)
     tools = tools_of(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import secrets
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 from hashlib import sha256
 from typing import Any
+from urllib.parse import unquote
 
 from callmemaybe import __version__
 from callmemaybe._speaking import Options, TokenLogprob
@@ -107,27 +108,61 @@ def tools_of(tools: Sequence[Mapping[str, Any]], most: int) -> list[ToolSpec]:
             param="tools",
             code="array_above_max_length",
         )
-    check_least(tools, "tools")
-    return [ToolSpec.from_json(tool, f"tools/{index}") for index, tool in enumerate(tools)]
+    found = [ToolSpec.from_json(tool, f"tools/{index}") for index, tool in enumerate(tools)]
+    for tool in found:
+        check_least(tool.parameters, "tools")
+    return found
 
 
-def check_least(schemas: Any, param: str) -> None:
-    """Raise Problem for schemas whose smallest value is far beyond what an answer can hold.
+def check_least(schema: Any, param: str) -> None:
+    """Raise Problem for a schema whose smallest value is far beyond what an answer can hold.
 
     Finding out how many tokens a billion items take at least would keep the model from everybody.
     """
-    stack: list[tuple[Any, int]] = [(schemas, 1)]
+    known: dict[int, int] = {}
+    stack = [(schema, False)]
     while stack:
-        value, times = stack.pop()
-        if isinstance(value, list | tuple):
-            stack += [(one, times) for one in value]
-        elif isinstance(value, Mapping):
-            least = {name: _count(value.get(name)) for name in _LEAST}
-            if times * max(least.values()) > MOST_LEAST:
+        value, is_below_done = stack.pop()
+        if is_below_done:
+            known[id(value)] = least = _least(schema, value, known)
+            if least > MOST_LEAST:
                 raise invalid(param, f"A value has to be larger than {MOST_LEAST} items or "
                                      "characters; no answer is that long.")  # fmt: skip
-            inner = times * max(1, least["minItems"])
-            stack += [(one, inner if name == "items" else times) for name, one in value.items()]
+        elif isinstance(value, Mapping | list | tuple) and id(value) not in known:
+            # What refers to something that it is part of finds this, and adds nothing.
+            known[id(value)] = 1
+            stack += [(value, True), *((one, False) for _, one in _below(schema, value))]
+
+
+def _least(root: Any, value: Any, known: Mapping[int, int]) -> int:
+    """Return how large a value is at least, as far as minima multiply; what is below is known."""
+    counts = [_count(value.get(name)) for name in _LEAST] if isinstance(value, Mapping) else []
+    times = max(1, _count(value.get("minItems"))) if counts else 1
+    inner = [
+        known.get(id(one), 1) * (times if name == "items" else 1)
+        for name, one in _below(root, value)
+    ]
+    return max((1, *counts, *inner))
+
+
+def _below(root: Any, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield what is in a part of a schema, and what it refers to in the same schema, by keyword."""
+    if not isinstance(value, Mapping):
+        yield from (("", one) for one in value)
+        return
+    yield from value.items()
+    reference = value.get("$ref")
+    if isinstance(reference, str) and (reference == "#" or reference.startswith("#/")):
+        found = root
+        for step in reference.split("/")[1:]:
+            step = unquote(step).replace("~1", "/").replace("~0", "~")
+            if isinstance(found, Mapping):
+                found = found.get(step)
+            elif isinstance(found, list) and step.isdecimal() and len(step) < 9:
+                found = found[int(step)] if int(step) < len(found) else None
+            else:
+                found = None
+        yield "$ref", found
 
 
 def _count(value: object) -> int:

@@ -87,6 +87,11 @@ class Ticket:
         starts = [job.started for job in self.jobs if job.started]
         return (min(starts) if starts else self.engine.clock()) - self.created
 
+    @property
+    def is_begun(self) -> bool:
+        """Whether any of its turns was begun."""
+        return any(job.task is not None for job in self.jobs)
+
 
 class Engine:
     """Runs turns of one model, as many at once as there are slots; is made on its event loop.
@@ -135,11 +140,13 @@ class Engine:
         ticket = Ticket(self, client, created=self.clock())
         ticket.jobs = [Job(ticket, index, ask) for index, ask in enumerate(asks)]
         try:
-            self._queue.put(client, *ticket.jobs)
+            free = self._settings.slots - len(self._running)
+            self._queue.put(client, *ticket.jobs, free=free)
         except Full:
             raise Problem(
                 429,
-                f"{len(self._queue)} requests wait already; try again later.",
+                f"{self.waiting} turns wait already, and {len(asks)} more find no room; try again "
+                "later.",
                 code="queue_full",
                 retry_after=self.expected_wait(),
             ) from None
@@ -191,7 +198,8 @@ class Engine:
         """End what has waited or run for too long."""
         now, limits = self.clock(), self._settings
         for job in list(self._queue):
-            if now - job.ticket.created > limits.queue_seconds:
+            # What is being answered is not given up for want of a slot for the rest of it.
+            if not job.ticket.is_begun and now - job.ticket.created > limits.queue_seconds:
                 self.drop(job.ticket, Problem(
                     429, f"No slot was free within {limits.queue_seconds:g} s; try again later.",
                     code="queue_timeout", retry_after=self.expected_wait(),

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from callmemaybe._checking import depth_of
-from callmemaybe._json import dumps, loads
+from callmemaybe._json import LongNumber, dumps, loads
 from callmemaybe.errors import InputError
 from callmemaybe.server.problems import Problem
 from callmemaybe.server.settings import Settings
@@ -26,6 +26,9 @@ MOST_DEPTH = 64
 #: How many digits a number may have, in front of the point and behind it: more than any float.
 MOST_DIGITS = 400
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
+#: Names of headers (RFC 9110, section 5.6.2), with commas between.
+_NAMES = re.compile(r"[!#$%&'*+.^_`|~\w-]+(?:[ \t]*,[ \t]*[!#$%&'*+.^_`|~\w-]+)*", re.ASCII)
+_USUAL_HEADERS = "authorization, content-type, x-request-id"
 _NAMES_OF_THIS_MACHINE = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -62,10 +65,12 @@ async def read_json(request: Request, settings: Settings) -> Any:
                       code="unsupported_content_type")  # fmt: skip
     body = await _read(request, settings)
     try:
-        value = loads(body.decode())
+        value = loads(body.decode(), most_digits=MOST_DIGITS)
     except UnicodeDecodeError as error:
         raise Problem(400, f"The body is not UTF-8: {error.reason} at byte {error.start}.",
                       code="invalid_json") from None  # fmt: skip
+    except LongNumber:
+        raise _too_large() from None
     except InputError as error:
         raise Problem(400, f"The body is {error.message}.", code="invalid_json") from None
     if depth_of(value) > MOST_DEPTH:
@@ -77,7 +82,8 @@ async def read_json(request: Request, settings: Settings) -> Any:
 def _check_values(value: Any) -> None:
     """Raise Problem for a string that is no text, and for a number that would fill a memory.
 
-    ``1e999999999`` is twelve characters of valid JSON, and a gigabyte when somebody counts with it.
+    Its digits were counted when it was read, but ``1e999999999`` is ten of them, and a gigabyte when
+    somebody counts with it.
     """
     stack = [value]
     while stack:
@@ -92,12 +98,7 @@ def _check_values(value: Any) -> None:
                     400, "A string holds half of a surrogate pair, which is no character.",
                     code="invalid_json",
                 )  # fmt: skip
-        elif isinstance(value, Decimal):
-            parts = value.as_tuple()
-            is_large = abs(value.adjusted()) > MOST_DIGITS or len(parts.digits) > MOST_DIGITS
-            if is_large:
-                raise _too_large()
-        elif isinstance(value, int) and abs(value) >= 10**MOST_DIGITS:
+        elif isinstance(value, Decimal) and abs(value.adjusted()) > MOST_DIGITS:
             raise _too_large()
 
 
@@ -212,17 +213,21 @@ def check_origin(request: Request, settings: Settings) -> None:
 
 
 def cors(request: Request, settings: Settings) -> dict[str, str]:
-    """Return the headers that let a page read the answer, for pages that may."""
+    """Return the headers that let a page read the answer, for pages that may.
+
+    They may send whatever they ask to: OpenAI's client has a dozen headers of its own, which change.
+    """
     origin = request.headers.get("origin")
     if origin is None or origin not in settings.origins:
         return {}
+    asked = request.headers.get("access-control-request-headers", "")
     return {
         "access-control-allow-origin": origin,
         "access-control-allow-methods": "GET, POST",
-        "access-control-allow-headers": "authorization, content-type, x-request-id",
+        "access-control-allow-headers": asked if _NAMES.fullmatch(asked) else _USUAL_HEADERS,
         "access-control-expose-headers": "x-request-id, retry-after, openai-processing-ms",
         "access-control-max-age": "600",
-        "vary": "origin",
+        "vary": "origin, access-control-request-headers",
     }
 
 

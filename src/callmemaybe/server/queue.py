@@ -27,11 +27,15 @@ class FairQueue(Generic[T]):
         self._waiting: OrderedDict[str, deque[T]] = OrderedDict()
         self._count = 0
 
-    def put(self, client: str, *things: T) -> None:
-        """Let things of a client wait: all of them, or (raising Full) none."""
+    def put(self, client: str, *things: T, free: int = 0) -> None:
+        """Let things of a client wait: all of them, or (raising Full) none.
+
+        As many as ``free`` need no room to wait: they are to be taken at once.
+        """
         line = self._waiting.get(client)
         mine = len(line) if line is not None else 0
-        if self._count + len(things) > self._most or mine + len(things) > self._most_each:
+        more = len(things) - free
+        if self._count + more > self._most or mine + more > self._most_each:
             raise Full
         if line is None:
             line = self._waiting[client] = deque()

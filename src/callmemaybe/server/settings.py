@@ -60,6 +60,11 @@ class Settings:
                 raise InputError("must be more than 0", where=name)
 
     @property
+    def choices(self) -> int:
+        """How many turns one request may ask for: more would never find room, however idle it is."""
+        return min(self.most_choices, self.slots + min(self.queue, self.queue_per_client))
+
+    @property
     def is_local(self) -> bool:
         """Whether only this machine can reach the server."""
         if self.host == "localhost":

@@ -1,8 +1,8 @@
 """One turn of the model, as either interface needs it: what is asked, and the pieces that come.
 
 The pieces are the same whether they are streamed or folded into one answer, so the two cannot
-disagree. Of a call's arguments the last byte is held back until the next call begins or the turn
-has ended well: what was cut off can never be taken for a call.
+disagree. Of the first call's arguments the last byte, and everything of later calls, is held back
+until the turn has ended well: neither what was cut off nor a repeat can ever be taken for a call.
 """
 
 from __future__ import annotations
@@ -87,13 +87,13 @@ def pieces(speaker: Speaker, ask: Ask, new_id: Callable[[], str]) -> Pieces:
     """Yield the pieces of a turn, None after a step that told nothing; the last one is Done.
 
     Each ``next`` takes a step of the decoder at most. Where not even the shortest answer fits into
-    the tokens that were asked for, the turn is over before it begins. Raises what
-    :meth:`Speaker.open` does.
+    the tokens that were asked for, the turn is over before it begins; its prompt counts all the
+    same. Raises what :meth:`Speaker.open` does.
     """
     try:
         speech = speaker.open(ask.messages, ask.tools, ask.wanted, ask.options)
     except BudgetError:
-        yield Done("length")
+        yield Done("length", speaker.measure(ask.messages, ask.tools, ask.wanted))
         return
     teller = _Teller(new_id)
     walked = told = 0
@@ -112,14 +112,19 @@ def pieces(speaker: Speaker, ask: Ask, new_id: Callable[[], str]) -> Pieces:
 
 
 class _Teller:
-    """Turns events into pieces."""
+    """Turns events into pieces.
+
+    Clients take a call for done when the next begins (openai's ``chat.completions.stream`` reads its
+    arguments then), so all others wait behind the byte of the first that is held back.
+    """
 
     def __init__(self, new_id: Callable[[], str]) -> None:
         self._new_id = new_id
         self._text = codecs.getincrementaldecoder("utf-8")("replace")
         self._arguments = codecs.getincrementaldecoder("utf-8")("replace")
-        self._index: int | None = None
         self._held = b""
+        #: The calls behind the first: their names, and their arguments so far.
+        self._later: list[tuple[str, bytearray]] = []
 
     def tell(
         self, events: Sequence[Event], tokens: tuple[TokenLogprob, ...] = ()
@@ -132,24 +137,30 @@ class _Teller:
                     if text or tokens:
                         yield Said(text, tokens)
                     tokens = ()
+                case CallStarted(index=0):
+                    yield Begun(0, self._new_id(), event.name)
                 case CallStarted():
-                    yield from self._release()
-                    self._index = event.index
-                    yield Begun(event.index, self._new_id(), event.name)
-                case ArgumentsDelta():
+                    self._later.append((event.name, bytearray()))
+                case ArgumentsDelta(index=0):
                     data = self._held + event.data
                     self._held = data[-1:]
                     if more := self._arguments.decode(data[:-1]):
-                        yield More(event.index, more)
+                        yield More(0, more)
+                case ArgumentsDelta():
+                    self._later[-1][1].extend(event.data)
         if tokens:
             yield Said("", tokens)
 
     def end(self, spoken: Spoken) -> Generator[Piece, None, None]:
-        """Yield what was held back, if the turn ended well, and its end."""
+        """Yield what was held back of the calls that count, and the end of the turn."""
         if text := self._text.decode(b"", True):
             yield Said(text)
         if spoken.calls:
-            yield from self._release()
+            yield More(0, self._arguments.decode(self._held, True))
+        # A repeat was written last, and is not among the calls that count.
+        for index, (name, data) in enumerate(self._later[: max(0, len(spoken.calls) - 1)], 1):
+            yield Begun(index, self._new_id(), name)
+            yield More(index, data.decode(errors="replace"))
         finish: Finish = "tool_calls" if spoken.calls else "stop"
         yield Done(
             "length" if spoken.ended == "length" else finish,
@@ -161,9 +172,3 @@ class _Teller:
             spoken.seconds,
             spoken.distribution,
         )
-
-    def _release(self) -> Generator[More, None, None]:
-        if self._index is not None and self._held:
-            yield More(self._index, self._arguments.decode(self._held, True))
-            self._arguments.reset()
-        self._index, self._held = None, b""

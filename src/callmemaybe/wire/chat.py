@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from callmemaybe._json import dumps
+from callmemaybe._json import dumps, rewrite
 from callmemaybe.calls import ToolCall, ToolSpec
-from callmemaybe.wire.format import Format
-from callmemaybe.wire.pieces import Controls, Part, Parts, Piece, join
+from callmemaybe.errors import InputError
+from callmemaybe.wire.earlier import object_of, place_of, text_of
+from callmemaybe.wire.format import Format, leaves
+from callmemaybe.wire.pieces import Arguments, Controls, Part, Parts, Piece, join
 from callmemaybe.wire.prompt import behind_control, with_controls
 from callmemaybe.wire.rendering import render
 
@@ -91,6 +93,9 @@ class Prompter:
         self._chat = chat
         self._tree = tree
         self._known = known
+        self._translates = any(
+            isinstance(leaf, Arguments) and leaf.notation.outer is not None for leaf in leaves(tree)
+        )
 
     def whole(
         self,
@@ -99,8 +104,9 @@ class Prompter:
         controls: Controls,
         thinking: bool = False,
     ) -> Parts:
-        """Return the whole prompt."""
-        return join(list(self._parts(messages, tools, controls, thinking)))
+        """Return the whole prompt; raise InputError for arguments of a call that it cannot write."""
+        read = [self._with_calls(*each) for each in enumerate(messages)]
+        return join(list(self._parts(read, tools, controls, thinking)))
 
     def prefix(self, tools: Sequence[ToolSpec], controls: Controls) -> Parts:
         """Return what every prompt for these tools begins with, up to its last control token."""
@@ -121,6 +127,28 @@ class Prompter:
         """Return the rest of the prompt behind the prefix."""
         prefix, whole = self.prefix(tools, controls), self.whole(messages, tools, controls)
         return whole[len(prefix) :] if whole[: len(prefix)] == prefix else whole
+
+    def _with_calls(self, number: int, message: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a message of the model with its calls read."""
+        if message.get("role") != "assistant":
+            return message
+        calls = enumerate(message.get("tool_calls") or ())
+        read = [self._call(one, place_of(number, index)) for index, one in calls]
+        return {**message, "tool_calls": read}
+
+    def _call(self, value: Mapping[str, Any], where: str) -> ToolCall:
+        """Read a call; what was written as JSON is written as it was, if it can be."""
+        function = value.get("function") or value
+        arguments = function.get("arguments") or ""
+        text = text_of(arguments if isinstance(arguments, str) else dumps(arguments))
+        if self._translates:
+            object_of(text, where)
+        else:
+            try:
+                rewrite(text)
+            except ValueError as error:
+                raise InputError(f"not valid JSON: {error}", where=where) from None
+        return ToolCall(str(function["name"]), text, str(value.get("id") or ""))
 
     # -- the parts --------------------------------------------------------------------------------
 
@@ -184,7 +212,7 @@ class Prompter:
         chat, role = self._chat, message.get("role")
         content = str(message.get("content") or "")
         if role == "assistant":
-            calls = [_call(one) for one in message.get("tool_calls") or ()]
+            calls: list[ToolCall] = message["tool_calls"]
             names.update((call.id, call.name) for call in calls)
             before, behind = chat.assistant
             if chat.resumes and index and messages[index - 1].get("role") == "tool":
@@ -228,13 +256,6 @@ class Prompter:
                 yield from self._own(told.between, controls)
             yield from self._around(told.each, told.write(tool), controls)
         yield from self._own(told.around[1], controls)
-
-
-def _call(value: Mapping[str, Any]) -> ToolCall:
-    function = value.get("function") or value
-    arguments = function.get("arguments") or "{}"
-    text = arguments if isinstance(arguments, str) else dumps(arguments)
-    return ToolCall(str(function["name"]), text, str(value.get("id") or ""))
 
 
 def declare(

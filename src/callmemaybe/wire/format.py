@@ -164,7 +164,7 @@ class Format:
 
     def spellings(self, tools: Sequence[ToolSpec]) -> Mapping[bytes, str]:
         """Return what the capture "name" holds for each tool, and the tool's name."""
-        (leaf,) = {leaf for leaf in _leaves(self.tree) if isinstance(leaf, Name)}
+        (leaf,) = {leaf for leaf in leaves(self.tree) if isinstance(leaf, Name)}
         return {leaf.encode(tool.name).encode(): tool.name for tool in tools}
 
     @property
@@ -175,24 +175,24 @@ class Format:
     @property
     def id_length(self) -> int | None:
         """How many letters and digits an id has, where the model writes them; None: it does not."""
-        return next((leaf.length for leaf in _leaves(self.tree) if isinstance(leaf, Id)), None)
+        return next((leaf.length for leaf in leaves(self.tree) if isinstance(leaf, Id)), None)
 
     @property
     def is_parallel(self) -> bool:
         """Whether the family can call several functions in one turn."""
         return all(
-            leaf.between is not None for leaf in _leaves(self.tree) if isinstance(leaf, Calls)
+            leaf.between is not None for leaf in leaves(self.tree) if isinstance(leaf, Calls)
         )
 
     @property
     def talks(self) -> bool:
         """Whether the family can answer in text."""
-        return any(isinstance(leaf, Answer) for leaf in _leaves(self.tree))
+        return any(isinstance(leaf, Answer) for leaf in leaves(self.tree))
 
     @property
     def thinks(self) -> bool:
         """Whether the family has a place for thinking."""
-        return any(isinstance(leaf, Thought) for leaf in _leaves(self.tree))
+        return any(isinstance(leaf, Thought) for leaf in leaves(self.tree))
 
     def render(
         self,
@@ -288,16 +288,16 @@ def _key(tools: Sequence[ToolSpec], wanted: Wanted, controls: Controls) -> Hasha
     return written, wanted, controls
 
 
-def _leaves(piece: Piece) -> Iterator[Piece]:
+def leaves(piece: Piece) -> Iterator[Piece]:
     """Yield every piece of a tree that is no mere structure; what is called, behind its list."""
     match piece:
         case Chain():
             for inner in piece.pieces:
-                yield from _leaves(inner)
+                yield from leaves(inner)
         case Calls():
             yield piece
-            yield from (*_leaves(piece.call), *_leaves(piece.between or Chain(())))
+            yield from (*leaves(piece.call), *leaves(piece.between or Chain(())))
         case Either():
-            yield from (*_leaves(piece.calls), *_leaves(piece.no_call))
+            yield from (*leaves(piece.calls), *leaves(piece.no_call))
         case _:
             yield piece

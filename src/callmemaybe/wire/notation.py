@@ -26,9 +26,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from callmemaybe._json import dumps, loads
+from callmemaybe._json import dumps
 from callmemaybe.errors import InputError
 from callmemaybe.grammar.nodes import Control
+from callmemaybe.wire.earlier import object_of
 
 #: What a bare key or name consists of; anything beyond ASCII is fine too.
 BARE = frozenset(
@@ -166,9 +167,9 @@ def written(
 ) -> Iterator[str | Control]:
     """Write arguments (JSON text) of a tool with these parameters in a notation.
 
-    Raises InputError for a text that the notation has no way to write.
+    Raises InputError for a text that the notation has no way to write, and what ``object_of`` does.
     """
-    value = loads(arguments, where="arguments")
+    value = object_of(arguments, "arguments")
     outer = notation.outer
     assert outer is not None
     yield outer.begin

@@ -13,11 +13,12 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from callmemaybe._json import dumps, loads
+from callmemaybe._json import dumps
 from callmemaybe._rendering import RenderingError, shared
 from callmemaybe.calls import ToolSpec
 from callmemaybe.errors import ModelError
 from callmemaybe.grammar.nodes import Control
+from callmemaybe.wire.earlier import object_of, place_of
 from callmemaybe.wire.pieces import Controls, Part, Parts, join
 
 #: Characters for armour: the Private Use Area of plane 15, which no text has a reason to hold.
@@ -94,8 +95,11 @@ class ChatTemplate:
         controls: Controls,
         thinking: bool = False,
     ) -> Parts:
-        """Return the whole prompt. Raises ModelError if the template fails."""
-        messages = [_with_parsed_arguments(message) for message in messages]
+        """Return the whole prompt.
+
+        Raises ModelError if the template fails, InputError for arguments of a call that it cannot read.
+        """
+        messages = [_with_parsed_arguments(*each) for each in enumerate(messages)]
         pattern = _pattern(controls)
         definitions = [tool.as_openai() for tool in tools]
         armour = _Armour(pattern, dumps([list(messages), definitions]))
@@ -166,16 +170,16 @@ def behind_control(parts: Sequence[Part], limit: int) -> int:
     return limit
 
 
-def _with_parsed_arguments(message: Mapping[str, Any]) -> Mapping[str, Any]:
+def _with_parsed_arguments(number: int, message: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a message as templates expect it: the arguments of calls as values, not as text."""
     calls = message.get("tool_calls")
     if not calls:
         return message
     parsed = []
-    for call in calls:
+    for index, call in enumerate(calls):
         function = dict(call["function"])
         if isinstance(function.get("arguments"), str):
-            function["arguments"] = loads(function["arguments"] or "{}")
+            function["arguments"] = object_of(function["arguments"], place_of(number, index))
         parsed.append({**call, "function": function})
     return {**message, "tool_calls": parsed}
 
