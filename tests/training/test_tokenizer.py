@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
@@ -38,6 +38,8 @@ def test_a_space_changes_the_first_token_only(word: str) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(WORDS)
+@example("aaa")
+@example("bbbbb")
 def test_case_changes_no_cut(word: str) -> None:
     """`Word` and `WORD` are cut where `word` is."""
     lengths = [len(token) for token in tokens(word)]
