@@ -317,8 +317,9 @@ class Speaker:
         is_new = found is None or found.matcher.automaton.is_worn
         if found is None or is_new:
             found = self._made(tools, replace(wish, order=self._limits.order), is_shared=True)
-            self._languages[key] = found
-        self._languages.move_to_end(key)
+        # Others may let go of it at the same time; who asked for it last is last.
+        self._languages.pop(key, None)
+        self._languages[key] = found
         if is_new or next(self._asked) % OFTEN == 0:
             self._let_go()
         return found
