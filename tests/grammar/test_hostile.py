@@ -198,6 +198,7 @@ def test_what_is_kept_is_bounded_by_what_it_has_learnt(monkeypatch: pytest.Monke
     room = importlib.import_module("callmemaybe.grammar.compile")
     monkeypatch.setattr(room, "_kept", {})
     monkeypatch.setattr(room, "KEPT_STEPS", 1000)
+    monkeypatch.setattr(room, "OFTEN", 1)
     for number in range(room.KEPT + 5):
         compile_grammar(regex(f"small{number}"))
     assert len(room._kept) == room.KEPT
