@@ -115,15 +115,15 @@ class Validators:
                 raise UnmetSchema(name, text, pointer="", problem=deep)
             return None
         if name not in self._made:
-            # Where they read a pattern differently, the mask is right and its mistakes are none.
-            is_apart = is_read_otherwise(self._schemas[name])
-            self._made[name] = None if is_apart else _validator_or_none(self._schemas[name])
+            self._made[name] = _validator_or_none(self._schemas[name])
         validator = self._made[name]
         error = None if validator is None else next(iter(validator.iter_errors(value)), None)
         if error is None:
             return None
         if not is_left:
-            return str(error.message)
+            # Of text beyond ASCII the validator may read a pattern differently: then the mask is right.
+            is_apart = not _is_plain(text) and is_read_otherwise(self._schemas[name])
+            return None if is_apart else str(error.message)
         raise UnmetSchema(
             name,
             text,
@@ -144,6 +144,11 @@ def _validator_or_none(schema: Any) -> Any:
     except InputError:
         # What the validator cannot read (an exotic pattern) the grammar alone vouches for.
         return None
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a JSON text holds only what all engines read alike: ASCII, and no end of a line but LF."""
+    return text.isascii() and "\\u" not in text and "\\r" not in text
 
 
 def _short(text: str) -> str:

@@ -67,7 +67,7 @@ class Item:
     token: int = 0
     row: Row | None = None
     approved: bool = False
-    used: dict[str, str] = field(default_factory=dict)
+    used: dict[str, str] = field(default_factory=dict, repr=False)
     """The secrets that the tool was given, by name."""
     recording: bool = False
     """Its end is being written down; from here on only the ledger may settle it."""
@@ -282,8 +282,7 @@ class Turn:
 
     async def admit(self) -> None:
         """Write down what may run, all in one transaction; settle replays and refusals."""
-        ready = [item for item in self.items if item.answer is None]
-        for item in ready:
+        for item in self._waiting():
             self._refuse_early(item)
         while ready := self._waiting():
             outcomes = await self._gateway.ledger.send(self._admission(ready))
