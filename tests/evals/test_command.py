@@ -105,6 +105,58 @@ def test_stop_and_go_on(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert len(answers(tmp_path / "out")) == 3
 
 
+def test_a_part_of_the_cases_leaves_the_other_answers_alone(run: Run, tmp_path: Path) -> None:
+    """What --resume keeps it keeps for the next run, too, whatever --limit and --tag choose now."""
+    assert run("--quiet")[0] == Exit.DONE
+    for chosen in (("--limit", "1"), ("--tag", "x")):
+        code, _, err = run("--resume", *chosen)
+        assert (code, "3 answers are kept" in err) == (Exit.DONE, True)
+        assert sorted(one["id"] for one in answers(tmp_path / "out")) == ["a", "b", "c"]
+        assert json.loads((tmp_path / "out" / "report.json").read_text())["cases"] == 1
+    changed = [{**CASES[0], "prompt": "add 2 to 1"}, *CASES[1:]]
+    (tmp_path / "cases.jsonl").write_text("\n".join(map(json.dumps, changed)))
+    before = {one["id"]: one for one in answers(tmp_path / "out")}
+    code, _, err = run("--resume", "--tag", "x")
+    assert (code, "2 answers are kept" in err) == (Exit.DONE, True)
+    after = {one["id"]: one for one in answers(tmp_path / "out")}
+    assert [after[name] == before[name] for name in "abc"] == [False, True, True]
+
+
+def test_a_damaged_answer_is_asked_again(run: Run, tmp_path: Path) -> None:
+    """A line that is no answer any more is one case to ask, wherever in it the damage is."""
+    assert run("--quiet")[0] == Exit.DONE
+    path = tmp_path / "out" / "answers.jsonl"
+    head, good, *_ = path.read_text().splitlines()
+    call = {"name": "add", "arguments": '{"a": 1'}
+    bad = [
+        {"probability": float("nan")},
+        {"seconds": float("inf")},
+        {"call": call},
+        {"call": {**call, "arguments": "[]"}},
+    ]
+    damaged = [json.dumps({**json.loads(good), "id": "b", **one}) for one in bad]
+    damaged += [re.sub('"forced": [0-9]+', '"forced": 1e400', damaged[0].replace("NaN", "0.5"))]
+    path.write_text("\n".join([head, good, *damaged, "[" * 100_000]) + "\n")
+    code, _, err = run("--resume")
+    assert (code, "1 answers are kept" in err) == (Exit.DONE, True)
+    assert [one["id"] for one in answers(tmp_path / "out")] == ["a", "b", "c"]
+
+
+def test_a_set_without_cases_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An empty set is the set's fault, and not that of a tag that nobody asked for."""
+    for folder, name in (
+        ("input", "functions_definition"),
+        ("correction", "function_calling_corrections"),
+    ):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / f"{name}.json").write_text("[]")
+    with pytest.raises(SystemExit) as ended:
+        main(["eval", str(tmp_path), "--from", "exercise", "--report", str(tmp_path / "out")])
+    err = capsys.readouterr().err
+    assert (ended.value.code, "the set has no cases" in err) == (Exit.BAD_INPUT, True)
+    assert "--tag" not in err
+
+
 def test_failures_are_told_and_tried_again(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,6 +196,7 @@ def test_other_settings_keep_nothing(tmp_path: Path) -> None:
         ('{"id": 1', r"cases\.jsonl:1:", "closed"),
         (json.dumps(CASES[0]) + "\n\n" + '{"prompt": "p"}', r"cases\.jsonl:3:1", "functions"),
         (json.dumps(CASES[0]) + "\n" + json.dumps(CASES[0]), r"cases\.jsonl:2:1", "another case"),
+        (json.dumps(case("z", compare="bfcl")), r"jsonl:1:\d+ \(/expected/arguments/a\)", "a list of"),
         (json.dumps(case("z", tags="no")), r"cases\.jsonl:1:\d+ \(/tags\)", "list"),
         (json.dumps([CASES[0], 3]), r"cases\.jsonl:1:\d+ \(/1\)", "object"),
         ("[]", r"cases\.jsonl", "no cases"),

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from callmemaybe import _json
 from callmemaybe.calls import ToolSpec
+from callmemaybe.errors import InputError
+from callmemaybe.evals.case import Case
 from callmemaybe.evals.compare import by_output, exact, same
 from callmemaybe.evals.leaderboard import leaderboard
 
@@ -108,6 +110,43 @@ def test_the_leaderboard_lets_optional_arguments_go() -> None:
     tool = ToolSpec("f", "", {"type": "object", **SCHEMA})
     assert leaderboard(tool, {"i": 1}, {"i": [1], "s": ["", "x"]}) == {"i": True}
     assert leaderboard(tool, {}, {"i": ["", 1], "s": ["x"]}) == {"i": False, "s": False}
+
+
+@pytest.mark.parametrize(
+    ("kind", "given_", "possible", "is_right"),
+    [
+        (["string", "null"], "oslo", ["Oslo"], True),
+        (["string", "null"], "oslo", [None, "Oslo"], True),
+        (["null", "string"], None, [None, "Oslo"], True),
+        (["string", "null"], None, ["Oslo"], False),
+        (["string", "null"], 5, ["Oslo"], False),
+        (["number", "null"], 5, [5.0], True),
+        (["integer", "string"], "five", [5, "Five"], True),
+        ("string", None, ["Oslo"], False),
+        ("number", 10**400, [5.0], False),
+    ],
+)
+def test_an_argument_may_have_several_types(
+    kind: Any, given_: Any, possible: list[Any], is_right: bool
+) -> None:
+    """Each type of a list will do, and null where it is listed and a possible answer."""
+    tool = ToolSpec("f", "", {"type": "object", "properties": {"a": {"type": kind}}})
+    assert leaderboard(tool, {"a": given_}, {"a": possible}) == {"a": is_right}
+
+
+@pytest.mark.parametrize("possible", ["Oslo", 5, None, {"b": [1]}])
+def test_an_expected_argument_lists_its_possible_values(possible: Any) -> None:
+    """By the leaderboard's rules a bare value is refused: letters of a text are no values."""
+    value = {
+        "functions": [{"name": "f", "parameters": {"a/b": {"type": "string"}}}],
+        "prompt": "p",
+        "expected": [{"name": "f", "arguments": {"a/b": possible}}],
+    }
+    assert Case.from_json(value).wants_call
+    with pytest.raises(
+        InputError, match=r"^/expected/0/arguments/a~1b: must be a list of possible"
+    ):
+        Case.from_json({**value, "compare": "bfcl"})
 
 
 def test_another_expression_with_the_same_output_is_right() -> None:

@@ -15,6 +15,7 @@ from callmemaybe.errors import InputError
 from callmemaybe.evals import run as room
 from callmemaybe.evals.case import Case
 from callmemaybe.evals.free import RETRIES, Free
+from callmemaybe.evals.record import Record
 from callmemaybe.evals.run import Bench, Options
 from callmemaybe.models.remote import Remote
 from callmemaybe.models.scripted import ScriptedModel
@@ -72,6 +73,25 @@ def test_kept_answers_are_not_asked_again() -> None:
     again = list(bench().records([case("x", "a"), changed], {"x": record}))
     assert again[0] is record
     assert again[1].key == changed.key
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("probability", float("nan")),
+        ("seconds", float("inf")),
+        ("forced", float("inf")),
+        ("call", {"name": "a", "arguments": '{"a": "Os'}),
+        ("call", {"name": "a", "arguments": "[]"}),
+        ("attempts", [{"call": None, "problem": None, "tokens": 1, "seconds": float("nan")}]),
+    ],
+)
+def test_a_record_is_read_whole_or_refused(key: str, value: Any) -> None:
+    """What ``as_json`` cannot have written is an InputError at once, and no surprise later on."""
+    good = Record("x", "k", ToolCall("a", '{"a": 1}'), probability=0.5).as_json()
+    assert Record.from_json(good).as_json() == good
+    with pytest.raises(InputError):
+        Record.from_json({**good, key: value})
 
 
 def test_a_server_cannot_run_unconstrained() -> None:

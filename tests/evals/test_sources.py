@@ -33,7 +33,7 @@ def function(name: str, kind: str = "float") -> dict[str, Any]:
 
 
 def test_leaderboard(tmp_path: Path) -> None:
-    """Types get their JSON names; without a ground truth, calling nothing is right."""
+    """Types get their JSON names; where nothing fits, calling nothing is right."""
     question = [[{"role": "user", "content": "five"}]]
     rows = [{"id": "m_0", "question": question, "function": [function("a.b"), function("c")]}]
     lines(tmp_path / "BFCL_v4_multiple.json", rows)
@@ -45,6 +45,37 @@ def test_leaderboard(tmp_path: Path) -> None:
     assert score(one, ToolCall("a.b", '{"x": 5}')).exact
     assert (one.tags, none.tags, none.wants_none) == (("multiple",), ("irrelevance",), True)
     assert schema({"type": "any", "items": {"type": "tuple"}}) == {"items": {"type": "array"}}
+
+
+@pytest.mark.parametrize(
+    "truth",
+    [
+        [],
+        [{"id": "m_0", "ground_truth": []}],
+        [{"id": "m_0", "ground_truth": ["a.b(x=5)"]}],
+        [{"id": "m_0", "ground_truth": [{"a.b": {"x": 5}}]}],
+    ],
+)
+def test_an_answer_that_is_missing_is_no_refusal(tmp_path: Path, truth: list[Any]) -> None:
+    """A case that wants a call has its ground truth, in the set's form, or the set is refused."""
+    question = [[{"role": "user", "content": "five"}]]
+    rows = [{"id": "m_0", "question": question, "function": [function("a.b"), function("c")]}]
+    lines(tmp_path / "BFCL_v4_multiple.json", rows)
+    lines(tmp_path / "possible_answer" / "BFCL_v4_multiple.json", truth)
+    with pytest.raises(InputError, match="no set of 'bfcl'"):
+        sources.read("bfcl", tmp_path)
+
+
+def test_a_packed_file_that_is_damaged_is_said(tmp_path: Path) -> None:
+    """Bytes that were cut off or changed on the way are the file's fault, and told as such."""
+    path = tmp_path / "train.jsonl.gz"
+    (tmp_path / "functions.json").write_text("[]")
+    lines(path, [{"function": f"f{number}"} for number in range(3000)])
+    whole = path.read_bytes()
+    for damaged in (whole[: len(whole) // 2], whole[:30] + b"\xff" * 30 + whole[60:]):
+        path.write_bytes(damaged)
+        with pytest.raises(InputError, match=str(tmp_path)):
+            sources.read("sgd", tmp_path)
 
 
 def test_dialogues(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def test_an_answer_that_is_over_may_only_end() -> None:
 
 
 def test_a_batch_of_rows_gets_its_calls() -> None:
-    """What Ray maps: columns in, columns out, a row that fails beside those that do not."""
+    """What Ray maps: columns in, columns out, a row that fails or has no text beside those that do not."""
     calls = Calls(TOOLS, options={"overflow": "refuse"})
     prompts = np.array(["add 2 and 3", "x " * 9000, "ping"], dtype=object)
     found = calls({"prompt": prompts, "id": np.arange(3)})
@@ -84,6 +84,12 @@ def test_a_batch_of_rows_gets_its_calls() -> None:
     assert "context" in found["error"][1]
     assert found["arguments"][0].startswith("{")
     assert calls({"prompt": np.array([])})["name"] == []
+    missing = np.array(["ping", None, float("nan"), 3, "add 2 and 3"], dtype=object)
+    found = calls({"prompt": missing})
+    no_text = "the prompt is no text"
+    assert found["error"] == [None, no_text, no_text, no_text, None]
+    assert [name is None for name in found["name"]] == [False, True, True, True, False]
+    assert found["arguments"][1:4] == [None] * 3
 
 
 def test_what_was_said_limits_a_host_too() -> None:

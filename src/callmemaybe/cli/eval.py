@@ -122,7 +122,7 @@ def run_evaluation(options: EvalOptions) -> Exit:
     with stopped_by_signals():
         cases = _cases(options)
         file = Report(options.report, options.settings())
-        kept, remark = file.resume() if options.resume else ({}, "")
+        kept, remark = file.resume(cases) if options.resume else ({}, "")
         # From here on it pays to import what is heavy.
         from callmemaybe.cli.evalshow import EvalShow
 
@@ -143,6 +143,8 @@ def _cases(options: EvalOptions) -> list[Case]:
         cases = sources.read(options.source.value, options.data)
     else:
         cases = read_cases(options.data)
+    if not cases:
+        raise InputError("the set has no cases", where=str(options.data))
     wanted = set(options.tags)
     cases = [case for case in cases if not wanted or wanted.intersection(case.tags)]
     if not cases:
@@ -173,12 +175,10 @@ def _ask(
     show: EvalShow,
     options: EvalOptions,
 ) -> dict[str, Record]:
-    """Return the records by id; when stopped, write the report of what is done first."""
+    """Return these cases' records by id; when stopped, write the report of what is done first."""
     from callmemaybe.evals.score import score
 
-    kept = {case.id: kept[case.id] for case in cases
-            if case.id in kept and kept[case.id].key == case.key}  # fmt: skip
-    records: dict[str, Record] = dict(kept)
+    records = {case.id: kept[case.id] for case in cases if case.id in kept}
     try:
         with file.writer(list(kept.values())) as writer, show.running():
             for case, record in zip(cases, bench.records(cases, kept), strict=True):

@@ -81,10 +81,12 @@ class Report:
             raise InputError("is a file, not a folder", where=str(folder), hint="name another")
         check_writable(self.answers, "the report")
 
-    def resume(self) -> tuple[dict[str, Record], str]:
+    def resume(self, cases: Sequence[Case] = ()) -> tuple[dict[str, Record], str]:
         """Return the answers of an earlier run by id, and what to tell the user.
 
-        Answers given under other settings do not count, nor does a line that was cut off.
+        Answers given under other settings do not count, nor those to a case of ``cases`` that is
+        another one by now, nor does a damaged line. Answers to cases that are not asked about
+        this time (``--tag``, ``--limit``) are kept for the next.
         """
         from callmemaybe.evals.record import Record
 
@@ -101,12 +103,13 @@ class Report:
         if changed:
             return {}, f"{' and '.join(changed)} changed since the last run: all is asked again"
         kept: dict[str, Record] = {}
+        keys = {case.id: case.key for case in cases}
         for line in lines[1:]:
             try:
                 record = Record.from_json(_value(line))
             except InputError:
                 continue
-            if record.failure is None:
+            if record.failure is None and keys.get(record.id, record.key) == record.key:
                 kept[record.id] = record
         return kept, f"{len(kept)} answers are kept"
 
@@ -170,6 +173,6 @@ def hash_of(cases: Sequence[Case]) -> str:
 def _value(line: str) -> object:
     try:
         value: object = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return value

@@ -10,6 +10,7 @@ from typing import Any
 
 from callmemaybe._json import dumps
 from callmemaybe.calls import ToolSpec, check_distinct
+from callmemaybe.calls.spec import pointer_token
 from callmemaybe.errors import InputError
 from callmemaybe.evals.compare import RULES
 
@@ -88,10 +89,14 @@ class Case:
             raise InputError("no such rule to compare by", where="/compare", hint=hint)
         tools = _tools(value["functions"])
         expected = value["expected"]
+        listed = compare == "bfcl"
         answers = (
-            [_expected(one, f"/expected/{index}", tools) for index, one in enumerate(expected)]
+            [
+                _expected(one, f"/expected/{index}", tools, listed=listed)
+                for index, one in enumerate(expected)
+            ]
             if isinstance(expected, list)
-            else [_expected(expected, "/expected", tools)]
+            else [_expected(expected, "/expected", tools, listed=listed)]
         )
         if not answers:
             hint = "null means that no function fits"
@@ -132,7 +137,10 @@ def _tools(value: object) -> tuple[ToolSpec, ...]:
     return tools
 
 
-def _expected(value: object, where: str, tools: Sequence[ToolSpec]) -> Expected | None:
+def _expected(
+    value: object, where: str, tools: Sequence[ToolSpec], *, listed: bool
+) -> Expected | None:
+    """Read one answer that is right; where ``listed``, each argument is a list of possible values."""
     if value is None:
         return None
     if not isinstance(value, Mapping) or "name" not in value:
@@ -142,9 +150,17 @@ def _expected(value: object, where: str, tools: Sequence[ToolSpec]) -> Expected 
     if all(tool.name != name for tool in tools):
         hint = f"offered are {', '.join(tool.name for tool in tools[:5])}"
         raise InputError(f"no function {name!r} is offered", where=f"{where}/name", hint=hint)
-    arguments = value.get("arguments", value.get("parameters", {}))
+    key = "parameters" if "arguments" not in value and "parameters" in value else "arguments"
+    arguments = value.get(key, {})
     if not isinstance(arguments, Mapping):
-        raise InputError("the arguments must be an object", where=f"{where}/arguments")
+        raise InputError("the arguments must be an object", where=f"{where}/{key}")
+    for argument, possible in arguments.items():
+        if listed and not isinstance(possible, list):
+            raise InputError(
+                "must be a list of possible values",
+                where=f"{where}/{key}/{pointer_token(argument)}",
+                hint='put it in [], or compare by "exact"',
+            )
     return Expected(name, arguments)
 
 

@@ -50,16 +50,21 @@ def standard(text: str) -> str:
 
 
 def _fits(value: Any, options: Sequence[Any], schema: Any) -> bool:
-    kind = schema.get("type") if isinstance(schema, Mapping) else None
-    stated = _TYPES.get(kind or "string", str)
-    if stated is float and type(value) is int:
-        value = float(value)
-    sample = next((option for option in options if option != ""), _MISSING)
+    kind = (schema.get("type") if isinstance(schema, Mapping) else None) or "string"
+    kinds = kind if isinstance(kind, list) else [kind]
+    if value is None and "null" in kinds:
+        return None in options
+    types = [_TYPES.get(one, str) for one in kinds if one != "null"] or [str]
+    if type(value) is int and float in types and int not in types:
+        # By way of Decimal an integer of 400 digits is infinite, where float() would raise.
+        value = float(Decimal(value))
+    unsaid = ("", None) if "null" in kinds else ("",)
+    sample = next((option for option in options if option not in unsaid), _MISSING)
     # A possible answer of another type than the schema states is a variable of the caller's.
-    is_variable = sample is not _MISSING and type(_python(sample)) is not stated
-    if type(value) is not stated:
+    is_variable = sample is not _MISSING and type(_python(sample)) not in types
+    if type(value) not in types:
         return is_variable and type(value) is type(_python(sample)) and value in options
-    if is_variable and not (stated is float and type(sample) is int):
+    if is_variable and not (float in types and type(sample) is int):
         return any(value == option for option in options)
     return _is_one_of(value, options)
 

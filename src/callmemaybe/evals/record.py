@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
@@ -26,7 +27,10 @@ class Attempt:
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         """Read what ``as_json`` wrote."""
         return cls(
-            _call(value["call"]), value["problem"], int(value["tokens"]), float(value["seconds"])
+            _call(value["call"]),
+            value["problem"],
+            int(value["tokens"]),
+            _finite(value["seconds"]),
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -82,15 +86,15 @@ class Record:
                 str(value["key"]),
                 _call(value["call"]),
                 value["failure"],
-                None if value["probability"] is None else float(value["probability"]),
+                None if value["probability"] is None else _finite(value["probability"]),
                 int(value["forced"]),
                 int(value["chosen"]),
                 int(value["passes"]),
                 int(value["omitted"]),
-                float(value["seconds"]),
+                _finite(value["seconds"]),
                 tuple(Attempt.from_json(one) for one in value.get("attempts", ())),
             )
-        except (AssertionError, KeyError, TypeError, ValueError) as error:
+        except (AssertionError, KeyError, TypeError, ValueError, OverflowError) as error:
             raise InputError("this is no record of an evaluation") from error
 
     def as_json(self) -> dict[str, Any]:
@@ -113,7 +117,18 @@ class Record:
 
 
 def _call(value: Any) -> ToolCall | None:
-    return None if value is None else ToolCall(str(value["name"]), str(value["arguments"]))
+    if value is None:
+        return None
+    call = ToolCall(str(value["name"]), str(value["arguments"]))
+    _ = call.parsed  # A damaged one is an InputError here, where one is expected.
+    return call
+
+
+def _finite(value: Any) -> float:
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError("JSON has no such number")
+    return number
 
 
 def _plain(call: ToolCall | None) -> dict[str, str] | None:

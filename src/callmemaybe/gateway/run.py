@@ -29,7 +29,10 @@ class Run:
     user: list[str] = field(default_factory=list)
     """What the person said: the values in it are theirs."""
     untrusted: list[str] = field(default_factory=list)
-    """Texts of results of tools that are not trusted, as they stand and without JSON's escapes."""
+    """Texts of results of tools that are not trusted, as they stand and without JSON's escapes.
+
+    Once saturated, a single empty text: there is something, and nothing can be found in it.
+    """
     blocked: set[str] = field(default_factory=set)
     turn: int = 0
     recorded: bool = False
@@ -46,10 +49,17 @@ class Run:
         self.user.append(text)
 
     def saw(self, text: str) -> None:
-        """Note an untrusted result."""
-        for reading in readings(text):
-            self._remembered += len(reading)
-            self.untrusted.append(reading)
+        """Note an untrusted result.
+
+        Once there is too much to search, none of it is kept: whatever stands in it is then as
+        suspect as all else that nothing explains.
+        """
+        if not self.saturated:
+            found = readings(text)
+            self._remembered += sum(map(len, found))
+            self.untrusted += found
+        if self.saturated:
+            self.untrusted = [""]
 
     @property
     def saturated(self) -> bool:

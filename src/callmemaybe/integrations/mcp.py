@@ -7,6 +7,8 @@ annotations are hints for people; what a tool does to the world is declared here
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -28,11 +30,19 @@ from callmemaybe.calls import (
 )
 from callmemaybe.errors import InputError
 from callmemaybe.gateway import Answer, Gateway
+from callmemaybe.gateway.codes import failure
 from callmemaybe.gateway.keys import fingerprint
+from callmemaybe.gateway.lifecycle import State
 
 #: In a request's ``_meta``: names the run and turn, so that a redelivery is answered from the ledger.
 META_RUN = "io.callmemaybe/run"
 META_TURN = "io.callmemaybe/turn"
+
+#: Seconds for the look at the definitions. Less than a gateway's attempt (30), which must not be
+#: what ends it: of an attempt that is cut off nobody knows whether the tool was called.
+_LOOK = 10.0
+#: The version of the protocol that dropped sessions; versions are dates.
+_SESSIONLESS = "2026-07-28"
 
 
 class McpTools:
@@ -95,6 +105,7 @@ class McpTools:
 
     async def _list(self) -> list[types.Tool]:
         found: list[types.Tool] = []
+        seen: set[str] = set()
         cursor: str | None = None
         while True:
             page = await self._client.list_tools(cursor=cursor)
@@ -102,6 +113,13 @@ class McpTools:
             cursor = page.next_cursor
             if not cursor:
                 return found
+            if cursor in seen:
+                raise InputError(
+                    f"its list of tools never ends: the cursor {cursor[:100]!r} came twice",
+                    where="MCP server",
+                    hint="mend the server's tools/list",
+                )
+            seen.add(cursor)
 
     def _add(self, definition: types.Tool) -> None:
         name, pin = definition.name, _pin(definition)
@@ -145,8 +163,17 @@ class McpTools:
         return call
 
     async def _unchanged(self, name: str) -> None:
-        """Look at the definitions again before anything is called: notifications may not come."""
-        now = {definition.name: _pin(definition) for definition in await self._list()}
+        """Look at the definitions again before anything is called: notifications may not come.
+
+        Raises NotExecuted, whatever goes wrong: the tool has not been called.
+        """
+        try:
+            async with asyncio.timeout(_LOOK):
+                now = {definition.name: _pin(definition) for definition in await self._list()}
+        except Exception as error:
+            late = isinstance(error, TimeoutError)
+            why = f"no answer in {_LOOK:g} s" if late else f"{type(error).__name__}: {error}"
+            raise NotExecuted(f"the definitions could not be looked at: {why}") from error
         if now.get(name) != self.pins[name]:
             raise NotExecuted("the server changed the tool's definition")
 
@@ -174,12 +201,25 @@ def _value(result: Any) -> Any:
 
 
 def serve(gateway: Gateway, name: str = "callmemaybe", *, tenant: str = "") -> Server[Any]:
-    """Return an MCP server that offers the gateway's tools; each of its calls is a turn of one run.
+    """Return an MCP server that offers the gateway's tools; each call is a turn of a run.
 
-    A client that wants its redeliveries recognised names run and turn in ``_meta``
-    (``io.callmemaybe/run``, ``io.callmemaybe/turn``).
+    Over HTTP each session is a run of its own. Where there is none to tell clients apart by (over
+    stdio, and in versions of the protocol without sessions) all calls are turns of one run, so that
+    what one of them read is still known when the next one acts. A client that wants its
+    redeliveries recognised, or a run of its own, names run and turn in ``_meta``
+    (``io.callmemaybe/run``: a text, ``io.callmemaybe/turn``: a whole number from 0); a call that
+    names only one of them, or something else, is refused.
     """
-    own = gateway.begin(tenant=tenant)
+    offered = gateway.begin(tenant=tenant)
+    # Runs go by name: the gateway keeps only so many, and recalls from the ledger what one that it
+    # dropped had read. Turns are counted over all of them, so that none comes twice in such a run.
+    turns = itertools.count()
+
+    def unnamed(context: Any) -> str:
+        knows = context.protocol_version < _SESSIONLESS
+        session = getattr(context.request, "headers", {}).get("mcp-session-id") if knows else None
+        # Whoever knows a session's id may speak in it: the ledger gets its hash.
+        return offered.id if session is None else fingerprint([offered.id, session])
 
     async def list_tools(_context: Any, _params: Any) -> types.ListToolsResult:
         return types.ListToolsResult(
@@ -190,20 +230,19 @@ def serve(gateway: Gateway, name: str = "callmemaybe", *, tenant: str = "") -> S
                     input_schema=dict(spec.parameters),
                     annotations=_annotations(gateway.tools[spec.name].tool.effect),
                 )
-                for spec in gateway.offers(own)
+                for spec in gateway.offers(offered)
             ]
         )
 
     async def call_tool(
-        _context: Any, params: types.CallToolRequestParams
+        context: Any, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
-        meta = dict(params.meta or {})
-        run, turn = meta.get(META_RUN), meta.get(META_TURN)
         call = ToolCall(params.name, json.dumps(params.arguments or {}, ensure_ascii=False))
-        if isinstance(run, str) and isinstance(turn, int):
-            answers = await gateway.run([call], run=run, tenant=tenant, turn=turn)
-        else:
-            answers = await gateway.run([call], run=own)
+        try:
+            run, turn = _named(params.meta or {}) or (unnamed(context), next(turns))
+        except InputError as error:
+            return _result(failure("", "refused", State.REJECTED, detail=str(error)))
+        answers = await gateway.run([call], run=run, tenant=tenant, turn=turn)
         return _result(answers[0])
 
     return Server(name, version=__version__, on_list_tools=list_tools, on_call_tool=call_tool)
@@ -226,6 +265,23 @@ def http_app(
     requests under other names are refused (DNS rebinding); for others put authentication in front.
     """
     return serve(gateway, name, tenant=tenant).streamable_http_app(host=host)
+
+
+def _named(meta: Mapping[str, Any]) -> tuple[str, int] | None:
+    """Return the run and turn that a request names, or None; raises InputError for half of it.
+
+    A client that names them relies on it: to run its call under other names would run it twice.
+    """
+    if META_RUN not in meta and META_TURN not in meta:
+        return None
+    run, turn = meta.get(META_RUN), meta.get(META_TURN)
+    hint = "name run and turn, or neither"
+    if not isinstance(run, str) or not run:
+        raise InputError("must be a text, and not empty", where=META_RUN, hint=hint)
+    # The stores count in 64 bits; true is no number.
+    if type(turn) is not int or not 0 <= turn < 2**63:
+        raise InputError("must be a whole number from 0 to 2^63 - 1", where=META_TURN, hint=hint)
+    return run, turn
 
 
 def _annotations(effect: Effect) -> types.ToolAnnotations:

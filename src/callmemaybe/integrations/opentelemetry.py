@@ -15,6 +15,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from callmemaybe.calls import ToolCall
 from callmemaybe.gateway.codes import Answer
+from callmemaybe.gateway.lifecycle import State
 
 
 class Seen(Protocol):
@@ -36,6 +37,10 @@ class Seen(Protocol):
 
 #: Calls that are open at once; beyond it the oldest span is ended unfinished.
 _MOST_OPEN = 10_000
+
+#: States of answers that are given without the call having been started by whoever gets them: what
+#: runs under the same key, started by an earlier delivery, runs on.
+_NOT_STARTED = frozenset({State.REJECTED, State.DENIED, State.AWAITING_APPROVAL, State.RUNNING})
 
 
 class Telemetry:
@@ -77,17 +82,20 @@ class Telemetry:
         )
         if self._arguments:
             span.set_attribute("gen_ai.tool.call.arguments", call.arguments)
+        overtaken = self._open.pop(key, None)
+        if overtaken is not None:
+            overtaken[0].end()
         if len(self._open) >= _MOST_OPEN:
             self._open.pop(next(iter(self._open)))[0].end()
         self._open[key] = (span, self._clock(), effect)
 
     def finished(self, call: ToolCall, answer: Answer) -> None:
-        """End the call's span, and count it."""
-        span, began, effect = self._open.pop(answer.key, (None, None, ""))
+        """End the call's span if it is the one that this answers, and count the answer."""
         labels = {"gen_ai.tool.name": call.name, "callmemaybe.code": answer.code}
         self._count.add(1, {**labels, "callmemaybe.replayed": answer.replayed})
-        if span is None or began is None:
+        if answer.replayed or answer.state in _NOT_STARTED or answer.key not in self._open:
             return
+        span, began, effect = self._open.pop(answer.key)
         self._seconds.record(self._clock() - began, {**labels, "callmemaybe.effect_class": effect})
         span.set_attribute("callmemaybe.code", answer.code)
         span.set_attribute("callmemaybe.state", answer.state.value)

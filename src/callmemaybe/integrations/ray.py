@@ -7,8 +7,8 @@
     prompts = ray.data.read_json("prompts.jsonl")
     with_calls(prompts, tools, model="nano", workers=4).write_json("calls")
 
-Each worker loads the model once. A row whose prompt no call could be made for says why in ``error``;
-the others of its batch are not held up.
+Each worker loads the model once. A row whose prompt no call could be made for says why in ``error``
+(so does one whose prompt is missing, or no text); the others of its batch are not held up.
 """
 
 from __future__ import annotations
@@ -41,7 +41,15 @@ class Calls:
         """Return the batch (columns by name) with the calls."""
         found: list[tuple[str | None, str | None, str | None]] = []
         with self._caller.submitting(self._at_once) as submit:
-            for waiting in [submit(str(prompt)) for prompt in batch[self._column]]:
+            # A missing prompt comes as None, or as pandas' nan; as text it would be asked about.
+            submitted = [
+                submit(prompt) if isinstance(prompt, str) else None
+                for prompt in batch[self._column]
+            ]
+            for waiting in submitted:
+                if waiting is None:
+                    found.append((None, None, "the prompt is no text"))
+                    continue
                 try:
                     call = waiting.result().call
                 except CallMeMaybeError as error:

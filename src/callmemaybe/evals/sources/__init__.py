@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -16,6 +17,17 @@ from callmemaybe.errors import InputError
 from callmemaybe.evals.case import Case
 
 Source = Callable[[Path], list[Case]]
+
+#: What reading raises where a file has another form, or ends in the middle of its packed bytes.
+_NOT_AS_EXPECTED = (
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    EOFError,
+    RecursionError,
+    zlib.error,
+)
 
 
 def names() -> tuple[str, ...]:
@@ -34,7 +46,7 @@ def read(name: str, path: Path) -> list[Case]:
     except OSError as error:
         where = str(error.filename or path)
         raise InputError(f"cannot be read: {error.strerror or error}", where=where) from error
-    except (ValueError, KeyError, TypeError) as error:
+    except _NOT_AS_EXPECTED as error:
         message = f"is no set of {name!r} ({type(error).__name__}: {error})"
         raise InputError(message, where=str(path)) from error
 

@@ -30,18 +30,22 @@ def bfcl(folder: Path) -> list[Case]:
 
 def _category(folder: Path, category: str) -> list[Case]:
     name = f"BFCL_v4_{category}.json"
-    answers: dict[str, Any] = {}
-    if category != "irrelevance":
-        rows = read_lines(folder / "possible_answer" / name)
-        answers = {row["id"]: row["ground_truth"] for row in rows}
-    return [_case(row, category, answers.get(row["id"])) for row in read_lines(folder / name)]
+    if category == "irrelevance":
+        return [_case(row, category, None) for row in read_lines(folder / name)]
+    rows = read_lines(folder / "possible_answer" / name)
+    answers = {row["id"]: _expected(row["ground_truth"]) for row in rows}
+    # A case whose answer is missing is an error: it does not say that calling nothing is right.
+    return [_case(row, category, answers[row["id"]]) for row in read_lines(folder / name)]
 
 
-def _case(row: Mapping[str, Any], category: str, truth: Any) -> Case:
-    expected = None
-    if truth is not None:
-        ((function, arguments),) = truth[0].items()
-        expected = Expected(function, arguments)
+def _expected(truth: Any) -> Expected:
+    ((function, arguments),) = truth[0].items()
+    if not all(isinstance(possible, list) for possible in arguments.values()):
+        raise ValueError(f"an argument of {function!r} is no list of possible values")
+    return Expected(function, arguments)
+
+
+def _case(row: Mapping[str, Any], category: str, expected: Expected | None) -> Case:
     (messages,) = row["question"]
     return Case(
         row["id"],
