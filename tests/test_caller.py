@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import tracemalloc
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 import callmemaybe
 from callmemaybe._checking import Validators
 from callmemaybe.caller import Caller, Outcome
-from callmemaybe.calls import ToolSpec
+from callmemaybe.calls import ToolCall, ToolSpec
 from callmemaybe.errors import (
     BudgetError,
     DecodingError,
@@ -30,6 +31,9 @@ from callmemaybe.errors import (
 )
 from callmemaybe.models.scripted import ScriptedModel
 from callmemaybe.vocabulary import Vocabulary
+from callmemaybe.wire import Format, formats
+from callmemaybe.wire.format import leaves
+from callmemaybe.wire.pieces import Parts, Token
 from tests.decoding.helpers import CHATML, NANO, vocabulary
 
 HERMES = vocabulary(CHATML, ("<|im_end|>",))
@@ -75,6 +79,31 @@ def caller(
 ) -> Caller:
     model = ScriptedModel(vocab.size, script)
     return Caller(model, tools, format=form, vocabulary=vocab, **({"max_tokens": 120} | options))
+
+
+def writing(vocab: Vocabulary, parts: Parts, chances: Mapping[str, float] | None = None) -> Script:
+    """Return a script that writes ``parts`` and ends; a character of ``chances`` with that probability only."""
+    ids: list[int] = []
+    for part in parts:
+        ids += vocab.encode(part.encode()) if isinstance(part, str) else [vocab.controls[part.text]]
+    ids.append(min(vocab.ends))
+    sure = {ord(char): chance for char, chance in (chances or {}).items()}
+
+    def script(seen: tuple[int, ...]) -> np.ndarray:
+        begun = (at for at in range(len(ids), 0, -1) if seen[-at:] == tuple(ids[:at]))
+        following = (*ids, ids[-1])[next(begun, 0)]
+        chance = sure.get(following, 1 - 1e-9)
+        logits = np.zeros(vocab.size, np.float32)
+        logits[following] = math.log(chance / (1 - chance) * (vocab.size - 1))
+        return logits
+
+    return script
+
+
+def of_bytes(form: Format) -> Vocabulary:
+    """Return a vocabulary of single bytes and the control tokens of the format's answers."""
+    named = {leaf.text for leaf in leaves(form.tree) if isinstance(leaf, Token)}
+    return vocabulary((*sorted(named | form.controls), "<E>"), ("<E>",), ())
 
 
 def check(outcome: Outcome) -> None:
@@ -303,6 +332,21 @@ def test_a_request_that_does_not_fit_loses_its_middle() -> None:
     assert made.call("x").omitted == 0
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_names_for_which_there_is_no_room_are_weighed_in_part(seed: int) -> None:
+    """A call that fits is made, though the longest names would fill the context if they were looked at."""
+    longest = "get_the_current_weather_forecast_for_the_next_week_in_"
+    tools = [{"name": f"{longest}{place}"} for place in ("africa", "europe")] + [{"name": "a"}]
+    wide = caller("hermes", HERMES, seed, tools)
+    context = len(wide._shared) + 100 + wide._shortest
+    model = ScriptedModel(HERMES.size, seed, context=context)
+    tight = Caller(model, tools, format="hermes", vocabulary=HERMES, max_tokens=wide._shortest)
+    outcome = tight.call("word " * 300)
+    assert outcome.call == ToolCall("a", "{}")
+    assert outcome.omitted
+    assert outcome.distribution["a"] > 0
+
+
 def test_a_request_that_does_not_fit_may_be_refused() -> None:
     """The error says what takes how much; so do tools that leave no room for any request."""
     model = ScriptedModel(HERMES.size, 0, context=1_500)
@@ -377,6 +421,32 @@ def test_answers_are_scored(form: str, vocab: Vocabulary, seed: int) -> None:
     assert plain.logprob is None
 
 
+@pytest.mark.parametrize("name", formats.names())
+@pytest.mark.parametrize("options", [{}, {"beam": 2}], ids=["greedy", "beam"])
+def test_arguments_are_scored_by_their_values(name: str, options: dict[str, Any]) -> None:
+    """However a format writes a value, its tokens count for it, and those of no key or other value do."""
+    form = formats.get(name)
+    vocab = of_bytes(form)
+    kinds = {"text": "string", "n": "integer", "on": "boolean", "some": "array"}
+    schema = {
+        "type": "object",
+        "properties": {key: {"type": kind} for key, kind in kinds.items()},
+        "required": [*kinds],
+    }
+    schema["properties"]["some"]["items"] = {"type": "string"}  # type: ignore[index]
+    tool = ToolSpec("f", parameters=schema)
+    said = '{"text": "axb", "n": 77, "on": true, "some": ["x", "b"]}'
+    call = ToolCall("f", said, id="c" * (form.id_length or 0))
+    script = writing(vocab, form.render([call], tools=[tool]), {"x": 0.25, "7": 0.5})
+    outcome = caller(name, vocab, script, [tool], logprobs=True, max_tokens=400, **options).call(
+        "?"
+    )
+    assert outcome.call is not None
+    assert outcome.call.parsed == call.parsed
+    expected = {"text": math.log(0.25), "n": 2 * math.log(0.5), "on": 0.0, "some": math.log(0.25)}
+    assert outcome.argument_logprobs == pytest.approx(expected, abs=1e-4)
+
+
 @scenes
 @pytest.mark.parametrize("options", [{"logprobs": True}, {"best_of": 2, "temperature": 1.0}])
 def test_an_answer_that_nobody_had_to_choose_is_scored(
@@ -403,6 +473,79 @@ def test_of_several_answers_the_most_probable_is_kept(form: str, vocab: Vocabula
     searched = caller(form, vocab, 5, beam=3, logprobs=True).call("x")
     check(searched)
     assert searched.name_probability is None
+
+
+@pytest.mark.parametrize("chance", [0.1, 0.9])
+def test_whether_to_call_is_decided_before_answers_are_compared(chance: float) -> None:
+    """Where calling nothing may be any text, more draws make neither that nor a call likelier than it is."""
+    begin = HERMES.controls["<tool_call>"]
+    logits = np.zeros(HERMES.size, np.float32)
+    logits[begin] = math.log(chance / (1 - chance) * (HERMES.size - 1))
+    options = {"temperature": 1.0, "best_of": 8, "no_call": True, "speculate": False}
+    for seed in range(12):
+        made = caller("hermes", HERMES, lambda _: logits, [{"name": "ping"}], seed=seed, **options)
+        outcome = made.call("x")
+        assert (outcome.call is not None) is (chance > 0.5)
+        if outcome.call is None:
+            assert outcome.logprob == pytest.approx(math.log(1 - chance), abs=1e-4)
+
+
+@pytest.mark.parametrize("name", formats.names())
+@pytest.mark.parametrize("calls", [False, True], ids=["text", "call"])
+@pytest.mark.parametrize("marked", [False, True], ids=["spelled", "marked"])
+def test_a_search_may_call_nothing(name: str, calls: bool, marked: bool) -> None:
+    """In every format a search calls where the model would, and writes no text where it would not."""
+    form = formats.get(name)
+    vocab = of_bytes(form) if marked else vocabulary(("<E>",), ("<E>",), ())
+    controls = frozenset(vocab.controls)
+    call = ToolCall("say", '{"text": "hi"}', id="c" * (form.id_length or 0))
+    answer = "" if calls or not form.talks else "Hello there, how are you today?"
+    short = {"type": "object", "properties": {"text": {"type": "string", "maxLength": 4}}}
+    tools = [ToolSpec("ping"), ToolSpec("say", parameters=short)]
+    options = {"beam": 3, "no_call": True, "logprobs": True, "max_tokens": 400}
+    try:
+        parts = form.render([call] if calls else [], answer=answer, tools=tools, controls=controls)
+        made = caller(name, vocab, writing(vocab, parts), tools, **options)
+    except VocabularyError:
+        assert not marked, "it needs its control tokens"
+        return
+    outcome = made.call("?")
+    assert (outcome.call is not None) is calls
+    assert outcome.logprob == pytest.approx(0.0, abs=1e-4)
+    if outcome.call is not None:
+        assert outcome.call.parsed == call.parsed
+    elif answer:
+        assert outcome.passes <= 4
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"watch": True}, {"beam": 2}, {"best_of": 2, "temperature": 1.0}],
+    ids=["plain", "watched", "beam", "best of two"],
+)
+def test_tokens_are_counted_however_an_answer_is_found(options: dict[str, Any]) -> None:
+    """What was forced and what was chosen are all tokens of the answer, also of one that was searched for."""
+    single = vocabulary(("<|im_start|>", "<|im_end|>"), ("<|im_end|>",), ())
+    outcome = caller("hermes", single, 3, **options).call("x")
+    assert outcome.forced + outcome.chosen == len(outcome.text)
+    assert outcome.forced > 20
+
+
+def test_long_answers_take_little_memory() -> None:
+    """What an answer takes grows as its length: the steps to it are kept for those only who watch."""
+    vocab = vocabulary(CHATML, ("<|im_end|>",), (b"abcd",))
+    logits = np.zeros(vocab.size, np.float32)
+    logits[vocab.encode(b"abcd")[0]] = 9
+    tools = [{"name": "write", "parameters": {"text": {"type": "string"}}}]
+    made = caller("hermes", vocab, lambda _: logits, tools, max_tokens=2_000, speculate=False)
+    tracemalloc.start()
+    try:
+        outcome = made.call("x")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(outcome.text) > 7_000
+    assert peak < 4 << 20
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ the masks have learnt) is made once per list of tools and kept.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property
@@ -30,22 +30,25 @@ from callmemaybe._outcome import Outcome
 from callmemaybe._retrieval import Catalogue
 from callmemaybe._setting import encode, format_of, parts_of, seeded, tool_of, vocabulary_of
 from callmemaybe._speaking import Speaker
+from callmemaybe._speech import distribution
 from callmemaybe._submitting import OnStep, Submit, in_batch, in_order, on_server
 from callmemaybe.calls import ToolCall, ToolSpec
 from callmemaybe.decoding import scoring
 from callmemaybe.decoding.answer import Found, Request, Strategy, answer
 from callmemaybe.decoding.batch import Batch
-from callmemaybe.decoding.branches import spell
+from callmemaybe.decoding.branches import Symbol, spell
 from callmemaybe.decoding.decoder import check_budget
 from callmemaybe.decoding.prefixes import Prefixes
 from callmemaybe.decoding.sampler import Sampler
 from callmemaybe.decoding.step import Step
 from callmemaybe.errors import GroundError, InputError, ModelError, RepeatedKey, UnmetSchema
+from callmemaybe.grammar.nodes import Control
 from callmemaybe.models.base import Model
 from callmemaybe.models.remote import Remote
 from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.wire import Format
 from callmemaybe.wire.pieces import Parts
+from callmemaybe.wire.reader import ArgumentsDelta, Reader
 from callmemaybe.wire.said import Limits
 from callmemaybe.wire.writer import Wanted
 
@@ -85,7 +88,8 @@ class Caller:
     token, also where there is only one; ``speculate`` False guesses nothing ahead from the request
     (see :mod:`decoding.draft`): the answers are the same either way. ``logprobs`` adds how probable
     the answer and each argument are. ``best_of`` draws so many answers (with a temperature) and
-    keeps the most probable; ``beam`` searches for it with so many hypotheses at a time.
+    keeps the most probable; ``beam`` searches for it with so many hypotheses at a time (where a text
+    may stand in place of a call, of those of the likelier kind).
     ``overflow`` says what becomes of a request that does not fit into the model's context: "cut"
     leaves out its middle and says so in the outcome, "refuse" raises ModelError. ``order`` "any" lets
     a model write keys in any order. ``ground`` "prompt" limits strings and numbers to what was said
@@ -428,22 +432,19 @@ class Caller:
         chance = chances.get(name)
         others = (value for other, value in chances.items() if other != name)
         margin = None if chance is None else chance - max(others, default=1.0 - chance)
-        counts = {"forced": 0, "chosen": 0}
-        for step in decoder.steps:
-            counts["forced" if step.kind == "forced" else "chosen"] += len(step.ids)
         return Outcome(
             call=call,
             name_probability=chance,
             margin=margin,
             distribution=chances,
-            forced=counts["forced"],
-            chosen=counts["chosen"],
+            forced=len(decoder.forced),
+            chosen=len(decoder.matcher.ids) - len(decoder.forced),
             remarks=self._validators.remarks(call),
             passes=decoder.effort.passes,
             seconds=seconds,
             text=spell(decoder.symbols),
-            steps=tuple(decoder.steps) if self._strategy.watch else (),
-            logprob=sum(decoder.logprobs) if self._strategy.is_scored else None,
+            steps=tuple(decoder.steps),
+            logprob=decoder.logprob if self._strategy.is_scored else None,
             argument_logprobs=self._by_argument(call, decoder),
         )
 
@@ -451,28 +452,29 @@ class Caller:
         """Return the log-probability of each argument's value."""
         if call is None or not found.logprobs or depth_of(call.parsed) > CHECKED_DEPTH:
             return {}
-        start = next(one.start for one in found.matcher.captures() if one.name == "arguments")
         lengths = [len(self.vocabulary.token(index)) or 1 for index in found.matcher.ids]
         scores = np.array(found.logprobs)
-        return scoring.by_member(scores, lengths, start, call.arguments)
+        reader = self.format.reader(self.tools, controls=self._controls)
+        places = _places(reader, found.symbols)
+        return scoring.by_member(scores, lengths, places, call.arguments)
 
     def _distribution(self, decoder: Found) -> dict[str | None, float]:
         """Return the probability of every name that was weighed, likeliest first."""
-        chances: dict[str | None, float] = {}
-        share = 1.0
-        for found, _ in decoder.decisions:
-            for branch, chance in zip(found.branches, found.probabilities.tolist(), strict=True):
-                if branch.name is None:
-                    chances[None] = share * chance
-                elif branch.name:
-                    chances[self._spellings[branch.name]] = share * chance
-            if found.branches[0].name == b"":
-                share *= float(found.probabilities[0])
-        is_named = any(branch.name for found, _ in decoder.decisions for branch in found.branches)
-        if not is_named and len(self.tools) == 1:
-            # With one function, only whether to call it was open, if anything.
-            chances[self.tools[0].name] = share
-        return dict(sorted(chances.items(), key=lambda item: -item[1]))
+        names = [tool.name for tool in self.tools]
+        if not decoder.decisions and len(names) == 1:
+            return {names[0]: 1.0}
+        return distribution(decoder.decisions, self._spellings, names)
+
+
+def _places(reader: Reader, symbols: Sequence[Symbol]) -> list[int]:
+    """Return, for each byte of a call's arguments in JSON, which symbol of the answer made it certain."""
+    places: list[int] = []
+    for at, symbol in enumerate(symbols):
+        events = reader.feed(Control(symbol) if isinstance(symbol, str) else bytes([symbol]))
+        for event in events:
+            if isinstance(event, ArgumentsDelta):
+                places += [at] * len(event.data)
+    return places
 
 
 def _check_server(*drawing: float) -> None:

@@ -19,7 +19,7 @@ from callmemaybe.decoding.sampler import Sampler
 from callmemaybe.errors import ModelError
 from callmemaybe.matching import Matcher
 from callmemaybe.models.base import Model, Session
-from callmemaybe.models.scripted import ScriptedModel
+from callmemaybe.models.scripted import ScriptedModel, ScriptedSession
 from tests.decoding.test_decoder import LANGUAGE, PIECED, WITH_TEXT
 
 MATCHERS = [Matcher(LANGUAGE, PIECED), Matcher(WITH_TEXT, PIECED)]
@@ -173,6 +173,23 @@ def test_what_fails_fails_alone(batch: Batch) -> None:
     with pytest.raises(KeyError):
         tasks[1].result(10)
     assert tasks[2].result(10) == decode(batch.model, [1], 4)()
+
+
+def test_what_fails_before_its_pass_fails_alone(batch: Batch) -> None:
+    """An engine that cannot fork a session says so to whoever needed that; the others go on."""
+
+    class Unforked(ScriptedSession):
+        def fork(self) -> ScriptedSession:
+            raise ModelError("no session is left")
+
+    assert isinstance(batch.model, ScriptedModel)
+    session = batch.seat(Unforked(batch.model))
+    works = [lambda: session.branches([[1, 2]]), decode(batch, [1], 4)]
+    wrong, right = [batch.submit(work) for work in works]
+    with pytest.raises(ModelError, match="no session is left"):
+        wrong.result(10)
+    assert right.result(10) == decode(batch.model, [1], 4)()
+    assert batch.submit(decode(batch, [1], 2)).result(10) == decode(batch.model, [1], 2)()
 
 
 def test_a_prefix_in_common_is_fed_once_and_waited_for() -> None:

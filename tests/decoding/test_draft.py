@@ -173,6 +173,22 @@ def test_what_is_quoted_is_guessed_to_its_end(quotes: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("request_", "guess"),
+    [
+        ("it‘s called ‘two words’", "two words"),
+        ("‘don’t go’ it is", "don’t go"),
+        ("„eins“ und „zwei“", "eins"),
+        ("open „the «inner» one“", "the «inner» one"),
+    ],
+)
+def test_a_quotation_begins_where_it_was_opened_last(request_: str, guess: str) -> None:
+    """What opens and does not close is no quotation; an apostrophe inside of one does not end it."""
+    automaton = compile_grammar(json_schema({"type": "string"}))
+    state = automaton.walk(automaton.start, b'"')
+    assert Copier(request_).guess(automaton, state, b'"') == f'{guess}"'.encode()
+
+
+@pytest.mark.parametrize(
     ("schema", "request_", "begun", "guess"),
     [
         ({"type": "string"}, "who climbed Mount Kenya first?", '"', 'Mount Kenya"'),
@@ -210,7 +226,9 @@ def test_what_is_named_is_guessed(schema: object, request_: str, begun: str, gue
 
 
 @pytest.mark.timeout(20)
-@pytest.mark.parametrize("unit", [".", "A ", "a.", "1,", "'", "É"])
+@pytest.mark.parametrize(
+    "unit", [".", "A ", "a.", "1,", "'", "É", "‘", "«", "„a", "‘a’b", "it‘s fine, "]
+)
 def test_long_requests_are_guessed_from_at_once(unit: str) -> None:
     """Whatever a request of megabytes repeats, looking for what to guess takes no square of its length."""
     automaton = compile_grammar(json_schema({"type": "string"}))

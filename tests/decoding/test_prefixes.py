@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cache
+from weakref import WeakSet
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callmemaybe import models
 from callmemaybe.caller import Caller
+from callmemaybe.decoding.batch import Batch
 from callmemaybe.decoding.prefixes import MOST_KEPT, Prefixes
-from callmemaybe.models.scripted import ScriptedModel
+from callmemaybe.errors import ModelError
+from callmemaybe.models.base import Model
+from callmemaybe.models.scripted import ScriptedModel, ScriptedSession
 from tests.decoding.helpers import CHATML, vocabulary
 from tests.models.conftest import Maker, tiny  # noqa: F401 - a fixture
 
@@ -101,6 +109,61 @@ def test_sessions_that_tell_no_size_are_bounded_in_number() -> None:
         prefixes.fork([number % 50, number // 50, 1])
     assert prefixes.memory == 0
     assert len(prefixes) == MOST_KEPT
+
+
+@dataclass(frozen=True)
+class Few(ScriptedModel):
+    """Holds so many sessions at a time, as llama.cpp does."""
+
+    most_sessions: int = 8
+    live: WeakSet[ScriptedSession] = field(default_factory=WeakSet, compare=False)
+
+    def open(self) -> ScriptedSession:
+        return OneOfFew(self)
+
+
+class OneOfFew(ScriptedSession):
+    def __init__(self, model: Few, ids: tuple[int, ...] = ()) -> None:
+        if len(model.live) >= model.most_sessions:
+            raise ModelError(f"more than {model.most_sessions} sessions are open")
+        super().__init__(model, ids)
+        model.live.add(self)
+        self._few = model
+
+    def fork(self) -> ScriptedSession:
+        return OneOfFew(self._few, self._ids)
+
+
+@pytest.mark.parametrize("through", [lambda model: model, Batch], ids=["alone", "in a batch"])
+def test_an_engine_with_few_sessions_serves_any_number_of_prompts(
+    through: Callable[[Model], Model],
+) -> None:
+    """Half of what an engine holds at a time is kept; the rest is left to those who decode."""
+    model = through(Few(60))
+    prefixes = Prefixes(model)
+    for number in range(100):
+        session = prefixes.fork([number % 50, number // 50, 1])
+        assert len(session.branches([[1], [2]])) == 2
+        session.fork().feed([3])
+    assert len(prefixes) == 4
+    assert prefixes.take([49, 1, 1]).held == 3
+
+
+def test_a_prefix_that_could_not_be_begun_keeps_nobody_waiting() -> None:
+    """The error is that of whoever asked; who asks again is served, or gets one of their own."""
+    model = Few(20, most_sessions=2)
+    prefixes = Prefixes(model)
+    taken = [model.open(), model.open()]
+    for _ in range(2):
+        with pytest.raises(ModelError, match="more than 2"):
+            prefixes.fork([1, 2, 3])
+    taken.clear()
+    found: list[int] = []
+    asking = threading.Thread(target=lambda: found.append(prefixes.fork([1, 2, 3]).length))
+    asking.daemon = True
+    asking.start()
+    asking.join(10)
+    assert found == [3]
 
 
 def test_lists_of_tools_share_what_they_begin_with() -> None:

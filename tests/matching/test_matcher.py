@@ -154,6 +154,18 @@ def test_tokens_across_boundaries() -> None:
     assert matcher.text == '{"a": "ééa", "b": 1}}'.encode()
 
 
+def test_an_end_token_is_no_part_of_the_answer() -> None:
+    """What ends an answer is none of its symbols; where the grammar names it, it is one."""
+    words = vocabulary("bytes")
+    end = words.controls["<|end|>"]
+    free = Matcher(automaton_of(Grammar(many(lit("x")))), words)
+    assert free.try_accept([*b"xx", end]) == 3
+    assert (free.ids, free.symbols) == ((*b"xx", end), [*b"xx"])
+    named = Matcher(automaton_of(Grammar(seq(lit("x"), Control("<|end|>")))), words)
+    assert named.try_accept([*b"x", end]) == 2
+    assert named.symbols == [*b"x", "<|end|>"]
+
+
 def test_control_token_is_not_its_text() -> None:
     """Where a grammar wants a control token its text is refused, and the other way round."""
     words = vocabulary("bytes")

@@ -67,11 +67,29 @@ class Found:
     is_complete: bool
     effort: Effort
     decisions: Sequence[tuple[Posterior, int]] = ()
+    #: Every step, if they were to be watched.
     steps: Sequence[Step] = ()
     #: log P of each id of the matcher, in nats; empty where that was not asked for.
     logprobs: Sequence[float] = field(default=())
     #: Places among the matcher's ids that the language forced.
     forced: Sequence[int] = ()
+    #: log P of all texts together where the answer was left off in front of a text that calls nothing.
+    declined: float = 0.0
+
+    @property
+    def logprob(self) -> float:
+        """Log P of the whole answer, in nats, where that was asked for."""
+        return sum(self.logprobs) + self.declined
+
+    @property
+    def rank(self) -> tuple[bool, float]:
+        """Of several answers the one with the lowest rank is the most probable.
+
+        Whether to call at all comes first. Where calling nothing may be any text, that is decided by the
+        probability of all texts; no single call could be compared with it.
+        """
+        gates = (one for one in self.decisions if not one[0].branches[-1].ids)
+        return any(found.best != index for found, index in gates), -self.logprob
 
 
 @dataclass(frozen=True)
@@ -102,7 +120,7 @@ def answer(
     for _ in range(strategy.best_of):
         fork = session.fork()
         if strategy.beam > 1:
-            found, used = _searched(fork, matcher.fork(), strategy, request, counts)
+            found, used = _searched(fork, matcher.fork(), choices, strategy, request, counts)
         else:
             found, used = _decoded(
                 fork, matcher.fork(), choices, strategy, sampler, request, on_step
@@ -117,7 +135,7 @@ def answer(
             found.effort.seconds += strategy.clock() - start
             found.effort.passes += 1
         tries.append(found)
-    tries.sort(key=lambda one: -sum(one.logprobs))
+    tries.sort(key=lambda one: one.rank)
     best = _first(tries, counts)
     best.effort = Effort(
         passes=sum(one.effort.passes for one in tries),
@@ -167,15 +185,20 @@ def _decoded(
     forced: list[int] = []
     written = 0
     for step in decoder.steps():
-        steps.append(step)
+        if strategy.watch:  # each holds a copy of all that is written
+            steps.append(step)
         if step.kind == "forced":
             forced += range(written, written + len(step.ids))
         written += len(step.ids)
         if on_step is not None:
             on_step(step)
+    declined = 0.0
+    if not decoder.is_complete:
+        gate, index = decoder.decisions[-1]
+        declined = float(gate.logprobs[index])
     found = Found(
         matcher, decoder.symbols, decoder.is_complete, decoder.effort, decoder.decisions, steps,
-        forced=forced,
+        forced=forced, declined=declined,
     )  # fmt: skip
     return found, session
 
@@ -183,6 +206,7 @@ def _decoded(
 def _searched(
     session: Session,
     matcher: Matcher,
+    choices: Choices,
     strategy: Strategy,
     request: Request,
     counts: Counts,
@@ -195,14 +219,18 @@ def _searched(
         request.ids,
         width=strategy.beam,
         max_tokens=request.max_tokens,
+        choices=choices,
         certain=strategy.certain,
         effort=effort,
     )
     effort.seconds = strategy.clock() - start
     candidates = {
-        Found(one.matcher, one.matcher.symbols, True, effort, forced=one.forced): one.session
+        Found(
+            one.matcher, one.matcher.symbols, one.declined is None, effort, forced=one.forced,
+            declined=one.declined or 0.0,
+        ): one.session
         for one in finished
-    }
+    }  # fmt: skip
     best = _first([*candidates], counts)
     return best, candidates[best]
 

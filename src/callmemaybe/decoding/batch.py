@@ -147,6 +147,11 @@ class Batch:
         """What tells the model from others, where it can be told."""
         return getattr(self.model, "fingerprint", None)
 
+    @property
+    def most_sessions(self) -> int | None:
+        """How many sessions the model holds at a time, where there is a limit."""
+        return getattr(self.model, "most_sessions", None)
+
     def open(self) -> Session:
         """Return an empty session."""
         return self.seat(self.model.open())
@@ -343,13 +348,20 @@ class Batch:
 
     def _serve(self, asked: Sequence[_Asked]) -> None:
         """Find the answers to all that is asked; what fails is an answer too."""
-        going = []
+        going: list[_Asked] = []
+        fed: list[tuple[_Asked, Feed]] = []
         for one in asked:
             if one.task.is_stopped:
                 one.answer = CancelledError()
-            else:
-                going.append(one)
-        fed = [(one, feed) for one in going if (feed := one.as_feed()) is not None]
+                continue
+            going.append(one)
+            try:
+                feed = one.as_feed()
+            except BaseException as error:  # an engine that has no session left, say
+                one.answer = error
+                continue
+            if feed is not None:
+                fed.append((one, feed))
         with self._passing:
             if fed:
                 self.passes += 1

@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from callmemaybe.decoding.branches import Choices
 from callmemaybe.decoding.decoder import Effort, check_budget
+from callmemaybe.decoding.posterior import weigh
 from callmemaybe.decoding.sampler import Floats, log_total
 from callmemaybe.matching.matcher import Matcher
 from callmemaybe.models.base import Session
@@ -33,6 +35,10 @@ class Hypothesis:
     pending: list[int] = field(default_factory=list)
     #: Places among the matcher's ids that the language forced.
     forced: tuple[int, ...] = ()
+    #: Ids of which the next is one; none: any that is allowed.
+    heads: tuple[int, ...] = ()
+    #: log P of all texts together, where the answer is left off in front of one.
+    declined: float | None = None
 
 
 def search(
@@ -42,20 +48,27 @@ def search(
     *,
     width: int,
     max_tokens: int,
+    choices: Choices | None = None,
     certain: bool = False,
     effort: Effort | None = None,
 ) -> list[Hypothesis]:
     """Return the finished answers, likeliest first; at least one.
 
     ``session`` has not seen ``prompt`` (at least one id) yet. With a ``width`` of at least the number
-    of sentences this is exhaustive. ``certain``: forced tokens count as certain. Raises BudgetError if no
-    answer fits into ``max_tokens``.
+    of sentences this is exhaustive. With ``choices``, whether a text takes the place of a call is decided
+    first, as the decoder does; such a text is not written. ``certain``: forced tokens count as certain.
+    Raises BudgetError if no answer fits into ``max_tokens``.
     """
     check_budget(matcher.remaining, max_tokens)
     effort = effort or Effort()
     row = session.feed(prompt, keep=1)[0]
     effort.passes, effort.fed = effort.passes + 1, effort.fed + len(prompt)
     live, finished = [Hypothesis(session, matcher, row)], list[Hypothesis]()
+    if choices is not None:
+        _advance(live[0], max_tokens, certain, effort)
+        _decide(live[0], choices, max_tokens, effort)
+        if live[0].declined is not None:
+            return live
     while live:
         going: list[Hypothesis] = []
         for one in live:
@@ -68,15 +81,37 @@ def search(
     return finished
 
 
+def _decide(one: Hypothesis, choices: Choices, max_tokens: int, effort: Effort) -> None:
+    """Where a text may stand in place of a call, take what is likelier: all texts together, or a call."""
+    matcher = one.matcher
+    fork = None if matcher.is_terminated else choices.at(matcher.state, matcher.symbols)
+    if fork is None or not fork.is_gate:
+        return
+    left = max_tokens - len(matcher.ids)
+    found = weigh(one.session, one.row, fork, matcher, left)
+    effort.passes += found.passes
+    ids = fork.branches[0].ids
+    calls = np.isin(matcher.allowed(left), fork.heads or ids[:1])
+    wants_text = found.best == 1 and not calls.all()
+    if wants_text or not (calls.any() if fork.heads else _take(one, ids, max_tokens)):
+        one.declined = float(found.logprobs[1])
+    else:
+        one.heads = fork.heads
+
+
+def _take(one: Hypothesis, ids: Sequence[int], max_tokens: int) -> bool:
+    """Take ids that are to be fed; False, and none is taken, where language or budget forbid them."""
+    taken = one.matcher.try_accept(ids)
+    if taken < len(ids) or not one.matcher.fits(max_tokens - len(one.matcher.ids)):
+        one.matcher.rollback(taken)
+        return False
+    one.pending += ids
+    return True
+
+
 def _advance(one: Hypothesis, max_tokens: int, certain: bool, effort: Effort) -> None:
     """Take what is forced, and feed and score everything that is pending."""
-    while ids := one.matcher.forced():
-        left = max_tokens - len(one.matcher.ids)
-        taken = one.matcher.try_accept(ids)
-        if taken < len(ids) or not one.matcher.fits(left - len(ids)):
-            one.matcher.rollback(taken)
-            break
-        one.pending += ids
+    while (ids := one.matcher.forced()) and _take(one, ids, max_tokens):
         held = len(one.matcher.ids)
         one.forced += tuple(range(held - len(ids), held))
     if not one.pending:
@@ -98,7 +133,9 @@ def _expand(live: Sequence[Hypothesis], width: int, max_tokens: int) -> list[Hyp
     """Return the best ways to go on by one token, over all hypotheses."""
     found: list[tuple[float, int, int]] = []
     for place, one in enumerate(live):
-        allowed = one.matcher.choices(max_tokens - len(one.matcher.ids)).to_ids()
+        allowed = one.matcher.allowed(max_tokens - len(one.matcher.ids))
+        if one.heads:
+            allowed = allowed[np.isin(allowed, one.heads)]
         scores = one.row[allowed].astype(np.float64) - log_total(one.row) + one.logprob
         best = np.argsort(-scores, kind="stable")[:width]
         found += [(-float(scores[at]), place, int(allowed[at])) for at in best]

@@ -16,7 +16,7 @@ import numpy as np
 
 from callmemaybe.decoding.branches import Choices, Fork, Symbol
 from callmemaybe.decoding.draft import Copier
-from callmemaybe.decoding.posterior import Posterior, gate, gate_of_heads, score
+from callmemaybe.decoding.posterior import Posterior, weigh
 from callmemaybe.decoding.sampler import Floats, Ids, Sampler, check, log_total
 from callmemaybe.decoding.step import Kind, Likeliest, Step
 from callmemaybe.errors import BudgetError, DecodingError
@@ -165,12 +165,7 @@ class Decoder:
         logits = self._look()
         self._turn_back()
         start = self.clock()
-        if fork.heads:
-            found = gate_of_heads(logits, fork.heads, self.matcher.allowed())
-        elif fork.is_gate:
-            found = gate(self.session, logits, fork.branches[0])
-        else:
-            found = score(self.session, logits, fork.branches)
+        found = weigh(self.session, logits, fork, self.matcher, self._left)
         self.effort.seconds += self.clock() - start
         self.effort.passes += found.passes
         left = len(fork.branches)

@@ -24,10 +24,11 @@ from callmemaybe.grammar.automaton import DEAD, Automaton
 _FARTHEST, _MOST_VALUES = 96, 6
 _MOST_WORDS = 100  # of a request, that choices are compared with
 _NUMBER = re.compile(rb"(?<![\w.:])-?(?:\d{1,3}(?:,\d{3})+(?![\d,])|\d+)(?!\d|:\d)(?:\.\d+)?")
+#: No quotation holds what opens one like it, so none is looked through twice for its end.
 _QUOTED = re.compile(
-    rb"(?<!\w)'((?:[^'\\]|\\.)+)'(?!\w)|\\\"((?:[^\"\\]|\\[^\"])+?)\\\"|`([^`]+)`"
-    rb"|\xe2\x80[\x9c\x9e](.+?)\xe2\x80[\x9c\x9d]|\xe2\x80\x98(.+?)\xe2\x80\x99(?!\w)"
-    rb"|\xc2\xab\s?(.+?)\s?\xc2\xbb"
+    r"(?<!\w)'((?:[^'\\]|\\.)+)'(?!\w)|\\\"((?:[^\"\\]|\\[^\"])+?)\\\"|`([^`]+)`"
+    r"|[“„]([^“”„]+)[“”]|‘([^‘]+?)’(?!\w)|«\s?([^«»]+?)\s?»",
+    re.ASCII,
 )
 _WORD = re.compile(rb"(?:[^\s,;:?!()]|:(?=[^\s,;:?!()]))*")
 #: What stands behind a value that is over: the end, or punctuation with no more of a word behind it.
@@ -66,8 +67,8 @@ class Copier:
         self.source = text.encode(errors="replace")
         self._numbers = [found[0].replace(b",", b"") for found in _NUMBER.finditer(self.source)]
         self._spans = [
-            next(group for group in found.groups() if group is not None)
-            for found in _QUOTED.finditer(self.source)
+            next(group for group in found.groups() if group is not None).encode(errors="replace")
+            for found in _QUOTED.finditer(text)
         ]
 
     def guess(self, automaton: Automaton, state: int, text: bytes) -> bytes:

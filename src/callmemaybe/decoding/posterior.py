@@ -15,13 +15,14 @@ branch can only fall with each further token, so what was scored so far is a bou
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from callmemaybe.decoding.branches import Branch
+from callmemaybe.decoding.branches import Branch, Fork
 from callmemaybe.decoding.sampler import Floats, Ids, log_total
+from callmemaybe.matching.matcher import Matcher
 from callmemaybe.models.base import Session
 
 Doubles = NDArray[np.float64]
@@ -61,6 +62,22 @@ class Posterior:
         logprobs = self.logprobs.copy()
         logprobs[index] = -np.inf
         return Posterior(self.branches, _normalised(logprobs), logprobs, self.passes, self.unscored)
+
+
+def weigh(session: Session, logits: Floats, fork: Fork, matcher: Matcher, left: int) -> Posterior:
+    """Return the distribution over the branches of ``fork``, where ``matcher`` stands.
+
+    ``logits`` are those after what ``session`` holds. Of a branch of more than ``left`` tokens, for which
+    the model may have no room, only so many count: it comes out too likely, never too unlikely.
+    """
+    if fork.heads:
+        return gate_of_heads(logits, fork.heads, matcher.allowed())
+    branches = fork.branches
+    if any(len(branch.ids) > left for branch in branches):
+        branches = tuple(branch._replace(ids=branch.ids[:left]) for branch in branches)
+    if fork.is_gate:
+        return replace(gate(session, logits, branches[0]), branches=fork.branches)
+    return replace(score(session, logits, branches), branches=fork.branches)
 
 
 def gate(session: Session, logits: Floats, branch: Branch) -> Posterior:

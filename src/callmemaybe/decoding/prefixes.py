@@ -22,8 +22,9 @@ from callmemaybe.models.base import Model, Session, common
 #: Bytes of keys and values kept per model, with the room behind them.
 MOST_BYTES = 512 << 20
 
-#: Sessions kept per model: some engines do not tell what theirs take.
-MOST_KEPT = 256
+#: Sessions kept per model: some engines do not tell what theirs take. Of an engine that holds only so many
+#: at a time, one of so many parts is kept: the rest is for those who decode.
+MOST_KEPT, KEPT_SHARE = 256, 2
 
 #: Ids that must be fed for a prefix to be worth a place on disk.
 WORTH_STORING = 32
@@ -54,6 +55,11 @@ class Prefixes:
     ) -> None:
         self._model, self._store = model, store
         self._most = most_bytes
+        self._most_kept = MOST_KEPT
+        # Few engines have a limit, so it is no part of what a model is.
+        sessions: int | None = getattr(model, "most_sessions", None)
+        if sessions is not None:
+            self._most_kept = min(MOST_KEPT, max(1, sessions // KEPT_SHARE))
         self._kept: OrderedDict[Key, Session] = OrderedDict()
         #: The same keys, sorted: those most alike are neighbours.
         self._sorted: list[Key] = []
@@ -83,8 +89,9 @@ class Prefixes:
                     return Taken(found.fork(), len(key))
                 made = self._making.get(key)
                 if made is None:
-                    self._making[key] = threading.Event()
+                    # Only then is it being made: what cannot begin keeps nobody waiting.
                     begun = self._nearest(key)
+                    self._making[key] = threading.Event()
             if made is None:
                 return self._make(key, begun)
             patiently(made.wait)
@@ -116,8 +123,10 @@ class Prefixes:
                     insort(self._sorted, key)
                     self._roomy[key] = None
                     self._bytes += session.memory
-                fork = session.fork()  # in front of the rest: it takes over the room to grow in
-                self._make_room()
+                try:
+                    fork = session.fork()  # in front of the rest: it takes over the room to grow in
+                finally:
+                    self._make_room()
                 return Taken(fork, held)
         finally:
             with self._lock:
@@ -155,7 +164,9 @@ class Prefixes:
             self._bytes -= session.memory
             session.trim()
             self._bytes += session.memory
-        while len(self._kept) > 1 and (self.memory > self._most or len(self._kept) > MOST_KEPT):
+        while len(self._kept) > 1 and (
+            self.memory > self._most or len(self._kept) > self._most_kept
+        ):
             key, session = self._kept.popitem(last=False)
             del self._sorted[bisect(self._sorted, key) - 1]
             self._roomy.pop(key, None)

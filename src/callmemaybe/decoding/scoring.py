@@ -41,19 +41,21 @@ def logprobs(session: Session, before: int, ids: Sequence[int]) -> NDArray[np.fl
 
 
 def by_member(
-    scores: NDArray[np.float64], lengths: Sequence[int], start: int, text: str
+    scores: NDArray[np.float64], lengths: Sequence[int], places: Sequence[int], text: str
 ) -> dict[str, float]:
-    """Return the log-probability of each member of a JSON object that is part of an answer.
+    """Return the log-probability of each member of a JSON object that an answer says.
 
-    ``lengths`` are how many symbols each scored token has, ``start`` is the symbol where the object,
-    ``text``, begins. A token that spells a value in part counts for it; commas and keys count for
-    none.
+    ``lengths`` are how many symbols each scored token has. ``places`` are the symbols behind which each
+    byte of the object, ``text``, was certain: the answer may say it in another notation. A token that
+    spells a value in part counts for it, as does what closes a text (a quote, a tag); commas and keys
+    count for none.
     """
     ends = np.cumsum(lengths)
     begins = ends - lengths
     found = {}
     for key, low, high in _members(text):
-        inside = (begins < start + high) & (ends > start + low)
+        # Whatever stands behind the key is the value: a notation may have no byte for an opening quote.
+        inside = (begins <= places[high - 1]) & (ends > places[low - 1] + 1)
         found[key] = float(scores[inside].sum())
     return found
 

@@ -250,8 +250,12 @@ class Matcher:
 
     @property
     def symbols(self) -> list[int | str]:
-        """What was accepted so far as the grammar sees it: bytes as ints, control tokens as text."""
-        return self._symbols_of(self._ids)
+        """What was accepted so far as the grammar sees it: bytes as ints, control tokens as text.
+
+        An end token that the grammar does not name is none of it.
+        """
+        ids = self._ids[:-1] if self._state == ENDED else self._ids
+        return self._symbols_of(ids)
 
     @property
     def is_accepting(self) -> bool:
@@ -279,8 +283,7 @@ class Matcher:
 
     def captures(self) -> list[Captured]:
         """Return the captures so far; offsets count :attr:`symbols`."""
-        ids = self._ids[:-1] if self._state == ENDED else self._ids
-        return self._automaton.captures(self._symbols_of(ids))
+        return self._automaton.captures(self.symbols)
 
     def _symbols_of(self, ids: Iterable[int]) -> list[int | str]:
         tokens, names = self._vocabulary.tokens, self._vocabulary.names

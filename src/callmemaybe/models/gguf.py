@@ -120,6 +120,9 @@ class GgufModel:
     Raises ModelError if the extra is not installed or llama.cpp cannot load the file.
     """
 
+    #: How many sessions may be open at a time.
+    most_sessions = _SEQUENCES
+
     def __init__(
         self,
         weights: Path,
