@@ -126,6 +126,17 @@ def test_numbers_are_never_rounded(digits: str, value: object) -> None:
     assert raw == digits
 
 
+@pytest.mark.parametrize("digits", ["1e99999999999999999999", "-1.5E+9999999999999999999"])
+def test_numbers_beyond_all_counting_have_a_place(digits: str) -> None:
+    """An exponent that no Decimal holds is the file's mistake; as digits alone it is read."""
+    with pytest.raises(InputError) as caught:
+        read(f'{{"a": [1,\n {digits}, 2]}}', source="f")
+    assert str(caught.value) == (
+        "f:2:2 (/a/1): the number has an exponent beyond all counting; write a smaller one"
+    )
+    assert read(digits, source="f", number=Number).value == digits
+
+
 def test_places_of_pointers() -> None:
     """A pointer into a document leads to its line and column, or to the nearest that exists."""
     document = read('\n[\n  {"a": {"b/c": 1},\n   "d": [true, null]}\n]', source="f")

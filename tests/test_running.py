@@ -19,11 +19,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import Field, TypeAdapter
 
+from callmemaybe._retrieval import Catalogue
 from callmemaybe._running import functions
 from callmemaybe._speaking import Options, Speaker
+from callmemaybe._speech import same
 from callmemaybe.caller import Caller
 from callmemaybe.calls import ToolCall, ToolResult, ToolSpec, tool
 from callmemaybe.conversation import Conversation, Said, Turn
+from callmemaybe.conversation.loop import Ask, Execute, Heard, Rules, dialogue
 from callmemaybe.errors import ConversationError, InputError
 from callmemaybe.models.scripted import ScriptedModel
 from callmemaybe.wire import ArgumentsDelta, CallEnded, CallStarted, Part, formats
@@ -368,6 +371,80 @@ def test_the_same_call_again_is_refused_and_ends_the_loop() -> None:
     assert "made before" in results[1].content
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        ('{"a": 1, "b": {"c": [1], "d": ""}}', '{"b": {"d": "", "c": [1.0]}, "a": 1e0}', True),
+        ('{"a": 1e999999}', '{"a": 10e999998}', True),
+        ('{"a": -0.0}', '{"a": 0}', True),
+        ('{"a": true}', '{"a": 1}', False),
+        ('{"a": "1"}', '{"a": 1}', False),
+        ('{"a": [1, 2]}', '{"a": [2, 1]}', False),
+        ('{"a": 12345678901234567890123456789.1}', '{"a": 12345678901234567890123456789.2}', False),
+    ],
+)
+def test_equal_calls_are_equal_as_values(one: str, other: str, is_same: bool) -> None:
+    """In one turn and from turn to turn alike: keys in any order, 1 is 1.0, true is no 1."""
+    first, second = ToolCall("f", one), ToolCall("f", other)
+    assert same(first, second) is is_same
+    conversation = Conversation()
+    conversation.take(Said("user", "Go on"))
+    loop = dialogue(conversation, Rules())
+    next(loop)
+    assert isinstance(loop.send(Heard("", (first,))), Execute)
+    loop.send([ToolResult("call_1", "done")])
+    assert loop.send(Heard("", (second,))) == (
+        Ask(may_call=False) if is_same else Execute((ToolCall("f", other, "call_2"),))
+    )
+
+
+def test_calls_that_wait_count_as_made() -> None:
+    """A run that goes on with calls which were waiting runs none of them again for the model."""
+    ran_calls: list[str] = []
+
+    def execute(some: Sequence[ToolCall]) -> Sequence[ToolResult]:
+        ran_calls.extend(call.id for call in some)
+        return WEATHER(some)
+
+    def fail(_some: Sequence[ToolCall]) -> Sequence[ToolResult]:
+        raise OSError
+
+    made = caller(calls(PARIS), calls(PARIS), said("Six."))
+    conversation = Conversation()
+    conversation.take(Said("user", "Weather in Paris?"))
+    with pytest.raises(OSError):  # noqa: PT011 - it is raised as it is
+        made.run(conversation, fail)
+    ran = made.run(Conversation.from_json(conversation.to_json()), execute)
+    assert (ran.reason, ran_calls) == ("repeated", ["call_1"])
+
+
+#: Adds the content to a text unless there are calls, as the template of Qwen2.5 does.
+ADDS_CONTENT = (
+    "{% for m in messages %}{% if m.role != 'assistant' or not m.tool_calls %}"
+    "{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+
+
+@pytest.mark.parametrize(
+    ("wish", "reason"),
+    [
+        (said(""), "answered"),
+        (calls(ToolCall("get_weather", f'{{"city": "{"x" * 99}"}}')), "length"),
+    ],
+)
+def test_a_conversation_goes_on_behind_an_empty_turn(wish: tuple[Part, ...], reason: str) -> None:
+    """Templates that add a content to a text get a text, also of a turn that was cut short."""
+    model = speaks(VOCABULARY, [wish, said("Fine.")], turns_so_far, b"<|im_start|>assistant\n")
+    form = HERMES.with_template(ADDS_CONTENT)
+    made = Caller(model, TOOLS, format=form, vocabulary=VOCABULARY, max_tokens=60)
+    ran = made.run("Weather?", WEATHER)
+    assert (ran.reason, ran.text) == (reason, "")
+    ran.conversation.take(Said("user", "Well?"))
+    ran = made.run(ran.conversation, WEATHER)
+    assert (ran.reason, ran.text) == ("answered", "Fine.")
+
+
 def test_what_a_tool_raises_comes_back_in_correctable_form() -> None:
     """The model reads where the mistake is and what was expected; then it corrects it."""
 
@@ -458,6 +535,78 @@ def test_a_result_that_does_not_fit_is_told() -> None:
     assert results[1].content == (
         "invalid value at /arguments/n: 6 is greater than the maximum of 5"
     )
+
+
+def planned(say: ToolCall) -> Conversation:
+    """Return a conversation that waits for both calls of a plan."""
+    told = [
+        {"id": call.id, "type": "function",
+         "function": {"name": call.name, "arguments": call.arguments}}
+        for call in (ToolCall(PARIS.name, PARIS.arguments, "call_1"), say)
+    ]  # fmt: skip
+    return Conversation.from_messages([*USER, {"role": "assistant", "tool_calls": told}])
+
+
+def test_a_plan_goes_on_from_results_that_are_there() -> None:
+    """A plan that was saved half answered finds what its other half refers to."""
+    conversation = planned(ToolCall("say", '{"n": {"$ref": "call_1.temperature"}}', "call_2"))
+
+    def execute(some: Sequence[ToolCall]) -> Sequence[ToolResult]:
+        if some[0].name == "say":
+            raise OSError
+        return WEATHER(some)
+
+    with pytest.raises(OSError):  # noqa: PT011 - it is raised as it is
+        caller(said("Done.")).run(conversation, execute, plan=True)
+    again = Conversation.from_json(conversation.to_json())
+    assert [call.id for call in again.pending] == ["call_2"]
+    ran = caller(said("Done.")).run(again, WEATHER, plan=True)
+    assert [e.content for e in ran.conversation.entries if isinstance(e, ToolResult)][1] == "said 6"
+
+
+@pytest.mark.parametrize("tools", [TOOLS, Catalogue(TOOLS, k=1)], ids=["list", "catalogue"])
+def test_a_plan_that_waits_is_checked(tools: Any) -> None:
+    """Results that do not fit are told also where a run begins with the calls of a saved plan."""
+    conversation = planned(ToolCall("say", '{"n": {"$ref": "call_1.sky"}}', "call_2"))
+    model = speaks(VOCABULARY, [said("Done.")], turns_so_far, ASK)
+    made = Caller(model, tools, format="hermes", vocabulary=VOCABULARY)
+    ran = made.run(conversation, WEATHER, plan=True)
+    results = [e for e in ran.conversation.entries if isinstance(e, ToolResult)]
+    assert [one.is_error for one in results] == [False, True]
+    assert results[1].content == 'invalid value at /arguments/n: "blue" is not of type "number"'
+
+
+@pytest.mark.parametrize("plan", [False, True])
+def test_an_argument_that_names_no_call_is_no_reference(plan: bool) -> None:
+    """A tool that takes JSON Schemas gets them as they were written, next to references, too."""
+    free = {"type": "object", "additionalProperties": {"type": "string"}}
+    tool = ToolSpec(
+        "validate", parameters={"type": "object", "properties": {"schema": free, "by": free},
+                                "required": ["schema"]},
+        returns=free,
+    )  # fmt: skip
+    some = [ToolCall("validate", '{"schema": {"$ref": "#/$defs/a.b"}}')]
+    if plan:
+        some.append(ToolCall("validate", '{"schema": {"$ref": "x"}, "by": {"$ref": "call_1"}}'))
+    model = speaks(VOCABULARY, [calls(*some), said("Done.")], turns_so_far, ASK)
+    made = Caller(model, [tool], format="hermes", vocabulary=VOCABULARY)
+    seen: list[Any] = []
+
+    def execute(some: Sequence[ToolCall]) -> Sequence[ToolResult]:
+        seen.extend(call.parsed for call in some)
+        return [ToolResult(call.id, '{"ok": "yes"}') for call in some]
+
+    made.run("Validate it", execute, plan=plan)
+    assert seen[0] == {"schema": {"$ref": "#/$defs/a.b"}}
+    assert seen[1:] == [{"schema": {"$ref": "x"}, "by": {"ok": "yes"}}] * plan
+
+
+def test_each_call_of_a_plan_has_an_id_of_its_own() -> None:
+    """Where earlier ids have gaps, too; a reference leads to the call that it was written for."""
+    say = ToolCall("say", '{"n": {"$ref": "call_4.temperature"}}')
+    spoken = speaker(calls(PARIS, BERN, say)).plan(USER, TOOLS, taken={"call_3"})
+    assert [call.id for call in spoken.calls] == ["call_2", "call_4", "call_5"]
+    assert spoken.calls[2].parsed == say.parsed
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ from typing import Any, NoReturn, TypeVar
 from callmemaybe._jsontext import read
 from callmemaybe.errors import InputError
 
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}:,]|[^][{}:,"\s]+', re.DOTALL)
+#: A string that is never closed is one token, too: so each character is looked at once.
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"?|[][{}:,]|[^][{}:,"\s]+', re.DOTALL)
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 _Number = TypeVar("_Number")
 #: Digits that Python makes an integer of at once; the time that more of them take grows with their square.
@@ -49,12 +50,33 @@ def loads(text: str, *, where: str | None = None, most_digits: int | None = None
         raise InputError(f"not valid JSON: {error}", where=where) from None
 
 
-def dumps(value: Any, *, compact: bool = False, default: Callable[[Any], Any] | None = None) -> str:
+def check(text: str, *, where: str | None = None) -> None:
+    """Look whether a text is JSON, in linear time: nothing is made of the digits of its numbers.
+
+    Control characters in strings are let pass, for :func:`rewrite` escapes them. Raises InputError
+    naming ``where``.
+    """
+    try:
+        json.loads(text, parse_float=str, parse_int=str, parse_constant=_refuse, strict=False)
+    except RecursionError:
+        read(text, source=where or "JSON", number=str, max_depth=None, lenient=True)
+    except ValueError as error:
+        raise InputError(f"not valid JSON: {error}", where=where) from None
+
+
+def dumps(
+    value: Any,
+    *,
+    compact: bool = False,
+    default: Callable[[Any], Any] | None = None,
+    canonical: bool = False,
+) -> str:
     """Write a value as JSON with its own letters; Decimal digit by digit, nesting without limit.
 
     The separators are those of :func:`json.dumps`, or none around them when ``compact``. ``default``
     turns what JSON has no form for into what it has one for, as that of :func:`json.dumps` does, and
-    objects with keys that are no strings, too.
+    objects with keys that are no strings, too. ``canonical``: equal values become equal texts, 1 and
+    1.0 too, and objects whatever the order of their keys; true is no 1.
     """
     comma, colon = (",", ":") if compact else (", ", ": ")
     out: list[str] = []
@@ -69,15 +91,18 @@ def dumps(value: Any, *, compact: bool = False, default: Callable[[Any], Any] | 
             value = default(value)
         if isinstance(value, dict):
             parts: list[Any] = ["{"]
-            for index, (key, inner) in enumerate(value.items()):
+            keys = sorted(value) if canonical else value
+            for index, key in enumerate(keys):
                 parts += [f"{comma if index else ''}{_plain_string(key)}{colon}"]
-                parts += [_Value(inner)]
+                parts += [_Value(value[key])]
             stack += reversed([*parts, "}"])
         elif isinstance(value, list | tuple):
             parts = ["["]
             for index, inner in enumerate(value):
                 parts += [comma, _Value(inner)] if index else [_Value(inner)]
             stack += reversed([*parts, "]"])
+        elif canonical and isinstance(value, int | float | Decimal) and not isinstance(value, bool):
+            out.append(_canonical_number(value))
         else:
             out.append(_scalar(value))
     return "".join(out)
@@ -87,16 +112,20 @@ def rewrite(text: str, *, compact: bool = False) -> str:
     """Write a valid JSON text in one style: our separators, plain strings, every digit as it was.
 
     Strings escape only what must be escaped (and halves of surrogate pairs, which UTF-8 cannot
-    carry). The text is not checked.
+    carry). Of the text only the strings are checked: raises InputError for one that is broken or never
+    closed.
     """
     comma, colon = (",", ":") if compact else (", ", ": ")
     marks = {",": comma, ":": colon}
-    return "".join(
-        _plain_string(json.loads(token, strict=False))
-        if token[0] == '"'
-        else marks.get(token, token)
-        for token in _TOKEN.findall(text)
-    )
+    try:
+        return "".join(
+            _plain_string(json.loads(token, strict=False))
+            if token[0] == '"'
+            else marks.get(token, token)
+            for token in _TOKEN.findall(text)
+        )
+    except ValueError as error:
+        raise InputError(f"not valid JSON: {error}") from None
 
 
 def repeated_key(text: str) -> str | None:
@@ -149,6 +178,16 @@ def _scalar(value: Any) -> str:
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 10_000:
         return _decimal(Decimal(value))
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def _canonical_number(value: float | Decimal) -> str:
+    """Spell a number in one way, with the exponent of its first digit, which is never written out."""
+    exact = Decimal(repr(value) if isinstance(value, float) else value)
+    if not exact.is_finite():
+        raise InputError("JSON has no infinity and no NaN")
+    first, _, exponent = f"{exact:e}".partition("e")
+    digits = first.rstrip("0").rstrip(".") if "." in first else first
+    return f"{digits}e{exponent}" if exact else "0"
 
 
 def _decimal(value: Decimal) -> str:

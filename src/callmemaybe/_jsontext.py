@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 
 from callmemaybe.errors import InputError
 
@@ -42,7 +42,7 @@ def plain_number(text: str) -> int | float | Decimal:
     """Return the value of a JSON number without ever rounding it.
 
     An integer literal gives int; anything else float where the float prints the same number
-    again, else Decimal.
+    again, else Decimal. Raises InvalidOperation for an exponent beyond all counting (10**18).
     """
     if text.lstrip("-").isdigit() and len(text) <= _MOST_DIGITS_OF_INT:
         return int(text)
@@ -216,8 +216,14 @@ class _Reader:
             return self._open({} if character == "{" else [])
         match = _NUMBER.match(self._text, self._at)
         if match and not _NUMBERISH.match(self._text, match.end()):
+            try:
+                value = self._number(match.group())
+            except InvalidOperation:
+                raise self._error(
+                    "the number has an exponent beyond all counting", "write a smaller one"
+                ) from None
             self._at = match.end()
-            return self._number(match.group())
+            return value
         match = _WORD.match(self._text, self._at)
         if match and match.group() in _CONSTANTS:
             self._at = match.end()

@@ -260,7 +260,7 @@ class Runner:
         if isinstance(self.shelf, Sequence):
             return self.shelf
         offered = list(self.shelf.choose(self.conversation))
-        every: Sequence[ToolSpec] = getattr(self.shelf, "tools", ())
+        every = self._every()
         choice = self.settings.tool_choice
         names = {*(wanted(choice).only or ())} - {tool.name for tool in offered}
         if names:
@@ -268,6 +268,11 @@ class Runner:
         if not offered and choice == "required":
             offered += every[:MOST_UNASKED]
         return offered
+
+    def _every(self) -> Sequence[ToolSpec]:
+        """Return all tools that there are, as far as the shelf says so."""
+        tools: Sequence[ToolSpec] = getattr(self.shelf, "tools", ())
+        return self.shelf if isinstance(self.shelf, Sequence) else tools
 
     def _wish(self, ask: Ask) -> Wanted:
         settings = self.settings
@@ -291,7 +296,9 @@ class Runner:
 
     def _check(self, call: ToolCall) -> None:
         """Check the arguments of a call against the tool's schema, by an independent validator."""
-        tool = next((one for one in self._offered if one.name == call.name), None)
+        # A run that goes on with calls which were waiting has offered nothing yet.
+        tools = self._offered or self._every()
+        tool = next((one for one in tools if one.name == call.name), None)
         validator = None if tool is None else validator_of(tool)
         wrong = None if validator is None else next(validator.iter_errors(call.parsed), None)
         if wrong is not None:

@@ -288,7 +288,8 @@ class Speaker:
             )
             if not new or any(same(new[0], one) for one in given):
                 break
-            call = replace(new[0], id=_fresh(taken, len(taken) + len(given) + 1))
+            known = {*taken, *(one.id for one in given)}
+            call = replace(new[0], id=_fresh(known, len(known) + 1))
             given.append(call)
             tool = next(one for one in tools if one.name == call.name)
             returns[call.id] = tool.returns

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from callmemaybe._checking import Validators
+from callmemaybe._json import dumps
 from callmemaybe._setting import parts_of
 from callmemaybe.calls import ToolCall, ToolSpec
 from callmemaybe.decoding.decoder import Decoder
@@ -401,8 +402,10 @@ def to_the_end(turn: Generator[Any, None, Spoken]) -> Spoken:
 
 
 def same(one: ToolCall, other: ToolCall) -> bool:
-    """Whether two calls ask for the same."""
-    return one.name == other.name and one.parsed == other.parsed
+    """Whether two calls ask for the same, their arguments equal as values: 1 and 1.0, not true and 1."""
+    if one.name != other.name:
+        return False
+    return dumps(one.parsed, canonical=True) == dumps(other.parsed, canonical=True)
 
 
 def distribution(

@@ -135,6 +135,17 @@ def test_a_turn_cut_short_commits_nothing(reason: Ended) -> None:
     assert conversation.entries[-1] == Turn("", (), reason)
 
 
+@pytest.mark.parametrize("reason", list(Ended))
+def test_an_empty_turn_is_told_with_an_empty_text(reason: Ended) -> None:
+    """No content at all is for turns with calls: templates add it to a text, and cannot add None."""
+    conversation = Conversation()
+    conversation.take_all([Said("user", "x"), TurnStarted(), TurnEnded(reason)])
+    assert conversation.messages()[-1] == {"role": "assistant", "content": ""}
+    assert Conversation.from_messages(conversation.messages()).messages() == conversation.messages()
+    assert two_calls().messages()[1]["content"] == "on it"
+    assert Conversation.from_messages([USER, CALLS]).messages()[1]["content"] is None
+
+
 def test_a_fragment_is_never_closed() -> None:
     """A call whose arguments are no JSON object, or not those that streamed, is refused."""
     conversation = Conversation()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 
+from callmemaybe._json import rewrite
 from callmemaybe.calls import ToolCall, ToolSpec
 from callmemaybe.errors import InputError
 from callmemaybe.wire import formats
@@ -81,6 +83,24 @@ def test_what_is_json_is_written_as_it_was() -> None:
         assert arguments in "".join(map(str, form.prompt(history(arguments), [TOOL])))
     with pytest.raises(InputError, match=WHERE):
         form.prompt(history(r'{"a": "\q"}'), [TOOL])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ['{"a": "cut off', '{"a": 1', "not json", '{"a" 1}', '{"a": NaN}', "{} {}", '"\\' * 20_000],
+    ids=range(7),
+)
+def test_what_is_no_json_is_named_by_families_that_write_json(arguments: str) -> None:
+    """Nothing of it is left out in silence, and many quotes take no more time than other characters."""
+    began = time.process_time()
+    for name in ("hermes", "llama3_json", "mistral"):
+        form = formats.get(name)
+        with pytest.raises(InputError, match=WHERE + "not valid JSON"):
+            form.prompt(history(arguments), [TOOL])
+    if arguments.count('"') % 2 or arguments.endswith("\\"):
+        with pytest.raises(InputError, match="not valid JSON"):
+            rewrite(arguments)
+    assert time.process_time() - began < 2
 
 
 @pytest.mark.parametrize("name", TRANSLATING)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from callmemaybe._json import dumps
 from callmemaybe.calls import ToolCall, ToolSpec
+from callmemaybe.calls.dialects import standard
 from callmemaybe.errors import InputError
 from callmemaybe.grammar import compile as compile_grammar
 from callmemaybe.grammar.nodes import Control, bytes_of
@@ -268,11 +269,16 @@ SCHEMA = {
         "items": {"type": "array", "items": {"$ref": "#/$defs/item"}, "maxItems": 3},
         "any": {},
         "more": {"type": "object", "additionalProperties": {"type": "string"}},
+        "note": {"type": "string", "nullable": True},
+        "some": {"type": "any"},
+        "place": {"$ref": "#place"},
+        "self": {"$ref": "#"},
     },
     "required": ["city"],
     "additionalProperties": False,
     "$defs": {
-        "item": {"type": "object", "properties": {"n": {"type": "number"}, "B": {"$ref": "#"}}}
+        "place": {"$anchor": "place", "type": "string"},
+        "item": {"type": "object", "properties": {"n": {"type": "number"}, "B": {"$ref": "#"}}},
     },
 }
 ITEMS = st.fixed_dictionaries({}, optional={"n": st.integers(-5, 5)})
@@ -286,6 +292,10 @@ FITTING = st.fixed_dictionaries(
         "items": st.lists(ITEMS | st.fixed_dictionaries({"B": st.just({"city": "x"})}), max_size=3),
         "any": VALUES,
         "more": st.dictionaries(TEXT, TEXT, max_size=2),
+        "note": st.none() | TEXT | st.just("null"),
+        "some": VALUES,
+        "place": TEXT | st.sampled_from(["Paris", "null", "12"]),
+        "self": st.just({"city": "x"}),
     },
 )
 
@@ -342,7 +352,7 @@ def test_whatever_the_grammar_allows_is_valid(form: Format, choices: list[int]) 
     if not automaton.is_accepting(state):
         reject()
     (call,) = form.read(path, [ToolSpec("f", parameters=SCHEMA)])
-    jsonschema_rs.validate(SCHEMA, json.loads(call.arguments, parse_float=_finite))
+    jsonschema_rs.validate(standard(SCHEMA), json.loads(call.arguments, parse_float=_finite))
 
 
 def _finite(digits: str) -> float:

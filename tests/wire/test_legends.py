@@ -116,6 +116,7 @@ def test_what_says_nothing_of_both_sides(about: str) -> None:
         "Must be one of: km|mi|m",
         "Unit to use, can be 'km'/'mi'/'m'",
         "e.g. 'x' or 'y'. Choices: ‘km’, ‘mi’, ‘m’, ‘km’",
+        "One of km (far) or mi (too) or m (near).",
     ],
 )
 def test_values_that_a_description_lists(about: str) -> None:
@@ -185,6 +186,36 @@ def test_long_descriptions_cost_no_more(part: str) -> None:
     legends.options(about)
     legends.meanings(["a", "x", "true"], about)
     assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize(
+    "joint", [" | ", " or ", ", or ", ", or or or ", " (x) or ", "(x) | ", ", AND or ", "/ ", ","]
+)
+def test_a_list_that_goes_on_costs_no_more(joint: str) -> None:
+    """A list is split in one way: where it does not end as it should, no other split is tried."""
+    colours = [f"c{n}" for n in range(24)]
+    began = time.process_time()
+    found = legends.options(f"Colour of it, one of {joint.join(colours)} as the CSS names")
+    assert time.process_time() - began < 2
+    assert len(found) <= legends.MOST
+
+
+@pytest.mark.parametrize(
+    ("about", "values"),
+    [
+        ("One of AND, OR, NOT.", ["AND", "OR", "NOT"]),
+        ("either AND or OR", ["AND", "OR"]),
+        ("Can be XOR, AND or OR", ["XOR", "AND", "OR"]),
+        ("Options: XOR, or AND", ["XOR", "AND"]),
+        ("How to join (AND or OR)", ["AND", "OR"]),
+        ("AND | OR", ["AND", "OR"]),
+        ("One of: AND (both), OR (any), NOT (none).", ["AND", "OR", "NOT"]),
+        ("'AND', OR 'OR'", ["AND", "OR"]),
+    ],
+)
+def test_joints_that_are_values(about: str, values: list[str]) -> None:
+    """In capitals, "and" and "or" are values where they stand as such."""
+    assert legends.options(about) == values
 
 
 def test_a_form_says_what_values_stand_for() -> None:

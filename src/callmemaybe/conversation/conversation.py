@@ -242,7 +242,9 @@ class Conversation:
 
 
 def _assistant_message(turn: Turn) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": "assistant", "content": turn.text or None}
+    # Many templates add the content to a text wherever there are no calls.
+    content = turn.text or (None if turn.calls else "")
+    message: dict[str, Any] = {"role": "assistant", "content": content}
     if turn.calls:
         message["tool_calls"] = [
             {

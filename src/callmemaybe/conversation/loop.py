@@ -7,12 +7,13 @@ it ended. Who drives it may wait in any way it likes, so there is one loop for a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from callmemaybe._json import dumps
-from callmemaybe.calls import ToolCall, ToolResult, references, resolved
+from callmemaybe.calls import ToolCall, ToolResult, resolved
 from callmemaybe.conversation.conversation import Conversation
 from callmemaybe.conversation.events import (
     CallClosed,
@@ -93,7 +94,8 @@ def dialogue(
     ``own_ids``: the calls that are heard carry ids of the model's. A conversation that waits for
     results goes on with them. Raises ConversationError where there is nothing to answer.
     """
-    counts: dict[str, int] = {}
+    # Calls that wait are about to run: the same ones, heard again, are repetitions.
+    counts = dict(Counter(map(_key, conversation.pending)))
     is_stuck = False
     if conversation.pending:
         yield from _executed(conversation, conversation.pending, {}, rules)
@@ -120,7 +122,7 @@ def dialogue(
         repeated = 0
         for call in calls:
             # What was wrong with a call may be gone once it is read as a value: a key that came twice.
-            key = dumps([call.name, call.arguments if heard.problem else call.parsed])
+            key = dumps([call.name, call.arguments]) if heard.problem else _key(call)
             counts[key] = counts.get(key, 0) + 1
             if counts[key] > rules.repeats:
                 repeated += 1
@@ -137,11 +139,18 @@ _REPEATED = (
 )
 
 
+def _key(call: ToolCall) -> str:
+    """Return a text that is the same for calls which ask for the same, equal as values."""
+    return dumps([call.name, call.parsed], canonical=True)
+
+
 def _executed(
     conversation: Conversation, calls: Sequence[ToolCall], refused: dict[str, str], rules: Rules
 ) -> Generator[Need, Any, None]:
     """Have calls run, those that refer to others behind those, and give their results."""
-    results: dict[str, str] = {}
+    # A plan may be half answered: it was saved, and goes on.
+    earlier = [one for one in conversation.entries if isinstance(one, ToolResult)]
+    results = {one.call_id: one.content for one in earlier if not one.is_error}
     left = [call for call in calls if call.id not in refused]
     for call_id, message in refused.items():
         conversation.take(ResultGiven(ToolResult(call_id, message, is_error=True)))
@@ -153,7 +162,10 @@ def _executed(
         runnable: list[ToolCall] = []
         for call in ready:
             try:
-                runnable.append(call if rules.is_whole else _filled(call, results, rules))
+                filled = call if rules.is_whole else _filled(call, results, conversation.ids)
+                if filled is not call:
+                    rules.check(filled)
+                runnable.append(filled)
             except InputError as error:
                 failed = ToolResult(call.id, correction(error), is_error=True)
                 conversation.take(ResultGiven(failed))
@@ -167,16 +179,27 @@ def _executed(
                 raise ConversationError(f"call {min(lost)!r} was run but has no result")
 
 
-def _filled(call: ToolCall, results: Mapping[str, str], rules: Rules) -> ToolCall:
-    """Return the call with results in place of its references, checked again if it has any."""
-    found = resolved(call, results)
-    if found is not call:
-        rules.check(found)
-    return found
+def _filled(call: ToolCall, results: Mapping[str, str], ids: Collection[str]) -> ToolCall:
+    """Return the call with results in place of its references to calls with these ids.
+
+    What looks like a reference and names none of them is an argument as any other: of a tool that takes
+    schemas, say. Raises InputError for a reference to a call without a result.
+    """
+    found = {name: value for name, value in call.parsed.items() if _source(value) in ids}
+    if not found:
+        return call
+    told = resolved(ToolCall(call.name, dumps(found), call.id), results)
+    return ToolCall(call.name, dumps({**call.parsed, **told.parsed}), call.id)
 
 
 def _refers(call: ToolCall, ids: Collection[str]) -> bool:
-    return any(one.split(".")[0] in ids for one in references(call))
+    return any(_source(value) in ids for value in call.parsed.values())
+
+
+def _source(value: Any) -> str:
+    """Return the id of the call that an argument would refer to, "" (which is no id) for none."""
+    target = value["$ref"] if isinstance(value, dict) and value.keys() == {"$ref"} else None
+    return target.split(".")[0] if isinstance(target, str) else ""
 
 
 def _named(heard: Heard, conversation: Conversation, rules: Rules, own_ids: bool) -> Heard:
@@ -197,7 +220,7 @@ def _renumbered(before: Sequence[ToolCall], after: Sequence[ToolCall]) -> tuple[
     ids = {old.id: new.id for old, new in zip(before, after, strict=True) if old.id}
     found = []
     for call in after:
-        if references(call):
+        if _refers(call, ids):
             arguments = {name: _followed(value, ids) for name, value in call.parsed.items()}
             call = ToolCall(call.name, dumps(arguments), call.id)
         found.append(call)
@@ -205,10 +228,10 @@ def _renumbered(before: Sequence[ToolCall], after: Sequence[ToolCall]) -> tuple[
 
 
 def _followed(value: Any, ids: Mapping[str, str]) -> Any:
-    if not isinstance(value, dict) or value.keys() != {"$ref"}:
+    source = _source(value)
+    if source not in ids:
         return value
-    first, *rest = str(value["$ref"]).split(".")
-    return {"$ref": ".".join([ids.get(first, first), *rest])}
+    return {"$ref": ids[source] + value["$ref"].removeprefix(source)}
 
 
 def _take(conversation: Conversation, heard: Heard) -> tuple[ToolCall, ...]:

@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from callmemaybe._json import dumps, rewrite
+from callmemaybe._json import check, dumps
 from callmemaybe.calls import ToolCall, ToolSpec
-from callmemaybe.errors import InputError
 from callmemaybe.wire.earlier import object_of, place_of, text_of
 from callmemaybe.wire.format import Format, leaves
 from callmemaybe.wire.pieces import Arguments, Controls, Part, Parts, Piece, join
@@ -137,17 +136,14 @@ class Prompter:
         return {**message, "tool_calls": read}
 
     def _call(self, value: Mapping[str, Any], where: str) -> ToolCall:
-        """Read a call; what was written as JSON is written as it was, if it can be."""
+        """Read a call; what was written as JSON is written as it was, if it is JSON."""
         function = value.get("function") or value
         arguments = function.get("arguments") or ""
         text = text_of(arguments if isinstance(arguments, str) else dumps(arguments))
         if self._translates:
             object_of(text, where)
         else:
-            try:
-                rewrite(text)
-            except ValueError as error:
-                raise InputError(f"not valid JSON: {error}", where=where) from None
+            check(text, where=where)
         return ToolCall(str(function["name"]), text, str(value.get("id") or ""))
 
     # -- the parts --------------------------------------------------------------------------------

@@ -26,7 +26,12 @@ _BEHIND = re.compile(rf"\s*{_POLE}[\s,;]*(?:(?:or|and|otherwise)\b[\s,;]*)?", re
 _OTHER = re.compile(rf"[.:;,]|{_POLE}", re.IGNORECASE)
 _CLAUSE = re.compile(r"[.:;]|\s-\s")
 
-_BETWEEN = r"\s*(?:\([^()]{0,40}\))?\s*(?:,\s*(?:(?:or|and)\s+)?|[/|]\s*|\b(?:or|and)\s+)"
+# A list must be split in one way only: with two at each joint, one that ends otherwise would take 2^n tries. So
+# an "or" behind a comma is always part of the joint, unless another joint follows it ("XOR, AND or OR").
+_BETWEEN = (
+    r"\s*(?:\([^()]{0,40}\)\s*)?"
+    r"(?:,\s*(?:(?:or|and)\s+(?![(,/|]|(?-i:or|and)\s))?+|[/|]\s*|\b(?:or|and)\s+)"
+)
 _JOINED = re.compile(r"[,/|]|\b(?:or|and)\b", re.IGNORECASE)
 _QUOTED = r"(?:\"[^\"]{1,30}\"|'[^']{1,30}'|`[^`]{1,30}`|\u2018[^\u2019]{1,30}\u2019|\u201c[^\u201d]{1,30}\u201d)"
 _BARE = r"[^\W_](?:[\w+-]|\.(?=\w)){0,29}"

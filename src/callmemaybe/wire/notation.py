@@ -27,6 +27,7 @@ from decimal import Decimal
 from typing import Any
 
 from callmemaybe._json import dumps
+from callmemaybe.calls.dialects import standard
 from callmemaybe.errors import InputError
 from callmemaybe.grammar.nodes import Control
 from callmemaybe.wire.earlier import object_of
@@ -127,7 +128,8 @@ def kinds(schema: Any, root: Mapping[str, Any], depth: int = 0) -> frozenset[str
     found = {"text", "other"}
     if isinstance(reference := schema.get("$ref"), str):
         found &= kinds(_pointed(reference, root), root, depth + 1)
-    if (kind := schema.get("type")) is not None:
+    told = {key: schema[key] for key in ("type", "nullable") if key in schema}
+    if (kind := standard(told).get("type")) is not None:
         given = set(kind) if isinstance(kind, list) else {kind}
         found &= {"text" if one == "string" else "other" for one in given}
     values = schema.get("enum", [schema["const"]] if "const" in schema else None)
@@ -143,8 +145,8 @@ def kinds(schema: Any, root: Mapping[str, Any], depth: int = 0) -> frozenset[str
 
 
 def _pointed(reference: str, root: Mapping[str, Any]) -> Any:
-    """Follow a reference within the schema; True (anything) where it leads elsewhere."""
-    if not reference.startswith("#"):
+    """Follow a pointer within the schema; True (anything) for anchors and what leads elsewhere."""
+    if reference != "#" and not reference.startswith("#/"):
         return True
     at: Any = root
     for step in reference[1:].split("/")[1:]:
