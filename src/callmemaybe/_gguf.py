@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import mmap
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ _SCALARS: Mapping[int, str] = {
 }  # fmt: skip
 #: Larger counts than these are damage, not data.
 _MOST_ENTRIES, _MOST_ITEMS = 1 << 16, 1 << 24
+_DEEPEST = 8  # lists in lists
 
 
 def is_gguf(path: Path) -> bool:
@@ -85,13 +86,15 @@ class _Cursor:
         # Tokens of some files are bytes that are no text on their own.
         return text.decode(errors="surrogateescape")
 
-    def _value(self, kind: int) -> Any:
+    def _value(self, kind: int, depth: int = 0) -> Any:
         if kind in _SCALARS:
             return self._number(_SCALARS[kind])
         if kind == _STRING:
             return self._string()
         if kind != _ARRAY:
             raise ValueError(f"it holds a value of unknown type {kind}")
+        if depth >= _DEEPEST:
+            raise ValueError(f"it holds lists in lists, more than {_DEEPEST} deep")
         inner = self._number("I")
         count = self._count(_MOST_ITEMS)
         if inner in _SCALARS:
@@ -99,5 +102,6 @@ class _Cursor:
             values = struct.unpack_from(layout, self._content, self._at)
             self._at += struct.calcsize(layout)
             return list(values)
-        read: Callable[[], Any] = self._string if inner == _STRING else lambda: self._value(inner)
-        return [read() for _ in range(count)]
+        if inner == _STRING:
+            return [self._string() for _ in range(count)]
+        return [self._value(inner, depth + 1) for _ in range(count)]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from callmemaybe import models
 from callmemaybe.errors import ModelError
 from callmemaybe.models.base import Files
 
@@ -57,7 +59,53 @@ def test_chat_template_has_two_homes(tmp_path: Path) -> None:
     assert folder_of(tmp_path, template="own").chat_template == "own"
 
 
-@pytest.mark.parametrize("text", ["{", "[]"])
+def test_configurations_of_another_shape_say_nothing(tmp_path: Path) -> None:
+    """What should be an object and is none is as good as missing."""
+    for name in ("config", "genai_config", "tokenizer_config", "generation_config"):
+        content = {
+            "text_config": "abc",
+            "model": "x",
+            "chat_template": ["y"],
+            "eos_token_id": [None],
+        }
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+    files = Files(tmp_path)
+    assert files.context is None
+    assert files.ends == frozenset()
+    assert files.chat_template is None
+
+
+def test_a_template_that_is_no_utf8_is_named(tmp_path: Path) -> None:
+    """A chat template in another encoding is an error that names the file."""
+    (tmp_path / "chat_template.jinja").write_bytes("{# café #}".encode("latin-1"))
+    with pytest.raises(ModelError, match=r"chat_template\.jinja cannot be read"):
+        _ = Files(tmp_path).chat_template
+
+
+@pytest.mark.parametrize(
+    "name", ["~nobody-of-that-name/model", "~nobody-of-that-name/m:q4", "x" * 300]
+)
+def test_names_that_no_folder_can_have(name: str) -> None:
+    """A name that the file system does not even look for is an error, as any that is not there."""
+    # Which of the two it is differs between systems, and between versions of Python.
+    with pytest.raises(ModelError, match=r"cannot be looked for|no model"):
+        models.load(name)
+    with pytest.raises(ModelError, match=r"cannot be looked for|not in the local cache"):
+        models.load("org/model", cache=f"~nobody-of-that-name/{name}", offline=True)
+
+
+def test_folders_that_may_not_be_entered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder whose permissions keep it closed is an error that says so."""
+
+    def closed(path: Path) -> bool:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "is_dir", closed)
+    with pytest.raises(ModelError, match="Permission denied; correct the name, or the permissions"):
+        models.load(tmp_path / "model")
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "[" * 200_000])
 def test_broken_files_are_named(tmp_path: Path, text: str) -> None:
     """A file that cannot be read is an error when it is asked for, naming the file."""
     (tmp_path / "config.json").write_text(text)

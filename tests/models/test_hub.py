@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 
 from callmemaybe import models
@@ -80,6 +81,80 @@ def test_downloads_caches_and_goes_offline(repository: Path, tmp_path: Path) -> 
     assert cached == q4
     assert "the hub does not answer" in absent["error"]
     assert "hf download org/other" in absent["error"]
+
+
+@pytest.fixture(scope="module")
+def split(tiny: Maker, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository whose weights lie in two files beside a graph with fused attention."""
+    folder = tmp_path_factory.mktemp("split")
+    (folder / "onnx").mkdir()
+    graph = onnx.load(str(tiny("genai") / "model.onnx"))
+    large = [tensor for tensor in graph.graph.initializer if len(tensor.raw_data) > 1024]
+    for at, tensor in enumerate(large):
+        name = "model_q4.onnx_data_1" if at % 2 else "model_q4.onnx_data"
+        onnx.external_data_helper.set_external_data(tensor, name)
+    onnx.save(graph, str(folder / "onnx" / "model_q4.onnx"))
+    shutil.copy(tiny("optimum") / "config.json", folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def cached(
+    split: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, hub.Hub, dict[str, Any]]:
+    """That repository's hub, a cache that has all of it, and what the model said."""
+    home, server = tmp_path_factory.mktemp("home"), hub.Hub(split)
+    (first,) = ask(home, server.url, "org/tiny:q4")
+    return home, server, first
+
+
+def test_weights_in_files_of_their_own(
+    tiny: Maker, cached: tuple[Path, hub.Hub, dict[str, Any]]
+) -> None:
+    """What the hub keeps as links to blobs is loaded, the weights beside a graph as well."""
+    expected = models.load(tiny("genai")).open().feed([1, 2, 3])
+    assert cached[2]["size"] == expected.shape[1]
+    assert cached[2]["logits"] == pytest.approx(float(expected.sum()), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("model_q4.onnx", "dangling"),
+        ("model_q4.onnx", "empty"),
+        ("model_q4.onnx_data_1", "lost"),
+        ("model_q4.onnx_data_1", "empty"),
+    ],
+)
+def test_what_is_damaged_is_fetched_again(
+    cached: tuple[Path, hub.Hub, dict[str, Any]], tmp_path: Path, name: str, damage: str
+) -> None:
+    """A file that is gone from the cache, or was left empty, is fetched again, and only that."""
+    home, server, first = cached
+    shutil.copytree(home, tmp_path / "home", symlinks=True)
+    (file,) = (tmp_path / "home").rglob(name)
+    if damage == "lost":
+        file.unlink()
+    elif damage == "dangling":
+        file.resolve().unlink()
+    else:
+        file.resolve().write_bytes(b"")
+    (absent,) = ask(tmp_path / "home", server.url, "org/tiny:q4", HF_HUB_OFFLINE="1")
+    assert "offline mode is on" in absent["error"]
+    server.downloaded.clear()
+    (again,) = ask(tmp_path / "home", server.url, "org/tiny:q4")
+    assert again == first
+    # A file to which only the link is lost is still among the blobs.
+    assert server.downloaded == ([] if damage == "lost" else [f"onnx/{name}"])
+
+
+def test_a_disk_that_cannot_be_written_is_not_the_hubs_fault(split: Path, tmp_path: Path) -> None:
+    """What the file system refuses is said to be so, with the folder."""
+    home = tmp_path / "home"
+    home.write_text("no folder")
+    (refused,) = ask(home, hub.Hub(split).url, "org/tiny:q4")
+    assert f"{home / 'hub'} cannot be written" in refused["error"]
+    assert "does not answer" not in refused["error"]
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,20 @@ def edited(folder: Path, target: Path, change: Any) -> Path:
     return target
 
 
+@pytest.mark.parametrize("name", ["model.onnx", "model[q4].onnx"])
+def test_weights_are_told_apart(tiny: Maker, tmp_path: Path, name: str) -> None:
+    """Other weights have another fingerprint, whatever signs are in the name of their file."""
+    prints = []
+    for at, layout in enumerate(["genai", "optimum"]):
+        folder = tmp_path / str(at)
+        folder.mkdir()
+        path = next(tiny(layout).rglob("*.onnx"))
+        model = OnnxModel(shutil.copy(path, folder / name), tiny(layout))
+        assert model.fingerprint == OnnxModel(folder / name, tiny(layout)).fingerprint
+        prints.append(model.fingerprint)
+    assert prints[0] != prints[1]
+
+
 @pytest.mark.parametrize("layout", ["genai", "optimum"])
 def test_logits_are_the_reference(tiny: Maker, layout: str) -> None:
     """Sharing the cache, growing it and the two layouts all give the same logits."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -239,6 +241,63 @@ def test_the_key_is_sent_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
         assert asked[0][2] == "Bearer secret-key"
         assert "secret" not in repr(made)
         assert "secret" not in repr(remote(address, key="secret"))
+
+
+@pytest.mark.parametrize("key", ["sk-\u201csecret\u201d", "sk-secret\r\nX: y", "sk-\x00secret"])
+def test_a_key_that_is_none_is_never_shown(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    """Space around a key is no part of it; what no header can hold is refused, unasked and unshown."""
+    with server(saying(ADD)) as (address, asked):
+        Caller(remote(address, key=" sk-secret\n"), TOOLS).call("x")
+        assert asked.pop()[2] == "Bearer sk-secret"
+        with pytest.raises(ModelError, match="the argument key holds") as caught:
+            Caller(remote(address, key=key), TOOLS).call("x")
+        assert "secret" not in str(caught.value)
+        if "\0" not in key:
+            monkeypatch.setenv("CALLMEMAYBE_API_KEY", key)
+            with pytest.raises(ModelError, match="CALLMEMAYBE_API_KEY holds") as caught:
+                Caller(remote(address), TOOLS).call("x")
+            assert "secret" not in str(caught.value)
+        assert not asked
+
+
+def dripping(listening: socket.socket, pieces: int, pause: float) -> None:
+    """Answer one request, and in front of the answer say a space now and then."""
+    connection, _ = listening.accept()
+    with connection, suppress(OSError):  # who asked has given up
+        connection.recv(1 << 16)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for _ in range(pieces):
+            connection.sendall(b"1\r\n \r\n")
+            time.sleep(pause)
+        answer = json.dumps(saying(ADD)("", {})[1]).encode()
+        connection.sendall(b"%x\r\n%b\r\n0\r\n\r\n" % (len(answer), answer))
+
+
+@pytest.mark.parametrize("timeout", [0.5, 60.0])
+def test_an_answer_that_drips_is_too_late(timeout: float) -> None:
+    """The time for a try is that of the whole answer, not of each of its bytes."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=dripping, args=(listening, 20, 0.1), daemon=True)
+        thread.start()
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}/v1?dialect=vllm#m"
+        caller = Caller(remote(address, timeout=timeout, tries=1), TOOLS)
+        if timeout > 2:
+            assert caller.call("x").call is not None
+        else:
+            with pytest.raises(ModelError, match=r"did not answer within 0\.5 s"):
+                caller.call("x")
+        thread.join()
+
+
+def test_an_answer_that_nests_too_deep_is_no_answer() -> None:
+    """JSON of any depth, from a refusal too, is a ModelError, never a RecursionError."""
+    for status, said in [(200, "something else than a completion"), (500, "failed")]:
+        deep = b"[" * 200_000
+        with (
+            server(lambda *_, status=status, deep=deep: (status, deep)) as (address, _),
+            pytest.raises(ModelError, match=said),
+        ):
+            Caller(remote(address, tries=1), TOOLS).call("x")
 
 
 def test_many_at_once() -> None:

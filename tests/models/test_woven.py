@@ -295,6 +295,37 @@ def test_weights_beside_the_graph_are_found(tiny: Maker, tmp_path: Path) -> None
     np.testing.assert_array_equal(model.open().feed([1, 2, 3]), expected)
 
 
+@pytest.mark.parametrize("can_be_woven", [True, False])
+def test_weights_that_links_lead_to_are_found(
+    tiny: Maker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, can_be_woven: bool
+) -> None:
+    """In a folder of links, as the hub's cache is, a graph has its external data, grafted or not."""
+    source = tiny("genai")
+    blobs, folder = tmp_path / "blobs", tmp_path / "snapshots" / "1"
+    blobs.mkdir()
+    folder.mkdir(parents=True)
+    graph = onnx.load(str(source / "model.onnx"))
+    large = [tensor for tensor in graph.graph.initializer if len(tensor.raw_data) > 1024]
+    for at, tensor in enumerate(large):
+        name = "model.onnx_data_1" if at % 2 else "model.onnx_data"
+        onnx.external_data_helper.set_external_data(tensor, name)
+    onnx.save(graph, str(folder / "model.onnx"))
+    for name in ("config.json", "genai_config.json"):
+        (folder / name).write_bytes((source / name).read_bytes())
+    for at, path in enumerate(sorted(folder.iterdir())):
+        path.rename(blobs / str(at))
+        path.symlink_to(Path("..", "..", "blobs", str(at)))
+    assert len(list(blobs.iterdir())) == 5
+    if not can_be_woven:
+        monkeypatch.setattr(engines, "_grafted", lambda _: b"what this runtime does not take")
+    model = models.load(folder)
+    assert isinstance(model, OnnxModel)
+    assert model.batches == can_be_woven
+    gc.collect()
+    expected = models.load(source).open().feed([1, 2, 3])
+    np.testing.assert_allclose(model.open().feed([1, 2, 3]), expected, atol=1e-5)
+
+
 @given(cut=st.integers(0, 400), noise=st.binary(max_size=40))
 def test_damaged_files_are_no_surprise(cut: int, noise: bytes) -> None:
     """Bytes that are no graph raise ValueError or are left alone, and nothing else happens."""

@@ -217,6 +217,17 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.concatenate(first).min() >= 0
 
 
+def test_long_words_are_not_remembered() -> None:
+    """Words of any length are merged, but only short ones are held, so that memory is bounded."""
+    found = compiled(json.loads(train(300, spaces=False)), [])
+    assert found is not None
+    encoder = bpe.Bpe(found.arrays, str.split)
+    short, long = "w" * bpe.LONGEST_KEPT, "w" * (bpe.LONGEST_KEPT + 1)
+    first = encoder.encode(f"{short} {long}")
+    assert encoder.encode(f"{short} {long}") == first
+    assert list(vars(encoder)["_known"]) == [short]
+
+
 @cache
 def merging() -> bpe.Bpe:
     """Return an encoder that remembers few pairs, and so forgets them again and again."""

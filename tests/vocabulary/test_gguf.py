@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import os
 import string
+import struct
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callmemaybe import _gguf
-from callmemaybe.errors import VocabularyError
+from callmemaybe import _gguf, models
+from callmemaybe.errors import ModelError, VocabularyError
 from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.vocabulary.readers import gguf
 from tests.training.qwen3_reference import random_tensors, tiny_config
 from tests.vocabulary.samples import REAL, train
+from training import export_gguf
 from training.export_gguf import export
 
 SIZE = 420
@@ -110,6 +112,69 @@ def test_damage_is_noticed(tmp_path: Path) -> None:
     path.write_bytes(b"GGUF" + (9).to_bytes(4, "little") + whole[8:])
     with pytest.raises(VocabularyError, match="version 9"):
         Vocabulary.from_file(path)
+
+
+def written(path: Path, **changes: object) -> Path:
+    """Write a file with a tokenizer and no tensors; ``changes`` replace what the tokenizer says."""
+    held = export_gguf._tokens(split_as(train(400, spaces=False), "qwen2"), SIZE, "qwen2")
+    held |= {f"tokenizer.ggml.{name}": value for name, value in changes.items()}
+    with path.open("wb") as file:
+        export_gguf._write(file, held, [], "f32")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"token_type": [1] * (SIZE - 3)}, f"has {SIZE} tokens, but says of {SIZE - 3}"),
+        ({"token_type": 5}, "token_type is damaged"),
+        ({"tokens": [1, 2, 3]}, "tokens is damaged"),
+        ({"tokens": 5}, "tokens is damaged"),
+        ({"merges": 5}, "merges is damaged"),
+        ({"merges": [1]}, "merges is damaged"),
+        ({"tokens": []}, "holds no tokenizer"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(
+    tmp_path: Path, changes: dict[str, object], said: str
+) -> None:
+    """Lists of unlike lengths, and what should be a list of something else, are named."""
+    path = written(tmp_path / "model.gguf", **changes)
+    with pytest.raises(VocabularyError, match=said) as caught:
+        Vocabulary.from_file(path)
+    assert str(path) in str(caught.value)
+
+
+def test_lists_in_lists_have_an_end(tmp_path: Path) -> None:
+    """A file that nests thousands of lists is refused, and not read until Python gives up."""
+    path = tmp_path / "model.gguf"
+    path.write_bytes(
+        struct.pack("<4sIQQ", b"GGUF", 3, 0, 1)
+        + export_gguf._string("a")
+        + struct.pack("<I", 9)
+        + struct.pack("<IQ", 9, 1) * 3000
+        + struct.pack("<IQ", 4, 0)
+    )
+    for read in (Vocabulary.from_file, models.load):
+        with pytest.raises((VocabularyError, ModelError), match="lists in lists"):
+            read(path)
+
+
+@pytest.mark.parametrize("kind", [1, 3])
+def test_tokens_that_are_no_text(tmp_path: Path, kind: int) -> None:
+    """Bytes that are no UTF-8 are a token's bytes as they are; a control token has none."""
+    kinds = [*[5] * (SIZE - 1), kind]
+    data = json.loads(train(400, spaces=False))
+    for index in data["model"]["vocab"].values():
+        kinds[index] = 1
+    whole = written(tmp_path / "model.gguf", token_type=kinds).read_bytes()
+    last = export_gguf._string(f"[PAD{SIZE - 1}]")
+    assert whole.count(last) == 1
+    (tmp_path / "model.gguf").write_bytes(whole.replace(last, struct.pack("<Q", 2) + b"\xff\xfe"))
+    words = Vocabulary.from_file(tmp_path / "model.gguf")
+    assert words.token(SIZE - 1) == (b"\xff\xfe" if kind == 1 else b"")
+    assert words.decode(words.encode(b"the cat \xff")) == b"the cat \xff"
+    assert Vocabulary.from_file(tmp_path / "model.gguf").fingerprint == words.fingerprint
 
 
 def test_the_second_time_nothing_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -394,4 +394,4 @@ def test_another_outcome_needs_another_format() -> None:
     assert found is not None
     told = repr((found.facts, {name: array.tolist() for name, array in found.arrays.items()}))
     digest = hashlib.sha256(told.encode()).hexdigest()
-    assert (tokenizer_json.FORMAT, digest[:16]) == (2, "e2619621761e53e0")
+    assert (tokenizer_json.FORMAT, digest[:16]) == (3, "e2619621761e53e0")

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import gc
 import json
+import re
 import weakref
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tokenizers
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from callmemaybe.errors import VocabularyError
 from callmemaybe.testing.vocabularies import ByteVocabulary
@@ -129,6 +132,101 @@ def b_(data: bytes) -> list[bytes]:
     return [bytes([byte]) for byte in data]
 
 
+@pytest.mark.parametrize("content", ["\u2581\u2581\u2581", "   ", "\u2581yes", "a\u2581b"])
+@pytest.mark.parametrize(("pre", "normalized"), [(True, True), (True, False), (False, False)])
+def test_added_words_in_sentencepieces_spelling(pre: bool, content: str, normalized: bool) -> None:
+    """A raised space is a space in added words too, as the library decodes it, and is kept in text."""
+    tokenizer = sentencepiece(pre)
+    tokenizer.add_tokens([tokenizers.AddedToken(content, normalized=normalized)])
+    words, index = read(tokenizer.to_str()), tokenizer.token_to_id(content)
+    assert words.token(index) == tokenizer.decode([index]).encode()
+    for text in (f"a{content}a", f"a{words.token(index).decode()}a", "a\u2581ab"):
+        assert words.decode(words.encode(text.encode())) == text.encode()
+
+
+def byte_level(*before: pre_tokenizers.PreTokenizer, whole: bool = True) -> tokenizers.Tokenizer:
+    """Return a byte-level tokenizer with pre-tokenizers before; not ``whole``: of the letters it knows."""
+    tokenizer = tokenizers.Tokenizer(models.BPE())
+    last = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*before, last])
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet() if whole else []
+    trainer = trainers.BpeTrainer(
+        vocab_size=400, special_tokens=["<|end|>"], initial_alphabet=alphabet, show_progress=False
+    )
+    tokenizer.train_from_iterator(["say yes to the cat, please"] * 3, trainer)
+    return tokenizer
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        pre_tokenizers.WhitespaceSplit(),
+        pre_tokenizers.Whitespace(),
+        pre_tokenizers.Split(" ", "removed"),
+        pre_tokenizers.CharDelimiterSplit("|"),
+    ],
+)
+def test_what_a_pre_tokenizer_drops_is_kept(before: pre_tokenizers.PreTokenizer) -> None:
+    """Text that the tokenizer itself would lose is spelt by the longest tokens, and only that."""
+    tokenizer = byte_level(before)
+    words = read(tokenizer.to_str())
+    for text in ("say  yes|to", " the cat ", "|", "please <|end|> the é"):
+        ids = words.encode(text.encode())
+        assert words.decode(ids) == text.encode()
+        assert not set(ids) & set(words.controls.values())
+    own = tokenizer.encode("say").ids
+    assert words.encode(b"say  yes|to")[: len(own)] == own
+
+
+def test_letters_without_a_token_are_refused() -> None:
+    """A byte-level tokenizer that does not know every byte says so, instead of dropping text."""
+    words = read(byte_level(whole=False).to_str())
+    assert words.decode(words.encode(b"say please")) == b"say please"
+    for text in ("Zebra", "the \U0001f600 cat", "<|end|>"):
+        with pytest.raises(VocabularyError, match="cannot express"):
+            words.encode(text.encode())
+
+
+@pytest.mark.parametrize("side", ["lstrip", "rstrip"])
+def test_added_words_leave_their_neighbours_alone(side: str) -> None:
+    """Spaces that an added word would swallow are text, and encoded as such."""
+    tokenizer = byte_level()
+    tokenizer.add_tokens([tokenizers.AddedToken("yes!", normalized=False, **{side: True})])
+    words = read(tokenizer.to_str())
+    ids = words.encode(b"say   yes!   please")
+    assert words.decode(ids) == b"say   yes!   please"
+    assert tokenizer.token_to_id("yes!") in ids
+
+
+def test_tokens_beyond_the_width_are_not_used() -> None:
+    """Text becomes no id that the logits do not have, though the file has a token for it."""
+    text = train(300)
+    added = {entry["content"]: entry["id"] for entry in json.loads(text)["added_tokens"]}
+    for size in range(min(index for index in added.values() if index), max(added.values()) + 2):
+        words = read(text, config={"vocab_size": size})
+        data = b"the    cat <a> sat <b> on <|end|>"
+        ids = words.encode(data)
+        assert max(ids) < size
+        assert words.decode(ids) == data
+        assert (added["    "] in ids) == (added["    "] < size)
+
+
+def test_merges_that_make_a_control_token() -> None:
+    """Text whose pieces merge into a control token is spelt otherwise."""
+    data = json.loads(train(300, spaces=False))
+    pieces = data["model"]["vocab"]
+    first = len(pieces) + len(data["added_tokens"])
+    pieces |= {"<|": first, "|>": first + 1, "<||>": first + 2}
+    data["model"]["merges"] += [["<", "|"], ["|", ">"], ["<|", "|>"]]
+    data["added_tokens"][0] |= {"content": "<||>", "id": pieces["<||>"]}
+    words = read(json.dumps(data))
+    assert words.controls["<||>"] == pieces["<||>"]
+    ids = words.encode(b"a <||> b")
+    assert words.controls["<||>"] not in ids
+    assert words.decode(ids) == b"a <||> b"
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -156,12 +254,49 @@ def test_refusals(tmp_path: Path, content: str, message: str) -> None:
     assert str(file) in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda data: data["added_tokens"][0].pop("id"), "'id'"),
+        (lambda data: data["model"]["vocab"].update(a=1.5), "1.5 is no token's id"),
+        (lambda data: data["model"]["vocab"].update(a=True), "True is no token's id"),
+        (lambda data: data["model"]["vocab"].update(a=-5), "-5 is no token's id"),
+        (lambda data: data["model"]["vocab"].update(a=10**12), "1000000000000 is no token's id"),
+        (lambda data: data["model"]["vocab"].update({"\ud800": 1}), "surrogates not allowed"),
+        (lambda data: data.update(added_tokens=5), "not iterable"),
+        (lambda data: data["pre_tokenizer"].pop("type"), "'type'"),
+    ],
+)
+def test_damaged_files(tmp_path: Path, change: Callable[[Any], Any], said: str) -> None:
+    """A tokenizer that JSON can hold and that makes no sense is one VocabularyError, naming the file."""
+    data = json.loads(train(300))
+    change(data)
+    file = tmp_path / "tokenizer.json"
+    file.write_text(json.dumps(data))
+    with pytest.raises(VocabularyError, match=f"is damaged .*{re.escape(said)}") as caught:
+        Vocabulary.from_file(file)
+    assert str(file) in str(caught.value)
+
+
+def test_damaged_configurations() -> None:
+    """What configurations should say and do not is not heeded; an absurd width is an error."""
+    text = train(300)
+    known = read(text)
+    assert read(text, config={"text_config": "abc"}).size == known.size
+    assert read(text, generation_config={"eos_token_id": [None, "x", 0]}).ends == {0}
+    for size in ("abc", 10**12, -1, [3]):
+        with pytest.raises(VocabularyError, match=r"config\.json: vocab_size is"):
+            read(text, config={"vocab_size": size})
+
+
 def test_missing_file(tmp_path: Path) -> None:
     """A missing file and an unknown format are said to be so."""
     with pytest.raises(VocabularyError, match="no such file"):
         Vocabulary.from_file(tmp_path / "nothing.json")
     with pytest.raises(VocabularyError, match="no known vocabulary format"):
         Vocabulary.from_file(tmp_path)
+    with pytest.raises(VocabularyError, match=r"xxx: (cannot be read|there is no such file)"):
+        Vocabulary.from_file("x" * 300)
 
 
 def test_size_from_configuration() -> None:

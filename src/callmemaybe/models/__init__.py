@@ -50,7 +50,15 @@ def load(
             f"{text} is the address of a server: its model gives text, not logits; "
             "load_model() and Caller take it, and so does --model"
         )
-    folder, weights = _locate(text, None if cache is None else Path(cache).expanduser(), offline)
+    try:
+        place = None if cache is None else Path(cache).expanduser()
+        folder, weights = _locate(text, place, offline)
+    except (OSError, RuntimeError) as error:
+        # A folder that may not be entered, a name that is too long, somebody who has no home.
+        why = str(getattr(error, "strerror", None) or error).rstrip(".")
+        raise ModelError(
+            f"{text} cannot be looked for: {why}; correct the name, or the permissions of its folder"
+        ) from error
     backend = _backend(weights)
     return backend.load(weights, folder, name=text, threads=threads, providers=providers)
 

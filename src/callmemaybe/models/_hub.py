@@ -6,6 +6,7 @@ HF_HUB_OFFLINE, proxies); every way in which it can fail becomes one ModelError 
 
 from __future__ import annotations
 
+import errno
 import mmap
 import re
 from dataclasses import dataclass
@@ -16,6 +17,10 @@ from callmemaybe.models import _layouts
 
 REPOSITORY = re.compile(r"([A-Za-z0-9][\w.-]*/[\w.-]+?)(?:@([\w./-]+))?(?::(.+))?")
 _CONFIGURATION = ["*.json", "*.jinja"]
+#: What the file system says where nothing can be written.
+_UNWRITABLE = frozenset(
+    (errno.EACCES, errno.EDQUOT, errno.EFBIG, errno.ENOSPC, errno.ENOTDIR, errno.EPERM, errno.EROFS)
+)
 
 Found = tuple[Path, _layouts.Choice]
 
@@ -60,7 +65,7 @@ def fetch(wanted: Wanted, *, cache: Path | None, offline: bool | None) -> Found:
     choice = None
     try:
         choice = _layouts.choose(_listing(wanted), wanted.variant, wanted.repository)
-        return _snapshot(wanted, cache, [_escape(name) for name in choice.files]), choice
+        return _download(wanted, cache, choice), choice
     except ModelError:
         raise
     except Exception as error:
@@ -68,6 +73,11 @@ def fetch(wanted: Wanted, *, cache: Path | None, offline: bool | None) -> Found:
         cached = _cached(wanted, cache)
         if cached is not None:
             return cached
+        if isinstance(error, OSError) and error.errno in _UNWRITABLE:
+            raise ModelError(
+                f"{cache or constants.HF_HUB_CACHE} cannot be written: {error}; make room there, "
+                "correct its permissions, or name another folder by HF_HOME"
+            ) from error
         files = choice.files if choice else ()
         reason = f"the hub does not answer ({_first_line(error)})"
         raise ModelError(_absent(wanted, files, reason)) from error
@@ -89,20 +99,46 @@ def _cached(wanted: Wanted, cache: Path | None) -> Found | None:
 
 
 def _lacks_data(folder: Path, choice: _layouts.Choice) -> bool:
-    """Whether the graph refers to a file beside it that is not there."""
+    """Whether the weights are not all there: shards, or the files beside it that a graph refers to."""
     weights = folder / choice.weights
     if weights.suffix != ".onnx":
-        return any(not (folder / name).exists() for name in _layouts.shards(choice.weights))
-    with weights.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as graph:
-        return any(
-            graph.find(f"{weights.name}{ending}".encode()) >= 0
-            and not weights.with_name(f"{weights.name}{ending}").exists()
-            for ending in ("_data", ".data")
-        )
+        return not all(_is_there(folder / name) for name in _layouts.shards(choice.weights))
+    named = re.compile(re.escape(weights.name).encode() + rb"(?:_data|\.data)(?:_\d+)?")
+    try:
+        with (
+            weights.open("rb") as file,
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as graph,
+        ):
+            found = set(named.findall(graph))
+    except (OSError, ValueError):
+        return True  # a link to what is gone, or empty
+    return not all(_is_there(weights.with_name(name.decode())) for name in found)
+
+
+def _is_there(path: Path) -> bool:
+    """Whether a file is there and holds anything: a crash may leave empty ones."""
+    try:
+        return path.stat().st_size > 0
+    except OSError:
+        return False
+
+
+def _download(wanted: Wanted, cache: Path | None, choice: _layouts.Choice) -> Path:
+    """Fetch what is not there of the chosen files; return their folder."""
+    folder = _snapshot(wanted, cache, [_escape(name) for name in choice.files])
+    empty = [_escape(name) for name in choice.files if not _is_there(folder / name)]
+    if empty:  # which to the hub's own client is as good as whole
+        _snapshot(wanted, cache, empty, force=True)
+    return folder
 
 
 def _snapshot(
-    wanted: Wanted, cache: Path | None, patterns: list[str], *, offline: bool = False
+    wanted: Wanted,
+    cache: Path | None,
+    patterns: list[str],
+    *,
+    offline: bool = False,
+    force: bool = False,
 ) -> Path:
     from huggingface_hub import snapshot_download
 
@@ -112,6 +148,7 @@ def _snapshot(
         cache_dir=cache,
         allow_patterns=patterns,
         local_files_only=offline,
+        force_download=force,
     )
     return Path(folder)
 

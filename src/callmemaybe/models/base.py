@@ -206,7 +206,7 @@ class Files:
     @property
     def ends(self) -> frozenset[int]:
         """Ids that end a turn, as the first file that names any has them."""
-        genai = self.genai.get("model") or {}
+        genai = _object(self.genai.get("model"))
         for source in (self.generation, genai, self.config):
             found = source.get("eos_token_id")
             ids = [found] if isinstance(found, int) else found
@@ -217,8 +217,8 @@ class Files:
     @property
     def context(self) -> int | None:
         """The longest sequence the model was made for, where a configuration says so."""
-        genai = self.genai.get("model") or {}
-        text = self.config.get("text_config") or {}
+        genai = _object(self.genai.get("model"))
+        text = _object(self.config.get("text_config"))
         for source, key in (
             (genai, "context_length"),
             (self.config, "max_position_embeddings"),
@@ -236,11 +236,15 @@ class Files:
         Where several are named, ``tool_use`` goes before ``default``.
         """
         path = self.folder / "chat_template.jinja"
-        if path.is_file():
-            return path.read_text(encoding="utf-8")
+        try:
+            if path.is_file():
+                return path.read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            raise ModelError(f"{path} cannot be read: {error}; fetch the file again") from error
         found = self.tokenizer_config.get("chat_template")
         if isinstance(found, list):
-            named = {item.get("name"): item.get("template") for item in found}
+            items = map(_object, found)
+            named = {str(item.get("name")): item.get("template") for item in items}
             found = named.get("tool_use", named.get("default"))
         return found if isinstance(found, str) else None
 
@@ -251,11 +255,16 @@ class Files:
             value = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError) as error:
+        except (OSError, RecursionError, ValueError) as error:
             raise ModelError(f"{path} cannot be read: {error}") from error
         if not isinstance(value, dict):
             raise ModelError(f"{path} does not hold a JSON object")
         return value
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    """Return a JSON object, and for anything else an empty one: what it should say is not known."""
+    return value if isinstance(value, dict) else {}
 
 
 def walk(session: Session, paths: Sequence[Sequence[int]]) -> list[Logits]:

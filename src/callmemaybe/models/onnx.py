@@ -15,6 +15,7 @@ and 151,936 floats a position add up.
 
 from __future__ import annotations
 
+import glob
 import mmap
 import threading
 from collections.abc import Sequence
@@ -130,11 +131,8 @@ class OnnxModel:
 def _start(
     weights: Path, threads: int | None, providers: Sequence[str] | None, share: bool
 ) -> ort.InferenceSession:
-    options = ort.SessionOptions()
-    options.log_severity_level = 3
     if threads is None:
         threads = 1 if _bytes(weights) < _SMALL else 0
-    options.intra_op_num_threads = threads
     chosen = list(providers or ["CPUExecutionProvider"])
     missing = [name for name in chosen if name not in ort.get_available_providers()]
     if missing:
@@ -143,15 +141,38 @@ def _start(
         )
     more = _grafted(weights) if share and chosen[0] == "CPUExecutionProvider" else None
     if more is not None:
-        options.add_session_config_entry(_EXTERNAL, str(weights.parent.resolve()))
         try:
-            return ort.InferenceSession(more, options, providers=chosen)
+            return _start_grafted(more, weights, _settings(threads), chosen)
         except Exception:
             more = None  # this version of the operator cannot; the file as it is may well do
     try:
-        return ort.InferenceSession(str(weights), options, providers=chosen)
+        return ort.InferenceSession(str(weights), _settings(threads), providers=chosen)
     except Exception as error:
         raise ModelError(f"{weights} cannot be loaded: {_first_line(error)}") from error
+
+
+def _settings(threads: int) -> ort.SessionOptions:
+    options = ort.SessionOptions()
+    options.log_severity_level = 3
+    options.intra_op_num_threads = threads
+    return options
+
+
+def _start_grafted(
+    graph: bytes, weights: Path, options: ort.SessionOptions, providers: Sequence[str]
+) -> ort.InferenceSession:
+    """Start a graph that has no file of its own with the data beside ``weights``."""
+    beside = [path for path in _files(weights) if path != weights and path.stat().st_size]
+    if not any(path.is_symlink() for path in beside):
+        options.add_session_config_entry(_EXTERNAL, str(weights.parent.resolve()))
+        return ort.InferenceSession(graph, options, providers=providers)
+    # Links lead out of the folder, as in the hub's cache; onnxruntime follows none, but takes bytes.
+    held = [np.memmap(path, np.uint8, "r") for path in beside]
+    names, sizes = [path.name for path in beside], [len(data) for data in held]
+    options.add_external_initializers_from_files_in_memory(names, held, sizes)
+    session = ort.InferenceSession(graph, options, providers=providers)
+    del held  # it is read until here, and copied
+    return session
 
 
 def _has_fused_attention(content: mmap.mmap) -> bool:
@@ -178,16 +199,21 @@ def _grafted(weights: Path) -> bytes | None:
         return None  # onnxruntime says better what is wrong
 
 
+def _files(weights: Path) -> list[Path]:
+    """Return a weight file and its external data, sorted."""
+    beside = weights.parent.glob(f"{glob.escape(weights.name)}*")
+    return sorted(path for path in beside if path.is_file())
+
+
 def _bytes(weights: Path) -> int:
     """Size of a weight file with its external data."""
-    beside = weights.parent.glob(f"{weights.name}*")
-    return sum(path.stat().st_size for path in beside if path.is_file())
+    return sum(path.stat().st_size for path in _files(weights))
 
 
 def _digest(weights: Path) -> str:
     """Tell weight files apart by their sizes, times, and a sample of their content."""
     digest = sha256()
-    for path in sorted(weights.parent.glob(f"{weights.name}*")):
+    for path in _files(weights):
         about = path.stat()
         digest.update(f"{path.name} {about.st_size} {about.st_mtime_ns}".encode())
         with path.open("rb") as file:
@@ -261,8 +287,8 @@ class Engine:
 
     def fused(self, files: Files) -> bool:
         """Whether the graph has the operator that can append in place."""
-        search = files.genai.get("search") or {}
-        if search.get("past_present_share_buffer"):
+        search = files.genai.get("search")
+        if isinstance(search, dict) and search.get("past_present_share_buffer"):
             return True
         with (
             self.weights.open("rb") as file,

@@ -126,7 +126,8 @@ class Remote:
 
     The dialect is told from the server's list of models unless the address states it; without
     ``#model`` the first model of that list is meant. ``timeout`` (seconds) holds for each try, of
-    which there are ``tries``. Usable from several threads at once.
+    which there are ``tries``, however slowly an answer drips. ``key`` goes before the environment
+    variable CALLMEMAYBE_API_KEY. Usable from several threads at once.
     """
 
     address: str
@@ -231,7 +232,7 @@ class Remote:
                 return str(found["message"]["content"]), str(found.get("done_reason", "stop"))
             choice = found["choices"][0]
             return str(choice["message"]["content"] or ""), str(choice.get("finish_reason"))
-        except (ValueError, KeyError, IndexError, TypeError) as error:
+        except (ValueError, KeyError, IndexError, TypeError, RecursionError) as error:
             raise ModelError(
                 f"{self.address} answered something else than a completion: {reply.text[:200]!r}"
             ) from error
@@ -242,7 +243,7 @@ class Remote:
         try:
             found = reply.json()["data"]
             return [entry for entry in found if isinstance(entry, dict) and "id" in entry]
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise ModelError(
                 f"{self.address} does not list its models as OpenAI's protocol has it "
                 f"({reply.status_code}); is the address right, up to and with /v1?"
@@ -261,10 +262,22 @@ class Remote:
             raise ModelError(f"{self.address!r} is not an address: it names no host")
         return url
 
+    @property
+    def _key(self) -> str | None:
+        """The key, if there is one. Raises ModelError, which does not show it, for what is none."""
+        name = "the argument key" if self.key else KEY
+        key = (self.key or os.environ.get(KEY) or "").strip()
+        if not (key.isascii() and key.isprintable()):
+            raise ModelError(
+                f"{self.address}: {name} holds characters that are in no key, such as a line end or a "
+                "typographic quote; copy the key again"
+            )
+        return key or None
+
     @cached_property
     def _client(self) -> Any:
         httpx = _httpx()
-        key = self.key or os.environ.get(KEY)
+        key = self._key
         base = str(self._url.copy_with(query=None, fragment=None)).rstrip("/") + "/"
         return httpx.Client(
             base_url=base,
@@ -272,6 +285,23 @@ class Remote:
             headers={"Authorization": f"Bearer {key}"} if key else {},
             transport=self.transport,
             limits=httpx.Limits(max_connections=64),
+        )
+
+    def _ask(self, method: str, url: Any, body: Body | None) -> Any:
+        """Return the whole reply to one try; raises httpx's errors."""
+        httpx = _httpx()
+        until = time.monotonic() + self.timeout
+        with self._client.stream(method, url, json=body) as reply:
+            if reply.is_stream_consumed:  # another transport had all of it at once
+                return reply
+            content = bytearray()
+            for piece in reply.iter_raw():
+                # httpx counts each read by itself, so a byte now and then would never be too late.
+                if time.monotonic() > until:
+                    raise httpx.ReadTimeout("the answer is not whole", request=reply.request)
+                content += piece
+        return httpx.Response(
+            reply.status_code, headers=reply.headers, content=bytes(content), request=reply.request
         )
 
     def _send(self, method: str, path: str, body: Body | None) -> tuple[Any, int]:
@@ -288,7 +318,7 @@ class Remote:
             retry_error_callback=lambda state: state.outcome.result(),  # type: ignore[union-attr]
         )
         try:
-            reply = retrying(self._client.request, method, url, json=body)
+            reply = retrying(self._ask, method, url, body)
         except httpx.TimeoutException as error:
             raise ModelError(
                 f"{self.address} did not answer within {self.timeout:g} s, {self.tries} times"
@@ -312,7 +342,7 @@ def _reason(reply: Any) -> str:
         found = reply.json()
         error = found.get("error", found.get("detail", found.get("message", found)))
         text = str(error.get("message", error)) if isinstance(error, dict) else str(error)
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         text = str(reply.text)
     return (text.strip() or f"status {reply.status_code}").split("\n", 1)[0][:300]
 

@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-#: Words of which the tokens are remembered.
+#: Words of which the tokens are remembered, and up to which length: longer ones hardly come again.
 KEPT = 8192
+LONGEST_KEPT = 64
 #: Pairs of tokens of which it is remembered whether they merge.
 KEPT_PAIRS = 16_384
 #: Words up to this length are merged by looking at all places for each merge, longer ones by a heap.
@@ -129,9 +130,10 @@ class Bpe:
         if index < 0:
             ids = [of_byte[byte] for byte in data if of_byte[byte] >= 0]
             found = self._merged_here(ids) if len(ids) <= SHORT else self._merged(ids)
-        if len(self._known) >= KEPT:
-            self._known.clear()
-        self._known[word] = found
+        if len(word) <= LONGEST_KEPT:
+            if len(self._known) >= KEPT:
+                self._known.clear()
+            self._known[word] = found
         return found
 
     def _rank_of(self, left: int, right: int) -> int:

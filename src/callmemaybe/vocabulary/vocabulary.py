@@ -82,12 +82,15 @@ class Vocabulary:
         Raises VocabularyError if there is no such file, no reader knows it, or it is malformed.
         """
         place = Path(path)
-        if not place.exists():
-            raise VocabularyError(f"{place}: there is no such file or folder")
-        for name in _registry.names(READERS):
-            reader: Reader = _registry.load(READERS, name, "READER")  # type: ignore[assignment]
-            if reader.recognises(place):
-                return reader.read(place, size, ends)
+        try:
+            if not place.exists():
+                raise VocabularyError(f"{place}: there is no such file or folder")
+            for name in _registry.names(READERS):
+                reader: Reader = _registry.load(READERS, name, "READER")  # type: ignore[assignment]
+                if reader.recognises(place):
+                    return reader.read(place, size, ends)
+        except OSError as error:  # a folder that may not be entered, a name that is too long
+            raise VocabularyError(f"{place}: cannot be read: {error}") from error
         raise VocabularyError(f"{place}: no known vocabulary format; expected a tokenizer.json")
 
     def token(self, index: int) -> bytes:
@@ -129,18 +132,19 @@ class Vocabulary:
     def encode(self, data: bytes) -> list[int]:
         """Return the ids that the tokenizer itself gives for this text; never a control token.
 
-        The bytes of the ids are exactly ``data``. Bytes that are not UTF-8 become single-byte
-        tokens. Raises VocabularyError if the vocabulary cannot express the data.
+        The bytes of the ids are exactly ``data``: where the tokenizer itself would lose or change
+        some of them, that part becomes the longest tokens that fit. Bytes that are not UTF-8 become
+        single-byte tokens. Raises VocabularyError if the vocabulary cannot express the data.
         """
         ids: list[int] = []
         while data:
             try:
-                text, broken, rest = data.decode(), b"", b""
+                text, spelled, broken, rest = data.decode(), data, b"", b""
             except UnicodeDecodeError as error:
-                text = data[: error.start].decode()
-                broken, rest = data[error.start : error.end], data[error.end :]
+                spelled, broken = data[: error.start], data[error.start : error.end]
+                text, rest = spelled.decode(), data[error.end :]
             if text:
-                ids += self._encode_text(text) if self._encode_text else self._longest(text)
+                ids += self._exactly(text, spelled)
             ids += [self._byte(byte) for byte in broken]
             data = rest
         return ids
@@ -154,8 +158,30 @@ class Vocabulary:
             raise VocabularyError(f"the vocabulary has no token for the byte {bytes([byte])!r}")
         return self.single_bytes[byte]
 
-    def _longest(self, text: str) -> list[int]:
-        data, at, ids, trie = text.encode(), 0, [], self.trie
+    def _exactly(self, text: str, data: bytes) -> list[int]:
+        """Return the tokenizer's ids of a text, as far as their bytes are ``data``, the text's own."""
+        if self._encode_text is None:
+            return self._longest(data)
+        ids = self._encode_text(text)
+        try:
+            if self.decode(ids) == data:
+                return ids
+        except IndexError:
+            pass  # a token that is in the file, but not within the width of the logits
+        # Pre-tokenizers may drop spaces, bytes may have no token, and what is a space in a piece may
+        # be a character of the text. What is right before and behind that stays.
+        tokens = [self.tokens[index] if index < self.size else b"" for index in ids]
+        low, high, start, end = 0, len(ids), 0, len(data)
+        while low < high and tokens[low] and data.startswith(tokens[low], start):
+            start += len(tokens[low])
+            low += 1
+        while low < high and tokens[high - 1] and data.endswith(tokens[high - 1], start, end):
+            high -= 1
+            end -= len(tokens[high])
+        return [*ids[:low], *self._longest(data[start:end]), *ids[high:]]
+
+    def _longest(self, data: bytes) -> list[int]:
+        at, ids, trie = 0, [], self.trie
         while at < len(data):
             node, depth, best = 0, 0, (-1, 0)
             while at + depth < len(data) and (node := trie.child(node, data[at + depth])) >= 0:
@@ -164,7 +190,11 @@ class Vocabulary:
                     best = (int(trie.order[trie.low[node]]), depth)
             index, length = best
             if index < 0:
-                raise VocabularyError(f"the vocabulary cannot express {text[at : at + 20]!r}")
+                rest = data[at : at + 20].decode(errors="replace")
+                raise VocabularyError(
+                    f"the vocabulary cannot express {rest!r}; leave it out, or use a model whose "
+                    "tokenizer knows every byte"
+                )
             ids.append(index)
             at += length
         return ids

@@ -113,8 +113,9 @@ class Library:
 
     def _encoder(self, content: bytes) -> Encode:
         try:
-            tokenizer = tokenizers.Tokenizer.from_str(content.decode())
-            faithful = tokenizers.Tokenizer.from_str(json.dumps(_faithful(json.loads(content))))
+            data = json.loads(content)
+            tokenizer = tokenizers.Tokenizer.from_str(_unstripping(content, data))
+            faithful = tokenizers.Tokenizer.from_str(json.dumps(_faithful(data)))
         except Exception as error:  # the library raises bare Exceptions
             raise VocabularyError(f"{self._file}: tokenizers refuses it: {error}") from error
         tokenizer.no_truncation()
@@ -135,6 +136,18 @@ class Library:
             return ids
 
         return encode
+
+
+def _unstripping(content: bytes, data: dict[str, Any]) -> str:
+    """Return the tokenizer with added tokens that leave the spaces beside them alone: those are text."""
+    stripping = [
+        entry
+        for entry in data.get("added_tokens") or ()
+        if entry.get("lstrip") or entry.get("rstrip")
+    ]
+    for entry in stripping:
+        entry["lstrip"] = entry["rstrip"] = False
+    return json.dumps(data) if stripping else content.decode()
 
 
 def _faithful(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -75,11 +75,19 @@ def _source(path: Path) -> tokenizer_json.Source:
         held = _gguf.metadata(path)
     except (OSError, ValueError) as error:
         raise VocabularyError(f"{path}: cannot be read: {error}") from error
-    tokens = held.get("tokenizer.ggml.tokens")
-    if not isinstance(tokens, list) or not tokens:
+    tokens = _listed(path, held, "tokens", str)
+    if not tokens:
         raise VocabularyError(f"{path}: holds no tokenizer")
     data = _tokenizer_json(path, held, tokens)
     return tokenizer_json.Source(json.dumps(data).encode(), len(tokens), _ends(held))
+
+
+def _listed(path: Path, held: Mapping[str, Any], name: str, kind: type) -> list[Any]:
+    """Return a list of the tokenizer, empty where there is none."""
+    found = held.get(f"tokenizer.ggml.{name}") or []
+    if not isinstance(found, list) or not all(isinstance(item, kind) for item in found):
+        raise VocabularyError(f"{path}: its tokenizer.ggml.{name} is damaged; fetch the file again")
+    return found
 
 
 def _ends(held: Mapping[str, Any]) -> frozenset[int]:
@@ -103,7 +111,12 @@ def _tokenizer_json(path: Path, held: Mapping[str, Any], tokens: list[str]) -> d
             f"{path}: it is not known how its tokenizer ({name!r}) splits text; put the model's "
             "tokenizer.json beside it"
         )
-    kinds = held.get("tokenizer.ggml.token_type") or [_NORMAL] * len(tokens)
+    kinds = _listed(path, held, "token_type", int) or [_NORMAL] * len(tokens)
+    if len(kinds) != len(tokens):
+        raise VocabularyError(
+            f"{path}: has {len(tokens)} tokens, but says of {len(kinds)} what they are; fetch the "
+            "file again"
+        )
     added = [
         {"id": index, "content": text, "special": kind in (_CONTROL, _UNKNOWN)}
         for index, (text, kind) in enumerate(zip(tokens, kinds, strict=True))
@@ -116,7 +129,7 @@ def _tokenizer_json(path: Path, held: Mapping[str, Any], tokens: list[str]) -> d
         for index, (text, kind) in enumerate(zip(tokens, kinds, strict=True))
         if index not in left_out and kind != _UNUSED
     }
-    merges = [merge.split(" ", 1) for merge in held.get("tokenizer.ggml.merges") or []]
+    merges = [merge.split(" ", 1) for merge in _listed(path, held, "merges", str)]
     splits = [
         {"type": "Split", "pattern": {"Regex": split}, "behavior": "Isolated", "invert": False}
         for split in SPLITS[name]

@@ -33,13 +33,15 @@ from callmemaybe.vocabulary.trie import Trie
 from callmemaybe.vocabulary.vocabulary import Vocabulary
 
 #: Raise it whenever anything that is kept comes out differently.
-FORMAT = 2
+FORMAT = 3
 #: What beside the file tells the width of the logits and the ends of a turn.
 CONFIGURATIONS = ("config.json", "generation_config.json", "tokenizer_config.json")
 #: Added tokens of this shape are control tokens even where the file does not call them special
 #: (Qwen's ``<tool_call>``); what else was added (runs of spaces, words) is text.
 MARKER = re.compile(r"<.+>|\[.+\]", re.DOTALL)
 BYTE_PIECE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
+#: Larger ids and widths than this are damage, not data.
+MOST = 1 << 24
 
 
 class TokenizerJson:
@@ -89,9 +91,12 @@ def read(
         return _made(file, lambda: source().content, found)
     made = source()
     size = made.size if size is None else size
-    found = _compile(file, made.content, size, made.ends if asked is None else asked)
-    vocabulary = _made(file, lambda: made.content, found)
-    _check(file, vocabulary)
+    try:
+        found = _compile(file, made.content, size, made.ends if asked is None else asked)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        what = f"{type(error).__name__}: {error}"
+        raise VocabularyError(f"{file}: is damaged ({what}); fetch the file again") from error
+    vocabulary = _made(file, lambda: made.content, found, is_new=True)
     kept.save(key, found)
     return vocabulary
 
@@ -111,7 +116,9 @@ def _key(folder: Path, told: bytes, size: int | None, ends: frozenset[int] | Non
     return digest.hexdigest()
 
 
-def _made(file: Path, content: Callable[[], bytes], found: Kept) -> Vocabulary:
+def _made(
+    file: Path, content: Callable[[], bytes], found: Kept, is_new: bool = False
+) -> Vocabulary:
     """Return the vocabulary that these facts and arrays describe."""
     facts, arrays = found
     controls: dict[str, int] = facts["controls"]
@@ -124,15 +131,9 @@ def _made(file: Path, content: Callable[[], bytes], found: Kept) -> Vocabulary:
     else:
         merges = {name: arrays[f"merges.{name}"] for name in bpe.ARRAYS}
         encode = own(file, Kept(facts["encoding"], merges), trie)
+    if is_new:
+        encode(" ")  # the library only now sees what it may refuse
     return Vocabulary(tokens, controls, encode, facts["ends"], trie=trie)
-
-
-def _check(file: Path, vocabulary: Vocabulary) -> None:
-    """Raise VocabularyError if nothing can be encoded, or a control token's text becomes the token."""
-    vocabulary.encode(b" ")  # the library only now sees what it may refuse
-    for name, index in vocabulary.controls.items():
-        if index in vocabulary.encode(name.encode()):
-            raise VocabularyError(f"{file}: the text {name!r} always becomes the control token")
 
 
 def _compile(file: Path, content: bytes, size: int | None, ends: frozenset[int] | None) -> Kept:
@@ -168,17 +169,22 @@ def _tokens(file: Path, data: Mapping[str, Any]) -> tuple[list[bytes], dict[str,
     byte_level = _alphabet(file, data)
     spelled = _byte_level(list(pieces)) if byte_level else _sentencepiece(list(pieces))
     added = data.get("added_tokens") or []
-    count = 1 + max([*pieces.values(), *(entry["id"] for entry in added)], default=-1)
-    tokens = [b""] * count
+    ids = [*pieces.values(), *(entry["id"] for entry in added)]
+    for index in ids:
+        if type(index) is not int or not 0 <= index < MOST:
+            raise ValueError(f"{index!r} is no token's id")
+    tokens = [b""] * (1 + max(ids, default=-1))
     for index, token in zip(pieces.values(), spelled, strict=True):
         tokens[index] = token
     controls: dict[str, int] = {}
     for entry in added:
         index, text = entry["id"], entry["content"]
         is_control = entry.get("special") or MARKER.fullmatch(text)
-        tokens[index] = b"" if is_control else text.encode()
         if is_control:
+            tokens[index] = b""
             controls[text] = index
+        else:
+            tokens[index] = _plain(text) if byte_level else _sentencepiece([text])[0]
     for name in [data["model"].get("unk_token")]:
         if name in pieces and name not in controls:
             tokens[pieces[name]] = b""
@@ -194,7 +200,7 @@ def _parse(file: Path, content: bytes) -> dict[str, Any]:
                 f"{file}: a {kind} tokenizer cannot be used, because its tokens do not spell out "
                 f"every text byte for byte; only BPE (byte-level or with byte fallback) can"
             )
-    except ValueError as error:
+    except (RecursionError, ValueError) as error:
         raise VocabularyError(f"{file}: cannot be read: {error}") from error
     except (KeyError, TypeError, AttributeError) as error:
         raise VocabularyError(f"{file}: is not a tokenizer.json (no model.vocab)") from error
@@ -224,7 +230,7 @@ def _byte_level(pieces: list[str]) -> list[bytes]:
     alphabet = frozenset(map(chr, bpe.ALPHABET))
     joined = "".join(pieces)
     if not alphabet.issuperset(joined):  # an added word that sits in the vocabulary in plain text
-        return [_byte_level([p])[0] if alphabet.issuperset(p) else p.encode() for p in pieces]
+        return [_byte_level([p])[0] if alphabet.issuperset(p) else _plain(p) for p in pieces]
     raw = joined.translate(bpe.ALPHABET).encode("latin-1")
     ends = [0]
     for piece in pieces:
@@ -236,9 +242,13 @@ def _sentencepiece(pieces: list[str]) -> list[bytes]:
     found = []
     for piece in pieces:
         byte = BYTE_PIECE.fullmatch(piece)
-        raw = bytes.fromhex(byte[1]) if byte else piece.replace(SPACE_PIECE, " ").encode()
+        raw = bytes.fromhex(byte[1]) if byte else _plain(piece.replace(SPACE_PIECE, " "))
         found.append(raw)
     return found
+
+
+def _plain(text: str) -> bytes:
+    return text.encode(errors="surrogateescape")  # bytes that are no text, out of a GGUF file
 
 
 def _configuration(folder: Path, name: str) -> dict[str, Any]:
@@ -246,7 +256,7 @@ def _configuration(folder: Path, name: str) -> dict[str, Any]:
         found = json.loads((folder / name).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
+    except (OSError, RecursionError, ValueError) as error:
         raise VocabularyError(f"{folder / name}: cannot be read: {error}") from error
     return found if isinstance(found, dict) else {}
 
@@ -254,8 +264,16 @@ def _configuration(folder: Path, name: str) -> dict[str, Any]:
 def _size(folder: Path, count: int) -> int:
     """Return the width of the logits: what config.json says, else as many as there are tokens."""
     config = _configuration(folder, "config.json")
-    inner = config.get("text_config") or {}
-    return int(config.get("vocab_size") or inner.get("vocab_size") or count)
+    inner = config.get("text_config")
+    if not isinstance(inner, dict):
+        inner = {}
+    stated = config.get("vocab_size") or inner.get("vocab_size") or count
+    if not isinstance(stated, int) or not 0 <= stated <= MOST:
+        raise VocabularyError(
+            f"{folder / 'config.json'}: vocab_size is {stated!r:.40}, which is no number of tokens; "
+            "correct it, or fetch the file again"
+        )
+    return stated
 
 
 def _ends(folder: Path, controls: Mapping[str, int]) -> frozenset[int]:
@@ -263,7 +281,8 @@ def _ends(folder: Path, controls: Mapping[str, int]) -> frozenset[int]:
     found: set[int] = set()
     for name in ("generation_config.json", "config.json"):
         stated = _configuration(folder, name).get("eos_token_id")
-        found.update(stated if isinstance(stated, list) else [] if stated is None else [stated])
+        listed = stated if isinstance(stated, list) else [stated]
+        found.update(end for end in listed if isinstance(end, int))
         if found:
             break
     token = _configuration(folder, "tokenizer_config.json").get("eos_token")
