@@ -24,7 +24,7 @@ This page is written by `docs/generate.py` from the program itself; do not edit 
 
 `callmemaybe` and `python -m callmemaybe` are the same program. Progress and messages go to standard
 error, tables to standard output; colour and moving bars appear only on a terminal, and never when
-`NO_COLOR` is set.
+`NO_COLOR` is set. `FORCE_COLOR` gives colour to files and pipes, too.
 """
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 import pytest
 
 from callmemaybe import models
+from callmemaybe._submitting import in_order, on_server
 from callmemaybe.caller import Caller, Outcome
 from callmemaybe.decoding.batch import Batch
 from callmemaybe.errors import ModelError
@@ -117,6 +119,51 @@ def test_leaving_stops_what_runs() -> None:
         list(asked(ScriptedModel(VOCABULARY.size, 7, context=900), overflow="refuse").call_many(
             ["short", "long " * 900, "short"]
         ))  # fmt: skip
+
+
+def test_leaving_waits_for_no_server() -> None:
+    """Law: what has not begun is dropped, and an answer that is minutes away keeps neither us nor the exit."""
+    before = set(threading.enumerate())
+    both, answered = threading.Barrier(3), threading.Event()
+
+    def call(prompt: str, _: Any) -> str:
+        both.wait(30)
+        answered.wait(30)
+        return prompt
+
+    with on_server(call, 2) as submit:
+        futures = [submit(str(number)) for number in range(6)]
+        both.wait(30)
+    assert [future.cancelled() for future in futures] == [False] * 2 + [True] * 4
+    assert not any(future.done() for future in futures[:2])
+    assert {thread.daemon for thread in set(threading.enumerate()) - before} == {True}
+    with pytest.raises(RuntimeError, match="any more"):
+        submit("late")
+    answered.set()
+    assert [future.result(30) for future in futures[:2]] == ["0", "1"]
+
+
+def test_a_server_gets_so_many_at_a_time() -> None:
+    """Never more than asked for, every prompt once, in order; what one raises is told with it."""
+    running: list[int] = []
+    peak: list[int] = []
+    lock = threading.Lock()
+
+    def call(prompt: str, _: Any) -> int:
+        with lock:
+            running.append(1)
+            peak.append(len(running))
+        time.sleep(0.002)
+        with lock:
+            running.pop()
+        return 60 // int(prompt)
+
+    numbers = range(1, 60)
+    outcomes = in_order(on_server(call, 3), map(str, numbers), 3)
+    assert list(outcomes) == [60 // number for number in numbers]
+    assert max(peak) <= 3
+    with pytest.raises(ZeroDivisionError):
+        list(in_order(on_server(call, 3), ["1", "0", "2"], 3))
 
 
 def test_steps_of_a_batch_reach_their_own_watcher() -> None:

@@ -59,34 +59,46 @@ class Renderer:
 
     def _ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
         with self._lock:
-            child = self._living()
             try:
-                body = json.dumps(request, default=self._tagged).encode()
-            except (TypeError, ValueError, RecursionError) as error:
-                raise RenderingError(f"it cannot be given these values: {error}") from None
-            late = threading.Event()
-            timer = threading.Timer(self._limits["seconds"], _kill, (child, late))
-            timer.start()
-            try:
-                assert child.stdin is not None
-                assert child.stdout is not None
-                _write(child.stdin, body)
-                answer: dict[str, Any] | None = _read(child.stdout)
-            except OSError:
-                answer = None
-            finally:
-                timer.cancel()
-            if answer is None:
+                answer = self._exchange(request)
+            except RenderingError:
+                raise
+            except BaseException:
+                # A signal's handler may raise anywhere: what the child still has to say to this request
+                # would be taken for its answer to the next one.
                 self._end()
-                raise RenderingError(
-                    f"it took longer than {self._limits['seconds']:g} s"
-                    if late.is_set()
-                    else "the process that renders it was ended; it may need too much memory"
-                )
+                raise
             if answer.get("spent"):
                 self._end()
         if "error" in answer:
             raise RenderingError(str(answer["error"]))
+        return answer
+
+    def _exchange(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        child = self._living()
+        try:
+            body = json.dumps(request, default=self._tagged).encode()
+        except (TypeError, ValueError, RecursionError) as error:
+            raise RenderingError(f"it cannot be given these values: {error}") from None
+        late = threading.Event()
+        timer = threading.Timer(self._limits["seconds"], _kill, (child, late))
+        timer.start()
+        try:
+            assert child.stdin is not None
+            assert child.stdout is not None
+            _write(child.stdin, body)
+            answer: dict[str, Any] | None = _read(child.stdout)
+        except OSError:
+            answer = None
+        finally:
+            timer.cancel()
+        if answer is None:
+            self._end()
+            raise RenderingError(
+                f"it took longer than {self._limits['seconds']:g} s"
+                if late.is_set()
+                else "the process that renders it was ended; it may need too much memory"
+            )
         return answer
 
     def _living(self) -> subprocess.Popen[bytes]:
@@ -102,6 +114,7 @@ class Renderer:
                 stdout=subprocess.PIPE,
                 env={},
                 cwd=os.path.abspath(os.sep),
+                process_group=0,  # Ctrl-C at a terminal is for this process alone
             )
         except OSError as error:
             raise RenderingError(f"no process could be started to render it: {error}") from error
@@ -155,8 +168,9 @@ def _read(stream: Any) -> Any:
     head = stream.read(8)
     if len(head) < 8:
         return None
-    body = stream.read(int.from_bytes(head, "big"))
-    return json.loads(body)
+    size = int.from_bytes(head, "big")
+    body = stream.read(size)
+    return json.loads(body) if len(body) == size else None
 
 
 # --- the child --------------------------------------------------------------------------------

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager
-from typing import Protocol, TypeVar
+from threading import Lock, Thread
+from typing import Generic, Protocol, TypeVar
 from weakref import WeakSet
 
 from callmemaybe.decoding.batch import Batch, Task
@@ -31,14 +32,70 @@ class Submit(Protocol[T]):
         ...
 
 
+class _Threads(Generic[T]):
+    """At most ``most`` threads for ``call``, which nobody waits for at the end.
+
+    Those of a ThreadPoolExecutor are awaited by the interpreter, too: a server may take minutes to answer.
+    """
+
+    def __init__(self, call: Callable[[str, OnStep], T], most: int) -> None:
+        self._call = call
+        self._idle = most
+        self._lock = Lock()
+        self._waiting: deque[tuple[Future[T], str, OnStep]] = deque()
+        self._is_closed = False
+
+    def submit(self, prompt: str, on_step: OnStep = None) -> Future[T]:
+        """Hand in a prompt; raises RuntimeError after the end."""
+        future: Future[T] = Future()
+        with self._lock:
+            if self._is_closed:
+                raise RuntimeError("nothing may be submitted any more")
+            self._waiting.append((future, prompt, on_step))
+            starts = self._idle > 0
+            self._idle -= starts
+        if starts:
+            Thread(target=self._work, daemon=True).start()
+        return future
+
+    def close(self) -> None:
+        """Cancel what has not begun, and leave what runs behind."""
+        with self._lock:
+            self._is_closed = True
+            dropped = [future for future, _, _ in self._waiting]
+            self._waiting.clear()
+        for future in dropped:
+            future.cancel()
+
+    def _work(self) -> None:
+        """Work on what waits; a thread ends where nothing does."""
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._idle += 1
+                    return
+                future, prompt, on_step = self._waiting.popleft()
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                outcome = self._call(prompt, on_step)
+            except BaseException as error:
+                future.set_exception(error)
+            else:
+                future.set_result(outcome)
+
+
 @contextmanager
 def on_server(call: Callable[[str, OnStep], T], at_once: int | None = None) -> Iterator[Submit[T]]:
-    """Let ``call`` work on ``at_once`` prompts, each in a thread that waits for an answer."""
-    with ThreadPoolExecutor(max_workers=at_once or ON_SERVER) as pool:
-        try:
-            yield lambda prompt, on_step=None: pool.submit(call, prompt, on_step)
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+    """Let ``call`` work on ``at_once`` prompts, each in a thread that waits for an answer.
+
+    At the end what has not begun is dropped, and nobody waits for the answers that are on their way.
+    """
+    threads = _Threads(call, at_once or ON_SERVER)
+    try:
+        yield threads.submit
+    finally:
+        threads.close()
 
 
 @contextmanager

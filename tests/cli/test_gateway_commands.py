@@ -10,8 +10,11 @@ import pytest
 
 from callmemaybe.calls import ToolCall
 from callmemaybe.cli.main import main
+from callmemaybe.errors import InputError
 
 TOOLS = Path(__file__).parents[1] / "gateway" / "my_tools.py"
+#: Tools that need no secret.
+FEW = Path(__file__).parents[2] / "examples" / "gateway_home.py"
 
 
 @pytest.fixture
@@ -99,11 +102,19 @@ def test_reconcile(cli: Any) -> None:
     ("arguments", "words"),
     [
         (["audit", "list"], "there is no ledger"),
-        (["exec", "nope.json", "--tools", str(TOOLS)], "nope.json: cannot be read"),
+        (["exec", "nope.json", "--tools", str(TOOLS)], "nope.json: no such file"),
         (["exec", "secrets.json", "--tools", "nope.py"], "nope.py: there is no such file"),
         (["exec", "secrets.json", "--tools", str(TOOLS)], "a list of calls is expected"),
         (["exec", "x.json", "--tools", str(TOOLS), "--yes", "maybe"], "no effect class 'maybe'"),
         (["chat", "--tools", "broken.py"], "broken.py: it cannot be imported"),
+        (["exec", "x.json", "--tools", f"{'n' * 300}.py"], "cannot be read: File name too long"),
+        (
+            ["exec", "x.json", "--tools", str(FEW), "--db", "none/x"],
+            "--db: none/x: the ledger cannot",
+        ),
+        (["audit", "list", "--db", "broken.py"], "--db: SQLite: file is not a database"),
+        (["audit", "list", "--limit", "9" * 20], "--limit"),
+        (["exec", "x.json", "--tools", str(FEW), "--turn", "9" * 20], "--turn"),
     ],
 )
 def test_wrong_input_is_one_line(cli: Any, arguments: list[str], words: str) -> None:
@@ -112,6 +123,95 @@ def test_wrong_input_is_one_line(cli: Any, arguments: list[str], words: str) -> 
     Path("x.json").write_text("[]")
     code, out = cli(*arguments)
     assert (code, len(out.splitlines()), words in out) == (2, 1, True), out
+
+
+@pytest.mark.parametrize(
+    ("calls", "words"),
+    [
+        (
+            '[{"name": "look", "arguments": {"place": "a", "place": "b"}}]',
+            'calls.json:1:47 (/0/arguments/place): the key "place" occurs twice',
+        ),
+        ("[" * 100_000, "calls.json:1:501: nested more than 500 levels deep"),
+        ('[{"name": 5}]', "calls.json:1:2 (/0): the call has no name"),
+        ('[{"name": "look", "arguments": NaN}]', "JSON has no NaN"),
+    ],
+)
+def test_calls_that_can_be_read_in_two_ways_do_not_run(cli: Any, calls: str, words: str) -> None:
+    """A file of calls is as strict as a call itself: nothing runs, and one line says where."""
+    Path("calls.json").write_text(calls)
+    code, out = cli(
+        "exec", "calls.json", "--tools", str(TOOLS), "--secrets", "secrets.json", "--yes", "all"
+    )
+    assert (code, len(out.splitlines()), words in out) == (2, 1, True), out
+    assert not Path("callmemaybe.db").exists()
+
+
+def test_the_digits_of_a_file_of_calls_stay(tmp_path: Path) -> None:
+    """Arguments are told as they were written, of any size; no id and an id of null are the place."""
+    from callmemaybe.cli.toolfiles import read_calls, read_secrets
+
+    path = tmp_path / "calls.json"
+    arguments = (
+        f'{{"a": 0.12345678901234567890123, "b": 1e400, "c": {"1" * 5000}, "d": [1.50, null]}}'
+    )
+    path.write_text(
+        f'\ufeff[{{"name": "f", "arguments": {arguments}}}, {{"id": null, "name": "g"}},'
+        '{"id": 7, "function": {"name": "h", "arguments": "{\\"a\\": 1.50}"}}]',
+        encoding="utf-8",
+    )
+    assert read_calls(path) == [
+        ToolCall("f", arguments, "0"), ToolCall("g", "{}", "1"), ToolCall("h", '{"a": 1.50}', "7"),
+    ]  # fmt: skip
+    path.write_text('{"T": "a", "T": "b"}', encoding="utf-8")
+    with pytest.raises(InputError, match=r'calls\.json:1:12 \(/T\): the key "T" occurs twice'):
+        read_secrets(path)
+
+
+def test_an_anchor_that_cannot_be_noted_loses_no_answer(cli: Any) -> None:
+    """A wrong path is known before anything runs; a full disk is told beside the answers."""
+    act = [{"name": "act", "arguments": {"path": "log", "text": "hello"}}]
+    code, out = exec_(cli, act, "--yes", "all", "--anchors", "none/heads.jsonl")
+    assert (code, len(out.splitlines())) == (2, 1), out
+    assert "--anchors: none/heads.jsonl cannot be written: No such file or directory" in out
+    assert not Path("log").exists()
+    Path("calls.json").write_text(json.dumps(act))
+    code, out = cli(
+        "exec", "calls.json", "--tools", str(TOOLS), "--secrets", "secrets.json", "--yes", "all",
+        "--anchors", "/dev/full",
+    )  # fmt: skip
+    assert (code, Path("log").read_text()) == (4, "hello\n")
+    answers, _, told = out.partition("\ncallmemaybe: ")
+    assert json.loads(answers)[0]["ok"]
+    assert told == "/dev/full: the anchor cannot be written: No space left on device\n"
+
+
+def test_a_decision_needs_a_name(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the system knows no name of the user, --by has to say who decides."""
+    call = {"name": "act", "arguments": {"path": "log", "text": "hello"}}
+    exec_(cli, [call], "--run", "r")
+    approval = cli("approvals", "list")[1].split()[0]
+
+    def unknown() -> str:
+        raise KeyError("getpwuid(): uid not found: 54321")
+
+    monkeypatch.setattr("getpass.getuser", unknown)
+    code, out = cli("approvals", "approve", approval)
+    assert (code, out) == (
+        2, "callmemaybe: --by: nobody is known under this user id; say who decides\n"
+    )  # fmt: skip
+    assert cli("approvals", "approve", approval, "--by", "ada")[0] == 0
+
+
+def test_a_ledger_that_fails_later_has_a_code_of_its_own(cli: Any) -> None:
+    """What cannot be read any more is no bug of ours."""
+    import apsw
+
+    exec_(cli, [{"name": "look", "arguments": {"place": "home"}}], "--yes", "all")
+    apsw.Connection("callmemaybe.db").execute("alter table calls rename column tool to t")
+    code, out = cli("audit", "list")
+    assert (code, len(out.splitlines())) == (5, 1), out
+    assert out.startswith("callmemaybe: --db: SQLite: ")
 
 
 class Fake:

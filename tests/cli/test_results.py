@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from callmemaybe.calls import ToolSpec
-from callmemaybe.cli.files import NotWritten, check_writable, write_atomically
+from callmemaybe.cli.files import NotWritten, check_writable, is_stream, write_atomically
 from callmemaybe.cli.results import Record, ResultFile, Settings
 from callmemaybe.errors import InputError
 
@@ -174,14 +174,34 @@ def test_a_full_device_is_an_error() -> None:
 def test_what_cannot_be_written_is_known_before(tmp_path: Path) -> None:
     """A folder, a file in the way and an impossible name are refused; a missing folder is made."""
     (tmp_path / "file").touch()
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
     for path, message in [
         (tmp_path, "would replace a folder"),
         (tmp_path / "file" / "x", "a file stands where its folder should be"),
         (tmp_path / ("n" * 300), "File name too long"),
         (Path("/proc/x/y"), "cannot be written"),
         (tmp_path / "a\0b", "cannot be written"),
+        (tmp_path / "loop", "cannot be written"),
     ]:
         with pytest.raises(InputError, match=message):
             check_writable(path, "it")
     check_writable(tmp_path / "new" / "folder" / "x", "it")
     assert list((tmp_path / "new" / "folder").iterdir()) == []
+    # What a killed process of the same number left behind, and a name as long as a name may be.
+    (tmp_path / f".x.{os.getpid()}.tmp").touch()
+    for name in ("x", "日" * 84):
+        check_writable(tmp_path / name, "it")
+        write_atomically(tmp_path / name, "new")
+        assert (tmp_path / name).read_text() == "new"
+
+
+def test_what_is_open_already_is_written_on(tmp_path: Path) -> None:
+    """A file that a descriptor's name leads to is neither replaced nor cut."""
+    path = tmp_path / "x"
+    path.write_text("before\n")
+    with path.open("a") as file:
+        name = Path(f"/dev/fd/{file.fileno()}")
+        check_writable(name, "it")
+        assert is_stream(name)
+        write_atomically(name, "after\n")
+    assert path.read_text() == "before\nafter\n"

@@ -216,6 +216,46 @@ def test_a_trace_becomes_a_page(capsys: pytest.CaptureFixture[str], tmp_path: Pa
         assert one["end"]["distribution"]
 
 
+def test_a_trace_of_a_batch_tells_each_prompt_its_own_steps(tmp_path: Path) -> None:
+    """Law: whichever way the steps of several prompts take turns, each stands with its prompt."""
+    from callmemaybe.cli.traceread import read_trace
+
+    def step(prompt: int, number: int) -> dict[str, object]:
+        text = f"{prompt}.{number}\u2028"
+        return {"event": "step", "prompt": prompt, "step": number, "kind": "chosen", "text": text}
+
+    def end(prompt: int) -> dict[str, object]:
+        return {
+            "event": "result",
+            "prompt": prompt,
+            "request": f"p{prompt}\u2028\x85",
+            "name": None,
+        }
+
+    lines = [
+        step(0, 0),
+        step(1, 0),
+        step(1, 1),
+        step(0, 1),
+        end(0),
+        step(2, 0),
+        end(1),
+        end(2),
+        end(3),
+    ]
+    trace = tmp_path / "t.jsonl"
+    trace.write_text(
+        "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8"
+    )
+    told = [(one["request"], [step["text"] for step in one["steps"]]) for one in read_trace(trace)]
+    assert told == [
+        ("p0\u2028\x85", ["0.0\u2028", "0.1\u2028"]),
+        ("p1\u2028\x85", ["1.0\u2028", "1.1\u2028"]),
+        ("p2\u2028\x85", ["2.0\u2028"]),
+        ("p3\u2028\x85", []),
+    ]
+
+
 def test_no_digit_of_a_trace_is_rounded(tmp_path: Path) -> None:
     """Arguments are told as they were written."""
     from callmemaybe.cli.traceread import read_trace

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import sys
+
 import pytest
 
 from callmemaybe.caller import Outcome, Step
@@ -99,3 +102,42 @@ def test_a_step_shows_bytes_that_are_no_text(capsys: pytest.CaptureFixture[str])
     err = capsys.readouterr().err
     assert "chosen  \\xe2\\x82  12 allowed" in err
     assert "50.0%" in err
+
+
+class Screen(io.StringIO):
+    """A text that says it is a terminal, or not."""
+
+    def __init__(self, is_terminal: bool) -> None:
+        super().__init__()
+        self._is_terminal = is_terminal
+
+    def isatty(self) -> bool:
+        return self._is_terminal
+
+
+@pytest.mark.parametrize(
+    ("is_terminal", "environment", "is_there"),
+    [
+        (True, {}, True),
+        (True, {"NO_COLOR": "1"}, False),
+        (True, {"TERM": "dumb"}, False),
+        (False, {}, False),
+        (False, {"FORCE_COLOR": "1"}, False),
+    ],
+)
+def test_a_bar_moves_on_a_terminal_alone(
+    monkeypatch: pytest.MonkeyPatch, is_terminal: bool, environment: dict[str, str], is_there: bool
+) -> None:
+    """Not in a file, whatever colours it, and not where no colour is wanted; calls are no markup."""
+    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"TERM": "xterm", "COLUMNS": "200", **environment}.items():
+        monkeypatch.setenv(name, value)
+    screen = Screen(is_terminal)
+    monkeypatch.setattr(sys, "stderr", screen)
+    show = Show(1, verbose=False, quiet=False)
+    call = Row(0, Record("p", "find", '{"path": "[/etc] [red]"}'))
+    with show.running():
+        show.row(call)
+    assert ("\x1b[" in screen.getvalue() and "0/1" in screen.getvalue()) is is_there
+    assert 'find {"path": "[/etc] [red]"}' in screen.getvalue()

@@ -77,3 +77,55 @@ def test_a_reader_that_is_gone_is_no_traceback(program: Program) -> None:
     assert "Traceback" not in done.stderr
     assert "Exception ignored" not in done.stderr
     assert not Path(program.folder / "-").exists()
+
+
+def redirected(
+    program: Program, redirection: str, *arguments: str, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run the program as a shell does with ``redirection``; "Grüße" and an end are what it may read."""
+    command = ["sh", "-c", f'exec "$@" {redirection}', "sh", sys.executable, "-m", "callmemaybe"]
+    return subprocess.run(
+        [*command, *arguments], cwd=program.folder, capture_output=True, encoding="utf-8", check=False,
+        timeout=100, input="Grüße\n/quit\n", env={**os.environ, **environment},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_an_output_that_takes_nothing_is_no_bug(program: Program, unbuffered: str) -> None:
+    """A full device is one sentence and exit code 4, whatever was to be written there."""
+    refused = "callmemaybe: standard output: cannot be written: No space left on device\n"
+    done = redirected(program, ">/dev/full", "--version", PYTHONUNBUFFERED=unbuffered)
+    assert (done.returncode, done.stderr) == (4, refused)
+    done = redirected(program, ">/dev/full", *program.options(), PYTHONUNBUFFERED=unbuffered)
+    assert (done.returncode, refused in done.stderr) == (4, True), done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(program.results()) == 2
+    done = redirected(program, "2>/dev/full", *program.options(), PYTHONUNBUFFERED=unbuffered)
+    assert done.returncode == 4
+    assert program.results()
+
+
+def test_streams_may_be_closed(program: Program) -> None:
+    """What cannot be read or told is known before any model; what can is written all the same."""
+    done = redirected(program, "<&-", *program.options("--input", "-"))
+    assert (done.returncode, done.stderr) == (2, "callmemaybe: standard input: nothing was read\n")
+    done = redirected(program, ">&-", *program.options("--output", "-", "--model", "/none/such"))
+    told = "callmemaybe: standard output: cannot be written: it is closed\n"
+    assert (done.returncode, done.stderr) == (4, told)
+    done = redirected(program, "2>&-", *program.options("--output", "-"))
+    assert done.returncode == 0
+    check_records(json.loads(done.stdout), ["add 2 and 3", "stop"])
+    done = redirected(program, "<&- >&- 2>&-", *program.options())
+    assert (done.returncode, len(program.results())) == (0, 2)
+
+
+def test_no_letter_ends_the_program(program: Program) -> None:
+    """What an encoding has no letter for is shown, and read, as an escape."""
+    program.write("prompts.json", PROMPTS)
+    done = redirected(program, "", *program.options(), PYTHONIOENCODING="ascii")
+    assert (done.returncode, "\\U0001f642" in done.stdout) == (0, True), done.stderr
+    check_records(program.results(), PROMPTS)
+    tools = program.write("tools.py", 'def stop() -> str:\n    """Stop."""\n    return \'x\'\n')
+    arguments = ["chat", "--tools", str(tools), "--db", ":memory:", "--model", program._model]
+    done = redirected(program, "", *arguments, PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stderr) == (0, "")

@@ -6,6 +6,9 @@ import json
 import os
 import resource
 import signal
+import subprocess
+import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -17,6 +20,7 @@ from callmemaybe.caller import Caller, Outcome
 from callmemaybe.calls import ToolSpec
 from callmemaybe.errors import ModelError
 from tests.end_to_end.conftest import FUNCTIONS, NANO, Program, check_records
+from tests.models.test_remote import Reply, saying, server
 
 SCHEMAS = {tool.name: tool.schema for tool in map(ToolSpec.from_json, FUNCTIONS)}
 HOSTILE = [
@@ -162,6 +166,10 @@ def test_every_budget_closes(program: Program) -> None:
         (["--output", "prompts.json"], "--output: is the file of --input, too"),
         (["--trace", "functions.json"], "--trace: is the file of --functions_definition, too"),
         (["--trace", "/proc/none/x"], "cannot be written"),
+        (["--output", "new", "--trace", "./new"], "--trace: is the file of --output, too"),
+        (["--output", "new", "--trace", "new.run.json"], "is the file of new.run.json (beside"),
+        (["--output", "n" * 300, "--trace", "t"], "n: the result file cannot be written: File name"),
+        (["--output", "n" * 250], "run.json: what is noted beside the results cannot be written"),
         (["--temperature", "nan"], "--temperature"),
         (["--temperature", "-1"], "--temperature"),
         (["--max-tokens", "0"], "--max-tokens"),
@@ -181,6 +189,21 @@ def test_bad_input_is_one_line_before_any_model(
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith("callmemaybe: ")
     assert done.stdout == ""
+
+
+def test_notes_replace_no_input(program: Program) -> None:
+    """What is noted beside the results is checked as they are, before any model."""
+    text = program.write("keep.json.run.json", ["a prompt"]).read_text()
+    options = ["--input", "keep.json.run.json", "--output", "keep.json"]
+    done = program.run(*options, model="/none/such/model")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert "keep.json.run.json (beside --output): is the file of --input, too" in done.stderr
+    (program.folder / "new.run.json").mkdir()
+    done = program.run("--output", "new", model="/none/such/model")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert "what is noted beside the results would replace a folder" in done.stderr
+    assert (program.folder / "keep.json.run.json").read_text() == text
+    assert not (program.folder / "keep.json").exists()
 
 
 def test_a_missing_model_is_one_line(program: Program) -> None:
@@ -239,6 +262,33 @@ def test_sigterm_is_like_control_c(program: Program) -> None:
     assert program.results()
 
 
+def test_control_c_waits_for_no_server(program: Program) -> None:
+    """Law: with requests in flight a run ends at once, and what was answered is kept."""
+    answered, ended = saying('{"name": "stop", "arguments": {}}'), threading.Event()
+
+    def script(path: str, body: dict[str, Any]) -> Reply:
+        if "prompt 0" not in json.dumps(body):
+            ended.wait(60)
+        return answered(path, body)
+
+    prompts = [f"prompt {i}" for i in range(9)]
+    program.write("prompts.json", prompts)
+    with server(script) as (address, asked):
+        process = program.start("--batch", "3", "--model", address)
+        deadline = time.monotonic() + 60
+        while len(asked) < 4 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        began = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=50)
+        took = time.monotonic() - began
+        ended.set()
+    assert process.returncode == 130, err
+    assert took < 30
+    check_records(program.results(), prompts)
+    assert len(program.results()) == 1
+
+
 def wait_for(path: Path) -> None:
     deadline = time.monotonic() + 60
     while not path.exists():
@@ -291,6 +341,13 @@ def test_results_may_go_to_a_pipe(program: Program) -> None:
     done = program.spawn("--quiet", "--output", "/dev/stdout")
     assert done.returncode == 0, done.stderr
     check_records(json.loads(done.stdout), ["add 2 and 3", "stop"])
+    path = program.write("all.txt", "before\n")
+    with path.open("a") as file:
+        command = [sys.executable, "-m", "callmemaybe", *program.options("--output", "/dev/stdout")]
+        subprocess.run(command, cwd=program.folder, stdout=file, check=True, timeout=100)
+    before, _, results = path.read_text().partition("\n")
+    assert before == "before"
+    check_records(json.loads(results), ["add 2 and 3", "stop"])
 
 
 def test_a_reader_that_leaves_harms_nothing(program: Program) -> None:

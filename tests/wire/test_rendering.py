@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import resource
+import signal
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -111,6 +113,31 @@ def test_a_child_that_is_gone_is_replaced(renderer: Renderer) -> None:
     renderer._child.kill()
     renderer._child.wait()
     assert renderer.render("{{ n }}", {}, {"n": 1}) == "1"
+
+
+def test_an_interrupted_request_is_nobody_elses_answer() -> None:
+    """Law: a signal that breaks one off changes no later prompt, and Ctrl-C does not reach the child."""
+
+    def interrupt(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    fresh = Renderer(seconds=20.0)
+    assert fresh.render("{{ x }}", {}, {"x": "warm"}) == "warm"
+    slow = "{% for i in range(9999) %}{% for j in range(999) %}{% endfor %}{% endfor %}{{ x }}"
+    main = threading.main_thread().ident
+    assert main is not None
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    timer = threading.Timer(0.1, signal.pthread_kill, (main, signal.SIGUSR1))
+    try:
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            fresh.render(slow, {}, {"x": "first"})
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert [fresh.render("{{ x }}", {}, {"x": x}) for x in "ab"] == ["a", "b"]
+    assert fresh._child is not None
+    assert os.getpgid(fresh._child.pid) != os.getpgid(0)
+    fresh.close()
 
 
 def test_without_a_process_nothing_is_rendered(monkeypatch: pytest.MonkeyPatch) -> None:

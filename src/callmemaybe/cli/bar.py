@@ -22,9 +22,11 @@ class Bar:
         self._total = total
         self._progress: Progress | None = None
         self._task = TaskID(0)
-        if console.is_terminal and not console.is_dumb_terminal and not quiet:
+        # FORCE_COLOR makes a "terminal" of any file, but nothing can move in one.
+        moves = console.is_terminal and console.file.isatty() and not console.is_dumb_terminal
+        if moves and not console.no_color and not quiet:
             self._progress = Progress(
-                TextColumn("{task.description}"),
+                TextColumn("{task.description}", markup=False),
                 BarColumn(),
                 MofNCompleteColumn(),
                 TimeRemainingColumn(),

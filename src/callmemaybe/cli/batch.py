@@ -120,7 +120,8 @@ class Batch:
     def save(self) -> None:
         """Write everything that is finished. Raises NotWritten."""
         started = time.monotonic()
-        self.file.write(self.prompts, self.records)
+        # A copy: answers go on coming in other threads, and file and notes must tell of the same ones.
+        self.file.write(self.prompts, list(self.records))
         self._saved_at = time.monotonic()
         self._saving_took = self._saved_at - started
 

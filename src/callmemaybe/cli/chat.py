@@ -17,7 +17,7 @@ from callmemaybe.cli.limits import Ground, GroundOption, Order, OrderOption
 from callmemaybe.cli.toolfiles import (
     DEFAULT_LEDGER,
     load_tools,
-    open_named,
+    named_ledger,
     read_secrets,
     verdicts,
 )
@@ -69,18 +69,15 @@ def chat(
     made, allowed, found = load_tools(tools), verdicts(yes), read_secrets(secrets)
     with contextlib.suppress(ImportError):
         import readline  # noqa: F401 - input() edits lines and remembers them once it is there
-    loaded = load_model(model)
-    session = Session(loaded, order, ground)
-    ledger = open_named(db, anchors, create=True)
     # One loop for the whole session: the gateway's tasks outlive a cancelled turn.
-    with asyncio.Runner() as runner:
+    with named_ledger(db, anchors, create=True) as ledger, asyncio.Runner() as runner:
+        session = Session(load_model(model), order, ground)
         gateway = Gateway(made, store=ledger, verdicts=allowed, secrets=found, approver=session.ask)
         try:
             runner.run(gateway.recover())
             session.talk(runner, gateway)
         finally:
             runner.run(gateway.close())
-            ledger.close()
 
 
 @dataclass

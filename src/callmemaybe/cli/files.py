@@ -5,11 +5,18 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
+import secrets
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from callmemaybe.cli.streams import drop, is_closed
 from callmemaybe.errors import CallMeMaybeError, InputError
+
+#: The names that systems have for standard output, and the folders of a process's open files.
+_STANDARD_OUTPUT = {"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"}
+_OPEN_FILES = re.compile(r"/dev|/dev/fd|/proc/[^/]+/fd")
 
 
 class NotWritten(CallMeMaybeError):
@@ -21,17 +28,27 @@ def is_standard(path: Path) -> bool:
     return str(path) == "-"
 
 
+def named_output(path: Path) -> Path:
+    """Return where to write: "-" for what the system, too, calls standard output.
+
+    With a file behind it, that file is neither to be replaced nor to be cut: whoever named it writes there, too.
+    """
+    return Path("-") if os.path.abspath(path) in _STANDARD_OUTPUT else path
+
+
 def is_stream(path: Path) -> bool:
-    """Whether what is written to ``path`` cannot be replaced: standard output, a pipe, a device."""
+    """Whether what is written to ``path`` cannot be replaced: an open file, a pipe, a device."""
     return is_standard(path) or _is_special(path)
 
 
 def check_writable(path: Path, what: str) -> None:
     """Make the folder of ``path`` and try to write there; raise InputError when it cannot work.
 
-    What is already at ``path`` stays as it is.
+    What is already at ``path`` stays as it is. Raises NotWritten where standard output is closed.
     """
     if is_standard(path):
+        if is_closed():
+            raise NotWritten("standard output: cannot be written: it is closed")
         return
     try:
         if path.is_dir():
@@ -44,7 +61,7 @@ def check_writable(path: Path, what: str) -> None:
         temporary = _temporary(path.resolve())
         temporary.open("xb").close()
         temporary.unlink()
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RuntimeError) as error:
         is_blocked = isinstance(error, FileExistsError | NotADirectoryError)
         reason = "a file stands where its folder should be" if is_blocked else _reason(error)
         raise InputError(
@@ -57,7 +74,7 @@ def check_writable(path: Path, what: str) -> None:
 def write_atomically(path: Path, text: str) -> None:
     """Replace the content of ``path``; at any moment, power cut included, old or new is complete.
 
-    A symbolic link stays one; a device or a pipe is written directly, and "-" is standard output.
+    A symbolic link stays one; an open file, a device or a pipe is written on, and "-" is standard output.
     Raises NotWritten.
     """
     if is_standard(path):
@@ -66,7 +83,8 @@ def write_atomically(path: Path, text: str) -> None:
     try:
         data = text.encode()
         if _is_special(path):
-            path.write_bytes(data)
+            with path.open("ab") as stream:
+                stream.write(data)
         else:
             _replace(path.resolve(), data)
     except OSError as error:
@@ -81,9 +99,7 @@ def _print(text: str) -> None:
         sys.stdout.buffer.flush()
     except OSError as error:
         with contextlib.suppress(OSError):
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, sys.stdout.fileno())
-            os.close(nowhere)
+            drop(sys.stdout)
         raise NotWritten(f"standard output: cannot be written: {_reason(error)}") from error
 
 
@@ -121,11 +137,15 @@ def _folder(path: Path) -> Iterator[int]:
 
 
 def _temporary(path: Path) -> Path:
-    return path.with_name(f".{path.name[:100]}.{os.getpid()}.tmp")
+    # At random: one that a killed process left behind is in nobody's way.
+    return path.with_name(f".{path.name[:40]}.{secrets.token_hex(8)}.tmp")
 
 
 def _is_special(path: Path) -> bool:
-    return path.exists() and not path.is_file() and not path.is_dir()
+    if not path.exists() or path.is_dir():
+        return False
+    is_open = _OPEN_FILES.fullmatch(os.path.dirname(os.path.abspath(path))) is not None
+    return is_open or not path.is_file()
 
 
 def _reason(error: Exception) -> str:

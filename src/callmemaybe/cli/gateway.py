@@ -14,7 +14,7 @@ from callmemaybe.cli.exits import Exit
 from callmemaybe.cli.toolfiles import (
     DEFAULT_LEDGER,
     load_tools,
-    open_named,
+    named_ledger,
     read_calls,
     read_secrets,
     verdicts,
@@ -37,6 +37,8 @@ Yes = Annotated[
 ]
 Secrets = Annotated[Path | None, typer.Option(help="A JSON object of secrets by name.")]
 By = Annotated[str, typer.Option(help="Who decides; goes into the audit.")]
+#: More rows than a ledger has, and the largest number of a turn that a database has room for.
+_MOST = 2**31 - 1
 
 
 def _help(context: typer.Context) -> None:
@@ -65,13 +67,13 @@ def register(app: typer.Typer) -> None:
 
 
 def execute(
-    calls: Annotated[Path, typer.Argument(help="JSON list of calls.")],
+    calls: Annotated[Path, typer.Argument(help='JSON list of calls; "-": standard input.')],
     tools: Tools,
     db: Db = DEFAULT_LEDGER,
     run: Annotated[
         str | None, typer.Option(help="Name of the run: the same name again redelivers.")
     ] = None,
-    turn: Annotated[int, typer.Option(min=0, help="Which turn of the run this is.")] = 0,
+    turn: Annotated[int, typer.Option(min=0, max=_MOST, help="Which turn of the run this is.")] = 0,
     yes: Yes = [],  # noqa: B006 - typer copies it
     secrets: Secrets = None,
     anchors: Anchors = None,
@@ -87,22 +89,20 @@ def execute(
 
     made, listed, asked = load_tools(tools), read_calls(calls), verdicts(yes)
     found = read_secrets(secrets)
-    ledger = open_named(db, anchors, create=True)
 
-    async def go() -> list[Any]:
+    async def go(ledger: Ledger) -> list[Any]:
         async with Gateway(made, store=ledger, verdicts=asked, secrets=found) as gateway:
             await gateway.recover()
             return await gateway.run(listed, run=run, turn=turn if run else None)
 
-    try:
-        answers = asyncio.run(go())
-    finally:
-        ledger.close()
-    shown = [
-        {"id": one.call_id, "key": one.key, "state": one.state.value, **json.loads(one.content)}
-        for one in answers
-    ]
-    typer.echo(json.dumps(shown, ensure_ascii=False, indent=1))
+    with named_ledger(db, anchors, create=True) as ledger:
+        answers = asyncio.run(go(ledger))
+        shown = [
+            {"id": one.call_id, "key": one.key, "state": one.state.value, **json.loads(one.content)}
+            for one in answers
+        ]
+        # Told before the last anchor is noted: what has happened must not be lost with that.
+        typer.echo(json.dumps(shown, ensure_ascii=False, indent=1))
     raise typer.Exit(Exit.DONE if all(one.ok for one in answers) else Exit.SOME_FAILED)
 
 
@@ -125,36 +125,33 @@ def reconcile(
 
     if outcome is None and tools is None:
         raise InputError("nobody is there to tell", where="--outcome", hint="or give --tools")
-    ledger = open_named(db)
 
-    async def go() -> str:
+    async def go(ledger: Ledger) -> str:
         made = load_tools(tools) if tools else []
         async with Gateway(made, store=ledger) as gateway:
             answer = await gateway.reconcile(
                 _whole_key(ledger, key),
                 outcome.replace("-", "_") if outcome else None,
-                by=by or getpass.getuser(),
+                by=by or _who(),
                 result=json.loads(result) if result else None,
             )
             return answer.content
 
-    try:
-        typer.echo(asyncio.run(go()))
-    except ValueError as error:
-        raise InputError(f"not valid JSON: {error}", where="--result") from None
-    finally:
-        ledger.close()
+    with named_ledger(db) as ledger:
+        try:
+            typer.echo(asyncio.run(go(ledger)))
+        except ValueError as error:
+            raise InputError(f"not valid JSON: {error}", where="--result") from None
 
 
 @audit.command("list")
 def list_calls(
     run: Annotated[str | None, typer.Option(help="Only this run.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="How many, newest first.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=_MOST, help="How many, newest first.")] = 50,
     db: Db = DEFAULT_LEDGER,
 ) -> None:
     """List calls, newest first."""
-    ledger = open_named(db)
-    try:
+    with named_ledger(db) as ledger:
         for row in ledger.backend.calls(run=run, limit=limit):
             state = row.state
             if state == "unknown" and ledger.backend.look_reconciled(row.key):
@@ -164,8 +161,6 @@ def list_calls(
                 f"{_plain(row.run)}/{row.turn}/{row.ordinal}  {_plain(row.tool)} "
                 f"{_plain(row.arguments)[:60]}"
             )
-    finally:
-        ledger.close()
 
 
 @audit.command()
@@ -174,8 +169,7 @@ def show(
     db: Db = DEFAULT_LEDGER,
 ) -> None:
     """Show everything recorded about one call, as JSON lines."""
-    ledger = open_named(db)
-    try:
+    with named_ledger(db) as ledger:
         whole = _whole_key(ledger, key)
         row = ledger.backend.look(whole)
         if row is not None:
@@ -186,8 +180,6 @@ def show(
         ]
         for facts in sorted(events, key=lambda facts: (facts["t"], facts["number"])):
             typer.echo(json.dumps(facts))
-    finally:
-        ledger.close()
 
 
 @audit.command()
@@ -201,11 +193,8 @@ def verify(
     """
     from callmemaybe.gateway.verify import examine, read_anchors
 
-    ledger = open_named(db)
-    try:
+    with named_ledger(db) as ledger:
         report = examine(ledger.backend, read_anchors(anchors) if anchors else ())
-    finally:
-        ledger.close()
     for problem in report.breaks:
         typer.echo(problem)
     typer.echo(
@@ -218,13 +207,10 @@ def verify(
 @audit.command()
 def export(db: Db = DEFAULT_LEDGER) -> None:
     """Print the whole audit as JSON lines, chain by chain."""
-    ledger = open_named(db)
-    try:
+    with named_ledger(db) as ledger:
         for chain, number, key, record, digest in ledger.backend.audit():
             facts = {"chain": chain, "number": number, "key": key, "hash": digest.hex()}
             typer.echo(json.dumps({**facts, "record": json.loads(record)}))
-    finally:
-        ledger.close()
 
 
 @approvals.command("list")
@@ -233,8 +219,7 @@ def list_approvals(
     db: Db = DEFAULT_LEDGER,
 ) -> None:
     """List the calls that wait for a person."""
-    ledger = open_named(db)
-    try:
+    with named_ledger(db) as ledger:
         now = ledger.backend.now()
         for one in ledger.backend.approvals(pending_only=not everything):
             state = one.decision or ("expired" if one.expires <= now else "pending")
@@ -242,8 +227,6 @@ def list_approvals(
                 f"{one.id}  {_time(one.created)}  {state:<8}  {_plain(one.run)}  "
                 f"{_plain(one.tool)} {_plain(one.arguments)[:200]}  ({_plain(one.reason)})"
             )
-    finally:
-        ledger.close()
 
 
 @approvals.command()
@@ -265,13 +248,10 @@ def deny(
 def _decide(db: str, approval: str, decision: str, by: str) -> None:
     from callmemaybe.gateway.store import Decide
 
-    ledger = open_named(db)
-    try:
+    with named_ledger(db) as ledger:
         now = ledger.backend.now()
-        who = by or getpass.getuser()
+        who = by or _who()
         decided, stands = ledger.send_and_wait(Decide(approval, decision, who, now))
-    finally:
-        ledger.close()
     if stands is None:
         raise InputError("there is no such approval", where=approval)
     if not decided:
@@ -284,12 +264,22 @@ def _whole_key(ledger: Ledger, start: str) -> str:
     """Return the key that begins with ``start``; raise InputError if there is not exactly one."""
     if len(start) == 64:
         return start
-    rows = ledger.backend.calls(run=None, limit=2**31)
+    rows = ledger.backend.calls(run=None, limit=_MOST)
     found = [row.key for row in rows if row.key.startswith(start)]
     if len(found) != 1:
         how_many = "no call" if not found else f"{len(found)} calls"
         raise InputError(f"{how_many} with a key that starts so", where=start)
     return found[0]
+
+
+def _who() -> str:
+    """Return who sits at the terminal; raises InputError where the system knows no name."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        raise InputError(
+            "nobody is known under this user id", where="--by", hint="say who decides"
+        ) from None
 
 
 def _time(seconds: float) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 import sys
 import traceback
 from collections.abc import Sequence
@@ -21,6 +21,8 @@ from callmemaybe.cli.limits import Ground, GroundOption, Order, OrderOption
 from callmemaybe.cli.run import Choose, Drawing, NoCall, RunOptions
 from callmemaybe.cli.run import run as run_batch
 from callmemaybe.cli.stopping import Stopped
+from callmemaybe.cli.streams import NAMES, drop, make_safe, which_refused
+from callmemaybe.cli.toolfiles import LedgerFailed
 from callmemaybe.errors import (
     BudgetError,
     CallMeMaybeError,
@@ -104,12 +106,14 @@ register_eval(app)
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the program with ``arguments`` (by default those of the process) and exit."""
+    make_safe()
     code = _run(arguments)
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader is gone; keep the interpreter from complaining at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop(sys.stdout)
+    except OSError as error:
+        code = _refused(error)
     raise SystemExit(int(code))
 
 
@@ -130,12 +134,24 @@ def _run(arguments: Sequence[str] | None) -> int:
         return _fail(str(error), Exit.NO_MODEL)
     except NotWritten as error:
         return _fail(str(error), Exit.NOT_WRITTEN)
+    except LedgerFailed as error:
+        return _fail(str(error), Exit.NO_LEDGER)
     except CallMeMaybeError as error:
         return _fail(str(error), Exit.OUR_FAULT)
-    except Exception:
-        traceback.print_exc()
+    except Exception as error:
+        if isinstance(error, OSError) and which_refused(error):
+            return _refused(error)
+        with contextlib.suppress(OSError):
+            traceback.print_exc()
         return _fail("this is a bug in callmemaybe; please report the lines above", Exit.OUR_FAULT)
     return int(code or 0)
+
+
+def _refused(error: OSError) -> int:
+    """Say which standard stream cannot be written, and write nothing more there."""
+    stream = which_refused(error) or "stdout"
+    drop(getattr(sys, stream))
+    return _fail(f"{NAMES[stream]}: cannot be written: {error.strerror or error}", Exit.NOT_WRITTEN)
 
 
 def _fail(message: str, code: int) -> int:
@@ -143,5 +159,6 @@ def _fail(message: str, code: int) -> int:
     text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message)
     line = f"callmemaybe: {text}\n"
     encoding = sys.stderr.encoding or "utf-8"
-    sys.stderr.write(line.encode(encoding, "backslashreplace").decode(encoding))
+    with contextlib.suppress(OSError):  # the code says it, too
+        sys.stderr.write(line.encode(encoding, "backslashreplace").decode(encoding))
     return code

@@ -89,6 +89,11 @@ class Kept:
     remark: str
 
 
+def notes_of(path: Path) -> Path:
+    """Return where the notes of the result file at ``path`` are."""
+    return path.with_name(path.name + ".run.json")
+
+
 class ResultFile:
     """The result file at ``path`` together with its notes."""
 
@@ -96,7 +101,7 @@ class ResultFile:
         self.path = path
         #: Written once, at the end: it cannot be replaced, and nothing can be resumed from it.
         self.is_stream = is_stream(path)
-        self.notes_path = path.with_name(path.name + ".run.json")
+        self.notes_path = notes_of(path)
         self._settings = settings
 
     def write(self, prompts: Sequence[str], records: Sequence[Record | None]) -> None:

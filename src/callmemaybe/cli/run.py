@@ -6,17 +6,23 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from callmemaybe.cli.exits import Exit
-from callmemaybe.cli.files import check_writable, is_standard, is_stream, same_file
+from callmemaybe.cli.files import (
+    check_writable,
+    is_standard,
+    is_stream,
+    named_output,
+    same_file,
+)
 from callmemaybe.cli.inputs import read_functions, read_prompts
 from callmemaybe.cli.limits import Ground, Order
-from callmemaybe.cli.results import Kept, ResultFile, Settings
+from callmemaybe.cli.results import Kept, ResultFile, Settings, notes_of
 from callmemaybe.cli.stopping import Stopped, stopped_by_signals
 from callmemaybe.errors import InputError
 
@@ -130,6 +136,7 @@ def run(options: RunOptions) -> Exit:
     Raises InputError before any model is loaded, ModelError, NotWritten, and Stopped after what is
     done has been saved.
     """
+    options = replace(options, output=named_output(options.output))
     with stopped_by_signals():
         tools, prompts = _inputs(options)
         file = ResultFile(options.output, options.settings(tools))
@@ -159,22 +166,28 @@ def _inputs(options: RunOptions) -> tuple[tuple[ToolSpec, ...], list[str]]:
         raise InputError("a trace is kept in a file", where="--trace -", hint="name one")
     tools = read_functions(options.functions)
     prompts = read_prompts(options.prompts)
-    paths = {
-        "--functions_definition": options.functions,
-        "--input": options.prompts,
-        "--output": options.output,
-        "--trace": options.trace,
-    }
-    for (first, one), (second, other) in combinations(paths.items(), 2):
-        is_written = second in {"--output", "--trace"}
-        if not one or not other or is_standard(one) or is_standard(other):
-            continue
-        if is_written and one.is_file() and same_file(one, other):
-            raise InputError(f"is the file of {first}, too", where=second, hint="name another")
+    _check_written(options)
+    return tools, prompts
+
+
+def _check_written(options: RunOptions) -> None:
+    """Raise InputError where what is to be written cannot be, or would replace what is read or written, too."""
+    written = {"--output": options.output}
     check_writable(options.output, "the result file")
+    if not is_stream(options.output):
+        notes = notes_of(options.output)
+        check_writable(notes, "what is noted beside the results")
+        written[f"{notes} (beside --output)"] = notes
     if options.trace:
         check_writable(options.trace, "the trace")
-    return tools, prompts
+        written["--trace"] = options.trace
+    paths = {"--functions_definition": options.functions, "--input": options.prompts, **written}
+    for (first, one), (second, other) in combinations(paths.items(), 2):
+        if second not in written or is_standard(one) or is_standard(other):
+            continue
+        # Several may go to one device, and do to /dev/null.
+        if (one.is_file() or not one.exists()) and same_file(one, other):
+            raise InputError(f"is the file of {first}, too", where=second, hint="name another")
 
 
 def _batch(

@@ -19,6 +19,7 @@ from rich.text import Text
 
 from callmemaybe.cli.bar import Bar
 from callmemaybe.cli.batch import Row
+from callmemaybe.cli.streams import drop
 
 if TYPE_CHECKING:
     from callmemaybe.caller import Outcome, Step
@@ -35,9 +36,7 @@ class Terminal(Console):
     def on_broken_pipe(self) -> None:
         """Drop everything from here on: the results still have to be written."""
         self.quiet = True
-        devnull = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(devnull, self.file.fileno())
-        os.close(devnull)
+        drop(self.file)
 
 
 def console(file: IO[str]) -> Terminal:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
-import json
+import os
 import sys
+from collections.abc import Callable, Iterator
+from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from callmemaybe.errors import InputError
+from callmemaybe._jsontext import Document, Number, plain_number, read
+from callmemaybe.cli.files import NotWritten, read_text, source
+from callmemaybe.cli.jsonwrite import write
+from callmemaybe.errors import CallMeMaybeError, InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from callmemaybe.calls import Effect, Tool, ToolCall
     from callmemaybe.gateway import Verdict
+    from callmemaybe.gateway.chain import Head
     from callmemaybe.gateway.ledger import Ledger
 
 DEFAULT_LEDGER = "callmemaybe.db"
@@ -27,12 +34,12 @@ def load_tools(path: Path) -> list[Tool]:
     """
     from callmemaybe.calls import tools_from
 
-    if not path.is_file():
+    if not _is_file(path):
         raise InputError("there is no such file", where=str(path))
     if path.suffix == ".json":
         from callmemaybe.gateway.http import HttpTransport
 
-        return tools_from(_json(path), transport=HttpTransport())
+        return tools_from(_json(path, _usual).value, transport=HttpTransport())
     name = path.stem
     spec = importlib.util.spec_from_file_location(name, path.resolve())
     if spec is None or spec.loader is None:
@@ -52,36 +59,100 @@ def load_tools(path: Path) -> list[Tool]:
 
 
 def read_calls(path: Path) -> list[ToolCall]:
-    """Read a list of calls: ``{"name", "arguments", "id"}`` or OpenAI's ``tool_calls``."""
+    """Read a list of calls: ``{"name", "arguments", "id"}`` or OpenAI's ``tool_calls``.
+
+    The digits of arguments stay as they are written. Raises InputError, among others for a key that is
+    there twice: which of the two is meant cannot be told, and the call would run.
+    """
     from callmemaybe.calls import ToolCall
 
-    listed = _json(path)
-    if not isinstance(listed, list):
-        raise InputError("a list of calls is expected", where=str(path))
+    document = _json(path, Number)
+    if not isinstance(document.value, list):
+        raise InputError("a list of calls is expected", where=document.place())
     calls = []
-    for place, value in enumerate(listed):
-        where = f"{path}: /{place}"
+    for place, value in enumerate(document.value):
+        where = document.place(f"/{place}")
         if not isinstance(value, dict):
             raise InputError("a call must be an object", where=where)
         inner = value.get("function", value)
         name = inner.get("name") if isinstance(inner, dict) else None
-        if not isinstance(name, str):
+        if not isinstance(name, str) or isinstance(name, Number):
             raise InputError("the call has no name", where=where, hint='add a "name"')
         arguments = inner.get("arguments", inner.get("parameters", {}))
-        if not isinstance(arguments, str):
-            arguments = json.dumps(arguments, ensure_ascii=False)
-        calls.append(ToolCall(name, arguments, str(value.get("id", place))))
+        if not isinstance(arguments, str) or isinstance(arguments, Number):
+            arguments = write(arguments)
+        identity = value.get("id")
+        calls.append(ToolCall(name, arguments, str(place if identity is None else identity)))
     return calls
 
 
-def open_named(store: str, anchors: Path | None = None, *, create: bool = False) -> Ledger:
-    """Open a ledger by its address; an existing one unless ``create``."""
-    from callmemaybe.gateway.audit import open_ledger
-    from callmemaybe.gateway.verify import file_anchor
+class LedgerFailed(CallMeMaybeError):
+    """A ledger that was opened cannot be read or written any more."""
 
-    if not create and "://" not in store and not Path(store).is_file():
+
+class Anchor:
+    """Notes the heads of the audit chain in a file.
+
+    One that cannot be noted stops nothing that runs: the last failure is told once the ledger is closed.
+    Raises InputError if the file cannot be written from the start.
+    """
+
+    def __init__(self, path: Path) -> None:
+        from callmemaybe.gateway.verify import file_anchor
+
+        try:
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
+        except OSError as error:
+            raise InputError(
+                f"{path} cannot be written: {error.strerror}",
+                where="--anchors",
+                hint="choose another path",
+            ) from None
+        self._path = path
+        self._note = file_anchor(path)
+        self._failure: OSError | None = None
+
+    def __call__(self, head: Head) -> None:
+        """Note one head."""
+        self._failure = None
+        try:
+            self._note(head)
+        except OSError as error:
+            self._failure = error
+
+    def check(self) -> None:
+        """Raise NotWritten if the last head is not noted."""
+        if self._failure is not None:
+            reason = self._failure.strerror or str(self._failure)
+            raise NotWritten(f"{self._path}: the anchor cannot be written: {reason}")
+
+
+@contextlib.contextmanager
+def named_ledger(
+    store: str, anchors: Path | None = None, *, create: bool = False
+) -> Iterator[Ledger]:
+    """Open a ledger by its address, an existing one unless ``create``, and close it at the end.
+
+    Raises InputError if it cannot be opened, LedgerFailed if that comes later, and NotWritten at the
+    end if its last head is not noted.
+    """
+    from callmemaybe.gateway import StoreError
+    from callmemaybe.gateway.audit import open_ledger
+
+    if not create and "://" not in store and not _is_file(Path(store)):
         raise InputError("there is no ledger", where=store, hint="name it with --db")
-    return open_ledger(store, anchor=file_anchor(anchors) if anchors else None)
+    anchor = Anchor(anchors) if anchors else None
+    try:
+        ledger = open_ledger(store, anchor=anchor)
+    except StoreError as error:
+        raise InputError(str(error), where="--db", hint="check the address") from error
+    try:
+        with contextlib.closing(ledger):
+            yield ledger
+    except StoreError as error:
+        raise LedgerFailed(f"--db: {error}") from error
+    if anchor is not None:
+        anchor.check()
 
 
 def verdicts(yes: list[str]) -> Mapping[Effect, Verdict]:
@@ -108,16 +179,25 @@ def read_secrets(path: Path | None) -> dict[str, str]:
     """Read a JSON object of secrets by name."""
     if path is None:
         return {}
-    value = _json(path)
+    document = _json(path, plain_number)
+    value = document.value
     if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
-        raise InputError("an object of strings is expected", where=str(path))
+        raise InputError("an object of strings is expected", where=document.place())
     return value
 
 
-def _json(path: Path) -> Any:
+def _json(path: Path, number: Callable[[str], object]) -> Document:
+    return read(read_text(path), source=source(path), number=number)
+
+
+def _usual(digits: str) -> int | float:
+    """Return a number as a tool's definition has it: it is hashed, which takes no decimals."""
+    value = plain_number(digits)
+    return float(value) if isinstance(value, Decimal) else value
+
+
+def _is_file(path: Path) -> bool:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return path.is_file()
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", where=str(path)) from None
-    except ValueError as error:
-        raise InputError(f"not valid JSON: {error}", where=str(path)) from None

@@ -19,21 +19,23 @@ def read_trace(path: Path) -> list[dict[str, Any]]:
     Each is ``{"request", "steps", "end", "call", "failure"}``; a prompt whose result is missing,
     because the run was stopped, is left out. Raises InputError naming the line that is no trace.
     """
-    steps: list[dict[str, Any]] = []
+    # Those of several prompts take turns.
+    steps: dict[str, list[dict[str, Any]]] = {}
     runs = []
-    for number, line in enumerate(read_text(path).splitlines(), 1):
+    # str.splitlines would also split at U+2028, which may stand in a JSON string.
+    for number, line in enumerate(read_text(path).split("\n"), 1):
         if not line.strip():
             continue
         event = _event(line, f"{path}:{number}")
+        prompt = str(event.get("prompt"))
         if event["event"] == "step":
             if event["step"] == 0:
-                steps = []
-            steps.append(event)
+                steps[prompt] = []
+            steps.setdefault(prompt, []).append(event)
         else:
             # The digits of arguments are not to be rounded.
             exact = loads(line).get("parameters")
-            runs.append(_run(event, steps, dumps(exact or {})))
-            steps = []
+            runs.append(_run(event, steps.pop(prompt, []), dumps(exact or {})))
     if not runs:
         raise InputError("it holds no finished prompt", where=str(path), hint="run it to the end")
     return runs
