@@ -30,7 +30,8 @@ class Outcome:
     chosen: int = 0
     passes: int = 0
     #: Log-probability (nats) under the model of what was written, and of each argument's value, where
-    #: they were asked for: exact, forced tokens included, under no mask.
+    #: they were asked for: exact, forced tokens included, under no mask. Where a text would have stood in
+    #: place of a call, that of calling nothing.
     logprob: float | None = None
     argument_logprobs: Mapping[str, float] = field(default_factory=dict)
     #: What a server that was asked did not hold to, though the call is valid; what of its schema was

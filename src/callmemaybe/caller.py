@@ -340,7 +340,8 @@ class Caller:
         when one is done; each gets what :meth:`call` would give it. A server gets so many requests at
         a time. ``submit(prompt, on_step)`` works from any thread; ``on_step`` is called in another.
         None: 8 for a server, 1 for a model in this process (``_submitting.AT_ONCE`` says why).
-        At the end of the context what has not begun is dropped, and what runs is stopped.
+        At the end of the context what has not begun is dropped, and what runs is stopped; nobody
+        waits for what a server still has to answer.
         """
         if self._asking is not None:
             return on_server(lambda prompt, on_step: self.call(prompt, on_step=on_step), at_once)

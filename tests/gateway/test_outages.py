@@ -19,7 +19,9 @@ import pytest
 from callmemaybe.calls import Effect, ToolCall, tool
 from callmemaybe.gateway import Gateway, StoreError, StoreFull
 from callmemaybe.gateway.audit import open_backend, open_ledger
+from callmemaybe.gateway.chain import Head
 from callmemaybe.gateway.keys import call_key
+from callmemaybe.gateway.limits import Limits
 from callmemaybe.testing.effects import EffectLog, check_invariant, logging_tool
 
 
@@ -316,3 +318,32 @@ def test_a_lapsed_owner_cannot_record(tmp_path: Path) -> None:
         second.close()
 
     asyncio.run(go())
+
+
+def test_an_anchor_that_fails_ends_no_lease(tmp_path: Path) -> None:
+    """Where the last head cannot be noted, the owner goes on living, and hears of it at the end."""
+    tried: list[int] = []
+
+    def note(head: Head) -> None:
+        tried.append(head.length)
+        raise OSError("no space left")
+
+    @tool(effect="once", name="once", writes="x")
+    async def once(n: int) -> int:
+        return n
+
+    quick = Limits(heartbeat=0.01, anchor=0.01)
+    ledger = open_ledger(str(tmp_path / "x.db"), quick, anchor=note, reserve=0)
+
+    async def go() -> None:
+        async with Gateway([once], store=ledger) as gateway:
+            assert (await gateway.run([call(1)], run="r", turn=1))[0].ok
+            async with asyncio.timeout(20):
+                while len(tried) < 3:  # by whom keeps the lease, too
+                    await asyncio.sleep(0.005)
+
+    asyncio.run(go())
+    with pytest.raises(OSError, match="no space left"):
+        ledger.close()
+    again = open_ledger(str(tmp_path / "x.db"), reserve=0)
+    again.close()

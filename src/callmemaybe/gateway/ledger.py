@@ -7,6 +7,7 @@ wait together share one transaction; nobody hears of an outcome before it is dur
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import queue
 import threading
 import time
@@ -136,7 +137,10 @@ class Ledger:
         self._put(_Ticket(operation, 10.0))
 
     def close(self) -> None:
-        """Finish what is queued, note the last anchor, release the store."""
+        """Finish what is queued, note the last anchor, release the store.
+
+        Raises what noting the anchor raises, once the store is released.
+        """
         if self._closed:
             return
         self._closed = True
@@ -144,8 +148,10 @@ class Ledger:
         self._keeper_stop.set()
         self._writer.join()
         self._keeper.join()
-        self._note_anchor()
-        self.backend.close()
+        try:
+            self._note_anchor()
+        finally:
+            self.backend.close()
 
     def _put(self, ticket: _Ticket) -> None:
         if self._closed:
@@ -161,7 +167,9 @@ class Ledger:
             self._queue.put(_Ticket(Beat(self.lease), 0.0))
             if time.monotonic() - last_anchor >= self._anchor_every:
                 last_anchor = time.monotonic()
-                self._note_anchor()
+                # What fails now is tried again, and told at the end; the lease must be kept till then.
+                with contextlib.suppress(Exception):
+                    self._note_anchor()
 
     def _note_anchor(self) -> None:
         head = self._head
