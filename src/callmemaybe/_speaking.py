@@ -19,7 +19,7 @@ from callmemaybe._checking import Validators
 from callmemaybe._json import dumps
 from callmemaybe._language import Language
 from callmemaybe._setting import encode, format_of, seeded, vocabulary_of
-from callmemaybe._speech import Speech, Spoken, TokenLogprob, Turn, same, to_the_end
+from callmemaybe._speech import Speech, Spoken, TokenLogprob, Turn, to_the_end
 from callmemaybe.calls import ToolCall, ToolSpec, referring
 from callmemaybe.conversation.history import text_of
 from callmemaybe.decoding.branches import Choices
@@ -286,7 +286,7 @@ class Speaker:
                 passes=spoken.passes + told.passes,
                 seconds=spoken.seconds + told.seconds,
             )
-            if not new or any(same(new[0], one) for one in given):
+            if not new or any(new[0].meaning == one.meaning for one in given):
                 break
             known = {*taken, *(one.id for one in given)}
             call = replace(new[0], id=_fresh(known, len(known) + 1))

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from callmemaybe._checking import Validators
-from callmemaybe._json import dumps
 from callmemaybe._setting import parts_of
 from callmemaybe.calls import ToolCall, ToolSpec
 from callmemaybe.decoding.decoder import Decoder
@@ -355,7 +354,7 @@ class Turn:
 
     def _ended(self, call: ToolCall) -> None:
         if len(self.calls) >= self._given:
-            if any(same(call, one) for one in self.calls):
+            if any(call.meaning == one.meaning for one in self.calls):
                 self.is_repeated = True
                 return
             self._validators.check(call)
@@ -399,13 +398,6 @@ def to_the_end(turn: Generator[Any, None, Spoken]) -> Spoken:
         except StopIteration as stopped:
             spoken: Spoken = stopped.value
             return spoken
-
-
-def same(one: ToolCall, other: ToolCall) -> bool:
-    """Whether two calls ask for the same, their arguments equal as values: 1 and 1.0, not true and 1."""
-    if one.name != other.name:
-        return False
-    return dumps(one.parsed, canonical=True) == dumps(other.parsed, canonical=True)
 
 
 def distribution(

@@ -13,7 +13,7 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
-from callmemaybe._json import loads
+from callmemaybe._json import dumps, loads
 from callmemaybe.errors import InputError
 
 _SCHEMA_ONLY = ("$ref", "$defs", "$schema", "anyOf", "oneOf", "allOf")
@@ -94,6 +94,15 @@ class ToolCall:
         if not isinstance(value, dict):
             raise InputError("the arguments must be a JSON object", where="arguments")
         return value
+
+    @cached_property
+    def meaning(self) -> str:
+        """The same text for calls that ask for the same: the name, and the arguments as values.
+
+        The order of keys does not count; 1 and 1.0 are equal, true and 1 are not. Raises InputError
+        as :attr:`parsed` does.
+        """
+        return dumps([self.name, self.parsed], canonical=True)
 
 
 @dataclass(frozen=True)

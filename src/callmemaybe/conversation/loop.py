@@ -95,7 +95,7 @@ def dialogue(
     results goes on with them. Raises ConversationError where there is nothing to answer.
     """
     # Calls that wait are about to run: the same ones, heard again, are repetitions.
-    counts = dict(Counter(map(_key, conversation.pending)))
+    counts = dict(Counter(call.meaning for call in conversation.pending))
     is_stuck = False
     if conversation.pending:
         yield from _executed(conversation, conversation.pending, {}, rules)
@@ -122,7 +122,7 @@ def dialogue(
         repeated = 0
         for call in calls:
             # What was wrong with a call may be gone once it is read as a value: a key that came twice.
-            key = dumps([call.name, call.arguments]) if heard.problem else _key(call)
+            key = dumps([call.name, call.arguments]) if heard.problem else call.meaning
             counts[key] = counts.get(key, 0) + 1
             if counts[key] > rules.repeats:
                 repeated += 1
@@ -137,11 +137,6 @@ _REPEATED = (
     "this call of {name} was made before, with the same arguments; its result is above. "
     "Answer with what is known, or call with other arguments"
 )
-
-
-def _key(call: ToolCall) -> str:
-    """Return a text that is the same for calls which ask for the same, equal as values."""
-    return dumps([call.name, call.parsed], canonical=True)
 
 
 def _executed(
