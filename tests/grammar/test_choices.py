@@ -139,7 +139,7 @@ PLAIN: tuple[Any, ...] = (
     {"const": 1.0}, {"enum": [1, 2, 0.5]}, {"type": "integer", "enum": [0.5, 2.0, "x"]}, {"const": None},
     {"enum": [True, "x", None]}, {"type": "boolean"}, {"const": []},
 )  # fmt: skip
-SAMPLES: tuple[Any, ...] = ("x", "y", "z", "long", 1, 2, 0.5, None, True, False, [], {})
+SAMPLES: tuple[Any, ...] = ("x", "y", "z", "long", 1, 2, 3, 0.5, 0.25, None, True, False, [], {})
 
 
 @settings(max_examples=150, deadline=None)
