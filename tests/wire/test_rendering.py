@@ -18,8 +18,8 @@ from callmemaybe._rendering import Renderer, RenderingError
 
 @pytest.fixture(scope="module")
 def renderer() -> Iterator[Renderer]:
-    """A renderer that is quick to lose patience."""
-    made = Renderer(seconds=0.7, memory=1 << 28)
+    """A renderer that soon loses patience, but not before its process has started on a busy machine."""
+    made = Renderer(seconds=3.0, memory=1 << 28)
     yield made
     made.close()
 
@@ -54,11 +54,11 @@ def renderer() -> Iterator[Renderer]:
     ],
 )
 def test_a_template_has_limits(renderer: Renderer, source: str) -> None:
-    """Time without end, memory without end: an error within seconds, and this process is as it was."""
+    """Time without end, memory without end: an error soon, and this process is as it was."""
     before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
     with pytest.raises(RenderingError):
         renderer.render(source, {}, {})
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 30
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 * 1024
     assert renderer.render("{{ x }}", {}, {"x": 1}) == "1"
 
