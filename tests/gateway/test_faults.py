@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from callmemaybe.calls import Effect, ToolCall
+from callmemaybe.calls import Effect, ToolCall, make_tool
 from callmemaybe.gateway import Gateway
 from callmemaybe.gateway.audit import open_backend, open_ledger
 from callmemaybe.gateway.keys import call_key
@@ -202,3 +202,58 @@ def test_recover_without_a_redelivery(store: str, tmp_path: Path) -> None:
     keys = [call_key("", "r", 0, place, effect.value) for place, effect in enumerate(CLASSES)]
     check_invariant(log, backend, keys, rows_of_effects(backend))
     backend.close()
+
+
+def test_recovery_reaches_what_stands_behind_others(store: str) -> None:
+    """What waits for its redelivery, and what nobody here can run, does not keep the rest from being helped."""
+    stop = asyncio.Event()
+
+    async def held(n: int) -> int:
+        await stop.wait()
+        return n
+
+    async def done(n: int) -> int:
+        return n
+
+    writes = {"queued": "one thing", "foreign": "{n}", "last": "another"}
+    hanging, working = (
+        [make_tool(way, name=name, effect="idempotent", writes=writes[name]) for name in writes]
+        for way in (held, done)
+    )
+
+    async def go() -> None:
+        dying, living = opened(store), opened(store)
+        old = Gateway(hanging, store=dying)
+        names = ["queued"] * 110 + ["foreign"] * 110 + ["last"]
+        turns = [
+            asyncio.ensure_future(
+                old.run([ToolCall(name, f'{{"n": {n}}}')], run=f"{name} {n}", turn=0)
+            )
+            for n, name in enumerate(names)
+        ]
+        running = 0
+        while running < 112:
+            await asyncio.sleep(0.02)
+            found = dying.backend.calls(run=None, limit=1000)
+            running = sum(row.state == "running" for row in found)
+        vanish(dying, store)
+        async with Gateway([working[0], working[2]], store=living) as gateway:
+            assert await gateway.recover() == 2
+            for name, n in (("queued", 0), ("last", 220)):
+                (row,) = living.backend.calls(run=f"{name} {n}", limit=1)
+                assert (row.state, row.owner) == ("succeeded", living.owner)
+        stop.set()
+        await asyncio.gather(*turns, return_exceptions=True)
+        await old.close()
+        dying.close()
+        living.close()
+
+    asyncio.run(go())
+
+
+def vanish(ledger: Ledger, store: str) -> None:
+    """Let a ledger's owner count as lost though it is here."""
+    if "://" in store:
+        lapse(store)
+    else:
+        ledger.backend._alive.close()  # type: ignore[attr-defined]

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import functools
 import json
+import sys
 import threading
 import time
 from typing import Annotated, Any
@@ -23,9 +24,11 @@ from callmemaybe.calls import (
     tool,
 )
 from callmemaybe.errors import InputError
-from callmemaybe.gateway import CAREFUL, Gateway, Limits
+from callmemaybe.gateway import CAREFUL, OPEN, Gateway, Limits
+from callmemaybe.gateway.audit import open_ledger
 from callmemaybe.gateway.chain import verify
 from callmemaybe.gateway.lifecycle import State
+from callmemaybe.gateway.plan import Lock
 
 
 def call(name: str, id_: str = "", **arguments: Any) -> ToolCall:
@@ -804,3 +807,193 @@ def test_writes_to_one_account_in_two_spellings_do_not_overlap(ledger) -> None:
 
     asyncio.run(go())
     assert most == 1
+
+
+@pytest.mark.parametrize("change", ["description", "schema", "gone", "policy"])
+def test_of_what_has_begun_nobody_says_that_nothing_happened(store: str, change: str) -> None:
+    """A tool that changed while its call ran, or was lost, refuses the redelivery and tells of no effect "none"."""
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def pay(n: int) -> int:
+        """Pay."""
+        begun.set()
+        await go_on.wait()
+        return n
+
+    async def other(n: Annotated[int, Field(le=1)]) -> int:
+        """Pay."""
+        return n
+
+    declared: dict[str, Any] = {"name": "pay", "effect": "once", "writes": "x"}
+    old = make_tool(pay, **declared)
+    new = {
+        "description": [make_tool(pay, **{**declared, "description": "Pay money."})],
+        "schema": [make_tool(other, **declared)],
+        "gone": [make_tool(other, **{**declared, "name": "refund"})],
+        "policy": [old],
+    }[change]
+    policy = CAREFUL if change == "policy" else OPEN
+
+    async def go() -> None:
+        async with (
+            Gateway([old], store=store) as one,
+            Gateway(new, store=store, verdicts=policy) as two,
+        ):
+            first = asyncio.ensure_future(one.run([call("pay", n=5)], run="r", turn=0))
+            await begun.wait()
+            (answer,) = await two.run([call("pay", n=5)], run="r", turn=0)
+            assert (answer.effect, answer.retry) == ("possible", "never")
+            assert answer.code == "in_flight"
+            assert "begun before" in (answer.detail or "")
+            go_on.set()
+            (told,) = await first
+            assert told.ok
+            (again,) = await two.run([call("pay", n=5)], run="r", turn=0)
+            assert again.content == told.content
+            # Other arguments under its key are another matter.
+            (another,) = await two.run([call("pay", n=6)], run="r", turn=0)
+            assert another.effect == "none"
+
+    asyncio.run(go())
+
+
+def test_a_call_that_was_taken_over_and_does_not_run_may_have_happened(tmp_path: Any) -> None:
+    """Its resources are not free in time: its first process may have had its effect all the same."""
+    store = str(tmp_path / "x.db")
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    @tool(effect="idempotent", writes="x")
+    async def put(n: int) -> int:
+        begun.set()
+        await go_on.wait()
+        return n
+
+    async def go() -> None:
+        dying = open_ledger(store, reserve=0)
+        old = Gateway([put], store=dying)
+        lost = asyncio.ensure_future(old.run([call("put", n=1)], run="r", turn=0))
+        await begun.wait()
+        dying.backend._alive.close()  # type: ignore[attr-defined]
+        async with Gateway([put], store=store, limits=quick(reserve=0.1)) as gateway:
+            assert await gateway.locks.take([Lock("x")], 1)
+            gateway.limits = Limits(turn=2, queue=0.2)
+            (answer,) = await gateway.run([call("put", n=1)], run="r", turn=0)
+            assert (answer.code, answer.effect, answer.retry) == ("tool_error", "possible", "same")
+            assert "not free in time" in (answer.detail or "")
+            go_on.set()
+        assert (await lost)[0].content == answer.content
+        await old.close()
+        dying.close()
+
+    asyncio.run(go())
+
+
+def test_a_tool_that_says_when_it_is_stopped_that_nothing_happened_is_believed() -> None:
+    """Stopped at its time before it did anything, a `once` tool is refused, and not unknown."""
+
+    @tool(effect="once", writes="x", timeout=0.1)
+    async def act() -> None:
+        try:
+            await asyncio.sleep(20)
+        except asyncio.CancelledError:
+            raise NotExecuted("it had not begun") from None
+
+    async def go() -> Any:
+        async with Gateway([act], limits=quick(attempts=1)) as gateway:
+            return (await gateway.run([call("act")]))[0]
+
+    answer = asyncio.run(go())
+    assert (answer.code, answer.effect) == ("refused", "none")
+
+
+def test_a_model_that_calls_thousands_of_times_is_refused_at_once() -> None:
+    """Calls beyond the limit cost no plan."""
+
+    @tool(effect="pure")
+    async def look(n: int) -> int:
+        return n
+
+    async def go() -> Any:
+        async with Gateway([look]) as gateway:
+            return await gateway.run([call("look", n=n) for n in range(12_000)])
+
+    began = time.process_time()
+    answers = asyncio.run(go())
+    assert time.process_time() - began < 3
+    assert [answer.code for answer in answers] == ["ok"] * 32 + ["refused"] * 11_968
+
+
+def test_a_run_that_was_dropped_goes_on_counting(ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After ever so many other runs the next turn of one is not taken for its first, come again."""
+    ran = []
+    monkeypatch.setattr("callmemaybe.gateway.gateway._MOST_REMEMBERED", 3)
+
+    @tool(effect="idempotent", writes="x", trusted=True)
+    async def put(n: int) -> int:
+        ran.append(n)
+        return n
+
+    async def go() -> None:
+        async with Gateway([put], store=ledger) as gateway:
+            for n in range(4):
+                for name in ("used", "dropped", "a", "b", "used", "c"):
+                    (answer,) = await gateway.run([call("put", n=n)], run=name)
+                    assert answer.ok
+                    assert not answer.replayed
+            # A run that is begun again by name and begins anew is a redelivery, as before.
+            (answer,) = await gateway.run([call("put", n=0)], run=gateway.begin("a"))
+            assert answer.replayed
+
+    asyncio.run(go())
+    assert len(ran) == 24
+
+
+def test_finished_calls_at_hand_are_bounded_by_their_size(
+    ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Large results are answered from the ledger, and do not stay in memory by the thousand."""
+    monkeypatch.setattr("callmemaybe.gateway.gateway._MOST_AT_HAND", 1_000_000)
+
+    @tool(effect="read", trusted=True)
+    async def look(n: int) -> list[int]:
+        return [n] * 20_000
+
+    async def go() -> None:
+        async with Gateway([look], store=ledger) as gateway:
+            run = gateway.begin("r")
+            for n in range(8):
+                assert (await gateway.run([call("look", n=n)], run=run, turn=n))[0].value[0] == n
+            assert 1 < len(gateway._finished) < 5
+            for n in range(8):
+                (again,) = await gateway.run([call("look", n=n)], run=run, turn=n)
+                assert (again.replayed, again.value) == (True, [n] * 20_000)
+
+    asyncio.run(go())
+
+
+def test_a_tool_that_exits_fails_and_ends_nothing_else(store: str) -> None:
+    """`sys.exit` in a tool is the tool's failure, wherever it runs; the next call runs."""
+
+    @tool(effect="once", writes="a")
+    async def later() -> None:
+        sys.exit(3)
+
+    @tool(effect="once", writes="b", timeout=None)
+    def threaded() -> None:
+        sys.exit("it is over")
+
+    @tool(effect="transactional", writes="c")
+    def inside(transaction: Transaction) -> None:
+        transaction.execute("delete from calls")
+        sys.exit(4)
+
+    async def go() -> None:
+        async with Gateway([later, threaded, inside], store=store) as gateway:
+            run = gateway.begin("r")
+            for name in ("later", "threaded", "inside"):
+                (answer,) = await gateway.run([call(name)], run=run)
+                assert answer.code == "tool_error"
+                assert "SystemExit" in (answer.detail or "")
+            assert len(gateway.ledger.backend.calls(run="r", limit=9)) == 3
+
+    asyncio.run(go())

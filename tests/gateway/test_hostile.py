@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callmemaybe.calls import NotExecuted, ToolCall, TransientError, tool, tools_from
-from callmemaybe.calls.openapi import Request
+from callmemaybe.calls.openapi import Request, Response
 from callmemaybe.gateway import Gateway
 from callmemaybe.gateway.http import HttpTransport
 from callmemaybe.gateway.paths import open_below
@@ -372,3 +372,48 @@ def test_nothing_is_sent_after_the_attempt_was_given_up() -> None:
         with pytest.raises(NotExecuted):
             asyncio.run(late(Request("POST", f"http://api.example:{port}/x")))
         assert not heard
+
+
+def test_a_name_that_is_not_found_in_time_was_sent_nothing() -> None:
+    """Looking a name up cannot be stopped: at the end of its time the call is refused, and not unknown."""
+    gone = threading.Event()
+
+    def slow(*_: Any) -> list[str]:
+        gone.wait(30)
+        return ["127.0.0.1"]
+
+    began = time.monotonic()
+    with pytest.raises(NotExecuted, match="nothing was sent"):
+        asyncio.run(near(timeout=0.2, resolve=slow)(Request("POST", "http://api.example/x")))
+    assert time.monotonic() - began < 10
+    gone.set()
+
+
+def test_a_header_that_cannot_be_written_is_not_sent() -> None:
+    """A value outside of Latin-1 is the arguments' fault, and nothing happened."""
+    with line(b"HTTP/1.1 204 No\r\n\r\n") as (port, heard):
+        request = Request(
+            "POST", f"http://api.example:{port}/x", {"x-name": "O'Neil \u65e5\u672c"}, b"{}"
+        )
+        with pytest.raises(NotExecuted, match="nothing was sent"):
+            asyncio.run(near()(request))
+        assert not any(heard)
+
+
+def test_a_redirect_into_the_clear_takes_nothing_along() -> None:
+    """Headers meant for https are not repeated to the same host over http."""
+    sent: list[tuple[str, dict[str, str]]] = []
+
+    class Recorded(HttpTransport):
+        def _once(self, *asked: Any) -> Response:
+            _, parts, _, headers, _ = asked
+            sent.append((parts.scheme, headers))
+            there = "http://api.example/y" if parts.scheme == "https" else ""
+            return Response(302 if there else 200, "", b"", there)
+
+    transport = Recorded(
+        schemes=frozenset({"http", "https"}), private=True, resolve=lambda *_: ["127.0.0.1"]
+    )
+    request = Request("GET", "https://api.example/x", {"Authorization": "Bearer 1", "Accept": "a"})
+    assert asyncio.run(transport(request)).status == 200
+    assert sent == [("https", dict(request.headers)), ("http", {"Accept": "a"})]

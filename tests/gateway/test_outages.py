@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import shutil
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -17,11 +19,13 @@ import apsw
 import pytest
 
 from callmemaybe.calls import Effect, ToolCall, tool
-from callmemaybe.gateway import Gateway, StoreError, StoreFull
+from callmemaybe.errors import InputError
+from callmemaybe.gateway import Gateway, StoreError, StoreFull, StoreTransient
 from callmemaybe.gateway.audit import open_backend, open_ledger
 from callmemaybe.gateway.chain import Head
 from callmemaybe.gateway.keys import call_key
 from callmemaybe.gateway.limits import Limits
+from callmemaybe.gateway.verify import examine, file_anchor, read_anchors
 from callmemaybe.testing.effects import EffectLog, check_invariant, logging_tool
 
 
@@ -347,3 +351,119 @@ def test_an_anchor_that_fails_ends_no_lease(tmp_path: Path) -> None:
         ledger.close()
     again = open_ledger(str(tmp_path / "x.db"), reserve=0)
     again.close()
+
+
+def test_an_anchor_that_hangs_ends_no_lease(tmp_path: Path) -> None:
+    """While a head is being noted for minutes, nobody else takes the calls of its owner for lost."""
+    gone, running, go_on = threading.Event(), asyncio.Event(), asyncio.Event()
+    noting = threading.Event()
+
+    def note(_: Head) -> None:
+        noting.set()
+        gone.wait(60)
+
+    @tool(effect="once", name="once", writes="x")
+    async def once(n: int) -> int:
+        running.set()
+        await go_on.wait()
+        return n
+
+    limits = Limits(lease=2.0, heartbeat=0.1, anchor=0.1)
+    first = open_ledger(str(tmp_path / "x.db"), limits, anchor=note, reserve=0)
+    second = open_ledger(str(tmp_path / "x.db"), reserve=0)
+
+    async def go() -> None:
+        async with Gateway([once], store=first) as one, Gateway([once], store=second) as two:
+            held = asyncio.ensure_future(one.run([call(1)], run="r", turn=1))
+            await running.wait()
+            await asyncio.to_thread(noting.wait, 20)
+            await asyncio.sleep(limits.lease + 1)
+            assert (await two.run([call(1)], run="r", turn=1))[0].code == "in_flight"
+            go_on.set()
+            assert (await held)[0].ok
+            gone.set()
+
+    asyncio.run(go())
+    first.close()
+    second.close()
+
+
+def test_an_anchor_that_was_cut_off_spoils_no_other(tmp_path: Path) -> None:
+    """Half a line, from a full disk, notes nothing; the heads before and after it are read."""
+    path = tmp_path / "heads.jsonl"
+    heads = [Head("ab", 1, b"1" * 32), Head("cd", 2, b"2" * 32), Head("ab", 3, b"3" * 32)]
+    file_anchor(path)(heads[0])
+    whole = path.read_bytes()
+    for cut in range(1, len(whole)):
+        path.write_bytes(whole + whole[:cut])
+        for head in heads[1:]:
+            file_anchor(path)(head)
+        expected = heads if cut < len(whole) - 1 else [heads[0], *heads]
+        assert read_anchors(path) == expected
+    path.write_bytes(whole + b'{"chain": "ab", "length": 1}\n')
+    with pytest.raises(InputError, match="no anchor"):
+        read_anchors(path)
+
+
+def test_a_lost_answer_to_a_commit_stops_nothing(store: str) -> None:
+    """The store committed and the connection broke before it could say so: the chain goes on from there."""
+    ran = []
+
+    @tool(effect="once", name="once", writes="n:{n}", trusted=True)
+    async def once(n: int) -> int:
+        ran.append(n)
+        return n
+
+    ledger = open_ledger(store, **({} if "://" in store else {"reserve": 0}))
+    committed, lost = ledger.backend.transaction, [3, 5, 6]
+
+    @contextlib.contextmanager
+    def transaction() -> Any:
+        with committed():
+            yield
+        lost[:] = [left - 1 for left in lost]
+        if 0 in lost:
+            raise StoreTransient("the connection broke")
+
+    ledger.backend.transaction = transaction  # type: ignore[method-assign]
+
+    async def go() -> None:
+        async with Gateway([once], store=ledger) as gateway:
+            for n in range(6):
+                (answer,) = await gateway.run([call(n)], run="r", turn=n)
+                assert answer.ok, answer
+
+    asyncio.run(go())
+    assert max(lost) < 0
+    assert ran == list(range(6))
+    report = examine(ledger.backend)
+    assert (report.calls, report.breaks) == (6, ())
+    ledger.close()
+
+
+def test_closing_finishes_what_a_busy_store_put_off(tmp_path: Path) -> None:
+    """A record that nobody waits for is written, though another process holds the store at the end."""
+    store = str(tmp_path / "x.db")
+
+    @tool(effect="once", name="once", writes="x")
+    async def once(n: int) -> int:
+        return n
+
+    async def go() -> str:
+        ledger = open_ledger(store, reserve=0, busy=0.05)
+        async with Gateway([once], store=ledger) as gateway:
+            run = gateway.begin("r", tools=())
+            other = apsw.Connection(store)
+            other.execute("begin immediate")
+            (answer,) = await gateway.run([call(1)], run=run, turn=1)
+            assert answer.code == "denied"
+        closing = asyncio.get_running_loop().run_in_executor(None, ledger.close)
+        await asyncio.sleep(0.5)
+        other.execute("rollback")
+        await closing
+        return answer.key
+
+    key = asyncio.run(go())
+    backend = open_backend(store)
+    assert [json.loads(row[3])["event"] for row in backend.audit(key=key)] == ["deny"]
+    backend.close()

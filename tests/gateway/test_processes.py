@@ -6,6 +6,7 @@ import asyncio
 import functools
 import json
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -16,7 +17,7 @@ import pytest
 from callmemaybe.calls import ToolCall, make_tool
 from callmemaybe.cli.toolfiles import load_tools
 from callmemaybe.errors import InputError
-from callmemaybe.gateway import Gateway
+from callmemaybe.gateway import Gateway, Limits
 from callmemaybe.gateway.lifecycle import State
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs process groups")
@@ -125,3 +126,82 @@ def test_a_function_that_its_module_does_not_hold_is_refused() -> None:
     wrapped.__annotations__ = {"p": str}
     with pytest.raises(InputError, match="holds this very function under no name"):
         Gateway([make_tool(wrapped)])
+
+
+NAPS = "import time\nfrom callmemaybe.calls import tool\n"
+NAPS += '@tool(effect="once", writes="{n}")\n'
+NAPS += "def nap(n: int, path: str) -> int:\n"
+NAPS += "    open(path, 'a').write(f'{n}\\n')\n    time.sleep(1)\n    return n\n"
+
+
+def test_who_waits_for_a_process_waits_no_longer_than_the_turn(tmp_path: Path) -> None:
+    """Calls beyond the processes at hand wait in their turn's time; then nothing of them has run."""
+    (tmp_path / "naps.py").write_text(NAPS)
+    done = tmp_path / "done"
+    calls = [ToolCall("nap", json.dumps({"n": n, "path": str(done)}), str(n)) for n in range(20)]
+
+    async def go() -> Any:
+        limits = Limits(turn=6)
+        tools = load_tools(tmp_path / "naps.py")
+        async with Gateway(tools, processes=1, limits=limits) as gateway:
+            began = time.monotonic()
+            answers = await gateway.run(calls)
+            assert time.monotonic() - began < 12
+            return answers
+
+    answers = asyncio.run(go())
+    ran = {int(line) for line in done.read_text().split()}
+    assert 0 < len(ran) < 20
+    for n, answer in enumerate(answers):
+        assert (n in ran) == (answer.effect != "none")
+        assert answer.code in ({"ok", "unknown_outcome"} if n in ran else {"refused"})
+
+
+def test_a_process_that_cannot_be_started_has_done_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No more files or processes to be had: a `once` call is refused, and may be made again later."""
+    (tmp_path / "naps.py").write_text(NAPS)
+    start = asyncio.create_subprocess_exec
+
+    async def full(*_: Any, **__: Any) -> Any:
+        raise OSError(24, "Too many open files")
+
+    async def go() -> None:
+        async with Gateway(load_tools(tmp_path / "naps.py"), limits=Limits(attempts=1)) as gateway:
+            run = gateway.begin()
+            monkeypatch.setattr(asyncio, "create_subprocess_exec", full)
+            (answer,) = await gateway.run([call("nap", n=1, path=os.devnull)], run=run)
+            assert (answer.code, answer.effect) == ("refused", "none")
+            assert "Too many open files" in answer.detail
+            monkeypatch.setattr(asyncio, "create_subprocess_exec", start)
+            (answer,) = await gateway.run([call("nap", n=2, path=os.devnull)], run=run)
+            assert answer.ok
+
+    asyncio.run(go())
+
+
+def test_a_program_does_not_run_again_in_its_workers(tmp_path: Path) -> None:
+    """A script that calls as soon as it is imported calls nothing where it is imported for a tool."""
+    log = tmp_path / "log"
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import asyncio, os\n"
+        "from callmemaybe.calls import ToolCall, tool\n"
+        "from callmemaybe.gateway import Gateway\n"
+        f"def note(text):\n    print(text, file=open({str(log)!r}, 'a'))\n"
+        "@tool\nasync def mail() -> None:\n    note('mail')\n"
+        "@tool(attempts=1)\ndef pay() -> None:\n    note('pay')\n"
+        "async def main():\n"
+        "    async with Gateway([mail, pay]) as gateway:\n"
+        "        for name in ('mail', 'pay'):\n"
+        "            print((await gateway.run([ToolCall(name, '{}')]))[0].content)\n"
+        f"if not os.path.exists({str(log)!r}) or len(open({str(log)!r}).readlines()) < 5:\n"
+        "    asyncio.run(main())\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, timeout=100, check=True
+    )
+    assert log.read_text() == "mail\n"
+    assert '"code": "refused", "effect": "none"' in ran.stdout
+    assert "__main__" in ran.stdout

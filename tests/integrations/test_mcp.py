@@ -17,7 +17,7 @@ import pytest
 
 from callmemaybe.calls import Effect, ToolCall, tool, tools_from
 from callmemaybe.errors import InputError
-from callmemaybe.gateway import Gateway, Policy
+from callmemaybe.gateway import Gateway, Limits, Policy
 from callmemaybe.gateway import run as room
 from callmemaybe.gateway.run import Run
 
@@ -138,18 +138,21 @@ class Shop:
         return types.CallToolResult(content=[types.TextContent(type="text", text="paid")])
 
 
-@pytest.mark.parametrize("mood", ["hangs", "fails", "circles"])
+@pytest.mark.parametrize(
+    ("mood", "look", "attempt"),
+    [("hangs", 0.1, 30.0), ("hangs", 10.0, 1.0), ("fails", 0.1, 30.0), ("circles", 0.1, 30.0)],
+)
 def test_what_never_reached_the_server_is_not_unknown(
-    monkeypatch: pytest.MonkeyPatch, mood: str
+    monkeypatch: pytest.MonkeyPatch, mood: str, look: float, attempt: float
 ) -> None:
     """A look at the definitions that fails had no effect: nothing is blocked, the next call runs."""
-    monkeypatch.setattr(ours, "_LOOK", 0.1)
+    monkeypatch.setattr(ours, "_LOOK", look)
     shop = Shop()
 
     async def go() -> None:
         async with (
             McpTools(shop.server) as tools,
-            Gateway(tools_from(tools), dice=lambda: 0.0) as gateway,
+            Gateway(tools_from(tools), dice=lambda: 0.0, limits=Limits(attempt=attempt)) as gateway,
         ):
             run = gateway.begin()
             shop.mood = mood

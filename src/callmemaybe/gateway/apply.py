@@ -348,16 +348,11 @@ class Applier:
     def _claim(self, claim: Claim) -> list[Admitted]:
         gone = self._backend.lost(self._backend.open_owners())
         taken = []
-        for row in self._backend.orphans(gone, claim.limit) if gone else []:
-            running = row.state == State.RUNNING.value
-            if row.effect == Effect.ONCE.value:
-                if running:
-                    self._give_up(row, claim.at)
-                continue  # committed and never started: its redelivery may start it
-            if running and claim.tools.get(row.tool) == row.definition:
-                admitted = self._take_over(row, claim.at)
-                if admitted.verdict == "restarted":
-                    taken.append(admitted)
+        for row in self._backend.orphans(gone, claim.tools, claim.limit) if gone else []:
+            # A `once` call is given up here, and nothing of it is taken.
+            admitted = self._take_over(row, claim.at)
+            if admitted.verdict == "restarted":
+                taken.append(admitted)
         return taken
 
     def _transact(self, operation: Transact) -> Moved:
@@ -371,7 +366,7 @@ class Applier:
             return lost_fence.moved
         except StoreError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a tool's `exit` is its failure, not our end
             return self._one(operation.failed(error))
         return moved
 

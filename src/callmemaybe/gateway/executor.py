@@ -44,14 +44,20 @@ class Executor:
         context: Context,
         secrets: Mapping[str, str],
         timeout: float | None,
+        patience: float | None = None,
         values: dict[str, Any] | None = None,
     ) -> Outcome:
         """Run ``tool`` once with JSON ``arguments``; give up on it after ``timeout`` seconds.
 
+        And ``patience`` seconds from now, if it has to wait for a process until it may begin.
         ``values`` are the arguments as the function's own values, where they are at hand.
         """
         if tool.mode in {Mode.PROCESS, Mode.FRESH}:
-            return await self._in_process(tool, arguments, context, secrets, timeout)
+            request = self._request(tool, arguments, context, secrets)
+            if request is None:  # its module was loaded again, or dropped it
+                why = "another process cannot find it in its module any more"
+                return Outcome("not_executed", why)
+            return await self._in_process(tool, request, timeout, patience)
         try:
             if values is None:
                 values = tool.bind(arguments)
@@ -86,7 +92,7 @@ class Executor:
         # A coroutine may refuse to be cancelled; it is not waited for beyond a grace.
         if await _over(task, _GRACE) and not task.cancelled():
             outcome = self._done(task)
-            if outcome.kind == "returned":
+            if outcome.kind in {"returned", "not_executed"}:
                 return outcome
         return Outcome("timed_out", "it did not return in time")
 
@@ -123,18 +129,17 @@ class Executor:
             return await self._in_loop(settled(future.result()), left)
         return self._done(future)
 
-    async def _in_process(
+    def _request(
         self,
         tool: Tool,
         arguments: Mapping[str, Any],
         context: Context,
         secrets: Mapping[str, str],
-        timeout: float | None,
-    ) -> Outcome:
-        if tool.location is None:  # its module was loaded again, or dropped it
-            return Outcome("not_executed", "another process cannot find it in its module any more")
+    ) -> dict[str, Any] | None:
+        if tool.location is None:
+            return None
         module, file, name = tool.location
-        request = {
+        return {
             "module": module,
             "file": file,
             "name": name,
@@ -144,22 +149,49 @@ class Executor:
             "most": self._most,
             "depth": self._depth,
         }
-        async with self._slots:
-            worker = await self._worker(tool)
-            reply = asyncio.ensure_future(worker.ask(request))
-            if not await _over(reply, timeout):
-                reply.cancel()
-                await worker.kill()
-                return Outcome("timed_out", "it did not return in time; its process was killed")
-            if reply.exception() is not None:
-                await worker.kill()
-                return Outcome("died", "its process died before it answered")
-            answer = reply.result()
-            if tool.mode is Mode.FRESH or self._closed:
-                await worker.kill()
-            else:
-                self._idle.setdefault(tool.limits, []).append(worker)
-            return Outcome(answer["kind"], answer["text"])
+
+    async def _in_process(
+        self,
+        tool: Tool,
+        request: Mapping[str, Any],
+        timeout: float | None,
+        patience: float | None,
+    ) -> Outcome:
+        loop = asyncio.get_running_loop()
+        until = None if patience is None else loop.time() + patience
+        try:
+            async with asyncio.timeout(patience):
+                await self._slots.acquire()
+        except TimeoutError:
+            return Outcome("not_executed", "no process was free in time")
+        try:
+            try:
+                worker = await self._worker(tool)
+            except OSError as error:  # too many open files or processes, say
+                return Outcome("not_executed", f"no process could be started: {error}")
+            if timeout is not None and until is not None:
+                timeout = min(timeout, until - loop.time())
+            return await self._asked(worker, tool, request, timeout)
+        finally:
+            self._slots.release()
+
+    async def _asked(
+        self, worker: _Worker, tool: Tool, request: Mapping[str, Any], timeout: float | None
+    ) -> Outcome:
+        reply = asyncio.ensure_future(worker.ask(request))
+        if not await _over(reply, timeout):
+            reply.cancel()
+            await worker.kill()
+            return Outcome("timed_out", "it did not return in time; its process was killed")
+        if reply.exception() is not None:
+            await worker.kill()
+            return Outcome("died", "its process died before it answered")
+        answer = reply.result()
+        if tool.mode is Mode.FRESH or self._closed:
+            await worker.kill()
+        else:
+            self._idle.setdefault(tool.limits, []).append(worker)
+        return Outcome(answer["kind"], answer["text"])
 
     async def _worker(self, tool: Tool) -> _Worker:
         idle = self._idle.get(tool.limits)
@@ -167,6 +199,7 @@ class Executor:
             worker = idle.pop()
             if worker.is_alive:
                 return worker
+            worker.abandon()
         limits = asdict(tool.limits)
         if tool.mode is not Mode.FRESH:
             limits["cpu"] = None  # it would add up over calls; the timeout kills a busy one
@@ -178,6 +211,7 @@ class _Worker:
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
+        self._loop = asyncio.get_running_loop()
 
     @classmethod
     async def start(cls, limits: Mapping[str, Any]) -> _Worker:
@@ -202,7 +236,8 @@ class _Worker:
 
     @property
     def is_alive(self) -> bool:
-        return self._process.returncode is None
+        """Whether it can be spoken to: its pipes belong to the loop that it was started in."""
+        return self._process.returncode is None and self._loop is asyncio.get_running_loop()
 
     async def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Send a call, wait for its reply; raises if the process dies."""
@@ -215,13 +250,21 @@ class _Worker:
         reply: dict[str, Any] = json.loads(body)
         return reply
 
+    def abandon(self) -> None:
+        """Kill the process group of a worker whose loop is gone; of a dead one there is nothing left."""
+        if self._process.returncode is None:
+            self._kill_group()
+
     async def kill(self) -> None:
         """Kill the whole process group, and reap."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        self._kill_group()
         if self._process.stdin is not None:
             self._process.stdin.close()
         await self._process.wait()
+
+    def _kill_group(self) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
 
 
 async def _over(task: asyncio.Future[Any], timeout: float | None) -> bool:
@@ -264,4 +307,7 @@ def call_with(tool: Tool, values: Mapping[str, Any]) -> Any:
 
 
 async def _called(tool: Tool, values: Mapping[str, Any]) -> Any:
-    return await settled(tool.call(values))
+    try:
+        return await settled(tool.call(values))
+    except SystemExit as error:  # of a task it would end the loop, and all that runs in it
+        raise RuntimeError(f"SystemExit: {error}") from error

@@ -21,11 +21,13 @@ from typing import Any, NamedTuple, Self
 from callmemaybe.calls import Effect, ToolCall, ToolSpec
 from callmemaybe.calls.declare import Tool
 from callmemaybe.errors import InputError
+from callmemaybe.gateway import worker
 from callmemaybe.gateway.audit import open_ledger
 from callmemaybe.gateway.codes import Answer
 from callmemaybe.gateway.executor import Executor
 from callmemaybe.gateway.keys import Mac, call_key
 from callmemaybe.gateway.ledger import Ledger
+from callmemaybe.gateway.lifecycle import State
 from callmemaybe.gateway.limits import DEFAULTS, Bucket, Limits
 from callmemaybe.gateway.observe import Observer
 from callmemaybe.gateway.policy import OPEN, Policy, Verdict, policy_for
@@ -40,15 +42,20 @@ from callmemaybe.gateway.turn import Turn
 #: Asked for a decision on an approval: "approved", "denied", or None to leave it pending.
 Approver = Callable[[Approval, ToolCall], Awaitable[str | None]]
 _MOST_REMEMBERED = 10_000
+#: Characters of finished calls. As Python's values they take up to ten times as many bytes.
+_MOST_AT_HAND = 16 * 1024 * 1024
+#: Effects that are there although nobody recorded the result.
+_LASTING = frozenset({Effect.IDEMPOTENT, Effect.KEYED, Effect.ONCE})
 
 
 class _Finished(NamedTuple):
-    """A finished call: its arguments as text and as HMAC, until when its answer stands."""
+    """A finished call: its arguments as text and as HMAC, until when its answer stands, its characters."""
 
     text: str
     mac: str
     until: float
     answer: Answer
+    size: int
 
 
 class Gateway:
@@ -103,6 +110,7 @@ class Gateway:
         self.mac = Mac(self.ledger.backend.secret)
         self.executor = Executor(most=limits.result, depth=limits.depth, processes=processes)
         self._finished: OrderedDict[str, _Finished] = OrderedDict()
+        self._remembered = 0
         self._turns: set[asyncio.Task[Any]] = set()
         self._closing = False
         self._runs: dict[tuple[str, str], Run] = {}
@@ -158,15 +166,21 @@ class Gateway:
         if stored is not None:
             begun.resumed = True
             begun.policy = Policy.from_json(json.loads(stored.policy)).meet(policy)
-            self._remember(begun)
+            self._catch_up(begun)
         return begun
 
-    def _remember(self, run: Run) -> None:
-        """Recall what untrusted tools said earlier in the run."""
-        for row in self.ledger.backend.calls(run=run.id, limit=10_000):
+    def _catch_up(self, run: Run, *, but: str | None = None) -> None:
+        """Recall what untrusted tools said in the run so far, to whichever process ``but`` one."""
+        for row in self.ledger.backend.calls(run=run.id, limit=10_000, but=but):
+            if row.tenant != run.tenant:
+                continue
+            if row.owner == self.ledger.owner:
+                run.ours = max(run.ours, row.turn + 1)
+            else:
+                run.resumed = True
             entry = self.tools.get(row.tool)
-            if row.tenant == run.tenant and row.content and not (entry and entry.tool.trusted):
-                run.saw(row.result or row.content)
+            if row.content and not (entry and entry.tool.trusted):
+                run.saw(row.result or row.content, row.key)
 
     def offers(self, run: Run) -> tuple[ToolSpec, ...]:
         """Return the tools that the next grammar of ``run`` should contain."""
@@ -192,10 +206,19 @@ class Gateway:
         redelivery and is answered from the ledger. ``turn`` counts up by itself where it is not
         given. ``stopped=False`` says that the model was cut off: then nothing runs.
         Cancelling this coroutine cancels the calls that do not run yet; the others are recorded.
-        Raises StoreError while the ledger cannot be written; nothing is told then.
+        Raises StoreError while the ledger cannot be written; nothing is told then. And InputError in a
+        worker process whose tool's module runs calls as soon as it is imported.
         """
+        if worker.importing:
+            raise InputError(
+                "a worker imports this module for its tools, and its program would run again",
+                where="Gateway.run",
+                hint='put what is to be run under `if __name__ == "__main__":`',
+            )
         current = run if isinstance(run, Run) else self._run_named(run, tenant)
         number = current.turn if turn is None else turn
+        if number > current.turn:  # another process may have had the turns between
+            self._catch_up(current, but=self.ledger.owner)
         current.turn = max(current.turn, number + 1)
         keys = [
             call_key(current.tenant, current.id, number, ordinal, call.name)
@@ -217,11 +240,13 @@ class Gateway:
     def _run_named(self, name: str | None, tenant: str) -> Run:
         if name is None:
             return self.begin(tenant=tenant)
-        known = self._runs.get((tenant, name))
+        known = self._runs.pop((tenant, name), None)
         if known is None:
-            known = self._runs[tenant, name] = self.begin(name, tenant=tenant)
-            if len(self._runs) > _MOST_REMEMBERED:
-                del self._runs[next(iter(self._runs))]
+            known = self.begin(name, tenant=tenant)
+            known.turn = known.ours  # it may be one that was dropped below
+        self._runs[tenant, name] = known  # behind those that were used before
+        if len(self._runs) > _MOST_REMEMBERED:
+            del self._runs[next(iter(self._runs))]
         return known
 
     async def _shielded(self, task: asyncio.Task[list[Answer]], turn: Turn) -> list[Answer]:
@@ -279,9 +304,12 @@ class Gateway:
         return told
 
     def _replay(self, turn: Turn) -> None:
-        """Answer what this process finished, or the ledger knows to be finished."""
+        """Answer what this process finished, or the ledger knows to be finished or begun.
+
+        Also of calls that would be refused by now: their tool may have changed since they ran.
+        """
         for item in turn.items:
-            if item.answer is not None:
+            if not item.mac:
                 continue
             known = self._finished.get(item.key)
             if known is not None:
@@ -289,8 +317,19 @@ class Gateway:
                     item.answer = _again(known.answer, item.call.id)
             elif turn.run.resumed:
                 row = self.ledger.backend.look(item.key)
-                if row is not None and row.mac == item.mac and row.content is not None:
+                if row is None or row.mac != item.mac:
+                    continue
+                if row.content is not None:
                     item.answer = self.replayed(item.call.id, row)
+                elif row.state == State.RUNNING.value and self._has_begun(row):
+                    item.begun = True
+                    if item.answer is not None:
+                        item.fail(item.answer.code, State.RUNNING, detail=item.answer.detail)
+
+    def _has_begun(self, row: Row) -> bool:
+        """Whether a running row may have had an effect: not one of our own whose T1 we did not hear of."""
+        ours_unheard = row.owner == self.ledger.owner and row.key not in self.ledger.active
+        return Effect(row.effect) in _LASTING and not ours_unheard
 
     def replayed(self, call_id: str, row: Row) -> Answer:
         """Build the answer that the ledger holds; a reconciled call answers with what was found."""
@@ -317,9 +356,14 @@ class Gateway:
     def remember(self, text: str, mac: str, answer: Answer) -> None:
         """Keep a finished answer at hand; `unknown` is looked up each time."""
         until = self.ledger.backend.now() + self.limits.retention
-        self._finished[answer.key] = _Finished(text, mac, until, answer)
-        if len(self._finished) > _MOST_REMEMBERED:
-            self._finished.popitem(last=False)
+        size = len(text) + len(answer.content)
+        if answer.code == "result_truncated":  # the whole of it is at hand as a value
+            size += self.limits.result
+        known = self._finished.pop(answer.key, None)
+        self._finished[answer.key] = _Finished(text, mac, until, answer, size)
+        self._remembered += size - (known.size if known else 0)
+        while len(self._finished) > _MOST_REMEMBERED or self._remembered > _MOST_AT_HAND:
+            self._remembered -= self._finished.popitem(last=False)[1].size
 
     # --- people and recovery -------------------------------------------------------------------
 

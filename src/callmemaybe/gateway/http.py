@@ -27,6 +27,7 @@ from callmemaybe.calls.openapi import Request, Response
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _SAFE = frozenset({"GET", "HEAD"})
 _PIECE = 1 << 16
+_GRACE = 0.5
 Resolve = Callable[[str, int], Sequence[str]]
 
 
@@ -79,7 +80,13 @@ class HttpTransport:
         # Not of the loop's pool: looking a name up cannot be stopped, and a loop waits for its pool.
         threading.Thread(target=work, name="http", daemon=True).start()
         try:
-            return await asyncio.wrap_future(done)
+            # The thread keeps to the time itself, except while it looks a name up.
+            async with asyncio.timeout(self._timeout + _GRACE):
+                return await asyncio.wrap_future(done)
+        except TimeoutError as error:
+            if attempt.end():
+                raise
+            raise NotExecuted("there was no connection in time, so nothing was sent") from error
         finally:
             attempt.end()
 
@@ -93,8 +100,8 @@ class HttpTransport:
             if not redirected or request.method not in _SAFE:
                 return reply
             following = urljoin(url, reply.location)
-            if urlsplit(following).netloc != parts.netloc:
-                # What was meant for one host is not shown to another.
+            if urlsplit(following)[:2] != parts[:2]:
+                # What was meant for one host is not shown to another, nor in the clear.
                 headers = {k: v for k, v in headers.items() if k.lower() == "accept"}
             url = following
         raise ValueError("too many redirects")
@@ -132,7 +139,12 @@ class HttpTransport:
         connection = _connect(parts, address, attempt)
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         try:
-            connection.request(request.method, path, request.body, headers)
+            attempt.begin()
+            try:
+                connection.request(request.method, path, request.body, headers)
+            except (ValueError, http.client.HTTPException) as error:
+                # Of what cannot be written nothing is sent, as of a header outside of Latin-1.
+                raise NotExecuted(f"{error}, so nothing was sent") from error
             # A reply that ends with its connection keeps the socket until it is closed itself.
             with connection.getresponse() as reply:
                 body = self._body(reply)
@@ -164,7 +176,7 @@ class _Attempt:
     def __init__(self, seconds: float) -> None:
         self._until = time.monotonic() + seconds
         self._lock = threading.Lock()
-        self._ended = False
+        self._ended = self._begun = False
         self._handle: socket.socket | None = None
 
     def remaining(self) -> float:
@@ -191,13 +203,20 @@ class _Attempt:
                 self._handle.close()
                 self._handle = None
 
-    def end(self) -> None:
-        """Let nothing more be sent, and whoever reads read no further."""
+    def begin(self) -> None:
+        """Note that something is sent from here on; raises TimeoutError after the end."""
+        with self._lock:
+            self.remaining()
+            self._begun = True
+
+    def end(self) -> bool:
+        """Let nothing more be sent, and whoever reads read no further; whether anything was sent."""
         with self._lock:
             self._ended = True
             if self._handle is not None:
                 with contextlib.suppress(OSError):  # the other side was faster
                     self._handle.shutdown(socket.SHUT_RDWR)
+            return self._begun
 
 
 class _Timed:

@@ -11,11 +11,11 @@ import contextlib
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from callmemaybe.gateway.apply import Applier
-from callmemaybe.gateway.chain import Head, link
+from callmemaybe.gateway.chain import GENESIS, Head, link
 from callmemaybe.gateway.locks import LockTable
 from callmemaybe.gateway.store import (
     Admit,
@@ -88,6 +88,8 @@ class Ledger:
         self._anchor_every = anchor_every
         self._anchored = Head(self.owner)
         self._head = Head(self.owner)
+        #: Whether a commit may have gone through although its answer did not come.
+        self._unsure = False
         self._queue: queue.SimpleQueue[_Ticket | None] = queue.SimpleQueue()
         self._closed = False
         self.commits = 0
@@ -96,10 +98,14 @@ class Ledger:
         self._writer = threading.Thread(target=self._write, name="ledger writer", daemon=True)
         self._keeper_stop = threading.Event()
         self._keeper = threading.Thread(target=self._keep, name="ledger keeper", daemon=True)
+        # On its own: an anchor lies elsewhere, and what hangs there must not hold up the lease.
+        self._noter = threading.Thread(target=self._note, name="ledger anchors", daemon=True)
         with backend.transaction():
             backend.beat(lease)
         self._writer.start()
         self._keeper.start()
+        if anchor is not None:
+            self._noter.start()
 
     @property
     def head(self) -> Head:
@@ -148,6 +154,8 @@ class Ledger:
         self._keeper_stop.set()
         self._writer.join()
         self._keeper.join()
+        if self._anchor is not None:
+            self._noter.join()
         try:
             self._note_anchor()
         finally:
@@ -161,15 +169,15 @@ class Ledger:
     # --- the keeper: leases and anchors -------------------------------------------------------
 
     def _keep(self) -> None:
-        last_anchor = time.monotonic()
-        while not self._keeper_stop.wait(min(self._heartbeat, self._anchor_every)):
+        while not self._keeper_stop.wait(self._heartbeat):
             # If this does not get through, the lease lapses; fences keep that safe.
             self._queue.put(_Ticket(Beat(self.lease), 0.0))
-            if time.monotonic() - last_anchor >= self._anchor_every:
-                last_anchor = time.monotonic()
-                # What fails now is tried again, and told at the end; the lease must be kept till then.
-                with contextlib.suppress(Exception):
-                    self._note_anchor()
+
+    def _note(self) -> None:
+        while not self._keeper_stop.wait(self._anchor_every):
+            # What fails now is tried again, and told at the end.
+            with contextlib.suppress(Exception):
+                self._note_anchor()
 
     def _note_anchor(self) -> None:
         head = self._head
@@ -181,7 +189,8 @@ class Ledger:
 
     def _write(self) -> None:
         stop = False
-        while not stop:
+        # What a store that is away puts back into the queue is finished, too, before the end.
+        while not (stop and self._queue.empty()):
             tickets: list[_Ticket] = []
             item = self._queue.get()
             while True:
@@ -216,13 +225,15 @@ class Ledger:
         batch = Batch([ticket.operation for ticket in tickets])
         kinds = sorted({_kind(operation) for operation in batch.operations})
         head, began = self._head, _now()
-        with self.backend.transaction():
+        with self._transaction():
+            if self._unsure:
+                head = Head(head.chain, *(self.backend.end_of(head.chain) or (0, GENESIS)))
             applier = Applier(self.backend, batch, self.active)
             applier.apply()
             self._point(kinds, "half written")
             head = self._append(head, batch.audit)
             self._point(kinds, "written")
-        self._head = head
+        self._head, self._unsure = head, False
         if any(isinstance(operation, Beat | Confirm) for operation in batch.operations):
             self._leased_at = began
         self.active |= applier.taken
@@ -230,6 +241,16 @@ class Ledger:
         self._point(kinds, "durable")
         for index, ticket in enumerate(tickets):
             ticket.outcome = batch.outcomes.get(index)
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """Open a transaction of the store; note if nobody can tell what became of it."""
+        try:
+            with self.backend.transaction():
+                yield
+        except StoreTransient:
+            self._unsure = True
+            raise
 
     def _append(self, head: Head, records: Sequence[tuple[str, str]]) -> Head:
         if not records:

@@ -86,11 +86,14 @@ def merged(locks: Sequence[Lock]) -> tuple[Lock, ...]:
 def references(arguments: Any, ids: Mapping[str, int], position: int) -> tuple[Reference, ...]:
     """Find the references in ``arguments``; ``ids`` maps call ids of this turn to positions.
 
+    What names no call at all (``{"$ref": "#/$defs/a"}``, as in a schema) is an argument like any other.
     Raises InputError for a reference to no call, to this one or to a later one.
     """
     found = []
     for pointer, target in _targets(arguments, ""):
         name, _, path = target.partition("#")
+        if not name:
+            continue
         source = ids.get(name)
         if source is None or source >= position:
             raise InputError(

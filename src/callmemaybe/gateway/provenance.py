@@ -11,10 +11,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import Any
 
 #: How often escapes are undone: JSON in JSON in JSON.
 _DEEPEST = 4
+_WORD = re.compile(r"\w+")
 _ESCAPE = re.compile(r'\\(?:u([0-9a-fA-F]{4})|(["\\/bfnrt]))')
 _SHORT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
@@ -45,8 +47,18 @@ def label(
     untrusted: Sequence[str],
 ) -> tuple[Labelled, ...]:
     """Label every leaf of ``arguments``; ``untrusted`` are the texts of untrusted results."""
+    # Once, and not for each leaf: results may be megabytes, and leaves thousands.
+    said, read = [_Text(text) for text in user], [_Text(text) for text in untrusted]
+    known: dict[tuple[type, Any], Origin] = {}
+
+    def found(value: Any) -> Origin:
+        key = (type(value), value)
+        if key not in known:
+            known[key] = _found(value, said, read)
+        return known[key]
+
     return tuple(
-        Labelled(pointer, _origin(value, part, user, untrusted))
+        Labelled(pointer, _declared(value, part) or found(value))
         for pointer, value, part in _leaves(arguments, schema, "")
     )
 
@@ -92,19 +104,21 @@ def _leaves(
         yield pointer, value, schema
 
 
-def _origin(
-    value: Any, schema: Mapping[str, Any], user: Sequence[str], untrusted: Sequence[str]
-) -> Origin:
+def _declared(value: Any, schema: Mapping[str, Any]) -> Origin | None:
     if "default" in schema and _equal(schema["default"], value):
         return Origin.DEFAULT
     if any(_equal(option, value) for option in _options(schema)):
         return Origin.ENUM
+    return None
+
+
+def _found(value: Any, user: Sequence[_Text], untrusted: Sequence[_Text]) -> Origin:
     if value is None or isinstance(value, bool) or value == "":
         return Origin.UNGROUNDED
-    spelt = value if isinstance(value, str) else _spelling(value)
-    if any(_occurs(spelt, text) for text in user):
+    spelt = _folded(value if isinstance(value, str) else _spelling(value))
+    if any(text.holds(spelt) for text in user):
         return Origin.USER
-    if any(_occurs(spelt, text) for text in untrusted):
+    if any(text.holds(spelt) for text in untrusted):
         return Origin.RESULT
     return Origin.UNGROUNDED
 
@@ -126,13 +140,29 @@ def _spelling(value: Any) -> str:
     return str(value)
 
 
-def _occurs(value: str, text: str) -> bool:
-    """Whether ``value`` stands in ``text``, not inside a longer word or number; case aside."""
-    needle, hay = " ".join(value.casefold().split()), " ".join(text.casefold().split())
-    if not needle or needle not in hay:
-        return False
-    if len(needle) > 12:
-        return True
-    left = r"(?<![\w])" if needle[0].isalnum() else ""
-    right = r"(?![\w])" if needle[-1].isalnum() else ""
-    return re.search(left + re.escape(needle) + right, hay) is not None
+def _folded(text: str) -> str:
+    """Return a text without what its case and its white space say."""
+    return " ".join(text.casefold().split())
+
+
+class _Text:
+    """A text in which many values are looked for."""
+
+    def __init__(self, text: str) -> None:
+        self._folded = _folded(text)
+
+    @cached_property
+    def _words(self) -> frozenset[str]:
+        return frozenset(_WORD.findall(self._folded))
+
+    def holds(self, value: str) -> bool:
+        """Whether the folded ``value`` stands here, not inside a longer word or number."""
+        if not value or value not in self._folded:
+            return False
+        if len(value) > 12:
+            return True
+        begins, ends = value[0].isalnum(), value[-1].isalnum()
+        if begins and ends and _WORD.fullmatch(value):
+            return value in self._words
+        left, right = r"(?<![\w])" if begins else "", r"(?![\w])" if ends else ""
+        return re.search(left + re.escape(value) + right, self._folded) is not None

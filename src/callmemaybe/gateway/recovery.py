@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import inspect
 import json
 from typing import Any
@@ -45,7 +46,7 @@ class Recovery:
         call = ToolCall(row.tool, row.arguments, row.call_id)
         turn = Turn(gateway, run, row.turn, [call], stopped=True, keys=[row.key])
         item = turn.items[0]
-        item.ordinal, item.row, item.token = row.ordinal, row, taken.token
+        item.ordinal, item.row, item.token, item.begun = row.ordinal, row, taken.token, True
         item.entry = gateway.tools[row.tool]
         item.arguments, item.mac = json.loads(row.arguments), row.mac
         item.locks = item.entry.locks(item.arguments)
@@ -72,8 +73,9 @@ class Recovery:
             told |= {"code": "refused", "effect": "none", "retry": "never"}
             told["detail"] = "found later not to have happened"
         now = backend.now()
-        record = {"event": "reconcile", "t": now, "outcome": outcome, "by": by, "tool": row.tool}
         content = json.dumps(told, ensure_ascii=False)
+        record = {"event": "reconcile", "t": now, "outcome": outcome, "by": by, "tool": row.tool}
+        record["answer"] = hashlib.sha256(content.encode()).hexdigest()
         await gateway.ledger.send(
             Reconcile(key, outcome, by, now, content, json.dumps(record, ensure_ascii=False))
         )

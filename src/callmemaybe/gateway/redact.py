@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 REDACTED = "[redacted]"
@@ -38,10 +38,18 @@ def text(written: str, found: Mapping[str, str]) -> str:
 
     A value also counts in the spellings that JSON and Python give it inside a string.
     """
-    for value, stands in found.items():
-        for spelling in _spellings(value):
-            if spelling in written:
-                written = written.replace(spelling, stands)
+    return _blanked(written, _pairs(found))
+
+
+def _pairs(found: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return every spelling of every hidden value, with what stands for it."""
+    return [(spelling, stands) for value, stands in found.items() for spelling in _spellings(value)]
+
+
+def _blanked(written: str, pairs: Sequence[tuple[str, str]]) -> str:
+    for spelling, stands in pairs:
+        if spelling in written:
+            written = written.replace(spelling, stands)
     return written
 
 
@@ -68,25 +76,27 @@ def _spellings(value: str) -> tuple[str, ...]:
 
 def result(written: str, found: Mapping[str, str]) -> str:
     """As :func:`text` for a JSON text, which stays one; what is no JSON is treated as text."""
-    cleaned = text(written, found)
+    # Spelt once, and not for each text in the result: there may be thousands of both.
+    pairs = _pairs(found)
+    cleaned = _blanked(written, pairs)
     if cleaned == written:
         return written
     try:
-        return json.dumps(_value(json.loads(written), found), ensure_ascii=False)
+        return json.dumps(_value(json.loads(written), pairs), ensure_ascii=False)
     except ValueError:  # it was cut at the limit
         return cleaned
 
 
-def _value(value: Any, found: Mapping[str, str]) -> Any:
+def _value(value: Any, pairs: Sequence[tuple[str, str]]) -> Any:
     if isinstance(value, str):
-        return text(value, found)
+        return _blanked(value, pairs)
     if isinstance(value, dict):
-        return {text(key, found): _value(inner, found) for key, inner in value.items()}
+        return {_blanked(key, pairs): _value(inner, pairs) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_value(inner, found) for inner in value]
+        return [_value(inner, pairs) for inner in value]
     if isinstance(value, int | float) and not isinstance(value, bool):
         spelt = json.dumps(value)
-        cleaned = text(spelt, found)
+        cleaned = _blanked(spelt, pairs)
         return value if cleaned == spelt else cleaned
     return value
 

@@ -93,10 +93,13 @@ def _register(tool: Tool, secrets: Secrets) -> Registered:
     return Registered(tool, definition, validator)
 
 
-def at_hand(source: Callable[[str], str], names: Iterable[str]) -> dict[str, str]:
-    """Return the secrets that can be had: what one tool lacks must not lose the result of another."""
+def at_hand(source: Callable[[str], str], entries: Iterable[Registered]) -> dict[str, str]:
+    """Return the secrets that can be had: what one tool lacks must not lose the result of another.
+
+    A function cannot list its secrets: those that the tools use are looked up.
+    """
     found = {}
-    for name in names:
+    for name in {name for entry in entries for name in entry.tool.secrets.values()}:
         with contextlib.suppress(Exception):
             found[name] = source(name)
     return found

@@ -35,9 +35,12 @@ class Run:
     """
     blocked: set[str] = field(default_factory=set)
     turn: int = 0
+    ours: int = 0
+    """The turn behind the last that the ledger has of this very process."""
     recorded: bool = False
     """The ledger holds this run's policy."""
     _remembered: int = 0
+    _heard: set[str] = field(default_factory=set)
 
     def narrow(self, *tools: str) -> None:
         """Take tools away from the rest of the run."""
@@ -48,12 +51,16 @@ class Run:
         """Note what the person said."""
         self.user.append(text)
 
-    def saw(self, text: str) -> None:
-        """Note an untrusted result.
+    def saw(self, text: str, key: str = "") -> None:
+        """Note an untrusted result; that of a call whose ``key`` is named, once.
 
         Once there is too much to search, none of it is kept: whatever stands in it is then as
         suspect as all else that nothing explains.
         """
+        if key in self._heard:
+            return
+        if key:
+            self._heard.add(key)
         if not self.saturated:
             found = readings(text)
             self._remembered += sum(map(len, found))

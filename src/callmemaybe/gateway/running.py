@@ -115,10 +115,8 @@ class Runner:
         if item.held is None and not await self._locked(item):
             await self._cancel(item, detail="its resources were not free in time")
             return False
-        if self._turn.cancelled.is_set() and item.cursor.state is State.COMMITTED:
-            await self._cancel(item)
-            return False
-        if self._remaining() <= 0:
+        stopped = self._turn.cancelled.is_set() and item.cursor.state is State.COMMITTED
+        if stopped or self._remaining() <= 0:
             await self._cancel(item)
             return False
         return item.cursor.state is State.RUNNING or await self._start(item)
@@ -235,14 +233,17 @@ class Runner:
         return False
 
     async def _cancel(self, item: Item, code: str | None = None, **told: Any) -> None:
-        """Settle a call that was admitted and will not run."""
+        """Settle a call that was admitted and will not run; one that was taken over may have run before."""
         if code is None:
-            cancelled = self._turn.cancelled.is_set()
-            code = "cancelled" if cancelled else "deadline_exceeded"
+            code = "cancelled" if self._turn.cancelled.is_set() else "deadline_exceeded"
+        if item.begun:
+            why = told.get("detail", "it does not go on")
+            code, told = "tool_error", {"detail": f"taken over, and {code}: {why}"}
         event = Event.CANCEL if item.cursor.state is State.COMMITTED else Event.FAIL
         before, fence = item.cursor.state, item.cursor.fence
         item.on(event)
-        answer = failure(item.call.id, code, item.cursor.state, key=item.key, **told)
+        state, effect = item.cursor.state, item.tool.tool.effect
+        answer = failure(item.call.id, code, state, key=item.key, effect_class=effect, **told)
         await self._settle(item, before, fence, answer, {"event": event.value})
 
     # --- running -> ... -----------------------------------------------------------------------
@@ -286,8 +287,9 @@ class Runner:
             except InputError as error:
                 return Outcome("not_executed", str(error)), attempt
             values, item.values = item.values, None
+            times = (self._timeout(item), self._remaining())
             outcome = await gateway.executor.run(
-                tool, item.arguments, context, secrets, self._timeout(item), values
+                tool, item.arguments, context, secrets, *times, values
             )
             gateway.ledger.probe("effect done")
             safe = tool.effect is not Effect.ONCE or outcome.kind == "not_executed"
@@ -329,10 +331,7 @@ class Runner:
         if not source and not sensitive:
             return {}
         if not isinstance(source, Mapping):
-            # A function cannot list its secrets: those that this gateway's tools use are looked up.
-            entries = self._gateway.tools.values()
-            names = {name for entry in entries for name in entry.tool.secrets.values()}
-            source = at_hand(source, names)
+            source = at_hand(source, self._gateway.tools.values())
         return redact.hidden({**source, **item.used}, item.arguments, sensitive)
 
     def _answer(self, item: Item, outcome: Outcome) -> tuple[Event, Answer, str | None]:
@@ -395,7 +394,8 @@ class Runner:
         """Feed the breaker, and remember what an untrusted tool said."""
         item.tool.breaker.record(self._gateway.monotonic(), outcome.kind not in _FAILED)
         if not item.tool.tool.trusted:
-            self._turn.run.saw(answer.content if answer.value is None else outcome.text)
+            text = answer.content if answer.value is None else outcome.text
+            self._turn.run.saw(text, item.key)
         if answer.state is State.UNKNOWN:
             self._turn.run.blocked.add(item.tool.tool.name)
 

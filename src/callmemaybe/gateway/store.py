@@ -342,11 +342,14 @@ class Backend(Protocol):
     def open_owners(self) -> set[str]:
         """Return the other owners of running and committed rows."""
 
-    def orphans(self, owners: Iterable[str], limit: int) -> list[Row]:
-        """Return running and committed rows of these owners."""
+    def orphans(self, owners: Iterable[str], tools: Mapping[str, str], limit: int) -> list[Row]:
+        """Return running rows of these owners: `once`, or of ``tools`` (name -> definition hash)."""
 
     def append(self, records: Sequence[tuple[str, int, str, str, bytes]]) -> None:
         """Append audit rows (chain, number, key, record, hash)."""
+
+    def end_of(self, chain: str) -> tuple[int, bytes] | None:
+        """Return the number and hash of the last audit row of ``chain``, seen by this transaction."""
 
     def ask(self, approval: Approval) -> tuple[bool, Approval]:
         """Insert the approval unless it is there; return (inserted, the row that stands)."""
@@ -385,8 +388,8 @@ class Backend(Protocol):
     def approvals(self, *, pending_only: bool) -> list[Approval]:
         """Return approvals, oldest first."""
 
-    def calls(self, *, run: str | None, limit: int) -> list[Row]:
-        """Return rows, newest first."""
+    def calls(self, *, run: str | None, limit: int, but: str | None = None) -> list[Row]:
+        """Return rows, newest first; those of the owner ``but`` are left out."""
 
     def audit(
         self, *, key: str | None = None, limit: int | None = None

@@ -7,6 +7,7 @@ so that a step out of order is an IllegalTransition and not an accident.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 from callmemaybe.calls import Effect, ToolCall
 from callmemaybe.errors import InputError
 from callmemaybe.gateway import redact, strict
-from callmemaybe.gateway.codes import Answer, failure
+from callmemaybe.gateway.codes import CODES, Answer, failure
 from callmemaybe.gateway.host import Host
 from callmemaybe.gateway.lifecycle import CallRecord, Event, State
 from callmemaybe.gateway.plan import (
@@ -67,6 +68,8 @@ class Item:
     token: int = 0
     row: Row | None = None
     approved: bool = False
+    begun: bool = False
+    """An earlier delivery of it got as far as the tool, and its outcome is not in the ledger."""
     used: dict[str, str] = field(default_factory=dict, repr=False)
     """The secrets that the tool was given, by name."""
     recording: bool = False
@@ -78,8 +81,12 @@ class Item:
         self.cursor = self.cursor.on(event)
 
     def fail(self, code: str, state: State, **told: Any) -> None:
-        """Settle the call with a failure that ran nothing."""
+        """Settle the call with a failure that ran nothing; of one that had begun, nothing is sure."""
         effect = self.entry.tool.effect if self.entry else None
+        if self.begun and CODES[code][0] == "none":
+            why = told.get("detail") or code
+            told = {"detail": f"it had begun before, and does not go on: {why}"}
+            code, state = "in_flight", State.RUNNING
         self.answer = failure(self.call.id, code, state, key=self.key, effect_class=effect, **told)
 
     @property
@@ -132,26 +139,25 @@ class Turn:
             return
         for item in live:
             item.locks = item.tool.locks(None if item.references else item.arguments)
+        # A model that cannot stop calls thousands of times, and a plan compares all with all.
+        planned = self.items[: self._gateway.limits.calls]
         steps = plan(
-            [item.locks if item.answer is None else () for item in self.items],
-            [item.references for item in self.items],
+            [item.locks if item.answer is None else () for item in planned],
+            [item.references for item in planned],
         )
-        for item, step in zip(self.items, steps, strict=True):
+        for item, step in zip(planned, steps, strict=True):
             item.step = step
 
     def _validate(self, item: Item) -> None:
         item.entry = self._gateway.tools.get(item.call.name)
         if item.entry is None:
+            with contextlib.suppress(InputError):
+                item.mac = self._gateway.mac.of(self._read(item))
             self._reject(item, "unknown_tool", detail=f"there is no tool {item.call.name[:200]!r}")
             return
-        limits = self._gateway.limits
         try:
-            value = strict.read(
-                item.call.arguments, most_bytes=limits.arguments, most_depth=limits.depth
-            )
-            if not isinstance(value, dict):
-                raise InputError("the arguments must be a JSON object", where="/")
-            item.arguments = value
+            item.arguments = value = self._read(item)
+            item.mac = self._gateway.mac.of(value)
             item.references = (
                 references(value, self._ids, item.ordinal)
                 if '"$ref"' in item.call.arguments
@@ -168,8 +174,16 @@ class Turn:
                 detail=_complaint(error, item),
             )
             return
-        item.mac = self._gateway.mac.of(value)
         item.on(Event.VALIDATE)
+
+    def _read(self, item: Item) -> dict[str, Any]:
+        limits = self._gateway.limits
+        value = strict.read(
+            item.call.arguments, most_bytes=limits.arguments, most_depth=limits.depth
+        )
+        if not isinstance(value, dict):
+            raise InputError("the arguments must be a JSON object", where="/")
+        return value
 
     def _reject(self, item: Item, code: str, **told: Any) -> None:
         item.on(Event.REJECT)
@@ -352,6 +366,7 @@ class Turn:
         if verdict in {"new", "restarted"}:
             assert outcome.row is not None
             item.row, item.token = outcome.row, outcome.token
+            item.begun = verdict == "restarted" and outcome.row.fence > 1
             if item.cursor != (outcome.row.state, outcome.row.fence):
                 item.cursor = CallRecord(State(outcome.row.state), outcome.row.fence)
             self.run.recorded = True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -11,9 +13,12 @@ from pathlib import Path
 
 from callmemaybe.errors import InputError
 from callmemaybe.gateway.chain import Head, verify
+from callmemaybe.gateway.lifecycle import State
 from callmemaybe.gateway.store import Backend
 
 _ANSWER = '"answer": "'
+_BEGIN = '{"chain": "'
+_RECONCILED = '{"event": "reconcile", '
 
 
 @dataclass(frozen=True)
@@ -31,37 +36,62 @@ class Report:
 
 
 def examine(backend: Backend, anchors: Iterable[Head] = ()) -> Report:
-    """Recompute every chain, and compare every answer in the ledger with its audit record."""
+    """Recompute every chain, and compare every answer in the ledger with its audit record.
+
+    The answers are read first: what is recorded meanwhile has its audit record by then.
+    """
+    rows = backend.calls(run=None, limit=2**31)
+    answers = {row.key: _digest(row.content) for row in rows if row.content is not None}
+    unknown = [row.key for row in rows if row.state == State.UNKNOWN.value]
+    count = len(rows)
+    del rows
+    found_out = {key for key in unknown if backend.look_reconciled(key) is not None}
     told: dict[str, set[str]] = {}
+    settled: dict[str, set[str]] = {}
 
     def watched() -> Iterator[tuple[str, int, str, str, bytes]]:
         for row in backend.audit():
+            later = row[3].startswith(_RECONCILED)
+            digests = settled.setdefault(row[2], set()) if later else None
             place = row[3].rfind(_ANSWER)
             if place >= 0:
                 start = place + len(_ANSWER)
-                told.setdefault(row[2], set()).add(row[3][start : start + 64])
+                digests = told.setdefault(row[2], set()) if digests is None else digests
+                digests.add(row[3][start : start + 64])
             yield row
 
     heads, breaks = verify(watched(), anchors)
     found = [str(one) for one in breaks]
-    count = 0
-    for row in backend.calls(run=None, limit=2**31):
-        count += 1
-        if row.content is None:
-            continue
-        if hashlib.sha256(row.content.encode()).hexdigest() not in told.get(row.key, set()):
-            found.append(f"call {row.key}: its answer is not the one in the audit")
+    for key, digest in answers.items():
+        if digest not in told.get(key, set()):
+            found.append(f"call {key}: its answer is not the one in the audit")
+    for key in sorted(found_out | settled.keys()):
+        stands, digests = backend.look_reconciled(key), settled.get(key)
+        # The records of earlier versions hold no digest.
+        if digests is None or stands is None or (digests and _digest(stands[1]) not in digests):
+            found.append(f"call {key}: what was found out about it is not what the audit says")
     return Report(heads, count, tuple(found))
 
 
+def _digest(content: str) -> str:
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
 def file_anchor(path: Path) -> Callable[[Head], None]:
-    """Return an anchor that appends heads to a file, synced; put it out of the ledger's reach."""
+    """Return an anchor that appends heads to a file, synced; put it out of the ledger's reach.
+
+    What it returns raises OSError where a head cannot be noted, or not in full.
+    """
 
     def note(head: Head) -> None:
-        line = json.dumps({"chain": head.chain, "length": head.length, "hash": head.hash.hex()})
+        text = json.dumps({"chain": head.chain, "length": head.length, "hash": head.hash.hex()})
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
-            os.write(handle, line.encode() + b"\n")
+            line = text.encode() + b"\n"
+            if _ends_within_a_line(path):
+                line = b"\n" + line
+            if os.write(handle, line) < len(line):
+                raise OSError(errno.ENOSPC, "only a part of the anchor was written", str(path))
             os.fsync(handle)
         finally:
             os.close(handle)
@@ -69,14 +99,29 @@ def file_anchor(path: Path) -> Callable[[Head], None]:
     return note
 
 
+def _ends_within_a_line(path: Path) -> bool:
+    """Whether the last note was cut off: by a full disk, or by a machine that lost its power."""
+    # It may be empty, or not be ours to read.
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) not in {b"", b"\n"}
+    return False
+
+
 def read_anchors(path: Path) -> list[Head]:
-    """Read the heads that file_anchor() wrote; raises InputError with the line that is none."""
+    """Read the heads that file_anchor() wrote; raises InputError with the line that is none.
+
+    The beginning of a line is one that could not be written to its end, and notes nothing.
+    """
     heads = []
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", where=str(path)) from None
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is no text"
+        raise InputError(f"cannot be read: {why}", where=str(path)) from None
     for number, line in enumerate(lines, 1):
+        if not line.endswith("}") and (line.startswith(_BEGIN) or _BEGIN.startswith(line)):
+            continue
         try:
             value = json.loads(line)
             head = Head(value["chain"], int(value["length"]), bytes.fromhex(value["hash"]))

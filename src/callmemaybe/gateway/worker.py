@@ -15,6 +15,9 @@ import sys
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
+#: Whether this process is a worker that imports a tool's module just now.
+importing = False
+
 
 def main() -> None:
     """Serve calls until the pipe closes."""
@@ -67,7 +70,7 @@ def _serve(request: Mapping[str, Any]) -> dict[str, Any]:
     arguments |= dict.fromkeys(tool.injected, Context(**request["context"]))
     try:
         value = finished(tool.call(arguments))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         outcome = describe(error)
     else:
         outcome = represented(value, most=request["most"], depth=request["depth"])
@@ -78,13 +81,24 @@ def _find(module: str, file: str, name: str, secrets: Mapping[str, str]) -> Any:
     """Import the tool's module, by its file where it was a script or is not on the path."""
     from callmemaybe.calls.declare import Tool, make_tool
 
-    loaded = sys.modules.get(f"__tool__{file}") or _import(module, file)
+    loaded = sys.modules.get(f"__tool__{file}") or _imported(module, file)
     found: Any = loaded
     for part in name.split("."):
         found = found.__dict__[part] if isinstance(found, type) else getattr(found, part)
     if isinstance(found, staticmethod):
         found = found.__func__
     return found if isinstance(found, Tool) else make_tool(found, effect="pure", secrets=secrets)
+
+
+def _imported(module: str, file: str) -> Any:
+    """Import a module, and let it call nothing on the way: that is its program's, which runs elsewhere."""
+    # This file is a script here; the gateway asks the package's copy of it.
+    known = importlib.import_module("callmemaybe.gateway.worker")
+    known.importing = True  # type: ignore[attr-defined]
+    try:
+        return _import(module, file)
+    finally:
+        known.importing = False  # type: ignore[attr-defined]
 
 
 def _import(module: str, file: str) -> Any:

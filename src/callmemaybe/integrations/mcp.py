@@ -170,9 +170,12 @@ class McpTools:
         try:
             async with asyncio.timeout(_LOOK):
                 now = {definition.name: _pin(definition) for definition in await self._list()}
-        except Exception as error:
-            late = isinstance(error, TimeoutError)
-            why = f"no answer in {_LOOK:g} s" if late else f"{type(error).__name__}: {error}"
+        except (Exception, asyncio.CancelledError) as error:
+            why = f"{type(error).__name__}: {error}"
+            if isinstance(error, TimeoutError):
+                why = f"no answer in {_LOOK:g} s"
+            elif isinstance(error, asyncio.CancelledError):  # whoever calls had less time than that
+                why = "no answer before the call was given up"
             raise NotExecuted(f"the definitions could not be looked at: {why}") from error
         if now.get(name) != self.pins[name]:
             raise NotExecuted("the server changed the tool's definition")

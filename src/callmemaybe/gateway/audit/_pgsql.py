@@ -22,6 +22,7 @@ create table if not exists calls(
 ) with (fillfactor = 70);
 create index if not exists calls_once on calls(run, tool, mac, tenant) where effect = 'once';
 create index if not exists calls_open on calls(owner) where state in ('committed', 'running');
+create index if not exists calls_run on calls(run);
 create index if not exists calls_unknown on calls(run, tenant) where state = 'unknown';
 create table if not exists approvals(
   id text primary key, key text not null, tenant text not null, run text not null,
@@ -105,6 +106,15 @@ select {ROW} from calls where state = 'unknown'
   and (run, tenant) in (select v ->> 0, v ->> 1 from json_array_elements(%s::json) as v)
   and key not in (select key from reconciliations)
 """
+# What was committed and never started waits for its redelivery, and so does what nobody here can run:
+# it must not fill up the places of those that can be helped.
+ORPHANS = f"""
+select {ROW} from calls where state = 'running' and owner = any(%s)
+  and (effect = 'once'
+    or (tool, definition) in (select * from unnest(%s::text[], %s::text[])))
+order by key limit %s for update skip locked
+"""
+END = "select number, hash from audit where chain = %s order by number desc limit 1"
 AUDIT = """
 insert into audit select %s, %s + n, v ->> 0, v ->> 1, decode(v ->> 2, 'hex')
 from json_array_elements(%s::json) with ordinality as j(v, n)

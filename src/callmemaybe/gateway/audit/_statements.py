@@ -33,6 +33,7 @@ create table if not exists calls(
 );
 create index if not exists calls_once on calls(run, tool, mac, tenant) where effect = 'once';
 create index if not exists calls_open on calls(owner) where state in ('committed', 'running');
+create index if not exists calls_run on calls(run);
 create index if not exists calls_unknown on calls(run, tenant) where state = 'unknown';
 create table if not exists approvals(
   id text primary key, key text not null, tenant text not null, run text not null,
@@ -102,6 +103,15 @@ with j(tenant, run) as ({})
 select tenant, run, policy_hash from runs where (tenant, run) in (select tenant, run from j)
 """
 APPEND = "insert into audit {}"
+END = "select number, hash from audit where chain = ? order by number desc limit 1"
+# What was committed and never started waits for its redelivery, and so does what nobody here can run:
+# it must not fill up the places of those that can be helped. The second condition is the index's.
+ORPHANS = f"""
+select {ROW} from calls where state = 'running' and state in ('committed', 'running')
+  and owner in (select value from json_each(?1))
+  and (effect = 'once' or (tool, definition) in (select key, value from json_each(?2)))
+order by id limit ?3
+"""
 DONE = ", ".join(f"'{state.value}'" for state in sorted(TERMINAL))
 _MOST = 64
 _T = TypeVar("_T")

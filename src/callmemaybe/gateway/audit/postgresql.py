@@ -16,7 +16,7 @@ import operator
 import secrets
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -288,14 +288,10 @@ class Postgresql:
         )
         return {owner for (owner,) in rows}
 
-    def orphans(self, owners: Iterable[str], limit: int) -> list[Row]:
-        """Return open calls of these owners; rows that another recoverer holds are left to it."""
-        rows = self._write.execute(
-            f"select {statements.ROW} from calls where state in ('committed', 'running')"
-            " and owner = any(%s) order by key limit %s for update skip locked",
-            (list(owners), limit),
-        )
-        return [Row(*values) for values in rows]
+    def orphans(self, owners: Iterable[str], tools: Mapping[str, str], limit: int) -> list[Row]:
+        """Return what can be done; rows that another recoverer holds are left to it."""
+        asked = (list(owners), list(tools), list(tools.values()), limit)
+        return [Row(*values) for values in self._write.execute(statements.ORPHANS, asked)]
 
     def open_runs(self, runs: Sequence[RunRow]) -> dict[tuple[str, str], str]:
         """Insert the runs that are not there, in one order for all writers."""
@@ -332,6 +328,10 @@ class Postgresql:
         chain, first = records[0][:2]
         rows = dumps([(key, record, digest.hex()) for _, _, key, record, digest in records])
         self._write.execute(statements.AUDIT, (chain, first - 1, rows))
+
+    def end_of(self, chain: str) -> tuple[int, bytes] | None:
+        """Return where the chain ends."""
+        return self._write.execute(statements.END, (chain,)).fetchone()
 
     # --- approvals, reconciliation, retention -------------------------------------------------
 
@@ -403,12 +403,12 @@ class Postgresql:
         rows = self._read(f"select {_APPROVAL} from approvals {where} order by created, id", ())
         return [Approval(*values) for values in rows]
 
-    def calls(self, *, run: str | None, limit: int) -> list[Row]:
+    def calls(self, *, run: str | None, limit: int, but: str | None = None) -> list[Row]:
         """Return rows, newest first."""
         rows = self._read(
-            f"select {statements.ROW} from calls where %s::text is null or run = %s"
-            " order by created desc, ordinal desc limit %s",
-            (run, run, limit),
+            f"select {statements.ROW} from calls where (%s::text is null or run = %s)"
+            " and (%s::text is null or owner <> %s) order by created desc, ordinal desc limit %s",
+            (run, run, but, but, limit),
         )
         return [Row(*values) for values in rows]
 

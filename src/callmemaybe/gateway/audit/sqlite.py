@@ -14,7 +14,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -247,16 +247,10 @@ class Sqlite:
         )
         return {owner for (owner,) in found}
 
-    def orphans(self, owners: Iterable[str], limit: int) -> list[Row]:
-        """Return open calls of these owners, oldest first."""
-        return [
-            Row(*values)
-            for values in self._write.execute(
-                f"select {statements.ROW} from calls where state in ('committed', 'running')"
-                " and owner in (select value from json_each(?)) order by id limit ?",
-                (dumps(list(owners)), limit),
-            )
-        ]
+    def orphans(self, owners: Iterable[str], tools: Mapping[str, str], limit: int) -> list[Row]:
+        """Return running calls of these owners that something can be done about, oldest first."""
+        asked = (dumps(list(owners)), dumps(dict(tools)), limit)
+        return [Row(*values) for values in self._write.execute(statements.ORPHANS, asked)]
 
     def open_runs(self, runs: Sequence[RunRow]) -> dict[tuple[str, str], str]:
         """Insert the runs that are not there."""
@@ -282,6 +276,11 @@ class Sqlite:
     def append(self, records: Sequence[tuple[str, int, str, str, bytes]]) -> None:
         """Append audit rows."""
         self._each(statements.APPEND, records)
+
+    def end_of(self, chain: str) -> tuple[int, bytes] | None:
+        """Return where the chain ends."""
+        found = self._write.execute(statements.END, (chain,)).fetchall()
+        return (found[0][0], found[0][1]) if found else None
 
     def _each(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
         """Run a statement that returns nothing over all rows."""
@@ -369,12 +368,13 @@ class Sqlite:
         rows = self._read(f"select {_APPROVAL} from approvals {where} order by created, id", ())
         return [Approval(*values) for values in rows]
 
-    def calls(self, *, run: str | None, limit: int) -> list[Row]:
+    def calls(self, *, run: str | None, limit: int, but: str | None = None) -> list[Row]:
         """Return rows, newest first."""
         where = "where run = ?1" if run is not None else "where ?1 is null"
+        where += " and (?3 is null or owner <> ?3)"
         rows = self._read(
             f"select {statements.ROW} from calls {where} order by created desc, ordinal desc limit ?2",
-            (run, limit),
+            (run, limit, but),
         )
         return [Row(*values) for values in rows]
 
