@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from callmemaybe.calls import ToolCall
+from callmemaybe.server import shapes
+from callmemaybe.server.chat import ROUTE
+from callmemaybe.server.common import check_history
+from callmemaybe.server.problems import Problem
 from tests.server.conftest import BERN, PARIS, PING, USER, WEATHER, Start, calling
 
 HEAD = {"id", "object", "created", "model", "system_fingerprint", "service_tier", "choices"}
@@ -295,3 +303,57 @@ def test_steps_are_told_to_who_asks(start: Start) -> None:
     end = told[-1]["end"]
     assert {name for name, _ in end["distribution"]} == {"get_weather", "ping", None}
     assert sum(step["passes"] for step in steps) == end["passes"]
+
+
+def test_of_many_mistakes_only_the_first_is_made_out(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A body has room for a million; to list them took the event loop seconds, and all others with it."""
+    counts: list[int] = []
+    told = shapes._problem
+
+    def count(error: ValidationError, data: Any) -> Problem:
+        counts.append(error.error_count())
+        return told(error, data)
+
+    monkeypatch.setattr(shapes, "_problem", count)
+    server = start()
+    wrong: list[Any] = [0] * 1000
+    good = {"model": "talker", "messages": USER}
+    for path, body, param in (
+        (ROUTE, {**good, "messages": wrong}, "messages[0]"),
+        (ROUTE, {**good, "tools": wrong}, "tools[0]"),
+        (ROUTE, {**good, "messages": [{"role": "user", "content": wrong}]},
+         "messages[0].content[0]"),
+        ("/v1/responses", {"model": "talker", "input": wrong}, "input[0]"),
+    ):  # fmt: skip
+        assert server.post(path, body).json()["error"]["param"] == param
+    assert len(counts) == 4
+    assert max(counts) < 10
+
+
+def test_many_results_out_of_order_keep_nobody_waiting() -> None:
+    """Each result finds its call at once, however many there are; a last one is missed by name."""
+    count = 30_000
+    calls = [{"id": f"c{at}"} for at in range(count)]
+    results = [{"role": "tool", "tool_call_id": f"c{at}"} for at in reversed(range(1, count))]
+    history = [*USER, {"role": "assistant", "tool_calls": calls}, *results]
+    model: Any = SimpleNamespace(reads_one_request=False)
+    began = time.process_time()
+    with pytest.raises(Problem, match="'c0' has no result"):
+        check_history(history, "messages", model)
+    assert time.process_time() - began < 2
+
+
+def test_what_is_encoded_is_refused_by_the_name_of_its_encoding(start: Start) -> None:
+    """A body in gzip is no broken text; "identity" says that it is not encoded."""
+    server = start()
+    headers = {"content-type": "application/json", "content-encoding": "gzip"}
+    body = json.dumps({"model": "talker", "messages": USER}).encode()
+    response = server.client.post(ROUTE, content=gzip.compress(body), headers=headers)
+    assert response.status_code == 415
+    error = response.json()["error"]
+    assert error["code"] == "unsupported_content_encoding"
+    assert "gzip" in error["message"]
+    headers["content-encoding"] = "identity"
+    assert server.client.post(ROUTE, content=body, headers=headers).status_code == 200

@@ -12,11 +12,16 @@ from typing import Any
 
 import pytest
 
+from callmemaybe.errors import InputError
+from callmemaybe.grammar import Grammar, regex
+from callmemaybe.server import common
 from callmemaybe.server.engine import Engine
+from callmemaybe.server.listen import bind
 from callmemaybe.server.logs import Log
 from callmemaybe.server.observe import Facts
+from callmemaybe.server.serving import Failures
 from callmemaybe.server.settings import Settings
-from tests.server.conftest import PARIS, PING, WEATHER, Start, calling
+from tests.server.conftest import PARIS, PATIENCE, PING, WEATHER, Start, calling
 
 CHAT = "/v1/chat/completions"
 
@@ -281,3 +286,67 @@ def test_a_bug_is_told_to_the_log_and_not_to_the_client(start: Start) -> None:
     assert "secret" not in answer.text
     assert "secret" in repr(server.seen.over[-1].error) + repr(server.seen.over[-1].error.__cause__)
     assert server.chat(tools=[WEATHER]).status_code == 200
+
+
+def test_who_reads_a_grammar_keeps_nobody_waiting(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pattern, which may take seconds to read, is read where the event loop goes on meanwhile."""
+    server = start(("aaa",))
+    begun, go_on = threading.Event(), threading.Event()
+    went_on: list[bool] = []
+
+    def slowly(pattern: str) -> Grammar:
+        begun.set()
+        went_on.append(go_on.wait(10))
+        return regex(pattern)
+
+    monkeypatch.setattr(common, "regex", slowly)
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(server.chat, response_format={"type": "regex", "regex": "a+"}, n=2)
+        assert begun.wait(PATIENCE)
+        assert server.client.get("/healthz").status_code == 200
+        go_on.set()
+        choices = asked.result().json()["choices"]
+    assert [choice["message"]["content"] for choice in choices] == ["aaa", "aaa"]
+    assert went_on == [True]
+
+
+@pytest.mark.parametrize("path", ["chat", "respond"])
+def test_a_stream_that_fails_is_a_failure_in_the_log(start: Start, path: str) -> None:
+    """Its status was told before; that it failed, and how, is told to who logs failures only."""
+    quiet, usual = io.StringIO(), io.StringIO()
+    server = start(("It rains. " * 40,), observers=[Failures(Log(quiet)), Log(usual)])
+    script: Any = server.model.script
+    passes: list[int] = []
+
+    def fail(ids: tuple[int, ...]) -> Any:
+        passes.append(1)
+        if len(passes) > 40:
+            raise ValueError("the engine is broken")
+        return script(ids)
+
+    object.__setattr__(server.model, "script", fail)
+    answer = getattr(server, path)(stream=True)
+    assert answer.status_code == 200
+    assert "its log says which" in answer.text
+    server.wait_until(lambda: usual.getvalue().endswith("\n"))
+    for log in (quiet, usual):
+        line = json.loads(log.getvalue())
+        assert (line["level"], line["code"]) == ("error", "internal_error")
+        assert "the engine is broken" in line["error"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "where"),
+    [
+        ({"host": "127.0.0..1", "keys": ("k",)}, "--host"),
+        ({"host": "x" * 80, "keys": ("k",)}, "--host"),
+        ({"keys": ("sesame ",)}, "--api-key"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_named(setting: dict[str, Any], where: str) -> None:
+    """A name that no host can have, and a key that no client can send."""
+    with pytest.raises(InputError) as caught:
+        bind(Settings(port=0, **setting))
+    assert caught.value.where == where

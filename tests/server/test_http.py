@@ -12,6 +12,7 @@ import httpx2
 import pytest
 
 from callmemaybe import _json
+from callmemaybe.server import listen
 from tests.server.conftest import USER, WEATHER, Running, Start
 
 CHAT = "/v1/chat/completions"
@@ -325,6 +326,16 @@ def test_pages_of_elsewhere_are_kept_out(shared: Running) -> None:
     assert refused.status_code == 403
 
 
+def test_names_of_hosts_are_the_same_in_capitals(start: Start) -> None:
+    """Of this machine, and of the origins that are let in."""
+    server = start(origins=("https://Good.example",))
+    port = server.url.rpartition(":")[2]
+    assert server.client.get("/healthz", headers={"host": f"LocalHost:{port}"}).status_code == 200
+    answer = server.client.get("/healthz", headers={"origin": "https://good.example"})
+    assert answer.status_code == 200
+    assert answer.headers["access-control-allow-origin"] == "https://good.example"
+
+
 def test_origins_may_be_let_in(start: Start) -> None:
     """Those that are named, with what a browser needs to hear; no others."""
     server = start(origins=("https://good.example",))
@@ -447,3 +458,35 @@ def test_a_slow_head_and_a_slow_body_are_cut_off(start: Start) -> None:
             assert not is_open
             assert b"408" in answer or not beginning
     assert server.chat(tools=[WEATHER]).status_code == 200
+
+
+def test_a_body_behind_its_answer_holds_no_connection(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever is refused before the body has come: a slow one is cut off, a whole one is followed by
+    the next request, or by the end of the silence between two."""
+    monkeypatch.setattr(listen, "_IDLE_SECONDS", 1)
+    server = start(read_seconds=0.5, keys=("sesame",))
+    host, port = server.url.removeprefix("http://").split(":")
+    head = f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n".encode()
+    for late in (b"x", b"x" * 100):
+        with socket.create_connection((host, int(port)), timeout=10) as connection:
+            _ask(connection, head, b"missing_api_key")
+            connection.sendall(late)
+            if len(late) == 100:
+                _ask(connection, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", b'"ok"')
+                _ask(connection, head, b"missing_api_key")
+                connection.sendall(late)
+            rest = connection.recv(4096)
+            while more := connection.recv(4096):
+                rest += more
+            assert b"HTTP" not in rest
+
+
+def _ask(connection: socket.socket, request: bytes, answer: bytes) -> None:
+    connection.sendall(request)
+    got = b""
+    while answer not in got:
+        more = connection.recv(4096)
+        assert more, got
+        got += more

@@ -81,6 +81,7 @@ def test_every_call_is_valid(client: httpx2.Client, said: str) -> None:
         ({"tools": None}, "tools"),
         ({"tool_choice": "none"}, "tool_choice"),
         ({"response_format": {"type": "json_object"}}, "response_format"),
+        ({"response_format": {"type": "regex", "regex": "a+"}}, "response_format"),
         ({"reasoning_effort": "low"}, "reasoning_effort"),
         ({"messages": [{"role": "system", "content": "Be brief."}, *USER]}, "messages"),
         ({"messages": [*USER, {"role": "assistant", "content": "x"}, *USER]}, "messages"),

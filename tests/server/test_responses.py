@@ -133,3 +133,19 @@ def test_probabilities_are_told_where_they_are_asked_for(start: Start) -> None:
     ).json()["output"][0]["content"][0]  # fmt: skip
     assert b"".join(bytes(one["bytes"]) for one in part["logprobs"]) == b"Hello"
     assert all(len(one["top_logprobs"]) == 2 for one in part["logprobs"])
+
+
+def test_errors_name_parameters_of_this_interface(start: Start) -> None:
+    """Whatever chats call them, also where the mistake is found farther down."""
+    server = start(context=300)
+    form = {"type": "json_schema", "name": "x", "schema": {"type": "string", "minLength": 10**9}}
+    call = {"type": "function_call", "call_id": "1", "name": "f", "arguments": r'{"a": "\q"}'}
+    result = {"type": "function_call_output", "call_id": "1", "output": ""}
+    for body, param in (
+        ({"text": {"format": form}}, "text.format"),
+        ({"input": "a" * 1000}, "input"),
+        ({"input": [call, result]}, "input"),
+    ):
+        refused = server.respond(**body)
+        assert refused.status_code == 400
+        assert refused.json()["error"]["param"] == param

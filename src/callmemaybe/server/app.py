@@ -147,6 +147,8 @@ class App:
 
     def _refusal(self, error: Exception, facts: Facts) -> Json:
         problem = translated(error)
+        if facts.route == responses.ROUTE:
+            problem.param = responses.name_of(problem.param)
         facts.code = problem.code
         if problem.status == 500:
             facts.error = error
@@ -225,7 +227,7 @@ class App:
                 yield answer.closing
         except Exception as error:
             problem = translated(error)
-            facts.code = problem.code
+            facts.code, facts.failed = problem.code, problem.status
             if problem.status == 500:
                 facts.error = error
             for event in answer.failed(problem):

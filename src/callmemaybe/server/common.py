@@ -8,7 +8,7 @@ import string
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cached_property
+from functools import cache, cached_property, partial
 from hashlib import sha256
 from typing import Any
 from urllib.parse import unquote
@@ -17,7 +17,7 @@ from callmemaybe import __version__
 from callmemaybe._speaking import Options, TokenLogprob
 from callmemaybe.calls import ToolSpec
 from callmemaybe.errors import CallMeMaybeError
-from callmemaybe.grammar import Grammar, regex
+from callmemaybe.grammar import regex
 from callmemaybe.grammar.ebnf import ebnf
 from callmemaybe.server.problems import Problem, invalid, unsupported
 from callmemaybe.server.settings import Settings
@@ -170,18 +170,19 @@ def _count(value: object) -> int:
 
 
 def form_of(form: Shape | None, schema: Any) -> Any:
-    """Return the form of an answer as the engine takes it: a JSON Schema or a Grammar.
+    """Return the form of an answer as a turn takes it: a JSON Schema, or what reads a Grammar.
 
-    ``schema`` is the JSON Schema of a form that has one.
+    ``schema`` is the JSON Schema of a form that has one. A long pattern or grammar takes seconds to
+    read, and all that while the event loop would answer nobody; so the turn reads it in its task.
     """
     if form is None or isinstance(form, FreeText):
         return None
     if isinstance(form, AnyObject):
         return {"type": "object"}
     if isinstance(form, ByRegex):
-        return regex(form.regex)
+        return cache(partial(regex, form.regex))  # once for all choices
     if isinstance(form, ByGrammar):
-        return ebnf(form.grammar)
+        return cache(partial(ebnf, form.grammar))
     check_least(schema, "response_format")
     return {} if schema is None else schema
 
@@ -208,7 +209,7 @@ def wish_of(
         )
     if not talks and answer is not None:
         raise invalid(
-            "text.format" if isinstance(answer, Grammar) else "response_format",
+            "response_format",
             f"The model {served.name!r} only calls functions; its answers have no other form.",
         )
     is_parallel = served.format.is_parallel and parallel is not False
@@ -260,14 +261,14 @@ def check_history(messages: Sequence[Mapping[str, Any]], param: str, served: Ser
             "earlier turns, no results of calls. Leave them out, or serve a bigger model.",
         )
     seen: set[str] = set()
-    waiting: list[str] = []
+    waiting: dict[str, None] = {}
     for message in messages:
         if message["role"] == "tool":
             call = message["tool_call_id"]
             if call not in waiting:
                 why = "has its result already" if call in seen else "was never made"
                 raise invalid(param, f"There is a result of the call {call!r}, which {why}.")
-            waiting.remove(call)
+            del waiting[call]
             continue
         if waiting:
             break
@@ -275,9 +276,9 @@ def check_history(messages: Sequence[Mapping[str, Any]], param: str, served: Ser
             if made["id"] in seen:
                 raise invalid(param, f"The id {made['id']!r} stands for two calls.")
             seen.add(made["id"])
-            waiting.append(made["id"])
+            waiting[made["id"]] = None
     if waiting:
-        raise invalid(param, f"The call {waiting[0]!r} has no result behind it.")
+        raise invalid(param, f"The call {next(iter(waiting))!r} has no result behind it.")
     if messages[-1]["role"] == "assistant":
         raise invalid(param, "The conversation must not end with what the model said.")
 

@@ -63,6 +63,12 @@ async def read_json(request: Request, settings: Settings) -> Any:
     if kind != "application/json":
         raise Problem(415, "Send JSON, with the header Content-Type: application/json.",
                       code="unsupported_content_type")  # fmt: skip
+    encoding = request.headers.get("content-encoding", "identity").strip().lower()
+    if encoding not in ("", "identity"):
+        raise Problem(
+            415, f"The body is encoded ({encoding}); send it as it is, without Content-Encoding.",
+            code="unsupported_content_encoding",
+        )  # fmt: skip
     body = await _read(request, settings)
     try:
         value = loads(body.decode(), most_digits=MOST_DIGITS)
@@ -202,13 +208,15 @@ def check_origin(request: Request, settings: Settings) -> None:
     """Raise Problem (403) for a page of elsewhere, and for a name that is not ours.
 
     A browser lets any page send requests to this machine, and a name that someone else owns may be
-    made to point here (DNS rebinding); without a key neither must reach the model.
+    made to point here (DNS rebinding); without a key neither must reach the model. Names of hosts
+    are the same in capitals (RFC 9110, section 4.2.3).
     """
-    origin, host = request.headers.get("origin"), request.headers.get("host", "")
-    if origin and origin not in settings.origins and origin.partition("://")[2] != host:
+    origin = request.headers.get("origin", "").lower()
+    host = request.headers.get("host", "").lower()
+    if origin and origin not in settings.let_in and origin.partition("://")[2] != host:
         raise Problem(403, f"Pages of {origin} may not use this server.", code="origin_refused")
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
-    if not settings.keys and name not in (*_NAMES_OF_THIS_MACHINE, settings.host):
+    if not settings.keys and name not in (*_NAMES_OF_THIS_MACHINE, settings.host.lower()):
         raise Problem(403, f"This server is not called {name!r}.", code="host_refused")
 
 
@@ -218,7 +226,7 @@ def cors(request: Request, settings: Settings) -> dict[str, str]:
     They may send whatever they ask to: OpenAI's client has a dozen headers of its own, which change.
     """
     origin = request.headers.get("origin")
-    if origin is None or origin not in settings.origins:
+    if origin is None or origin.lower() not in settings.let_in:
         return {}
     asked = request.headers.get("access-control-request-headers", "")
     return {

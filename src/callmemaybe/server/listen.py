@@ -22,6 +22,8 @@ MOST_CONNECTIONS = 1000
 _BACKLOG = 512
 #: The largest head of a request, in bytes.
 _HEAD_BYTES = 32 << 10
+#: Seconds after which a connection that asks for nothing is closed.
+_IDLE_SECONDS = 30
 
 
 def bind(settings: Settings) -> socket.socket:
@@ -35,6 +37,11 @@ def bind(settings: Settings) -> socket.socket:
         raise InputError(
             f"{settings.host!r} is no address: {error.strerror}", where="--host"
         ) from None
+    except UnicodeError:
+        raise InputError(
+            f"{settings.host!r} is no address: a part of the name is empty or too long",
+            where="--host", hint="write it as 127.0.0.1, ::1 or host.example.org",
+        ) from None  # fmt: skip
     opened = socket.socket(family, kind, number)
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -82,50 +89,67 @@ def protocol(seconds: float) -> type[H11Protocol]:
     """Return uvicorn's protocol, which closes a connection whose head takes longer than ``seconds``.
 
     uvicorn only bounds the silence between requests; a client that sends a byte now and then would
-    hold a connection for ever.
+    hold a connection for ever. So would a body that is refused before it has come, at whose first
+    byte uvicorn forgets about the silence; it is bounded alike.
     """
+    return type("Protocol", (_Protocol,), {"seconds": seconds})
 
-    class Protocol(H11Protocol):
-        _deadline: asyncio.TimerHandle | None = None
 
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            self._deadline = self.loop.call_later(seconds, self._too_slow)
+class _Protocol(H11Protocol):
+    """Closes a connection whose head takes too long; see :func:`protocol`."""
 
-        def data_received(self, data: bytes) -> None:
-            super().data_received(data)
-            self._set_deadline()
+    seconds: float
+    _deadline: asyncio.TimerHandle | None = None
 
-        def on_response_complete(self) -> None:
-            super().on_response_complete()
-            self._set_deadline()
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._deadline = self.loop.call_later(self.seconds, self._too_slow)
 
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._clear()
-            super().connection_lost(exc)
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._set_deadline()
 
-        def _set_deadline(self) -> None:
-            """Run a deadline exactly while part of a head is there and the rest is not."""
-            waits = self.conn.their_state is h11.IDLE and bool(self.conn.trailing_data[0])
-            if not waits:
-                self._clear()
-            elif self._deadline is None:
-                self._deadline = self.loop.call_later(seconds, self._too_slow)
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._set_deadline()
 
-        def _clear(self) -> None:
-            if self._deadline is not None:
-                self._deadline.cancel()
-                self._deadline = None
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._clear()
+        super().connection_lost(exc)
 
-        def _too_slow(self) -> None:
-            if self.transport.is_closing():
-                return
+    def _set_deadline(self) -> None:
+        """Run a deadline exactly while part of a head is there and the rest is not.
+
+        Or while the rest of a body is not, though it was answered already.
+        """
+        is_between = self.conn.their_state is h11.IDLE
+        has_begun = bool(self.conn.trailing_data[0])
+        if (is_between and has_begun) or self._is_answered_early():
+            if self._deadline is None:
+                self._deadline = self.loop.call_later(self.seconds, self._too_slow)
+            return
+        self._clear()
+        if is_between and self.timeout_keep_alive_task is None:
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
+
+    def _is_answered_early(self) -> bool:
+        return self.conn.our_state is h11.DONE and self.conn.their_state is h11.SEND_BODY
+
+    def _clear(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _too_slow(self) -> None:
+        if self.transport.is_closing():
+            return
+        if not self._is_answered_early():
             self.transport.write(
                 b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
             )
-            self.transport.close()
-
-    return Protocol
+        self.transport.close()
 
 
 def server_of(app: ASGIApp, settings: Settings, stopping: Callable[[], None]) -> Server:
@@ -142,7 +166,7 @@ def server_of(app: ASGIApp, settings: Settings, stopping: Callable[[], None]) ->
         log_config=None,
         access_log=False,
         server_header=False,
-        timeout_keep_alive=30,
+        timeout_keep_alive=_IDLE_SECONDS,
         limit_concurrency=MOST_CONNECTIONS,
         h11_max_incomplete_event_size=_HEAD_BYTES,
         timeout_graceful_shutdown=int(settings.grace_seconds) + 5,

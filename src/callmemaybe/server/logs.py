@@ -43,7 +43,7 @@ class Log:
             }  # fmt: skip
         if facts.error is not None:
             line["error"] = "".join(traceback.format_exception(facts.error))
-        self.write("error" if facts.status >= 500 else "info", line)
+        self.write("error" if facts.is_failure else "info", line)
 
     def write(self, level: str, line: dict[str, Any]) -> None:
         """Write one line; a log that cannot be written stops nothing."""

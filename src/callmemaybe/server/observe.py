@@ -18,6 +18,8 @@ class Facts:
     route: str
     client: str
     status: int = 0
+    #: The status of the error that a stream told after it had begun; ``status`` is 200 then.
+    failed: int | None = None
     code: str | None = None
     model: str | None = None
     is_stream: bool = False
@@ -34,6 +36,11 @@ class Facts:
     error: BaseException | None = field(default=None, repr=False)
     #: The W3C trace context that came with the request.
     trace: str | None = None
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether it failed through no fault of the client, be it in the middle of a stream."""
+        return max(self.status, self.failed or 0) >= 500
 
 
 class Observer(Protocol):

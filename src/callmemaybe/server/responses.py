@@ -29,6 +29,15 @@ from callmemaybe.server.shapes import (
 from callmemaybe.server.turn import Ask, Begun, Done, More, Piece, Said
 
 ROUTE = "/v1/responses"
+#: Parameters of chats, as errors from below call them, and their names here.
+_NAMES = {
+    "messages": "input", "response_format": "text.format", "max_tokens": "max_output_tokens",
+}  # fmt: skip
+
+
+def name_of(param: str | None) -> str | None:
+    """Return what the parameter that an error names is called in a request for a response."""
+    return param and _NAMES.get(param.partition("[")[0], param)
 
 
 def read(data: Any) -> ResponsesRequest:

@@ -91,5 +91,5 @@ class Failures:
 
     def finished(self, facts: Facts) -> None:
         """Hand on a request that failed through no fault of the client."""
-        if facts.status >= 500:
+        if facts.is_failure:
             self._inner.finished(facts)

@@ -49,15 +49,23 @@ class Settings:
                 where="--host",
                 hint="give an --api-key, or listen on 127.0.0.1",
             )
-        if any(not key or not key.isascii() or not key.isprintable() for key in self.keys):
-            raise InputError(
-                "a key must be printable ASCII, at least one character", where="--api-key"
-            )
+        for key in self.keys:
+            # Spaces around a header's value are not part of it: nobody could send such a key.
+            if not key or not key.isascii() or not key.isprintable() or key != key.strip():
+                raise InputError(
+                    "a key must be printable ASCII, at least one character, without spaces around",
+                    where="--api-key",
+                )
         for name in ("slots", "queue", "queue_per_client", "default_tokens", "most_tokens",
                      "most_tools", "most_choices", "body_bytes", "cache_bytes", "read_seconds",
                      "queue_seconds", "run_seconds", "grace_seconds", "stuck_seconds"):  # fmt: skip
             if getattr(self, name) <= 0:
                 raise InputError("must be more than 0", where=name)
+
+    @property
+    def let_in(self) -> frozenset[str]:
+        """The origins as browsers write them: in small letters."""
+        return frozenset(origin.lower() for origin in self.origins)
 
     @property
     def choices(self) -> int:
@@ -67,7 +75,7 @@ class Settings:
     @property
     def is_local(self) -> bool:
         """Whether only this machine can reach the server."""
-        if self.host == "localhost":
+        if self.host.lower() == "localhost":
             return True
         try:
             return ipaddress.ip_address(self.host).is_loopback

@@ -42,6 +42,9 @@ Seed = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 Count = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 JsonSchema = dict[str, Any]
+#: Ends at the first item that is wrong: of a million mistakes one is told, and counting the others
+#: would keep the event loop from everybody.
+_FIRST = Field(fail_fast=True)
 
 
 # -- tools ----------------------------------------------------------------------------------------
@@ -93,7 +96,7 @@ class Allowed(Shape):
     """Some functions, and whether one of them must be called."""
 
     mode: Literal["auto", "required"]
-    tools: Annotated[list[ChatNamed], Field(min_length=1)]
+    tools: Annotated[list[ChatNamed], _FIRST, Field(min_length=1)]
 
 
 class ChatAllowed(Shape):
@@ -108,7 +111,7 @@ class ResponsesAllowed(Shape):
 
     type: Literal["allowed_tools"]
     mode: Literal["auto", "required"]
-    tools: Annotated[list[ResponsesNamed], Field(min_length=1)]
+    tools: Annotated[list[ResponsesNamed], _FIRST, Field(min_length=1)]
 
 
 ChoiceWord = Literal["auto", "none", "required"]
@@ -183,7 +186,7 @@ class TextPart(Shape):
     text: str
 
 
-Content = str | Annotated[list[TextPart], Field(min_length=1)]
+Content = str | Annotated[list[TextPart], _FIRST, Field(min_length=1)]
 
 
 class SystemMessage(Shape):
@@ -222,7 +225,7 @@ class AssistantMessage(Shape):
 
     role: Literal["assistant"]
     content: Content | None = None
-    tool_calls: list[MadeCall] | None = None
+    tool_calls: Annotated[list[MadeCall], _FIRST] | None = None
     name: str | None = None
     refusal: None = None
     audio: None = None
@@ -275,8 +278,8 @@ class ChatRequest(Shape):
     """A request for a chat completion."""
 
     model: str
-    messages: Annotated[list[ChatMessage], Field(min_length=1)]
-    tools: list[ChatTool] | None = None
+    messages: Annotated[list[ChatMessage], _FIRST, Field(min_length=1)]
+    tools: Annotated[list[ChatTool], _FIRST] | None = None
     tool_choice: ChoiceWord | ChatNamed | ChatAllowed | None = None
     parallel_tool_calls: bool | None = None
     response_format: ChatForm | None = None
@@ -320,7 +323,7 @@ class InputMessage(Shape):
 
     type: Literal["message"] = "message"
     role: Literal["user", "assistant", "system", "developer"]
-    content: str | Annotated[list[InputText | OutputText], Field(min_length=1)]
+    content: str | Annotated[list[InputText | OutputText], _FIRST, Field(min_length=1)]
     id: str | None = None
     status: Literal["in_progress", "completed", "incomplete"] | None = None
     phase: None = None
@@ -343,7 +346,7 @@ class InputResult(Shape):
 
     type: Literal["function_call_output"]
     call_id: Annotated[str, Field(min_length=1)]
-    output: str | Annotated[list[InputText], Field(min_length=1)]
+    output: str | Annotated[list[InputText], _FIRST, Field(min_length=1)]
     id: str | None = None
     status: Literal["in_progress", "completed", "incomplete"] | None = None
 
@@ -359,9 +362,11 @@ class ResponsesRequest(Shape):
     """A request for a response."""
 
     model: str
-    input: str | Annotated[list[InputMessage | InputCall | InputResult], Field(min_length=1)]
+    input: (
+        str | Annotated[list[InputMessage | InputCall | InputResult], _FIRST, Field(min_length=1)]
+    )
     instructions: str | None = None
-    tools: list[ResponsesTool] | None = None
+    tools: Annotated[list[ResponsesTool], _FIRST] | None = None
     tool_choice: ChoiceWord | ResponsesNamed | ResponsesAllowed | None = None
     parallel_tool_calls: bool | None = None
     max_tool_calls: Count | None = None
@@ -371,7 +376,7 @@ class ResponsesRequest(Shape):
     top_p: Share | None = None
     reasoning: Reasoning | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=MOST_ALTERNATIVES)] | None = None
-    include: list[Literal["message.output_text.logprobs"]] | None = None
+    include: Annotated[list[Literal["message.output_text.logprobs"]], _FIRST] | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     metadata: dict[str, str] | None = None

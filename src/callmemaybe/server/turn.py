@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from callmemaybe._speaking import Options, Speaker, Spoken, TokenLogprob
@@ -24,7 +24,7 @@ Finish = Literal["stop", "length", "tool_calls"]
 
 @dataclass(frozen=True)
 class Ask:
-    """What one turn is asked for."""
+    """What one turn is asked for; the answer that is wanted may be a function that reads its grammar."""
 
     messages: Sequence[Mapping[str, Any]]
     tools: Sequence[ToolSpec]
@@ -88,12 +88,15 @@ def pieces(speaker: Speaker, ask: Ask, new_id: Callable[[], str]) -> Pieces:
 
     Each ``next`` takes a step of the decoder at most. Where not even the shortest answer fits into
     the tokens that were asked for, the turn is over before it begins; its prompt counts all the
-    same. Raises what :meth:`Speaker.open` does.
+    same. Raises what :meth:`Speaker.open` does, and GrammarError for a grammar that cannot be read.
     """
+    wanted = ask.wanted
+    if callable(wanted.answer):
+        wanted = replace(wanted, answer=wanted.answer())
     try:
-        speech = speaker.open(ask.messages, ask.tools, ask.wanted, ask.options)
+        speech = speaker.open(ask.messages, ask.tools, wanted, ask.options)
     except BudgetError:
-        yield Done("length", speaker.measure(ask.messages, ask.tools, ask.wanted))
+        yield Done("length", speaker.measure(ask.messages, ask.tools, wanted))
         return
     teller = _Teller(new_id)
     walked = told = 0
