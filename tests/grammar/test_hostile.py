@@ -11,6 +11,7 @@ import random
 import re
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -118,6 +119,20 @@ def test_repetitions_of_repetitions_are_one() -> None:
             state = made.walk(made.start, text.encode())
             is_in = state >= 0 and made.is_accepting(state)
             assert is_in is bool(engine.fullmatch(text)), (pattern, count)
+
+
+def test_large_sets_of_characters_are_bounded_and_kept_once() -> None:
+    """The same class hundreds of times is one set; a pattern of millions of ranges is refused, not read."""
+    pattern = r"[\p{L}\p{N}]" * 300
+    tracemalloc.start()
+    try:
+        regex(pattern)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 << 20  # a set for each class took 20 MiB, and stayed
+    with pytest.raises(GrammarError, match="more than 2,000,000 ranges"):
+        regex(pattern * 10)
 
 
 def test_alternatives_of_one_character_are_one_set() -> None:

@@ -100,6 +100,20 @@ def test_all_refusals_are_found_at_once() -> None:
     }
 
 
+def test_definitions_may_stand_in_groups() -> None:
+    """Law: a group of definitions may name one like a keyword; it is no schema, so nothing is said by it."""
+    names = ("format", "type", "pattern", "properties", "additionalProperties", "items", "enum")
+    group = {name: {"type": "string"} for name in names}
+    schema = {
+        "properties": {name: {"$ref": f"#/$defs/group/{name}"} for name in names},
+        "$defs": {"group": group},
+    }
+    made = certificate(schema)
+    assert made.grammar is not None
+    rows = {row.pointer: row.how for row in made.keywords}
+    assert {rows[f"/$defs/group/{name}"] for name in names} == {"annotation"}
+
+
 @pytest.mark.parametrize(
     "node",
     [

@@ -150,6 +150,8 @@ CASES: list[tuple[str, Any, list[str], list[str]]] = [
      ["3"], ["2", '"a"']),
     ("draft 7 reference", {"$schema": "http://json-schema.org/draft-07/schema#",
       "definitions": {"a": {"type": "integer"}}, "$ref": "#/definitions/a", "minimum": 3}, ["2"], ['"a"']),
+    ("no URI as id", {"$id": "http://[x", "$defs": {"a": {"$id": "b#c", "type": "null"}}, "properties": {
+        "a": {"$ref": "#/$defs/a"}}}, ['{"a": null}'], ['{"a": 1}']),
     ("anchor and id", {"$id": "http://x.example/root", "$defs": {"a": {"$id": "inner", "$defs": {
       "b": {"$anchor": "here", "type": "null"}}}}, "$ref": "inner#here"}, ["null"], ["1"]),
     ("BFCL", {"type": "dict", "properties": {"a": {"type": "float"}, "b": {"type": "tuple",
@@ -274,6 +276,9 @@ REFUSALS: list[tuple[Any, str, str]] = [
     ({"allOf": []}, "/allOf", "at least one"),
     ({"items": 3}, "/items", "must be an object"),
     ({"$ref": "#/$defs/none"}, "/$ref", "not in the schema"),
+    ({"$id": "http://x.example/a", "$ref": "//[x"}, "/$ref", "not in the schema"),
+    ({"$ref": "http://[x#a"}, "/$ref", "not in the schema"),
+    ({"$dynamicRef": "http://[x#a"}, "/$dynamicRef", "not in the schema"),
     ({"$ref": "#"}, "", "leads back to itself"),
     ({"extends": {}}, "/extends", "allOf"),
     (3, "", "must be an object"),

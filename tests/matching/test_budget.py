@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callmemaybe.errors import VocabularyError
-from callmemaybe.grammar import Automaton
+from callmemaybe.grammar import Automaton, json_schema
 from callmemaybe.grammar.compile import automaton_of
 from callmemaybe.grammar.grammar import Control, Grammar, alt, lit, many, opt, repeat, seq
 from callmemaybe.matching import Matcher
@@ -147,6 +147,45 @@ def test_infinite_remaining() -> None:
     with pytest.raises(VocabularyError, match="lacks bytes"):
         _ = matcher.remaining
     assert not matcher.fits(1000)
+
+
+def test_no_budget_reaches_an_end_that_cannot_be_spelled() -> None:
+    """A way on whose end the vocabulary lacks is in no budget, however often it is asked for."""
+    machine = automaton_of(Grammar(alt(lit("a"), lit("b"), lit("cx"), lit("dyd"))))
+    matcher = Matcher(machine, Vocabulary([b"a", b"b", b"c", b"d", b"y"]))
+    assert matcher.allowed().tolist() == [0, 1, 2, 3]
+    for budget in (1, 3, 3, 100, 1, 3):
+        assert matcher.allowed(budget).tolist() == ([0, 1, 3] if budget > 1 else [0, 1])
+
+
+def test_keys_in_any_order() -> None:
+    """Of n keys in any order one order is counted, not the 2^n sets of them; any may come, and it closes."""
+    words = vocabulary("toy")
+
+    def start(count: int, text: bytes) -> Matcher:
+        names = [f"k{number:02}" for number in range(count)]
+        schema = {
+            "type": "object",
+            "properties": {name: {"type": "boolean"} for name in names},
+            "required": names,
+            "additionalProperties": False,
+        }
+        machine = automaton_of(json_schema(schema, order="any"))
+        return at(machine, words, words.encode(text))
+
+    long = start(40, b'{"k07": true, "k')
+    assert 40 < long.remaining <= long.automaton.distance(long.state)
+    for text in (b"", b'{"k02": true, "k0'):
+        matcher = start(4, text)
+        left = matcher.remaining
+        assert matcher.fits(left)
+        assert not matcher.fits(left - 1)
+        while left:
+            allowed = matcher.allowed(left)
+            matcher.accept(int(allowed[(left * 7919) % len(allowed)]))
+            assert matcher.remaining < left
+            left = matcher.remaining
+        assert matcher.is_terminated
 
 
 def test_deep_and_long() -> None:

@@ -136,6 +136,11 @@ class Automaton:
         """Fewest further symbols (bytes or controls) to an accepting end."""
         raise NotImplementedError
 
+    def nearer(self, state: int) -> Edges:
+        """Return edges that lead nearer to an end: all, or some that are as good as all."""
+        left = self.distance(state) - 1
+        return tuple(edge for edge in self.edges(state) if self.distance(edge[1]) == left)
+
     def is_final(self, state: int) -> bool:
         """Whether this state accepts and nothing may follow."""
         return self.is_accepting(state) and not self.first_bytes(state) and not self.controls(state)

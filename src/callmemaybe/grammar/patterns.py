@@ -22,6 +22,10 @@ from callmemaybe.grammar.characters import (
 
 #: Groups nest no deeper, and counted repetitions multiply no higher, than this.
 NESTING, UNROLLED = 60, 20_000
+#: What the sets of characters of one pattern may add up to; the letters of all scripts are 648 ranges.
+RANGES = 2_000_000
+#: Patterns of so many characters are kept; longer ones may take up too much memory.
+KEPT = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +88,13 @@ def fail(message: str) -> NoReturn:
     raise GrammarError(f"regular expression: {message}")
 
 
-@lru_cache(maxsize=1024)
 def parse(pattern: str) -> Item:
     """Return the tree of a pattern; raises GrammarError with the place of the mistake."""
+    return _kept(pattern) if len(pattern) <= KEPT else _Parser(pattern).whole()
+
+
+@lru_cache(maxsize=256)
+def _kept(pattern: str) -> Item:
     return _Parser(pattern).whole()
 
 
@@ -100,6 +108,8 @@ class _Parser:
         self._text = pattern
         self._at = 0
         self._depth = 0
+        self._sets: dict[Ranges, Chars] = {}
+        self._ranges = 0
 
     def whole(self) -> Item:
         """Parse everything."""
@@ -195,17 +205,21 @@ class _Parser:
         if char == "(":
             return self._group()
         if char == "[":
-            return Chars(self._class()), 1
+            return self._one_of(self._class()), 1
         if char == "\\":
             return self._escape()
         if char == ".":
-            return Chars(complement(LINE_ENDS)), 1
+            return self._one_of(complement(LINE_ENDS)), 1
         if char in "^$":
             return Edge(start=char == "^"), 0
         if char in "*+?":
             self._at -= 1
             self._stop("nothing to repeat")
-        return Chars(chars(char)), 1
+        return self._one_of(chars(char)), 1
+
+    def _one_of(self, ranges: Ranges) -> Chars:
+        """Return one character of a set: the same object for equal sets, which may be large."""
+        return self._sets.setdefault(ranges, Chars(ranges))
 
     def _group(self) -> tuple[Item, int]:
         look: bool | None = None
@@ -235,7 +249,14 @@ class _Parser:
         if char in "123456789" or (char == "k" and self._peek("<")):
             self._stop("back-references are not supported")
         self._at -= 1
-        return Chars(self._escaped_set()), 1
+        found = self._escaped_set()
+        self._count(found)
+        return self._one_of(found), 1
+
+    def _count(self, *found: Ranges) -> None:
+        self._ranges += sum(map(len, found))
+        if self._ranges > RANGES:
+            self._stop(f"its classes add up to more than {RANGES:,} ranges of characters")
 
     def _escaped_set(self) -> Ranges:
         """Read what follows a backslash, in or outside a class, as a set of characters."""
@@ -322,6 +343,7 @@ class _Parser:
                     found += [low, chars("-"), high]
             else:
                 found.append(low)
+        self._count(*found)
         whole = union(*found)
         return complement(whole) if negative else whole
 

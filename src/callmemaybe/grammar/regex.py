@@ -34,6 +34,7 @@ from callmemaybe.grammar.nodes import (
     seq,
 )
 from callmemaybe.grammar.patterns import (
+    KEPT,
     Cat,
     Chars,
     Edge,
@@ -57,14 +58,20 @@ def regex(pattern: str) -> Grammar:
     return Grammar(made_of(pattern, lexeme(matching(pattern, utf8, search=False))))
 
 
-@lru_cache(maxsize=1024)
 def matching(pattern: str, spell: Spelling, *, search: bool) -> Node:
     """Return the texts in which the pattern matches: somewhere (``search``) or as a whole.
 
     ``spell`` says which bytes spell a character.
     """
+    return (_kept if len(pattern) <= KEPT else _matching)(pattern, spell, search)
+
+
+def _matching(pattern: str, spell: Spelling, search: bool) -> Node:
     tree = without_boundaries(parse(pattern), search=search)
     return _Compiler(pattern, spell, search).texts(tree)
+
+
+_kept = lru_cache(maxsize=1024)(_matching)
 
 
 # -- languages ------------------------------------------------------------------------------

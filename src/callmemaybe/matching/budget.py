@@ -1,9 +1,10 @@
 """Fewest tokens to an end, and the tokens that leave a budget enough.
 
 ``remaining`` counts tokens along completions that are shortest in bytes: every byte of such a path
-lowers ``automaton.distance`` by one. Where several bytes lead to the same state, one of them (a
-function of the state alone) stands for all. So from every state some allowed token lowers
-``remaining`` by exactly one, and a budget that was enough once stays enough to the end.
+lowers ``automaton.distance`` by one. Where several bytes lead to the same state, or to keys of which
+any may come first, one of them (a function of the state alone) stands for all. So from every state
+some allowed token lowers ``remaining`` by exactly one, and a budget that was enough once stays enough
+to the end.
 """
 
 from __future__ import annotations
@@ -152,13 +153,12 @@ def _reach(
             if run:
                 stack.append((node, after, left - len(run)))
                 continue
-            for mask, target in automaton.edges(state):
-                if automaton.distance(target) == left - 1:
-                    child = trie.child(node, _standing_for(tables, vocabulary, mask))
-                    if child >= 0:
-                        if trie.own_[child]:
-                            spots.add((target, 0))
-                        stack.append((child, target, left - 1))
+            for mask, target in automaton.nearer(state):
+                child = trie.child(node, _standing_for(tables, vocabulary, mask))
+                if child >= 0:
+                    if trie.own_[child]:
+                        spots.add((target, 0))
+                    stack.append((child, target, left - 1))
 
 
 def _standing_for(tables: VocabularyTables, vocabulary: Vocabulary, mask: int) -> int:
@@ -190,7 +190,9 @@ def within(
     if entry.levels is None:
         entry.levels = _levels(tables, vocabulary, automaton, state)
         tables.remember_levels(entry)
-        entry.worst = entry.levels[-1][0] if entry.levels else 0
+        worst, every = entry.levels[-1] if entry.levels else (NEVER, NONE)
+        # Behind a token that is in none of the sets there is no end that the vocabulary can spell.
+        entry.worst = worst if every.count == entry.allowed.count else NEVER
     best = NONE
     for needed, allowed in entry.levels:
         if needed >= budget:

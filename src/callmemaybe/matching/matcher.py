@@ -271,6 +271,7 @@ class Matcher:
     def remaining(self) -> int:
         """The fewest tokens to an end, along the completions that are shortest in bytes.
 
+        Keys that may come in any order are counted in one order.
         0 when terminated. An accepting output that could go on needs one more, the end token (none
         if no end token is at hand). Some allowed token always lowers it by one. Raises
         VocabularyError if the vocabulary cannot express any such completion.

@@ -158,7 +158,9 @@ def _plain(spot: Spot, keyword: str, is_visited: bool) -> tuple[str, str]:
             is_read = partner in schema and not foreign(partner, spot)
             return (MASKED, "") if is_read else (ANNOTATION, f"nothing without {partner}")
         return ANNOTATION, "" if keyword in ANNOTATIONS else "unknown keyword"
-    if keyword == "format" and schema[keyword] not in FORMATS:
+    named = schema[keyword]
+    # Where nothing is described it may be anything: the name of a definition in a group of them, say.
+    if keyword == "format" and isinstance(named, str) and named not in FORMATS:
         return ANNOTATION, "unknown format"
     if is_visited:
         return MASKED, _TWICE if _opens(keyword, schema) else ""

@@ -191,7 +191,7 @@ class Document:
         where = f"{spot.pointer}/{keyword}"
         if not isinstance(reference, str):
             raise UnsupportedSchema(f"{keyword} must be a string", pointer=where)
-        uri, fragment = urldefrag(_join(spot.base, reference))
+        uri, fragment = _cut(_join(spot.base, reference))
         if uri == self.root.base and fragment[:1] in ("", "/"):
             found: Spot | None = self._walk(self.root, unquote(fragment))
         elif fragment[:1] in ("", "/"):
@@ -215,7 +215,7 @@ class Document:
         section 8.2.3.2). Raises ScopeNeeded where that takes scopes.
         """
         found = self.resolve(spot, reference, "$dynamicRef")
-        anchor = urldefrag(str(reference)).fragment
+        _, anchor = _cut(str(reference))
         names = self._named()
         resources = self._dynamic.get(anchor, set())
         is_dynamic = isinstance(found.value, dict) and found.value.get("$dynamicAnchor") == anchor
@@ -245,7 +245,7 @@ class Document:
         if self._names is None:
             self._names = {}
             for uri, schema in self._remotes.items():
-                clean = urldefrag(uri).url
+                clean, _ = _cut(uri)
                 start = self._spot(schema, "", Spot(None, "", clean, self.root.draft))
                 self._names.setdefault(clean, start)
                 self._register(start, self._names)
@@ -295,8 +295,20 @@ def _index(token: str) -> int | None:
 def _join(base: str, reference: str) -> str:
     """Resolve a reference (RFC 3986, section 5; urljoin knows no fragments of URNs)."""
     if reference.startswith("#"):
-        return urldefrag(base).url + reference
-    return urljoin(base, reference)
+        return _cut(base)[0] + reference
+    try:
+        return urljoin(base, reference)
+    except ValueError:  # no URI, "http://[x": it names nothing but itself
+        return reference
+
+
+def _cut(uri: str) -> tuple[str, str]:
+    """Return a URI in front of its fragment, and the fragment; of what is no URI, too."""
+    try:
+        return urldefrag(uri)
+    except ValueError:
+        url, _, fragment = uri.partition("#")
+        return url, fragment
 
 
 def _identity(value: dict[str, Any], parent: Spot, remotes: Mapping[str, Any]) -> tuple[str, int]:
@@ -312,4 +324,4 @@ def _identity(value: dict[str, Any], parent: Spot, remotes: Mapping[str, Any]) -
     identifier = value.get("id" if draft <= 4 else "$id")
     if not isinstance(identifier, str) or (draft <= 7 and "$ref" in value):
         return parent.base, draft
-    return urldefrag(_join(parent.base, identifier)).url, draft
+    return _cut(_join(parent.base, identifier))[0], draft
