@@ -16,7 +16,8 @@ help:
 	@echo 'make run     install, then turn the example prompts into calls (no network model needed)'
 	@echo 'make test    lint, types, import contract and tests'
 	@echo 'make test-slow  the long variants: the whole fault matrix, a database gone for 30 s'
-	@echo 'make train   train the embedded model again (needs PyTorch; see training/)'
+	@echo 'make train   train the embedded model again (needs PyTorch; see training/);'
+	@echo '             make train ARGS=--resume goes on from its last checkpoint'
 	@echo 'make clean   remove the environment and all caches'
 
 run: $(VENV)/.core

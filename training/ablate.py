@@ -15,7 +15,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from training.curve import CASES, PARTS, SHOWN, smaller
+from training.curve import CASES, PARTS, SHOWN, known, smaller
 from training.pieces import recipe as recipes
 from training.pieces.evaluate import evaluate, fixed_set
 from training.pieces.loop import Run
@@ -73,10 +73,8 @@ def main() -> None:
     parser.add_argument("--without", nargs="+", default=list(PIECES))
     parser.add_argument("--output", type=Path, default=ROOT / "training/ablations.json")
     options = parser.parse_args()
-    recipe = smaller(recipes.load(options.run), 1.0, options.requests)
-    done: list[dict[str, Any]] = []
-    if options.output.is_file():
-        done = json.loads(options.output.read_text("utf-8"))
+    recipe = smaller(recipes.load(options.run), 1.0, options.requests, "without")
+    done = known(options.output, recipe, options.requests)
     for part in options.without:
         if any(one["without"] == part for one in done):
             continue

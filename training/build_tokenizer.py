@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 
 from training.pieces import lexicon, tokenizer
+from training.pieces.files import complete
 from training.pieces.recipe import Recipe, from_arguments
 from training.pieces.rendering import escape, to_json, tool_text
 
@@ -38,7 +39,8 @@ def build(recipe: Recipe) -> Path:
     target = recipe.out / "tokenizer.json"
     target.parent.mkdir(parents=True, exist_ok=True)
     built = tokenizer.build(counts(recipe), recipe.table["tokenizer"]["size"])
-    built.save(str(target))
+    with complete(target) as part:
+        built.save(str(part))
     print(f"{built.get_vocab_size()} tokens, {len(tokenizer.forms(built)[0])} bases -> {target}")
     return target
 

@@ -5,8 +5,9 @@
 
 Trains one short run for each share of the training functions, all on the same number of requests, with
 the same tokenizer and word vectors, and scores it on functions and domains that no run has seen.
-Every finished run is kept in the output, so an interrupted command goes on where it was. A chart is
-drawn to `docs/pictures/nano-functions.svg` where matplotlib is at hand.
+Every finished run is kept in the output, so an interrupted command goes on where it was; what is finished leaves no
+checkpoint, so without the output all is trained anew. A chart is drawn to `docs/pictures/nano-functions.svg` where
+matplotlib is at hand.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ CASES = 760
 SHOWN = ("name", "exact", "arguments", "none")
 
 
-def smaller(recipe: Recipe, share: float, requests: int) -> Recipe:
+def smaller(recipe: Recipe, share: float, requests: int, name: str = "share") -> Recipe:
     """The same recipe with a share of its functions and so many requests, in a folder of its own."""
-    out = f"{recipe.table['out']}-share-{share:g}"
+    out = f"{recipe.table['out']}-{name}-{share:g}-{requests}"
     training = {**recipe.table["training"], "share": share, "requests": requests}
     made = replace(recipe, table={**recipe.table, "out": out, "training": training})
     made.out.mkdir(parents=True, exist_ok=True)
@@ -87,6 +88,22 @@ def draw(points: list[dict[str, Any]], path: Path) -> None:
     figure.savefig(path)
 
 
+def known(file: Path, recipe: Recipe, requests: int) -> list[dict[str, Any]]:
+    """What an output holds already; raises SystemExit where runs of more or fewer requests stand in it."""
+    if not file.is_file():
+        return []
+    found: list[dict[str, Any]] = json.loads(file.read_text("utf-8"))
+    plan = recipe.table["training"]
+    step = plan["blocks"] * plan["pairs"]  # that it is enough is found one step later
+    for one in found:
+        if not requests <= one["requests"] <= requests + 2 * step:
+            raise SystemExit(
+                f"{file} holds runs of {one['requests']:,} requests, which cannot be compared with "
+                f"{requests:,}: name another --output, or ask for as many"
+            )
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--run", type=Path, default=ROOT / "training/runs/nano-2.toml")
@@ -95,17 +112,17 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=ROOT / "training/curve.json")
     options = parser.parse_args()
     recipe = recipes.load(options.run)
-    points: list[dict[str, Any]] = []
-    if options.output.is_file():
-        points = json.loads(options.output.read_text("utf-8"))
+    points = known(options.output, recipe, options.requests)
     for share in options.shares:
         if any(one["share"] == share for one in points):
             continue
-        made = point(smaller(recipe, share, options.requests))
+        run = smaller(recipe, share, options.requests)
+        made = point(run)
         if not made["finished"]:
             break
         points.append(made)
         options.output.write_text(json.dumps(points, indent=1) + "\n", "utf-8")
+        (run.out / "checkpoint.pt").unlink(missing_ok=True)
         told = {part: {n: made["scores"][part][n]["share"] for n in SHOWN} for part in PARTS}
         print(made["functions"], "functions:", json.dumps(told), flush=True)
     draw(points, ROOT / "docs/pictures/nano-functions.svg")

@@ -92,7 +92,7 @@ def manifest(recipe: Recipe, report: dict[str, Any], target: Path) -> dict[str, 
         "architecture": "NanoForToolCalling",
         "precision": "int8",
         "training_commit": commit(),
-        "recipe": recipe.path.resolve().relative_to(ROOT).as_posix(),
+        "recipe": recipe.shown,
         "seed": recipe.seed,
         "steps": report["steps"],
         "tokens": report["tokens"],
@@ -114,14 +114,45 @@ def write_json(path: Path, value: object) -> None:
     path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", "utf-8")
 
 
+def scored(report: dict[str, Any], file: Path) -> dict[str, Any]:
+    """What a checkpoint counted, with its scores if `training.evaluate` has written some.
+
+    Raises SystemExit if they are those of another checkpoint.
+    """
+    if not file.is_file():
+        return report
+    told = json.loads(file.read_text("utf-8"))
+    if any(told.get(key) != report[key] for key in ("steps", "tokens", "pairs", "mean_of")):
+        raise SystemExit(
+            f"{file} tells of another checkpoint (minute {told.get('minutes')}, not {report['minutes']}): "
+            "measure this one with python -m training.evaluate, or remove the file"
+        )
+    return {**report, "scores": told["scores"]}
+
+
+def export(recipe: Recipe, target: Path, bits: int) -> None:
+    """Put the shipped files in the place of those in `target`, once all are written.
+
+    Raises SystemExit if the folder holds something else.
+    """
+    target = target.resolve()
+    if target.exists() and not (target / "manifest.json").is_file() and any(target.iterdir()):
+        raise SystemExit(f"{target} holds no exported model: name a folder that is new or empty")
+    part = target.with_name(f"part-{target.name}")
+    shutil.rmtree(part, ignore_errors=True)
+    try:
+        fill(recipe, part, bits)
+        shutil.rmtree(target, ignore_errors=True)
+        part.rename(target)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
 def fill(recipe: Recipe, target: Path, bits: int) -> None:
-    """Write the whole folder."""
+    """Write the whole folder, which is new."""
     model, encoder, report = load(recipe)
-    scores = recipe.out / "report.json"
-    if scores.is_file():
-        report |= json.loads(scores.read_text("utf-8"))
+    report = scored(report, recipe.out / "report.json")
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     controls = {text: encoder.control(text) for text in CONTROL_TOKENS}
     newline, model_file = encoder.text("\n")[0], target / "model.onnx"
@@ -156,7 +187,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=TARGET)
     parser.add_argument("--bits", type=int, default=8, choices=(8, 32))
     arguments = parser.parse_args()
-    fill(recipes.load(arguments.run), arguments.out, arguments.bits)
+    export(recipes.load(arguments.run), arguments.out, arguments.bits)
 
 
 if __name__ == "__main__":

@@ -15,9 +15,10 @@ from training.pieces import recipe as recipes
 from training.pieces import riddles, slots, synthetic
 from training.pieces.census import count_drawn, count_written, table
 from training.pieces.likeness import Kinship, describe_function
-from training.pieces.mixture import GREETINGS, BlockMaker, Mix, Offer, Sources
+from training.pieces.mixture import GREETINGS, Block, BlockMaker, Mix, Offer, Sources
 from training.pieces.openings import NO_VERB, SYNONYMS, reword
 from training.pieces.polarity import draw_features, say_state, slot
+from training.pieces.rendering import to_json
 from training.pieces.requests import draw_request, expand, with_article
 from training.pieces.scenes import draw_scene, read_scenes
 from training.pieces.scenes import read_file as read_scene_file
@@ -567,3 +568,76 @@ def test_a_near_miss_has_no_slot(near: str) -> None:
     """Nothing is passed to a function that is not called."""
     with pytest.raises(ValueError, match="is a request, or has a slot"):
         check(replace(one("string", "slug", "launch it: {x}"), near=[near]))
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_group_hides_nothing_that_only_a_description_says(told: bool) -> None:
+    """Of a field in a group the network reads name and type: neither what a code means, nor which values there are,
+    nor how a date is written. What is measured is grouped as it was."""
+    parameters = [
+        Parameter(("kind",), "enum", "csv=commas,parquet=columns,excel=sheets", ("Format",), False),
+        Parameter(("begin",), "string", "isodate", ("First",), False),
+        Parameter(("pause",), "integer", "mins", ("Rest",), False),
+        Parameter(("pause_minutes",), "integer", "mins", ("Rest",), False),
+        Parameter(("copies",), "integer", "int(1,9)", ("How many",), False),
+    ]
+    request = "{kind} {begin} {pause} {pause_minutes} {copies}"
+    function = Function("test", ("do",), ("Do it.",), parameters, [request])
+    hidden = groups = 0
+    for number in range(3000):
+        style = replace(FULL, listed=0.3, told=told)
+        variant = draw_variant(function, Random(f"group:{number}"), style)
+        groups += bool(variant.groups)
+        for key, group in variant.groups.items():
+            inner = variant.tool["parameters"]["properties"][group]["properties"][
+                variant.names[key]
+            ]
+            values = inner.get("enum", ["csv"] * (key != "kind"))
+            is_code = any(not isinstance(value, str) or len(value) == 1 for value in values)
+            is_form = key in ("begin", "pause") and key not in variant.as_said
+            hidden += is_code or not values or is_form
+    assert groups > 10
+    assert (hidden == 0) is told
+
+
+def test_two_requests_keep_what_they_say() -> None:
+    """Between two requests neither a mark that belongs to a text is lost nor a name made small, and none is asked twice."""
+
+    def offer(name: str, prompt: str, arguments: dict[str, object]) -> Offer:
+        return Offer(f"test/{name}", {"name": name}, lambda _: (prompt, dict(arguments)))
+
+    offers = [
+        offer("reply", "write back: See you!", {"text": "See you!"}),
+        offer("book", "Emma, nails, Friday", {"who": "Emma"}),
+        offer("invite", "Ana and Tom come along?", {"data": {"names": ["Ana", "Tom"]}}),
+        offer("list", "List all.", {}),
+    ]
+    maker = BlockMaker(Sources([], None, dress=False), Mix({"tasks": 1.0}, none=0.0, two=1.0))
+    block = Block([each.tool for each in offers], "tasks")
+    seen = Counter[str]()
+    for number in range(400):
+        pair = maker.pair(block, offers, Random(f"both:{number}"))
+        for _, arguments in pair.calls:
+            said = re.findall(r'"([^"]+)"', re.sub(r'"\w+":', "", to_json(arguments)))
+            assert all(text in pair.prompt for text in said), pair
+        assert len(pair.calls) == 1 or pair.calls[0] != pair.calls[1]
+        seen[pair.tag] += 1
+        seen["small"] += ", then list all." in pair.prompt
+        seen["unmarked"] += "come along;" in pair.prompt
+    assert all(seen[tag] for tag in ("one", "two", "small", "unmarked"))
+
+
+def test_what_is_swapped_is_said_as_people_say_it() -> None:
+    """Who swaps, exchanges or replaces one thing for another has the other then; who substitutes it, the first."""
+    seen = Counter[str]()
+    for number in range(3000):
+        function = synthetic.draw_pair_function(Random(number))
+        verb = function.names[0].partition("_")[0]
+        if {p.key for p in function.parameters} >= {"old", "new"}:
+            said = " ".join(function.requests)
+            seen[verb] += "{old} for {new}" in said
+            seen[f"{verb}, turned"] += "{new} for {old}" in said
+    assert all(seen[verb] for verb in ("swap", "exchange", "replace", "substitute, turned"))
+    assert not seen["substitute"] + sum(
+        seen[f"{v}, turned"] for v in ("swap", "exchange", "replace")
+    )

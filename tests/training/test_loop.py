@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -11,8 +16,10 @@ pytest.importorskip("torch", reason="training needs PyTorch (make train installs
 import torch
 from torch.nn import functional
 
+from training import train
 from training.pieces import loop
 from training.pieces.packing import Limits
+from training.pieces.recipe import ROOT
 
 
 @pytest.mark.timeout(20)
@@ -42,3 +49,65 @@ def test_the_network_learns_the_odds_of_use() -> None:
         optimizer.step()
     assert odds.softmax(0)[1].item() == pytest.approx(0.2, abs=1e-3)
     assert loop.drawn_odds(odds, 0.0) is odds
+
+
+def test_a_checkpoint_is_complete_or_as_it_was(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A disk that fills up while one is written takes neither the last one nor the room that is left."""
+    file = tmp_path / "checkpoint.pt"
+    loop.store({"step": 1}, file)
+
+    def fill_up(_: object, part: Path) -> None:
+        part.write_bytes(b"half of it")
+        raise RuntimeError("unexpected pos 704 vs 598")  # as PyTorch says it
+
+    monkeypatch.setattr(torch, "save", fill_up)
+    with pytest.raises(RuntimeError, match="unexpected pos"):
+        loop.store({"step": 2}, file)
+    assert torch.load(file) == {"step": 1}
+    assert [each.name for each in tmp_path.iterdir()] == ["checkpoint.pt"]
+
+
+def test_a_run_goes_on_where_a_checkpoint_cannot_be_written(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Hours of learning are not given up for a disk that is full at one moment; it is told."""
+
+    def save() -> None:
+        raise RuntimeError("[enforce fail] unexpected pos 704 vs 598\nframe #0")
+
+    run: Any = SimpleNamespace(save=save, file="checkpoint.pt", say=print)
+    loop.Run.keep(run)
+    told = capsys.readouterr().out
+    assert told.startswith("could not write checkpoint.pt ([enforce fail] unexpected pos")
+    assert told.count("\n") == 1
+
+
+def test_a_resumed_run_keeps_its_learning_curve(tmp_path: Path) -> None:
+    """Scores until the checkpoint stay; those of steps that were lost with a kill do not, nor does half a file harm."""
+    run: Any = SimpleNamespace(recipe=SimpleNamespace(out=tmp_path), pairs=200)
+    assert loop.Run.past(run) == []
+    points = [{"pairs": pairs, "part": "domain", "scores": {}} for pairs in (100, 200, 300)]
+    (tmp_path / "history.json").write_text(json.dumps(points), "utf-8")
+    assert loop.Run.past(run) == points[:2]
+    (tmp_path / "history.json").write_text(json.dumps(points)[:40], "utf-8")
+    assert loop.Run.past(run) == []
+
+
+def test_no_run_begins_in_the_place_of_another(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Without --resume a checkpoint that is there would be written over, with it one that is missing is read."""
+    recipe = (ROOT / "training/runs/nano-2.toml").read_text("utf-8")
+    out = next(line for line in recipe.splitlines() if line.startswith("out ="))
+    file = tmp_path / "run.toml"
+    file.write_text(recipe.replace(out, f"out = '{tmp_path}'"), "utf-8")
+    monkeypatch.setattr(sys, "argv", ["train", "--run", str(file), "--resume"])
+    with pytest.raises(SystemExit, match=r"checkpoint\.pt is not there: begin without --resume"):
+        train.main()
+    (tmp_path / "checkpoint.pt").write_bytes(b"of a day")
+    monkeypatch.setattr(sys, "argv", ["train", "--run", str(file)])
+    with pytest.raises(SystemExit, match=r"checkpoint\.pt exists: go on with --resume"):
+        train.main()
+    assert (tmp_path / "checkpoint.pt").read_bytes() == b"of a day"

@@ -6,7 +6,7 @@ from typing import Any
 
 from training.pieces.associations import read
 from training.pieces.census import count_drawn, count_written, table
-from training.pieces.recipe import ROOT, Recipe
+from training.pieces.recipe import Recipe
 
 PARTS = {
     "train": "functions seen in training, new requests",
@@ -137,7 +137,7 @@ def card(recipe: Recipe, report: dict[str, Any], *, parameters: int, vocabulary:
         shape=f"{model['layers']} layers, {model.get('deep', 0)} more for answers, width {model['width']}, {model['heads']} heads",
         parameters=parameters / 1e6,
         vocabulary=vocabulary,
-        recipe=recipe.path.resolve().relative_to(ROOT).as_posix(),
+        recipe=recipe.shown,
         table=score_table(report["scores"]),
         domains=", ".join(held["domains"]),
         every=held["every"],

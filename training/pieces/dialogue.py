@@ -22,25 +22,50 @@ class Dialogues:
     examples: dict[str, list[tuple[str, dict[str, Any], int]]]
 
 
-def is_said(prompt: str, value: Any, schema: dict[str, Any]) -> bool:
+# Words of which one has to be there for a switch to be meant. Dialogues have switches that answer a question nobody
+# reads here ("Yes, that should be fine."), and some that nobody speaks of.
+MEANT = {
+    "free_entry": r"free|entry|entrance|admission|cost|charg|pay|fees?\b|money|budget",
+    "furnished": r"furnish|furniture",
+    "good_for_kids": r"kid|child|family|families|son\b|daughter|boy|girl|nephew|niece|toddler",
+    "has_laundry_service": r"laundry|washing",
+    "has_live_music": r"music|\bband|\blive\b",
+    "has_wifi": r"wi-? ?fi|internet|wireless",
+    "is_unisex": r"uni-?sex|gender|men and women|both",
+    "offers_cosmetic_services": r"cosmetic|whiten",
+    "pets_allowed": r"\bpets?\b|\bpet-|\bdogs?\b|\bcats?\b|animal",
+    "pets_welcome": r"\bpets?\b|\bpet-|\bdogs?\b|\bcats?\b|animal",
+    "refundable": r"refund|money back|cancel|change",
+    "serves_alcohol": r"alcohol|drink|wine|beer|\bbar\b|cocktail|tequila|liquor|booze|spirits",
+    "shared_ride": r"shar(e|ing)|pool|stranger|other (people|passenger|rider)",
+    "subtitles": r"sub-? ?titles?|\bsubs?\b|caption",
+}
+
+
+def spelled(prompt: str, text: str) -> str:
+    """A text as a request spells it, in whole words; empty if it does not say it."""
+    whole = rf"(?<!\w){re.escape(text)}(?!\w)"
+    found = re.search(whole, prompt) or re.search(whole, prompt, re.IGNORECASE)
+    return found[0] if found else ""
+
+
+def is_said(prompt: str, name: str, value: Any, schema: dict[str, Any]) -> bool:
     """Whether an argument can be found in the request at all."""
     if isinstance(value, bool):
-        return True
+        return name not in MEANT or bool(re.search(MEANT[name], prompt, re.IGNORECASE))
     if isinstance(value, int):
         words = set(re.findall(r"[^\W_]+", prompt.lower()))
         alone = value == 1 and words & {"single", "myself", "alone", "me", "a", "an", "just", "1st"}
         return str(value) in words or (value < 21 and NUMBER_WORDS[value] in words) or bool(alone)
     if "enum" in schema:
         return value not in ("checking", "savings") or value in prompt.lower()
-    return str(value).lower() in prompt.lower()
+    return bool(spelled(prompt, str(value)))
 
 
 def as_spelled(prompt: str, value: Any, schema: dict[str, Any]) -> Any:
     """Take the request's own spelling of a string, so that copying is right."""
-    if isinstance(value, str) and "enum" not in schema and value not in prompt:
-        at = prompt.lower().find(value.lower())
-        if at >= 0 and len(prompt.lower()) == len(prompt):
-            return prompt[at : at + len(value)]
+    if isinstance(value, str) and "enum" not in schema:
+        return spelled(prompt, value) or value
     return value
 
 
@@ -56,7 +81,8 @@ def load(folder: Path, part: str, *, turns: int, strict: bool) -> Dialogues:
                 continue
             properties = tools[record["function"]]["parameters"]["properties"]
             prompt, arguments = record["prompt"], record["arguments"]
-            if strict and not all(is_said(prompt, v, properties[k]) for k, v in arguments.items()):
+            said = (is_said(prompt, k, v, properties[k]) for k, v in arguments.items())
+            if strict and not all(said):
                 continue
             if strict:
                 arguments = {k: as_spelled(prompt, v, properties[k]) for k, v in arguments.items()}

@@ -18,6 +18,7 @@ import torch.nn.functional as functional
 from training.pieces import tokenizer as tokenizers
 from training.pieces.crew import Crew
 from training.pieces.evaluate import brief, evaluate, fixed_set
+from training.pieces.files import complete
 from training.pieces.growth import grow_momenta, grown
 from training.pieces.meanings import meanings
 from training.pieces.memory import let_go
@@ -109,9 +110,8 @@ def count(groups: list[dict[str, Any]]) -> int:
 
 def store(state: dict[str, Any], file: Path) -> None:
     """Write a checkpoint, complete or not at all."""
-    part = file.with_suffix(".part")
-    torch.save(state, part)
-    part.replace(file)
+    with complete(file) as part:
+        torch.save(state, part)
 
 
 class Run:
@@ -134,7 +134,7 @@ class Run:
             self.restore()
         self.first = self.step
         self.tick = time.monotonic()
-        self.history: list[dict[str, Any]] = []
+        self.history = self.past() if resume else []
 
     @property
     def file(self) -> Path:
@@ -149,6 +149,22 @@ class Run:
             "counters": (self.step, self.tokens, self.pairs, self.elapsed),
         }
         store(state, self.file)
+
+    def keep(self) -> None:
+        """Write the checkpoint if that is possible: a disk that is full now may have room at the next."""
+        try:
+            self.save()
+        except (OSError, RuntimeError) as problem:  # the latter of PyTorch's own writer
+            why = str(problem).partition("\n")[0]
+            self.say(f"could not write {self.file} ({why}); goes on without")
+
+    def past(self) -> list[dict[str, Any]]:
+        """The scores of the run until its checkpoint; none where they cannot be read."""
+        try:
+            told = json.loads((self.recipe.out / "history.json").read_text("utf-8"))
+        except (OSError, ValueError):
+            return []
+        return [one for one in told if one["pairs"] <= self.pairs]
 
     def restore(self) -> None:
         state = torch.load(self.file, map_location=self.device, weights_only=True)
@@ -272,7 +288,8 @@ class Run:
             self.history.append({"pairs": self.pairs, "part": part, "scores": scores})
             self.say(f"-- {part}: {brief(scores)}")
         self.model.load_state_dict(current)
-        (self.recipe.out / "history.json").write_text(json.dumps(self.history), "utf-8")
+        with complete(self.recipe.out / "history.json") as file:
+            file.write_text(json.dumps(self.history), "utf-8")
         self.tick += time.monotonic() - began  # looking is not learning
 
     def train(self, *, judged: bool = True) -> None:
@@ -306,7 +323,7 @@ class Run:
                 sums = {}
             if self.elapsed - saved > 60 * plan["checkpoint_minutes"]:
                 saved = self.elapsed
-                self.save()
+                self.keep()
             if self.elapsed - looked > 60 * plan["evaluate_minutes"]:
                 looked = self.elapsed
                 self.judge(sets)

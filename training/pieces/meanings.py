@@ -10,6 +10,7 @@ from tokenizers import Tokenizer
 
 from training.pieces import associations, lexicon, nearness, wholes
 from training.pieces import tokenizer as tokenizers
+from training.pieces.files import complete
 from training.pieces.recipe import Recipe
 from training.pieces.wholes import Wholes
 
@@ -56,8 +57,10 @@ def meanings(recipe: Recipe, tokenizer: Tokenizer, width: int) -> tuple[torch.Te
         of_bases, of_words = discovered(recipe, tokenizer, width, begun)
         common = dict(list(of_words.items())[: recipe.table["model"]["words"]])
         more = np.array(list(common.values())).reshape(-1, width)
-        np.save(file, of_bases)
-        np.savez(wholes_file, keys=np.array(list(common), np.int64), more=more)
+        with complete(file) as part:
+            np.save(part, of_bases)
+        with complete(wholes_file) as part:
+            np.savez(part, keys=np.array(list(common), np.int64), more=more)
     kept = np.load(wholes_file)
     whole = Wholes(tokenizers.forms(tokenizer)[0], kept["keys"].tolist(), kept["more"])
     return torch.from_numpy(np.load(file)), whole

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from random import Random
@@ -243,7 +243,7 @@ class BlockMaker:
         size = size or rng.choice(self.sizes)
         style = BlockStyle.draw(rng)
         if self.sources.dress:
-            style = replace(style, wordy=rng.random() < WORDY, listed=LISTED)
+            style = replace(style, wordy=rng.random() < WORDY, listed=LISTED, told=True)
         if self.mix.siblings and rng.random() < self.mix.siblings:
             return self.siblings(rng, size, style)
         close = rng.random() < 0.5
@@ -290,11 +290,13 @@ class BlockMaker:
             joint = rng.choice(
                 (" and ", ", then ", ". Then ", " and also ", "; ", ". ", " and then ")
             )
-            if len(prompt) + len(more) < 240:
+            # Nobody asks twice for the same call.
+            is_new = (second, others) != (index, arguments)
+            if is_new and len(prompt) + len(more) < 240:
                 first = more.split(" ")[0]
-                if first[1:].islower() and first[:2].isalpha() and not begins(others, first):
+                if first[1:].islower() and first[:2].isalpha() and not begins(others, more):
                     more = more[0].lower() + more[1:]
-                both = prompt.rstrip(".?!") + joint + more
+                both = unended(prompt, arguments) + joint + more
                 if self.sources.allow_prompt(both):
                     return Pair(both, [(index, arguments), (second, others)], "two")
         return Pair(prompt, [(index, arguments)], "one")
@@ -358,9 +360,26 @@ def chooses(function: Function) -> bool:
     return any(p.type in ("boolean", "enum") or p.type[0] == "[" for p in function.parameters)
 
 
-def begins(arguments: dict[str, Any], word: str) -> bool:
-    """Whether an argument begins with a word."""
-    return any(str(value).startswith(word) for value in arguments.values())
+def texts(value: Any) -> Iterator[str]:
+    """The texts in an argument, however deep."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from texts(each)
+
+
+def begins(arguments: dict[str, Any], prompt: str) -> bool:
+    """Whether a request begins with an argument, which has to stay as it is."""
+    return any(text and prompt.startswith(text) for text in texts(arguments))
+
+
+def unended(prompt: str, arguments: dict[str, Any]) -> str:
+    """A request without the marks that end it, but for those that belong to an argument."""
+    short = prompt.rstrip(".?!")
+    return (
+        prompt if any(text in prompt and text not in short for text in texts(arguments)) else short
+    )
 
 
 def talk_about(name: str, rng: Random) -> str:

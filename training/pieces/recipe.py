@@ -33,6 +33,12 @@ class Recipe:
     def out(self) -> Path:
         return ROOT / str(self.table["out"])
 
+    @property
+    def shown(self) -> str:
+        """Where it lies: in the repository, or else on this machine."""
+        path = self.path.resolve()
+        return (path.relative_to(ROOT) if path.is_relative_to(ROOT) else path).as_posix()
+
     @cached_property
     def _guard(self) -> Guard:
         return build_guard(ROOT / self.table["evaluation"], ROOT / self.table["examples"])

@@ -154,7 +154,13 @@ PAIRS = (
         "from {a} to {b}|to {b} from {a}|{a} -> {b}|out of {a} into {b}",
     ),
     (
-        "replace swap exchange substitute",
+        "replace swap exchange",
+        "old new",
+        "{a} by {b}|{a} with {b}|{a} for {b}|{a}, take {b} instead",
+    ),
+    (
+        # Who swaps one thing for another gives away the first; who substitutes it puts it in.
+        "substitute",
         "old new",
         "{a} by {b}|{a} with {b}|{b} for {a}|{a}, take {b} instead",
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -58,6 +58,7 @@ class BlockStyle:
     describe_parameter: float
     wordy: bool = False  # described at length, as documentation does
     listed: float = 0.0  # share of the choices whose values only the description lists
+    told: bool = False  # no group hides what only a description says of a value
 
     @classmethod
     def draw(cls, rng: Random) -> BlockStyle:
@@ -329,14 +330,36 @@ GROUPS = [
 ]
 
 
-def draw_group(schema: dict[str, Any], rng: Random) -> str | None:
-    """Move neighbouring parameters into one nested object, and name it."""
+def leaning(
+    written: Sequence[tuple[Parameter, str, dict[str, Any]]],
+    enums: dict[str, dict[str, Any]],
+    as_said: set[str],
+) -> set[str]:
+    """Names of what is understood by its description alone: of a field in a group nobody is shown that."""
+    found = set()
+    for parameter, name, schema in written:
+        if parameter.key in enums:
+            shown = enums[parameter.key].items()
+            coded = any(
+                not isinstance(v, str) or (len(v) == 1 and v.lower() != k.lower()) for k, v in shown
+            )
+            leans = coded or parameter.told or "enum" not in schema
+        else:
+            kept = {key: schema[key] for key in ("format",) if key in schema}
+            leans = parameter.key not in as_said and not is_told(parameter, name, kept)
+        if leans:
+            found.add(name)
+    return found
+
+
+def draw_group(schema: dict[str, Any], rng: Random, apart: Collection[str] = ()) -> str | None:
+    """Move neighbouring parameters into one nested object, and name it; None if one of `apart` is among them."""
     names = list(schema["properties"])
     size = rng.randint(2, len(names) - 1)
     start = rng.randint(0, len(names) - size)
     inside = names[start : start + size]
     group = rng.choice(GROUPS)
-    if group in names:
+    if group in names or not set(inside).isdisjoint(apart):
         return None
     needed = [name for name in inside if name in schema["required"]]
     nested = {name: schema["properties"][name] for name in inside}
@@ -430,7 +453,9 @@ def draw_variant(function: Function, rng: Random, style: BlockStyle) -> Variant:
         document_tool(tool, function.abouts, function.domain, rng)
         for parameter, _, shown_schema in written:
             document_parameter(shown_schema, parameter.abouts, rng, optional=parameter.optional)
-    group = draw_group(schema, rng) if len(properties) > 2 and rng.random() < 0.05 else None
+    grouped = len(properties) > 2 and rng.random() < 0.05
+    apart = leaning(written, enums, as_said) if grouped and style.told else set()
+    group = draw_group(schema, rng, apart) if grouped else None
     tool["parameters"] = schema
     inside = schema["properties"][group]["properties"] if group else {}
     groups = {key: group for key, shown in names.items() if group and shown in inside}

@@ -1,0 +1,82 @@
+"""What is shipped is whole, is what was measured, and takes no other folder's place."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch", reason="training needs PyTorch (make train installs it)")
+pytest.importorskip("scipy", reason="training needs scipy")
+
+from training import export
+from training.pieces import recipe
+
+RUN = recipe.load(recipe.ROOT / "training/runs/nano-2.toml")
+COUNTED = {
+    "steps": 9,
+    "tokens": 8,
+    "pairs": 7,
+    "minutes": 6.5,
+    "finished": True,
+    "mean_of": [5, [4]],
+}
+
+
+def test_a_folder_of_other_files_is_left_alone(tmp_path: Path) -> None:
+    """Whoever names a folder of their own gets a sentence, and keeps their files."""
+    (tmp_path / "thesis.txt").write_text("years of work", "utf-8")
+    with pytest.raises(SystemExit, match="holds no exported model: name a folder that is new"):
+        export.export(RUN, tmp_path, 8)
+    assert (tmp_path / "thesis.txt").read_text("utf-8") == "years of work"
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_shipped_files_are_replaced_once_all_are_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fails: bool
+) -> None:
+    """Where writing fails the old files are there, all of them; where it does not, none of them."""
+    target = tmp_path / "nano"
+    target.mkdir()
+    (target / "manifest.json").write_text("old", "utf-8")
+    (target / "left.over").touch()
+
+    def fill(_: object, folder: Path, __: int) -> None:
+        folder.mkdir()
+        (folder / "manifest.json").write_text("new", "utf-8")
+        if fails:
+            raise OSError("No space left on device")
+
+    monkeypatch.setattr(export, "fill", fill)
+    if fails:
+        with pytest.raises(OSError, match="No space"):
+            export.export(RUN, target, 8)
+    else:
+        export.export(RUN, target, 8)
+    assert (target / "manifest.json").read_text("utf-8") == ("old" if fails else "new")
+    assert (target / "left.over").exists() is fails
+    assert [each.name for each in tmp_path.iterdir()] == ["nano"]
+
+
+@pytest.mark.parametrize("more", [{}, {"steps": 10}, {"mean_of": []}, {"pairs": 1}])
+def test_scores_are_those_of_the_weights(tmp_path: Path, more: dict[str, Any]) -> None:
+    """A run that went on behind its evaluation is not told by the figures, or the counts, of before."""
+    file = tmp_path / "report.json"
+    assert export.scored(COUNTED, file) == COUNTED
+    file.write_text(
+        json.dumps({**COUNTED, "finished": False, **more, "scores": {"dev": {}}}), "utf-8"
+    )
+    if more:
+        with pytest.raises(SystemExit, match=r"tells of another checkpoint .*: measure this one"):
+            export.scored(COUNTED, file)
+    else:
+        assert export.scored(COUNTED, file) == {**COUNTED, "scores": {"dev": {}}}
+
+
+def test_a_recipe_may_lie_anywhere(tmp_path: Path) -> None:
+    """Card and manifest name it by its place in the repository, or on this machine."""
+    assert RUN.shown == "training/runs/nano-2.toml"
+    assert replace(RUN, path=tmp_path / "my.toml").shown == (tmp_path / "my.toml").as_posix()
