@@ -87,6 +87,30 @@ def test_a_gateway_runs_a_plan(tmp_path: Any) -> None:
     assert log == ["weather Paris", "heat 21.5"]
 
 
+def test_a_run_without_a_name_is_of_one_conversation(tmp_path: Any) -> None:
+    """Another one would be answered with the first one's results, and nothing of it would run."""
+    log: list[str] = []
+    tools = weather_tools(log)
+    made = caller([one.spec for one in tools], HERMES.render([PARIS]), ("Warm.",))
+
+    async def scene() -> Conversation:
+        async with Gateway(tools, store=tmp_path / "ledger.db") as gateway:
+            execute = through(gateway)
+            ran = await made.arun("Weather?", execute)
+            ran.conversation.take(Said("user", "And now?"))
+            await made.arun(ran.conversation, execute)
+            other = Conversation()
+            other.take(Said("user", "Weather?"))
+            with pytest.raises(InputError, match="`through` for each conversation"):
+                await made.arun(other, execute)
+            assert [call.name for call in other.pending] == ["get_weather"]
+            await made.arun(other, through(gateway))
+            return other
+
+    assert asyncio.run(scene()).pending == ()
+    assert log == ["weather Paris"] * 2
+
+
 def test_a_gateway_is_awaited() -> None:
     """The plain face says so before anything is asked."""
     tools = weather_tools([])

@@ -490,6 +490,27 @@ def test_whether_to_call_is_decided_before_answers_are_compared(chance: float) -
             assert outcome.logprob == pytest.approx(math.log(1 - chance), abs=1e-4)
 
 
+@pytest.mark.parametrize("chance", [0.1, 0.9])
+def test_a_mark_that_calls_nothing_is_compared_with_names(chance: float) -> None:
+    """A call is no less likely for being longer than the mark is; more draws do not change that."""
+    logits = np.full(MARKED.size, -9.0, np.float32)
+    logits[MARKED.controls["<|none|>"]] = 0.0
+    logits[MARKED.encode(b"p")[0]] = math.log(chance / (1 - chance))
+    tools = [{"name": "ping", "parameters": {"n": {"type": "integer"}}}]
+    options = {"temperature": 1.0, "best_of": 8, "no_call": True, "speculate": False}
+    for seed in range(12):
+        made = caller("nano", MARKED, lambda _: logits, tools, seed=seed, **options)
+        assert (made.call("x").call is not None) is (chance > 0.5)
+
+
+@pytest.mark.parametrize("seed", [-1, -(10**30)])
+def test_a_seed_that_is_none_is_named(seed: int) -> None:
+    """No dice can be made of a negative number."""
+    made = caller("hermes", HERMES, temperature=1.0, seed=seed)
+    with pytest.raises(InputError, match="seed: it must not be negative"):
+        made.call("x")
+
+
 @pytest.mark.parametrize("name", formats.names())
 @pytest.mark.parametrize("calls", [False, True], ids=["text", "call"])
 @pytest.mark.parametrize("marked", [False, True], ids=["spelled", "marked"])
@@ -550,9 +571,15 @@ def test_long_answers_take_little_memory() -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"best_of": 2}, {"best_of": 0}, {"beam": 0}, {"best_of": 2, "beam": 2, "temperature": 1}],
+    [
+        {"best_of": 2},
+        {"best_of": 0},
+        {"beam": 0},
+        {"best_of": 2, "beam": 2, "temperature": 1},
+        {"beam": 1_001},
+    ],
 )
 def test_strategies_that_contradict_themselves_are_refused(options: dict[str, Any]) -> None:
-    """Several answers take chance, and either draws or a search."""
-    with pytest.raises(InputError, match="best_of"):
+    """Several answers take chance, and either draws or a search, which is no wider than memory is."""
+    with pytest.raises(InputError, match=r"best_of|at most 1,000"):
         caller("hermes", HERMES, **options)

@@ -47,6 +47,14 @@ def test_python_blocks_run(code: str, folder: Path) -> None:
     runpy.run_path("block.py", run_name="__main__")
 
 
+def test_no_two_blocks_share_a_ledger() -> None:
+    """Who runs the pages one after another in one folder finds no run of another page there."""
+    shown = [found for page in PAGES for found in BLOCK.finditer(page.read_text(encoding="utf-8"))]
+    code = [found[3] for found in shown if found[2] == "python" and not found[1]]
+    ledgers = [name for one in code for name in set(re.findall(r'store="([^"]+)"', one))]
+    assert len(ledgers) == len(set(ledgers)) > 1
+
+
 @pytest.mark.parametrize("code", blocks("sh"))
 def test_shell_blocks_run(code: str, folder: Path) -> None:
     """Each command of ours in the docs succeeds; make is what runs these tests."""

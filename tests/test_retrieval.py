@@ -54,6 +54,8 @@ WORDS = st.lists(
         ("I'd like business class", "book_flight"),
         ("changing planes in Oslo", "book_flight"),
         ("明天的天气怎么样", "天气"),
+        ("用economyクラスで", "book_flight"),
+        ("weatherはどう", "getWeather"),
     ],
 )
 def test_words_find_tools_wherever_they_stand(query: str, name: str) -> None:
@@ -90,6 +92,16 @@ def conversation(*said: str) -> Conversation:
     for text in said:
         found.take(Said("user", text))
     return found
+
+
+@pytest.mark.parametrize("length", [5_000, 1_000_000])
+def test_what_a_long_request_wants_may_stand_at_its_end(length: int) -> None:
+    """A letter and what to do with it, or the other way round; a megabyte of it takes no minute."""
+    letter = "Lorem ipsum dolor sit amet. " * (length // 28)
+    started = time.process_time()
+    for request in (f"{letter} Send this to Bob", f"Send this to Bob: {letter}"):
+        assert CATALOGUE.search(request)[0].name == "send_email"
+    assert time.process_time() - started < 10
 
 
 def test_the_choice_moves_with_the_conversation() -> None:

@@ -490,6 +490,19 @@ def test_an_argument_nobody_mentioned_is_asked_for(clarify) -> None:
     assert grounded.reason == "answered"
 
 
+def test_any_error_of_a_function_is_told() -> None:
+    """Also one whose `errors` are not those of a validation: it does not end the run."""
+
+    class OddError(Exception):
+        def errors(self) -> list[str]:
+            return ["odd"]
+
+    def f() -> None:
+        raise OddError("no luck")
+
+    assert functions(f=f)([ToolCall("f")]) == [ToolResult("", "OddError: no luck", is_error=True)]
+
+
 def test_results_that_belong_to_no_call_are_refused() -> None:
     """The error names the id; the conversation still waits for the right one."""
     with pytest.raises(ConversationError, match="'nope' is unknown; waiting for 'call_1'"):
@@ -561,6 +574,41 @@ def test_a_plan_goes_on_from_results_that_are_there() -> None:
     assert [call.id for call in again.pending] == ["call_2"]
     ran = caller(said("Done.")).run(again, WEATHER, plan=True)
     assert [e.content for e in ran.conversation.entries if isinstance(e, ToolResult)][1] == "said 6"
+
+
+@pytest.mark.parametrize(
+    ("kind", "result", "given"),
+    [
+        ("string", "4711", "4711"),
+        ("string", "null", "null"),
+        ("string", "blue", "blue"),
+        ("number", "4711", 4711),
+        ("object", '{"a": 1}', {"a": 1}),
+        ("boolean", "4711", None),
+    ],
+)
+def test_a_text_that_reads_as_json_is_a_text_where_one_is_wanted(
+    kind: str, result: str, given: Any
+) -> None:
+    """A result 4711 is a number or a text, whichever fits; where neither does, the model is told."""
+    tools = [
+        ToolSpec("find"),
+        ToolSpec("use", parameters={"type": "object", "properties": {"a/b": {"type": kind}},
+                                    "required": ["a/b"]}),
+    ]  # fmt: skip
+    wish = calls(ToolCall("find", "{}"), ToolCall("use", '{"a/b": {"$ref": "call_1"}}'))
+    model = speaks(VOCABULARY, [wish, said("Done.")], turns_so_far, ASK)
+    made = Caller(model, tools, format="hermes", vocabulary=VOCABULARY)
+    seen: list[Any] = []
+    ran = made.run(
+        "Use it", functions(find=lambda: result, use=lambda **a: seen.append(a)), plan=True
+    )
+    if given is not None:
+        assert seen == [{"a/b": given}]
+    else:
+        results = [e for e in ran.conversation.entries if isinstance(e, ToolResult)]
+        assert (seen, results[1].is_error) == ([], True)
+        assert '4711 is not of type "boolean"' in results[1].content
 
 
 @pytest.mark.parametrize("tools", [TOOLS, Catalogue(TOOLS, k=1)], ids=["list", "catalogue"])
@@ -670,3 +718,67 @@ def test_functions_pass_arguments_by_position_where_they_must() -> None:
         return a, b
 
     assert functions(pair)([ToolCall("pair", '{"b": 7}')])[0].content == "[1, 7]"
+
+
+def test_functions_get_the_numbers_that_they_expect() -> None:
+    """A plain function gets floats, as everywhere in Python; what no float is keeps its digits."""
+    seen: list[Any] = []
+    text = '{"a": 2.5, "b": [{"c": 1e3}, 7], "d": 0.1000000000000000000001, "e": 1e400}'
+    functions(f=lambda **given: seen.append(given))([ToolCall("f", text)])
+    given = seen[0]
+    assert given == {"a": 2.5, "b": [{"c": 1000.0}, 7], "d": Decimal("0.1000000000000000000001"),
+                     "e": Decimal("1e400")}  # fmt: skip
+    assert [type(given["a"]), type(given["b"][0]["c"]), type(given["b"][1])] == [float, float, int]
+    area = functions(area=lambda r: r * 3.25)([ToolCall("area", '{"r": 0.5}')])
+    assert area == [ToolResult("", "1.625")]
+
+
+def test_a_result_that_holds_itself_is_written_to_no_end() -> None:
+    """The function ran, so that is no error; what stands there twice does not hold itself."""
+    leaf: list[Any] = [1]
+    tree: dict[str, Any] = {"one": leaf, "two": [leaf, leaf, (), ()]}
+    twice, round_ = functions(f=lambda: tree)([ToolCall("f")] * 2)
+    assert twice.content == round_.content == '{"one": [1], "two": [[1], [1], [], []]}'
+    leaf.append({"up": tree})
+    told = functions(f=lambda: tree)([ToolCall("f")])[0]
+    assert not told.is_error
+    assert told.content.startswith(
+        "done, but its result cannot be written as JSON: the value holds"
+    )
+
+
+def test_plain_functions_are_awaited_too() -> None:
+    """`arun` takes the same functions: an `async def` runs in its loop, any other beside it."""
+    loops: list[Any] = []
+
+    async def say(n: float) -> str:
+        loops.append(asyncio.get_running_loop())
+        await asyncio.sleep(0)
+        return f"said {n}"
+
+    def ping() -> None:
+        loops.append(None)
+        with pytest.raises(RuntimeError):
+            asyncio.get_running_loop()
+        raise StopIteration("over")
+
+    execute = functions(say=say, ping=ping)
+    wishes = (calls(ToolCall("say", '{"n": 1.5}'), PING), said("Done."))
+
+    async def scene() -> Any:
+        ran = await caller(*wishes).arun("Say it", execute, parallel=True)
+        assert loops == [asyncio.get_running_loop(), None]
+        with pytest.raises(InputError, match=r"an event loop runs here already.*arun"):
+            caller(*wishes).run("Say it", execute, parallel=True)
+        return ran
+
+    ran = asyncio.run(scene())
+    results = [e for e in ran.conversation.entries if isinstance(e, ToolResult)]
+    assert [one.content for one in results] == ["said 1.5", "StopIteration: over"]
+    assert (ran.reason, len(loops)) == ("answered", 2)
+
+
+def test_a_text_that_ends_an_answer_is_one_of_several() -> None:
+    """A single text would be as many as it has letters; it is refused."""
+    with pytest.raises(InputError, match="stop: it must be a tuple of texts"):
+        Options(stop="END")  # type: ignore[arg-type]

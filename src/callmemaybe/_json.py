@@ -76,15 +76,21 @@ def dumps(
     The separators are those of :func:`json.dumps`, or none around them when ``compact``. ``default``
     turns what JSON has no form for into what it has one for, as that of :func:`json.dumps` does, and
     objects with keys that are no strings, too. ``canonical``: equal values become equal texts, 1 and
-    1.0 too, and objects whatever the order of their keys; true is no 1.
+    1.0 too, and objects whatever the order of their keys; true is no 1. Raises InputError for a value
+    that holds itself, and for a number that is not finite.
     """
     comma, colon = (",", ":") if compact else (", ", ": ")
     out: list[str] = []
+    within: set[int] = set()
     stack: list[Any] = [_Value(value)]
     while stack:
         item = stack.pop()
         if isinstance(item, str):
             out.append(item)
+            continue
+        if isinstance(item, _End):
+            within.discard(id(item.value))
+            out.append(item.mark)
             continue
         value = item.value
         if default is not None and not _is_plain(value):
@@ -95,12 +101,12 @@ def dumps(
             for index, key in enumerate(keys):
                 parts += [f"{comma if index else ''}{_plain_string(key)}{colon}"]
                 parts += [_Value(value[key])]
-            stack += reversed([*parts, "}"])
+            stack += reversed([*parts, _entered(value, "}", within)])
         elif isinstance(value, list | tuple):
             parts = ["["]
             for index, inner in enumerate(value):
                 parts += [comma, _Value(inner)] if index else [_Value(inner)]
-            stack += reversed([*parts, "]"])
+            stack += reversed([*parts, _entered(value, "]", within)])
         elif canonical and isinstance(value, int | float | Decimal) and not isinstance(value, bool):
             out.append(_canonical_number(value))
         else:
@@ -168,6 +174,24 @@ class _Value:
 
     def __init__(self, value: Any) -> None:
         self.value = value
+
+
+class _End:
+    """The end of an array or object; that is kept until then, so that no other one gets its id."""
+
+    __slots__ = ("mark", "value")
+
+    def __init__(self, value: Any, mark: str) -> None:
+        self.value = value
+        self.mark = mark
+
+
+def _entered(value: Any, mark: str, within: set[int]) -> _End:
+    """Return the end of an array or object that is entered; raise InputError inside of itself."""
+    if id(value) in within:
+        raise InputError("the value holds itself, and a JSON text of it would have no end")
+    within.add(id(value))
+    return _End(value, mark)
 
 
 def _scalar(value: Any) -> str:

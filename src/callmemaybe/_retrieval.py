@@ -33,32 +33,35 @@ K1, B = 1.2, 0.75
 FADING = 0.3
 #: Rank fusion's constant (Cormack, Clarke & Büttcher, 2009).
 FUSION = 60
-#: How deep parameters are read, and how many characters of a text.
+#: How deep parameters are read, and how many characters of each text of a tool.
 DEPTH, LENGTH = 4, 4_000
+#: How many characters are read at either end of a request, which mostly says there what it wants.
+END = 32_000
 
 # Letters of one case, or an upper-case run in front of a word (HTTPServer), or digits.
 _WORDS = re.compile(r"[^\W\d_]+|\d+")
 _HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 # Scripts that put no spaces between words: they are indexed by pairs of characters.
-_UNSPACED = re.compile(r"[\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+")
+_UNSPACED = re.compile(r"([\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+)")
 #: How many characters a run in a word has.
 GRAM = 4
 
 
 def terms(text: str) -> Iterator[str]:
     """Yield the words of a text or an identifier, without case, and the runs of characters in them."""
-    text = unicodedata.normalize("NFKC", text[:LENGTH])
+    text = unicodedata.normalize("NFKC", text)
     for run in _WORDS.findall(_HUMPS.sub(" ", text)):
-        word = run.casefold()
-        unspaced = None if word.isascii() else _UNSPACED.search(word)
-        if unspaced is not None:
-            found = unspaced.group()
-            yield from (found[at : at + 2] for at in range(max(len(found) - 1, 1)))
-            continue
-        yield word
-        if len(word) > 2:
-            edged = f"<{word}>"
-            yield from (f"#{edged[at : at + GRAM]}" for at in range(len(edged) - GRAM + 1))
+        cased = run.casefold()
+        # Words of other scripts stand among them without a space: every second part is unspaced.
+        for place, word in enumerate([cased] if cased.isascii() else _UNSPACED.split(cased)):
+            if place % 2:
+                yield from (word[at : at + 2] for at in range(max(len(word) - 1, 1)))
+                continue
+            if word:
+                yield word
+            if len(word) > 2:
+                edged = f"<{word}>"
+                yield from (f"#{edged[at : at + GRAM]}" for at in range(len(edged) - GRAM + 1))
 
 
 class Catalogue:
@@ -91,6 +94,8 @@ class Catalogue:
 
     def scores(self, query: str) -> Doubles:
         """Return ``float64[len(tools)]``: how well each tool's words fit those of the query."""
+        if len(query) > 2 * END:
+            query = f"{query[:END]} {query[-END:]}"
         found = np.zeros(len(self.tools))
         for term in sorted(set(terms(query))):
             if term in self._postings:
@@ -137,7 +142,9 @@ class Catalogue:
 
 def _index(tools: Sequence[ToolSpec]) -> dict[str, tuple[NDArray[np.int64], Doubles]]:
     """Return, for each term, the tools that have it and what it is worth for each."""
-    bags = [Counter(term for text in _texts(tool) for term in terms(text)) for tool in tools]
+    bags = [
+        Counter(term for text in _texts(tool) for term in terms(text[:LENGTH])) for tool in tools
+    ]
     lengths = [sum(bag.values()) for bag in bags]
     usual = sum(lengths) / max(len(lengths), 1) or 1.0
     found: dict[str, tuple[list[int], list[float]]] = {}

@@ -7,10 +7,12 @@ differ in how they wait.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict
 
 from callmemaybe._checking import pointer_of, validator_of
@@ -121,6 +123,7 @@ class Through:
     ``run`` names the gateway's run; with the same name, a conversation that was saved before its calls
     were answered goes on without running one of them twice. The gateway gets the calls of a turn at
     once, with their references to each other, and hears what the person said. For ``Caller.arun``.
+    Without a name it is of one conversation: raises InputError where it meets another.
     """
 
     gateway: Gateway
@@ -128,11 +131,13 @@ class Through:
     tenant: str = ""
     _begun: Run | None = None
     _heard: int = 0
+    _of: Conversation | None = None
 
     async def turn(
         self, conversation: Conversation, calls: Sequence[ToolCall]
     ) -> Sequence[ToolResult]:
         """Return the gateway's answers; its keys count the turns that called something."""
+        self._check_whose(conversation)
         if self._begun is None:
             is_name = self.run is None or isinstance(self.run, str)
             self._begun = self.gateway.begin(self.run, tenant=self.tenant) if is_name else self.run  # type: ignore[assignment,arg-type]
@@ -144,6 +149,18 @@ class Through:
         self._heard = len(said)
         number = sum(isinstance(one, Turn) and bool(one.calls) for one in conversation.entries) - 1
         return await self.gateway.run([*map(pointed, calls)], run=begun, turn=number)
+
+    def _check_whose(self, conversation: Conversation) -> None:
+        """Refuse another conversation: its turns have the numbers of the first one's.
+
+        The gateway would take its calls for the first one's, come again, and would not run them.
+        """
+        if self.run is None and self._of not in (None, conversation):
+            raise InputError(
+                "a run without a name is of one conversation, and this is another", where="through",
+                hint="make a `through` for each conversation, or name the run of one that goes on",
+            )  # fmt: skip
+        self._of = conversation
 
 
 @dataclass
@@ -171,7 +188,7 @@ class Runner:
                 return ran
             reply = execute(need.calls) if need is not None else None
 
-    async def arun(self, execute: AsyncExecute | Through) -> Ran:
+    async def arun(self, execute: AsyncExecute | Through | Functions) -> Ran:
         """Run to the end; the model takes each step in a thread, tools are awaited."""
         driver = self._driver(is_whole=isinstance(execute, Through))
         reply: Any = None
@@ -193,6 +210,8 @@ class Runner:
                     reply = None
                 elif isinstance(execute, Through):
                     reply = await execute.turn(self.conversation, need.calls)
+                elif isinstance(execute, Functions):
+                    reply = await execute.awaited(need.calls)
                 else:
                     reply = await execute(need.calls)
         finally:
@@ -311,7 +330,8 @@ class Runner:
         tool = next(one for one in self._offered if one.name == call.name)
         said = [entry.text for entry in conversation.entries if isinstance(entry, Said)]
         results = [one.content for one in conversation.entries if isinstance(one, ToolResult)]
-        arguments = {n: _as_said(value) for n, value in call.parsed.items() if _can_be_said(value)}
+        given = {name: value for name, value in call.parsed.items() if _can_be_said(value)}
+        arguments = _with_numbers(given, _as_said)
         labels = label(arguments, tool.parameters, user=said, untrusted=results)
         invented = {one.pointer for one in labels if one.origin is Origin.UNGROUNDED}
         required = tool.parameters.get("required") or ()
@@ -337,31 +357,75 @@ def _can_be_said(value: Any) -> bool:
     return not isinstance(value, bool) and not (isinstance(value, dict) and "$ref" in value)
 
 
-def _as_said(value: Any) -> Any:
-    """Spell 3.0 as people do, 3, at any depth."""
+def _with_numbers(value: Any, change: Callable[[Decimal], Any]) -> Any:
+    """Return a value with its numbers that are no integers changed, at any depth."""
     if isinstance(value, Decimal):
-        return int(value) if value == value.to_integral_value() else value
+        return change(value)
     if isinstance(value, list):
-        return [_as_said(one) for one in value]
+        return [_with_numbers(one, change) for one in value]
     if isinstance(value, dict):
-        return {name: _as_said(one) for name, one in value.items()}
+        return {name: _with_numbers(one, change) for name, one in value.items()}
     return value
 
 
-def functions(*tools: Tool, **named: Callable[..., Any]) -> Execute_:
+def _as_said(value: Decimal) -> Any:
+    """Spell 3.0 as people do: 3."""
+    return int(value) if value == value.to_integral_value() else value
+
+
+def _as_float(value: Decimal) -> Any:
+    """Return the float that is written like this, as Python's functions expect; else the Decimal."""
+    near = float(value)
+    return near if Decimal(repr(near)) == value else value
+
+
+class Functions:
+    """Runs calls by plain Python functions, one after the other; see :func:`functions`."""
+
+    def __init__(self, known: Mapping[str, Callable[..., Any]]) -> None:
+        self._known = known
+
+    def __call__(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
+        """Run the calls here. Raises InputError where one has to be awaited and an event loop runs."""
+        from callmemaybe.gateway.settle import finished
+
+        found = [self._function(call) for call in calls]
+        if any(map(_is_async, found)) and _is_in_loop():
+            raise InputError(
+                "an event loop runs here already, so nothing can be awaited in another one",
+                where="execute",
+                hint="await Caller.arun in place of Caller.run",
+            )
+        return [
+            _result(call, _tried(partial(_called, function, call, finished)))
+            for function, call in zip(found, calls, strict=True)
+        ]
+
+    async def awaited(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
+        """Run the calls from an event loop: an `async def` in it, any other function in a thread."""
+        found = [self._function(call) for call in calls]
+        return [
+            _result(call, await _awaited(function, call))
+            for function, call in zip(found, calls, strict=True)
+        ]
+
+    def _function(self, call: ToolCall) -> Callable[..., Any]:
+        function = self._known.get(call.name)
+        if function is None:
+            raise InputError(f"there is no function to run {call.name!r}")
+        return function
+
+
+def functions(*tools: Tool, **named: Callable[..., Any]) -> Functions:
     """Return what runs calls by plain Python functions, one after the other.
 
-    ``tools`` are functions declared with ``@tool``; others are given by name. A result that is no text
+    ``tools`` are functions declared with ``@tool``; others are given by name, and get numbers as
+    :func:`json.loads` reads them, but a Decimal for one that no float is. A result that is no text
     is written as JSON, as a gateway writes it; what an `async def` returns is awaited. What a function
     raises becomes an error that the model can correct from. For effects that must not happen twice,
     use a ``Gateway`` instead (see ``through``).
     """
-    known: dict[str, Callable[..., Any]] = {one.name: one for one in tools} | named
-
-    def execute(calls: Sequence[ToolCall]) -> list[ToolResult]:
-        return [_executed(known, call) for call in calls]
-
-    return execute
+    return Functions({one.name: one for one in tools} | named)
 
 
 def through(gateway: Gateway, run: Run | str | None = None, *, tenant: str = "") -> Through:
@@ -369,22 +433,59 @@ def through(gateway: Gateway, run: Run | str | None = None, *, tenant: str = "")
     return Through(gateway, run, tenant)
 
 
-def _executed(known: Mapping[str, Callable[..., Any]], call: ToolCall) -> ToolResult:
-    function = known.get(call.name)
-    if function is None:
-        raise InputError(f"there is no function to run {call.name!r}")
-    from callmemaybe.gateway.settle import finished
+@dataclass(frozen=True)
+class _Raised:
+    """What a function raised in place of a result."""
 
-    arguments = call.parsed
+    error: Exception
+
+
+def _tried(work: Callable[[], Any]) -> Any:
     try:
-        if isinstance(function, Tool):
-            value = function.call(function.bind(arguments))
-        else:
-            value = function(**arguments)
-        value = finished(value)
+        return work()
     except Exception as error:
-        return ToolResult(call.id, correction(error, call.parsed), is_error=True)
-    return ToolResult(call.id, _written(value))
+        return _Raised(error)
+
+
+def _called(function: Callable[..., Any], call: ToolCall, ended: Callable[[Any], Any]) -> Any:
+    """Call the function, and return what ``ended`` makes of what it returns."""
+    if isinstance(function, Tool) and function.signature is not None:
+        return ended(function.call(function.bind(call.parsed)))  # which knows its kinds of numbers
+    return ended(function(**_with_numbers(call.parsed, _as_float)))
+
+
+async def _awaited(function: Callable[..., Any], call: ToolCall) -> Any:
+    """Return what the function comes to, or what it raised."""
+    from callmemaybe.gateway.settle import consumed, settled
+
+    # No exception may come out of a thread: asyncio cannot carry a StopIteration.
+    work = partial(_tried, partial(_called, function, call, consumed))
+    found = work() if _is_async(function) else await in_thread(work)
+    try:
+        return await settled(found)
+    except Exception as error:
+        return _Raised(error)
+
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    inner = function.function if isinstance(function, Tool) else function
+    return inspect.iscoroutinefunction(inner) or inspect.isasyncgenfunction(inner)
+
+
+def _is_in_loop() -> bool:
+    import asyncio
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _result(call: ToolCall, found: Any) -> ToolResult:
+    if isinstance(found, _Raised):
+        return ToolResult(call.id, correction(found.error, call.parsed), is_error=True)
+    return ToolResult(call.id, _written(found))
 
 
 def _written(value: Any) -> str:

@@ -13,7 +13,7 @@ from callmemaybe import _formats
 from callmemaybe.calls import ToolSpec
 from callmemaybe.decoding.branches import Symbol
 from callmemaybe.decoding.sampler import Sampler
-from callmemaybe.errors import VocabularyError
+from callmemaybe.errors import InputError, VocabularyError
 from callmemaybe.grammar.nodes import Control
 from callmemaybe.models.base import Model
 from callmemaybe.vocabulary import Vocabulary
@@ -73,9 +73,14 @@ def encode(parts: Parts, vocabulary: Vocabulary, form: Format, model: Model) -> 
 
 
 def seeded(sampler: Sampler, seed: int | None, text: str) -> Sampler:
-    """Return a sampler whose dice depend on the seed and the text, not on what was asked before."""
+    """Return a sampler whose dice depend on the seed and the text, not on what was asked before.
+
+    Raises InputError for a seed that no dice can be made of.
+    """
     if sampler.is_greedy or seed is None:
         return sampler
+    if seed < 0:
+        raise InputError("it must not be negative", where="seed")
     digest = sha256(text.encode(errors="surrogatepass")).digest()
     return replace(sampler, generator=np.random.default_rng([seed, *digest]))
 

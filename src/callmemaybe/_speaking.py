@@ -75,6 +75,11 @@ class Options:
             raise InputError(f"it must be between 0 and {MOST_SHOWN}", where="top_logprobs")
         if self.top_logprobs and not self.logprobs:
             raise InputError("it needs logprobs", where="top_logprobs")
+        stops: object = self.stop
+        if isinstance(stops, str):
+            raise InputError(
+                "it must be a tuple of texts; each letter of a text would be one", where="stop"
+            )
         if not all(self.stop):
             raise InputError("an empty text would end everything", where="stop")
         if self.seed is not None and self.seed < 0:

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from callmemaybe._running import (
         AsyncExecute,
         Execute_,
+        Functions,
         Ran,
         Runner,
         RunSettings,
@@ -292,12 +293,12 @@ class Caller:
     async def arun(
         self,
         said: str | Conversation,
-        execute: AsyncExecute | Through,
+        execute: AsyncExecute | Through | Functions,
         *,
         tools: Shelf | None = None,
         **settings: Unpack[RunSettings],
     ) -> Ran:
-        """Run as :meth:`run` does; ``execute`` is awaited, or a gateway (:func:`through`).
+        """Run as :meth:`run` does; ``execute`` is awaited, or :func:`functions`, or a gateway (:func:`through`).
 
         Cancelling it ends the model's turn with the step it is in; nothing of that turn counts.
         """

@@ -708,3 +708,97 @@ def test_a_decorated_function_is_looked_for_where_it_is_held() -> None:
     assert Drawer.pull.location == (*where, "Drawer.pull")
     assert renamed.location == (*where, "renamed")
     assert make_tool(noting(now)).location is None
+
+
+class Tree(TypedDict):
+    name: str
+    parts: list[Tree]
+
+
+class Bill(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(strict=True)
+    day: dt.date
+    sum: Decimal
+    paid: bool = False
+
+
+def test_a_typed_dict_that_refers_to_itself_is_refused_by_name() -> None:
+    """It has no end as pydantic gets it; what to do is said."""
+
+    def plant(tree: Tree) -> None: ...
+
+    with pytest.raises(InputError, match=r"tool plant, parameter tree: .*Tree.*typing_extensions"):
+        make_tool(plant, effect="pure")
+
+
+def test_strict_types_take_what_json_has_for_them() -> None:
+    """A date is a text in JSON, whatever else it may not be; no number is rounded for that."""
+
+    @tool(effect="pure")
+    def pay(bill: Bill) -> None: ...
+
+    day = {"day": "2024-02-29"}
+    assert pay.bind({"bill": {**day, "sum": Decimal("1.25")}})["bill"].sum == Decimal("1.25")
+    with pytest.raises(InputError, match=r"^/bill/paid: "):
+        pay.bind({"bill": {**day, "sum": 1, "paid": "yes"}})
+    with pytest.raises(InputError, match=r"^/bill/day: "):
+        pay.bind({"bill": {**day, "sum": Decimal("1.2345678901234567891")}})
+
+
+def test_to_look_for_methods_reads_no_property() -> None:
+    """It may do anything, and fail."""
+
+    class Service:
+        @property
+        def session(self) -> object:
+            raise RuntimeError("not connected")
+
+        @functools.cached_property
+        def other(self) -> object:
+            raise RuntimeError("not connected")
+
+        async def send(self, text: str) -> str:
+            return text
+
+    assert [made.name for made in tools_from(Service())] == ["send"]
+
+
+def test_roles_and_types_with_brackets_belong_to_any_docstring() -> None:
+    """A line that begins with a role is prose, and a type in brackets may have some of its own."""
+    found = read(
+        """Send a message.
+
+        :class:`Bot` sends it.
+
+        Args:
+            text (str): what to say
+            size (tuple(int, int), optional): how large
+        """
+    )
+    assert found.description == "Send a message.\n\n:class:`Bot` sends it."
+    assert found.parameters == {"text": "what to say", "size": "how large"}
+
+
+def test_openapi_numbers_keep_their_digits() -> None:
+    """Whoever runs the call may hand in numbers that are exact: in the address and in the body."""
+    sent: list[Request] = []
+
+    async def transport(request: Request) -> Response:
+        sent.append(request)
+        return Response(200, "text/plain", b"")
+
+    body = {"application/json": {"schema": {"properties": {"n": {"type": "number"}}}}}
+    operation = {
+        "operationId": "put",
+        "parameters": [{"name": "at", "in": "query", "schema": {"type": "number"}}],
+        "requestBody": {"content": body},
+    }
+    document = {
+        "openapi": "3.0.0",
+        "servers": [{"url": "http://x"}],
+        "paths": {"/a": {"post": operation}},
+    }
+    (put,) = tools_from(document, transport=transport)
+    long = Decimal("0.1000000000000000000001")
+    asyncio.run(put(at=Decimal("2.5"), body={"n": long}))
+    assert (sent[0].url, sent[0].body) == ("http://x/a?at=2.5", f'{{"n": {long}}}'.encode())

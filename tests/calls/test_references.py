@@ -132,3 +132,5 @@ def test_a_gateway_reads_references_as_pointers() -> None:
     """The path becomes a JSON pointer, with what it escapes; the rest stays as it was."""
     call = ToolCall("f", '{"p": {"$ref": "a.x/y.z~"}, "q": {"$ref": "a"}, "r": 1}', "c")
     assert pointed(call).parsed == {"p": {"$ref": "a#/x~1y/z~0"}, "q": {"$ref": "a"}, "r": 1}
+    schema = {"$ref": "#/$defs/a.b"}
+    assert pointed(ToolCall("f", json.dumps({"p": schema}))).parsed == {"p": schema}

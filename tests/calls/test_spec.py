@@ -53,9 +53,10 @@ def test_openai_definitions_keep_their_schema(wrap: Any) -> None:
     assert ToolSpec.from_json(tool.as_openai()) == tool
 
 
-def test_mcp_calls_it_input_schema() -> None:
-    """A tool as an MCP server lists it is understood."""
-    assert ToolSpec.from_json({"name": "f", "inputSchema": SCHEMA}).parameters == SCHEMA
+@pytest.mark.parametrize("key", ["inputSchema", "input_schema"])
+def test_others_call_it_input_schema(key: str) -> None:
+    """A tool as an MCP server lists it is understood, and one as Anthropic's clients define it."""
+    assert ToolSpec.from_json({"name": "f", key: SCHEMA}).parameters == SCHEMA
 
 
 @pytest.mark.parametrize(

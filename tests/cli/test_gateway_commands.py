@@ -99,6 +99,57 @@ def test_reconcile(cli: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    ("result", "words"),
+    [
+        ('{"a": 1, "a": 2}', '--result:1:10 (/a): the key "a" occurs twice'),
+        ("[" * 5000 + "]" * 5000, "--result:1:501: nested more than 500 levels deep"),
+        ("NaN", "JSON has no NaN"),
+        ("{paid", "--result:1:2"),
+    ],
+)
+def test_a_result_that_can_be_read_in_two_ways_is_not_recorded(
+    cli: Any, result: str, words: str
+) -> None:
+    """What a person says a call returned is read as strictly as a call, and before anything is settled."""
+    _, answers = exec_(cli, [{"name": "hang", "arguments": {"path": "left"}}], "--yes", "all")
+    key = answers[0]["key"][:10]
+    code, out = cli("reconcile", key, "--outcome", "done", "--result", result)
+    assert (code, len(out.splitlines()), words in out) == (2, 1, True), out
+    code, out = cli("reconcile", key, "--outcome", "done", "--result", '{"paid": [1, 0.5]}')
+    assert (code, json.loads(out)["result"]) == (0, {"paid": [1, 0.5]})
+
+
+def test_a_tool_that_fails_to_tell_is_named(cli: Any) -> None:
+    """Its error is not ours, nor one of a --result that nobody gave."""
+    Path("lost.py").write_text(
+        "import os\n\n"
+        "from callmemaybe.calls import tool\n\n\n"
+        "def find(key):\n"
+        "    raise ValueError('the service is away')\n\n\n"
+        "@tool(effect='once', writes='x', timeout=0.05, mode='fresh', reconcile=find)\n"
+        "def lose() -> None:\n"
+        '    """Die."""\n'
+        "    os._exit(1)\n"
+    )
+    Path("calls.json").write_text('[{"name": "lose", "arguments": {}}]')
+    _, out = cli("exec", "calls.json", "--tools", "lost.py", "--yes", "all")
+    (answer,) = json.loads(out)
+    assert answer["code"] == "unknown_outcome", answer
+    code, out = cli("reconcile", answer["key"], "--tools", "lost.py")
+    told = "lost.py: the tool fails to tell what became of it (ValueError: the service is away); "
+    assert (code, out) == (2, f"callmemaybe: {told}say --outcome done or not-done\n")
+
+
+def test_a_key_that_nobody_has_is_told(cli: Any) -> None:
+    """As the start of a key is; nothing on standard output would say that nothing was recorded."""
+    exec_(cli, [{"name": "look", "arguments": {"place": "home"}}], "--yes", "all")
+    for key in ("f" * 64, "f" * 12):
+        assert cli("audit", "show", key) == (
+            2, f"callmemaybe: {key}: no call with a key that starts so\n"
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["audit", "list"], "there is no ledger"),

@@ -82,6 +82,17 @@ def test_a_model_that_is_not_there_is_told(capsys: pytest.CaptureFixture[str]) -
     assert "no-such-model" in told
 
 
+def test_what_is_not_installed_is_told_in_words_to_copy(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the one line that errors have: a line end in it would be shown as an escape."""
+    monkeypatch.setattr("callmemaybe.cli.serve._NEEDED", ("no_such_package",))
+    code, told = run(capsys, "serve")
+    assert code == 3
+    assert told.endswith("install it with `pip install 'callmemaybe[server]'`\n")
+    assert "\\n" not in told
+
+
 class Program:
     """``callmemaybe serve`` as a process."""
 
@@ -275,6 +286,7 @@ def test_no_digit_of_a_trace_is_rounded(tmp_path: Path) -> None:
     [
         ("", "empty"),
         ("{}\n", ":1: this is no event"),
+        ('{"event": ["step"]}\n', ":1: this is no event"),
         ('{"event": "step", "step": 0, "kind": "forced", "text": "x"}\n', "no finished prompt"),
         ('{"event": "result", "request": "x"}\nnonsense\n', ":2: not valid JSON"),
         ('{"event": "result", "request": NaN}\n', ":1: not valid JSON"),
@@ -302,3 +314,19 @@ def test_the_trace_is_not_replaced_by_its_page(
     code, told = run(capsys, "show", str(trace), "--output", str(trace))
     assert code == 2
     assert "the trace itself" in told
+
+
+def test_a_page_on_standard_output_is_a_page_and_no_more(
+    tmp_path: Path,
+) -> None:
+    """What is said of it goes to standard error."""
+    trace = tmp_path / "t.jsonl"
+    trace.write_text('{"event": "result", "request": "x"}\n', encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "callmemaybe", "show", str(trace), "--output", "-"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.startswith("<!doctype html>")
+    assert done.stdout.endswith("</html>\n")
+    assert done.stderr == "-: 1 prompt\n"
+    assert list(tmp_path.iterdir()) == [trace]

@@ -60,6 +60,13 @@ def test_impossible_ones_are_never_drawn() -> None:
         Sampler().choose(np.full(3, -np.inf, np.float32))
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_tiny_temperature_takes_the_likeliest() -> None:
+    """Next to nothing is no overflow that anybody hears of."""
+    logits = np.array([0.0, 3.0, 2.0], np.float32)
+    assert sampled(logits, temperature=1e-308).tolist() == [0, 400, 0]
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_broken_logits_are_refused(bad: float) -> None:
     """NaN and plus infinity are told from large numbers."""

@@ -129,3 +129,31 @@ def test_no_letter_ends_the_program(program: Program) -> None:
     arguments = ["chat", "--tools", str(tools), "--db", ":memory:", "--model", program._model]
     done = redirected(program, "", *arguments, PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_reader_that_leaves_changes_no_exit_code(program: Program) -> None:
+    """`| head` is nobody's failure: what was begun goes on, and the code says what became of it."""
+    program.write(
+        "tools.py",
+        "from callmemaybe.calls import tool\n\n\n"
+        '@tool(effect="pure")\n'
+        "def half(n: int) -> int:\n"
+        '    """Halve."""\n'
+        "    return 4 // n\n",
+    )
+    read, write = os.pipe()
+    os.close(read)
+    for calls, *arguments in (
+        ([2], "exec", "calls.json", "--tools", "tools.py"),
+        ([0], "exec", "calls.json", "--tools", "tools.py"),
+        ([2], "audit", "verify"),
+        ([2], "formats"),
+        ([2], "--help"),
+    ):
+        program.write("calls.json", [{"name": "half", "arguments": {"n": n}} for n in calls])
+        done = subprocess.run(
+            [sys.executable, "-m", "callmemaybe", *arguments],
+            cwd=program.folder, stdout=write, stderr=subprocess.PIPE, text=True, check=False, timeout=100,
+        )  # fmt: skip
+        assert (done.returncode, done.stderr) == (int(calls == [0]), ""), arguments
+    os.close(write)

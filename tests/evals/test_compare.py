@@ -53,6 +53,25 @@ def test_values_are_compared_as_json(one: Any, other: Any, is_same: bool) -> Non
     assert same(one, other) is same(other, one) is is_same
 
 
+def test_what_is_no_json_equals_nothing() -> None:
+    """Python's reader takes NaN and 1e400 out of a published set; no call can hold them."""
+    for value in (float("nan"), float("inf")):
+        assert not same(value, 1)
+        assert not same(Decimal("1e400"), value)
+
+
+@pytest.mark.parametrize("depth", [300, 900, 100_000])
+def test_no_depth_ends_a_comparison(depth: int) -> None:
+    """A model may write brackets to the end of its budget: that is wrong by every rule, and no more."""
+    deep = _json.loads("[" * depth + "]" * depth)
+    tool = ToolSpec("f", "", {"type": "object", "properties": {"a": {"type": "array"}}})
+    assert exact(tool, {"a": deep}, {"a": [1]}) == {"a": False}
+    assert by_output(tool, {"a": deep}, {"a": [1]}) == {"a": False}
+    assert leaderboard(tool, {"a": deep}, {"a": [[1]]}) == {"a": False}
+    assert same(deep, deep)
+    assert not same([deep], deep)
+
+
 def test_missing_and_superfluous_arguments_are_wrong() -> None:
     """Every argument expected or given has a verdict."""
     assert exact(TOOL, {"a": 1, "c": 3}, {"a": 1, "b": 2}) == {"a": True, "b": False, "c": False}

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from importlib.resources import files
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -113,3 +116,56 @@ def test_digits_that_are_a_text_stay_one() -> None:
     language = Language([tool], NANO, format="qwen3_coder")
     (call,) = language.read(written(1, language))
     assert call.parsed == {"code": "12"}
+
+
+class Row:
+    """A row of logits, as far as vLLM's processors touch it: it keeps what was closed."""
+
+    device = None
+
+    def __init__(self, width: int) -> None:
+        self.shape = (width,)
+        self.closed = np.zeros(width, np.bool_)
+
+    def masked_fill_(self, closed: Any, _value: float) -> None:
+        self.closed = closed
+
+
+@pytest.fixture
+def processor(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return our logits processor for vLLM, with the little that it needs of vLLM and torch."""
+    base = type("AdapterLogitsProcessor", (), {"__init__": lambda *_: None})
+    as_it_is = staticmethod(lambda array: SimpleNamespace(to=lambda _: array))
+    needed: dict[str, dict[str, Any]] = {
+        "torch": {"from_numpy": as_it_is, "inf": float("inf")},
+        "vllm": {}, "vllm.v1": {}, "vllm.v1.sample": {},
+        "vllm.v1.sample.logits_processor": {"AdapterLogitsProcessor": base},
+    }  # fmt: skip
+    for name, holds in needed.items():
+        module = ModuleType(name)
+        vars(module).update(holds)
+        monkeypatch.setitem(sys.modules, name, module)
+    # What is made of these must not outlive them.
+    ours = "callmemaybe.integrations.vllm"
+    monkeypatch.setitem(sys.modules, ours, ModuleType(ours))
+    monkeypatch.setattr(sys.modules["callmemaybe.integrations"], "vllm", None, raising=False)
+    del sys.modules[ours]
+    return importlib.import_module(ours).Calls
+
+
+def test_vllm_is_held_to_the_order_that_is_read(processor: Any) -> None:
+    """Law: what the processor of a request allows, ``Language`` reads, whatever order parameters have."""
+    tools = [{"name": "pay", "parameters": {"to": {"enum": ["ada", "bob"]}, "cents": NUMBER}}]
+    language = Language(tools, NANO)
+    width = language.vocabulary.size
+    model = SimpleNamespace(tokenizer=str(NANO), get_vocab_size=lambda: width)
+    made = processor(SimpleNamespace(model_config=model), None, False)
+    params = SimpleNamespace(extra_args={"callmemaybe": {"tools": tools}})
+    constrain = made.new_req_logits_processor(params)
+    random, ids = np.random.default_rng(0), list[int]()
+    while not ids or ids[-1] not in language.vocabulary.ends:
+        row = Row(width)
+        constrain(ids, row)
+        ids.append(int(random.choice(np.flatnonzero(~row.closed))))
+    (call,) = language.read(ids)
+    assert list(call.parsed) == ["to", "cents"]

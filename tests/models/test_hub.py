@@ -73,6 +73,7 @@ def test_downloads_caches_and_goes_offline(repository: Path, tmp_path: Path) -> 
     assert cached == q4
     assert "offline mode is on" in absent["error"]
     assert 'hf download org/tiny --include "*fp32*"' in absent["error"]
+    assert "\n" not in absent["error"]
     assert sorted(server.downloaded) == wanted
 
     server.server.shutdown()

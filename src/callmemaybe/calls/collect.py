@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from types import ModuleType
 from typing import Any
 
@@ -59,7 +60,13 @@ def _from_object(source: Any) -> list[Tool]:
     kind = type(source)
     names = [name for part in reversed(kind.__mro__) for name in vars(part)]
     public = [name for name in dict.fromkeys(names) if not name.startswith("_")]
-    values = [getattr(source, name) for name in public]
+    # To read a property may do anything; it is no method.
+    held = {name: inspect.getattr_static(kind, name) for name in public}
+    values = [
+        getattr(source, name)
+        for name, value in held.items()
+        if not isinstance(value, (property, cached_property))
+    ]
     declared = [value for value in values if isinstance(value, Tool)]
     if declared:
         return declared

@@ -7,9 +7,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-_REST = re.compile(r"^:(?P<kind>\w+)(?:[ \t]+(?P<about>[^:]*?))?[ \t]*:[ \t]*(?P<text>.*)$")
+# A backquote behind the second colon makes it a role, which may begin any line of prose: ":class:`Bot` is".
+_REST = re.compile(r"^:(?P<kind>\w+)(?:[ \t]+(?P<about>[^:]*?))?[ \t]*:(?!`)[ \t]*(?P<text>.*)$")
 _GOOGLE_HEAD = re.compile(r"^(?P<head>[A-Z][A-Za-z ]+):[ \t]*$")
-_GOOGLE_ITEM = re.compile(r"^\*{0,2}(?P<name>\w+)[ \t]*(?:\([^)]*\))?[ \t]*:[ \t]*(?P<text>.*)$")
+# A type may have brackets of its own: "size (tuple(int, int)): ...".
+_GOOGLE_ITEM = re.compile(
+    r"^\*{0,2}(?P<name>\w+)[ \t]*(?:\((?:[^()]|\([^()]*\))*\))?[ \t]*:[ \t]*(?P<text>.*)$"
+)
 _NUMPY_ITEM = re.compile(r"^\*{0,2}(?P<names>\w+(?:[ \t]*,[ \t]*\*{0,2}\w+)*)[ \t]*(?::.*)?$")
 _PARAMETERS = frozenset(
     [

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, unquote, urlencode
 
+from callmemaybe._json import dumps
 from callmemaybe.calls.declare import Mode, NotExecuted, Tool, TransientError
 from callmemaybe.calls.effects import Effect
 from callmemaybe.calls.spec import ToolSpec
@@ -95,7 +96,7 @@ class Operation:
         payload = None
         if body:
             value = body[_BODY] if self.whole_body else body
-            payload = json.dumps(value, ensure_ascii=False).encode()
+            payload = dumps(value).encode()
             headers["content-type"] = "application/json"
         return Request(self.method.upper(), url, headers, payload)
 
@@ -266,7 +267,7 @@ def _decoded(response: Response) -> str:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+    return value if isinstance(value, str) else dumps(value)
 
 
 def _deref(document: Mapping[str, Any], value: Any, where: str) -> Mapping[str, Any]:

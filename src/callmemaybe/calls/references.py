@@ -132,7 +132,7 @@ def pointed(call: ToolCall) -> ToolCall:
     found = {}
     for name, value in call.parsed.items():
         target = _target(value)
-        if target is not None:
+        if target is not None and not target.startswith("#"):  # that is a schema's, and no call's
             call_id, *path = target.split(".")
             steps = (step.replace("~", "~0").replace("/", "~1") for step in path)
             value = {KEY: call_id + ("#" + "".join(f"/{step}" for step in steps) if path else "")}

@@ -12,6 +12,7 @@ import typing
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Annotated, Any, NotRequired, Required, get_args, get_origin
 
 import pydantic
@@ -21,6 +22,7 @@ from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 
+from callmemaybe._json import dumps
 from callmemaybe.calls.docstrings import Docstring, read
 from callmemaybe.errors import InputError
 
@@ -47,12 +49,7 @@ class Signature:
 
     def bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return keyword arguments as Python values; raise InputError pointing at what is wrong."""
-        try:
-            made = self.model.__pydantic_validator__.validate_python(dict(arguments))
-        except pydantic.ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            pointer = "".join(f"/{_token(part)}" for part in first["loc"])
-            raise InputError(first["msg"], where=pointer or "/") from None
+        made = self._made(arguments)
         given = made.model_fields_set
         # A default of `Annotated[T, Field(default=...)]` is one that the function does not know.
         return {
@@ -60,6 +57,26 @@ class Signature:
             for name, inner in self.fields.items()
             if inner in given or name not in self.defaults
         }
+
+    def _made(self, arguments: Mapping[str, Any]) -> pydantic.BaseModel:
+        validator = self.model.__pydantic_validator__
+        try:
+            made: pydantic.BaseModel = validator.validate_python(dict(arguments))
+        except pydantic.ValidationError as found:
+            error = found
+        else:
+            return made
+        try:
+            # A strict type takes what JSON has no form for (a date) as a text, but from JSON only.
+            if not _would_be_rounded(arguments):
+                return self.model.model_validate_json(dumps(dict(arguments)))
+        except pydantic.ValidationError as found:
+            error = found
+        except (TypeError, InputError):
+            pass  # no JSON
+        first = error.errors(include_url=False)[0]
+        pointer = "".join(f"/{_token(part)}" for part in first["loc"])
+        raise InputError(first["msg"], where=pointer or "/")
 
     def split(self, values: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """Return the arguments that go by position, and those that go by name.
@@ -131,28 +148,39 @@ def _hints(function: Callable[..., Any], name: str) -> dict[str, Any]:
             where=f"tool {name}",
             hint="import the names it uses at the top of its module",
         ) from None
-    return {key: _modern(hint) for key, hint in hints.items()}
+    places = {key: "return value" if key == "return" else f"parameter {key}" for key in hints}
+    return {key: _modern(hint, f"tool {name}, {places[key]}") for key, hint in hints.items()}
 
 
-def _modern(hint: Any) -> Any:
-    """Replace typing.TypedDict, which pydantic cannot read before Python 3.12, by its backport."""
+def _modern(hint: Any, where: str, within: tuple[Any, ...] = ()) -> Any:
+    """Replace typing.TypedDict, which pydantic cannot read before Python 3.12, by its backport.
+
+    ``within`` are those that are being replaced. Raises InputError for one that refers to itself.
+    """
     if typing_extensions.is_typeddict(hint) and type(hint).__module__ == "typing":
+        if hint in within:
+            raise InputError(
+                f"the TypedDict {hint.__name__} refers to itself", where=where,
+                hint="import TypedDict from typing_extensions, not from typing",
+            )  # fmt: skip
         fields = {
-            name: _key(part, name in hint.__required_keys__)
+            name: _key(part, name in hint.__required_keys__, where, (*within, hint))
             for name, part in typing.get_type_hints(hint, include_extras=True).items()
         }
         return typing_extensions.TypedDict(hint.__name__, fields)  # type: ignore[operator]
     parts = get_args(hint)
     if get_origin(hint) is Annotated:
-        return Annotated[(_modern(parts[0]), *parts[1:])]
+        return Annotated[(_modern(parts[0], where, within), *parts[1:])]
     if get_origin(hint) in {typing.Union, types.UnionType}:
-        return typing.Union[tuple(map(_modern, parts))]  # noqa: UP007 - the parts are computed
+        parts = tuple(_modern(part, where, within) for part in parts)
+        return typing.Union[parts]  # noqa: UP007 - the parts are computed
     if isinstance(hint, types.GenericAlias):
-        return types.GenericAlias(typing.cast("type", hint.__origin__), tuple(map(_modern, parts)))
+        parts = tuple(_modern(part, where, within) for part in parts)
+        return types.GenericAlias(typing.cast("type", hint.__origin__), parts)
     return hint
 
 
-def _key(hint: Any, is_required: bool) -> Any:
+def _key(hint: Any, is_required: bool, where: str, within: tuple[Any, ...]) -> Any:
     """Return the hint of a TypedDict's key with its qualifier outermost.
 
     ``is_required`` is what the class recorded. It cannot read a qualifier in an annotation that was
@@ -166,8 +194,16 @@ def _key(hint: Any, is_required: bool) -> Any:
         else:
             is_required = origin is Required
         hint = first
-    hint = _modern(Annotated[(hint, *extras)] if extras else hint)
+    hint = _modern(Annotated[(hint, *extras)] if extras else hint, where, within)
     return (Required if is_required else NotRequired)[hint]
+
+
+def _would_be_rounded(value: Any) -> bool:
+    """Whether pydantic, which reads numbers of JSON as floats, would round a number that is no float."""
+    if isinstance(value, Decimal):
+        return Decimal(repr(float(value))) != value
+    parts = value.values() if isinstance(value, Mapping) else value
+    return isinstance(value, Mapping | list) and any(map(_would_be_rounded, parts))
 
 
 def _field(

@@ -17,6 +17,8 @@ from callmemaybe._json import dumps, loads
 from callmemaybe.errors import InputError
 
 _SCHEMA_ONLY = ("$ref", "$defs", "$schema", "anyOf", "oneOf", "allOf")
+#: Where definitions hold the schema of the arguments: OpenAI's, MCP's and Anthropic's.
+_PARAMETERS = ("parameters", "inputSchema", "input_schema")
 
 
 @dataclass(frozen=True)
@@ -47,11 +49,12 @@ class ToolSpec:
 
     @classmethod
     def from_json(cls, value: object, where: str = "") -> ToolSpec:
-        """Read one definition: the exercise's flat form, or OpenAI's, bare or wrapped.
+        """Read one definition: the exercise's flat form, OpenAI's, bare or wrapped, MCP's or Anthropic's.
 
         Flat: ``{"name", "description", "parameters": {"a": {"type": "number"}}, "returns"}``, where
         every parameter is required and no other is allowed. OpenAI's: ``{"type": "function",
-        "function": {"name", "description", "parameters": <JSON Schema>}}``. ``where`` is the JSON
+        "function": {"name", "description", "parameters": <JSON Schema>}}``. MCP's and Anthropic's have the
+        schema under ``inputSchema`` and ``input_schema``. ``where`` is the JSON
         pointer of ``value``, for messages. Raises InputError with the pointer of what is wrong.
         """
         return _tool_from_json(value, where)
@@ -167,8 +170,7 @@ def _tool_from_json(value: object, where: str) -> ToolSpec:
     returns = value.get("returns")
     if returns is not None and not isinstance(returns, Mapping):
         raise InputError(f"it must be an object, not {_kind(returns)}", where=f"{where}/returns")
-    # MCP calls the same thing inputSchema.
-    key = "inputSchema" if "parameters" not in value and "inputSchema" in value else "parameters"
+    key = next((one for one in _PARAMETERS if one in value), _PARAMETERS[0])
     parameters = _parameters(value.get(key), f"{where}/{key}")
     return ToolSpec(name, description or "", parameters, returns)
 

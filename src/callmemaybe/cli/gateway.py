@@ -16,10 +16,11 @@ from callmemaybe.cli.toolfiles import (
     load_tools,
     named_ledger,
     read_calls,
+    read_result,
     read_secrets,
     verdicts,
 )
-from callmemaybe.errors import InputError
+from callmemaybe.errors import CallMeMaybeError, InputError
 
 if TYPE_CHECKING:
     from callmemaybe.gateway.ledger import Ledger
@@ -126,22 +127,29 @@ def reconcile(
     if outcome is None and tools is None:
         raise InputError("nobody is there to tell", where="--outcome", hint="or give --tools")
 
+    made = load_tools(tools) if tools else []
+    returned = read_result(result) if result else None
+
     async def go(ledger: Ledger) -> str:
-        made = load_tools(tools) if tools else []
+        whole, who = _whole_key(ledger, key), by or _who()
+        said = outcome.replace("-", "_") if outcome else None
         async with Gateway(made, store=ledger) as gateway:
-            answer = await gateway.reconcile(
-                _whole_key(ledger, key),
-                outcome.replace("-", "_") if outcome else None,
-                by=by or _who(),
-                result=json.loads(result) if result else None,
-            )
+            try:
+                answer = await gateway.reconcile(whole, said, by=who, result=returned)
+            except CallMeMaybeError:
+                raise
+            except Exception as error:
+                if said:
+                    raise
+                raise InputError(
+                    f"the tool fails to tell what became of it ({type(error).__name__}: {error})",
+                    where=str(tools),
+                    hint="say --outcome done or not-done",
+                ) from error
             return answer.content
 
     with named_ledger(db) as ledger:
-        try:
-            typer.echo(asyncio.run(go(ledger)))
-        except ValueError as error:
-            raise InputError(f"not valid JSON: {error}", where="--result") from None
+        typer.echo(asyncio.run(go(ledger)))
 
 
 @audit.command("list")
@@ -178,6 +186,8 @@ def show(
             {"chain": chain, "number": number, **json.loads(record), "hash": digest.hex()}
             for chain, number, _, record, digest in ledger.backend.audit(key=whole)
         ]
+        if row is None and not events:
+            raise _no_call(whole)
         for facts in sorted(events, key=lambda facts: (facts["t"], facts["number"])):
             typer.echo(json.dumps(facts))
 
@@ -266,10 +276,15 @@ def _whole_key(ledger: Ledger, start: str) -> str:
         return start
     rows = ledger.backend.calls(run=None, limit=_MOST)
     found = [row.key for row in rows if row.key.startswith(start)]
-    if len(found) != 1:
-        how_many = "no call" if not found else f"{len(found)} calls"
-        raise InputError(f"{how_many} with a key that starts so", where=start)
+    if not found:
+        raise _no_call(start)
+    if len(found) > 1:
+        raise InputError(f"{len(found)} calls with a key that starts so", where=start)
     return found[0]
+
+
+def _no_call(start: str) -> InputError:
+    return InputError("no call with a key that starts so", where=start)
 
 
 def _who() -> str:

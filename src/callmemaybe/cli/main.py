@@ -110,8 +110,6 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     code = _run(arguments)
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
-        drop(sys.stdout)
     except OSError as error:
         code = _refused(error)
     raise SystemExit(int(code))

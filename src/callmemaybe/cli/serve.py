@@ -116,8 +116,8 @@ def _check_installed() -> None:
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
         raise ModelError(
-            f"serving needs a package that is not installed ({missing[0]}); install it with\n"
-            "    pip install 'callmemaybe[server]'"
+            f"serving needs a package that is not installed ({missing[0]}); install it with "
+            "`pip install 'callmemaybe[server]'`"
         )
 
 
@@ -126,8 +126,8 @@ def _observers(otel: bool) -> list[Observer]:
         return []
     if find_spec("opentelemetry") is None:
         raise ModelError(
-            "spans need a package that is not installed (opentelemetry); install it with\n"
-            "    pip install 'callmemaybe[otel]'"
+            "spans need a package that is not installed (opentelemetry); install it with "
+            "`pip install 'callmemaybe[otel]'`"
         )
     from callmemaybe.integrations.opentelemetry import Requests
 
@@ -141,17 +141,24 @@ def show(
     ] = None,
 ) -> None:
     """Turn a trace into one HTML file that shows every step; it needs no server and no network."""
-    from callmemaybe.cli.files import check_writable, same_file, write_atomically
+    from callmemaybe.cli.files import (
+        check_writable,
+        is_standard,
+        named_output,
+        same_file,
+        write_atomically,
+    )
     from callmemaybe.cli.traceread import read_trace
     from callmemaybe.server.page import viewer
 
-    target = output or trace.with_suffix(".html")
+    target = named_output(output or (trace if is_standard(trace) else trace.with_suffix(".html")))
     runs = read_trace(trace)
-    if same_file(trace, target):
+    if not is_standard(target) and same_file(trace, target):
         raise InputError("is the trace itself", where="--output", hint="name another file")
     check_writable(target, "the page")
     write_atomically(target, viewer(runs, title=trace.name))
-    typer.echo(f"{target}: {len(runs)} {'prompt' if len(runs) == 1 else 'prompts'}")
+    said = f"{target}: {len(runs)} {'prompt' if len(runs) == 1 else 'prompts'}"
+    typer.echo(said, err=is_standard(target))
 
 
 def register(app: typer.Typer) -> None:

@@ -19,7 +19,6 @@ from rich.text import Text
 
 from callmemaybe.cli.bar import Bar
 from callmemaybe.cli.batch import Row
-from callmemaybe.cli.streams import drop
 
 if TYPE_CHECKING:
     from callmemaybe.caller import Outcome, Step
@@ -30,18 +29,9 @@ _WIDTH_OF_FILES = 160
 _KIND_STYLES = {"forced": "dim", "drafted": "cyan", "chosen": "bold green"}
 
 
-class Terminal(Console):
-    """A console that goes quiet when its reader is gone, instead of ending the program."""
-
-    def on_broken_pipe(self) -> None:
-        """Drop everything from here on: the results still have to be written."""
-        self.quiet = True
-        drop(self.file)
-
-
-def console(file: IO[str]) -> Terminal:
+def console(file: IO[str]) -> Console:
     """Return a console for ``file``; wide where the reader is no terminal that says its width."""
-    terminal = Terminal(file=file, highlight=False, emoji=False, markup=False)
+    terminal = Console(file=file, highlight=False, emoji=False, markup=False)
     if not terminal.is_terminal and "COLUMNS" not in os.environ:
         terminal.width = _WIDTH_OF_FILES
     return terminal

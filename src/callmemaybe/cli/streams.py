@@ -11,7 +11,11 @@ NAMES = {"stdout": "standard output", "stderr": "standard error"}
 
 
 class _Watched:
-    """A stream that remembers the error it raised, which thus can be told from those of other files."""
+    """A stream that remembers the error it raised, which thus can be told from those of other files.
+
+    A reader that has left is none: nothing is written from there on, and what was begun goes on to its
+    end, whose exit code says what became of it.
+    """
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
@@ -23,6 +27,9 @@ class _Watched:
     def write(self, text: str) -> int:
         try:
             return self._stream.write(text)
+        except BrokenPipeError:
+            drop(self._stream)
+            return len(text)
         except OSError as error:
             self.refused = error
             raise
@@ -30,6 +37,8 @@ class _Watched:
     def flush(self) -> None:
         try:
             self._stream.flush()
+        except BrokenPipeError:
+            drop(self._stream)
         except OSError as error:
             self.refused = error
             raise

@@ -47,7 +47,7 @@ def _event(line: str, where: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise InputError(f"not valid JSON: {error}", where=where) from None
     kinds = {"step": ("step", "kind", "text"), "result": ("request",)}
-    wanted = kinds.get(event.get("event", "")) if isinstance(event, dict) else None
+    wanted = kinds.get(str(event.get("event"))) if isinstance(event, dict) else None
     if wanted is None or any(key not in event for key in wanted):
         raise InputError(
             "this is no event of a trace", where=where, hint="give a file that run --trace wrote"

@@ -157,10 +157,9 @@ def _executed(
         runnable: list[ToolCall] = []
         for call in ready:
             try:
-                filled = call if rules.is_whole else _filled(call, results, conversation.ids)
-                if filled is not call:
-                    rules.check(filled)
-                runnable.append(filled)
+                if not rules.is_whole:
+                    call = _fitted(call, results, conversation.ids, rules)
+                runnable.append(call)
             except InputError as error:
                 failed = ToolResult(call.id, correction(error), is_error=True)
                 conversation.take(ResultGiven(failed))
@@ -174,17 +173,33 @@ def _executed(
                 raise ConversationError(f"call {min(lost)!r} was run but has no result")
 
 
-def _filled(call: ToolCall, results: Mapping[str, str], ids: Collection[str]) -> ToolCall:
-    """Return the call with results in place of its references to calls with these ids.
+def _fitted(
+    call: ToolCall, results: Mapping[str, str], ids: Collection[str], rules: Rules
+) -> ToolCall:
+    """Return the call with results in place of its references to calls with these ids, and checked.
 
     What looks like a reference and names none of them is an argument as any other: of a tool that takes
-    schemas, say. Raises InputError for a reference to a call without a result.
+    schemas, say. Raises InputError for a reference to a call without a result, and for what does not fit.
     """
     found = {name: value for name, value in call.parsed.items() if _source(value) in ids}
     if not found:
         return call
-    told = resolved(ToolCall(call.name, dumps(found), call.id), results)
-    return ToolCall(call.name, dumps({**call.parsed, **told.parsed}), call.id)
+    told = resolved(ToolCall(call.name, dumps(found), call.id), results).parsed
+    wrong: dict[str, InputError] = {}
+    while True:
+        filled = ToolCall(call.name, dumps({**call.parsed, **told}), call.id)
+        try:
+            rules.check(filled)
+        except InputError as error:
+            name = next(iter(_steps(error)), "").replace("~1", "/").replace("~0", "~")
+            if name in wrong:
+                raise wrong[name] from None
+            if found.get(name, {}).get("$ref") not in ids:
+                raise
+            # What reads as JSON (4711) may be a text that a tool returned.
+            wrong[name], told[name] = error, results[found[name]["$ref"]]
+        else:
+            return filled
 
 
 def _refers(call: ToolCall, ids: Collection[str]) -> bool:
@@ -257,22 +272,37 @@ def correction(error: Exception, arguments: Mapping[str, Any] | None = None) -> 
     validation (pydantic's, or an InputError whose place is a JSON pointer into ``arguments``); of
     any other exception, its name and text.
     """
-    problems = getattr(error, "errors", None)
-    if callable(problems):
+    problems = _problems(error)
+    if problems:
         return "\n".join(
             _mistake([str(step) for step in one.get("loc", ())], one.get("input"), one.get("msg"))
-            for one in problems()
+            for one in problems
         )
     if isinstance(error, InputError) and (error.where or "/").startswith("/"):
-        steps = [step for step in (error.where or "").split("/")[1:] if step]
-        if steps[:1] == ["arguments"]:
-            del steps[0]
+        steps = _steps(error)
         told = error.message + (f", expected {error.hint}" if error.hint else "")
         value: Any = arguments
         for step in steps:
             value = value.get(step) if isinstance(value, Mapping) else None
         return _mistake(steps, value if steps else None, told)
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def _steps(error: InputError) -> list[str]:
+    """Return the steps of an error's JSON pointer within the arguments."""
+    steps = [step for step in (error.where or "").split("/")[1:] if step]
+    if steps[:1] == ["arguments"]:
+        del steps[0]
+    return steps
+
+
+def _problems(error: Exception) -> Sequence[Mapping[str, Any]]:
+    """Return the mistakes that a validation found, in pydantic's form; nothing of any other error."""
+    try:
+        found = list(error.errors())  # type: ignore[attr-defined]
+    except Exception:  # what others call `errors` may be anything
+        return ()
+    return found if all(isinstance(one, Mapping) for one in found) else ()
 
 
 #: How pydantic begins to say what was expected.

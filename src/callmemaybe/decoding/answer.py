@@ -21,6 +21,8 @@ from callmemaybe.models.base import Session
 Watcher = Callable[[Step], None] | None
 #: Whether a candidate counts, where there are several.
 Counts = Callable[["Found"], bool] | None
+#: Hypotheses of a beam: each has a cache of its own, and a thousand are enough to search anything.
+_WIDEST = 1_000
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,8 @@ class Strategy:
     def __post_init__(self) -> None:
         if min(self.best_of, self.beam) < 1:
             raise InputError("it must be at least 1", where="best_of, beam")
+        if self.beam > _WIDEST:
+            raise InputError(f"it is at most {_WIDEST:,}", where="beam")
         if self.best_of > 1 and self.beam > 1:
             raise InputError("either draw several answers or search", where="best_of, beam")
 
@@ -85,11 +89,15 @@ class Found:
     def rank(self) -> tuple[bool, float]:
         """Of several answers the one with the lowest rank is the most probable.
 
-        Whether to call at all comes first. Where calling nothing may be any text, that is decided by the
-        probability of all texts; no single call could be compared with it.
+        Whether to call at all comes first, and is decided where a single answer decides it: a whole call
+        cannot be compared with what calls nothing, be that any text or one mark.
         """
-        gates = (one for one in self.decisions if not one[0].branches[-1].ids)
-        return any(found.best != index for found, index in gates), -self.logprob
+        return any(_is_unlikely(*one) for one in self.decisions), -self.logprob
+
+
+def _is_unlikely(found: Posterior, index: int) -> bool:
+    """Whether a choice of names calls where calling nothing is likelier, or the other way round."""
+    return (found.branches[index].name is None) is not (found.branches[found.best].name is None)
 
 
 @dataclass(frozen=True)

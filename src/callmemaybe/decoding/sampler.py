@@ -64,7 +64,8 @@ class Sampler:
     def _weights(self, logits: Floats) -> NDArray[np.float64]:
         """Unnormalised probabilities; 0 for what the limits exclude."""
         scaled = logits.astype(np.float64)
-        scaled = (scaled - scaled.max()) / self.temperature
+        with np.errstate(over="ignore"):  # at 1e-308 all but the likeliest have no chance
+            scaled = (scaled - scaled.max()) / self.temperature
         weights: NDArray[np.float64] = np.exp(scaled)
         if self.min_p:
             weights[weights < self.min_p] = 0.0

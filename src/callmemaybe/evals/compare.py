@@ -7,10 +7,11 @@ arguments that are missing or too many included. It knows no model.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from decimal import Decimal
 from typing import Any
 
+from callmemaybe._json import dumps
 from callmemaybe.calls import ToolSpec
+from callmemaybe.errors import InputError
 from callmemaybe.evals.exercise import output
 from callmemaybe.evals.leaderboard import leaderboard
 
@@ -29,22 +30,14 @@ def exact(
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two JSON values are equal; numbers by value, whatever type holds them."""
-    return bool(_plain(one) == _plain(other))
+    """Whether two JSON values are equal; numbers by value, whatever type holds them.
 
-
-def _plain(value: Any) -> Any:
-    """Return the value in a form where Python's ``==`` is JSON's."""
-    if isinstance(value, bool) or value is None:
-        return ("constant", value)
-    if isinstance(value, int | float | Decimal):
-        # 0.1 as a float is not the Decimal 0.1; what it prints is.
-        return Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    return value
+    Infinity and NaN, which Python reads where a published set has them, equal no value.
+    """
+    try:
+        return dumps(one, canonical=True) == dumps(other, canonical=True)
+    except InputError:
+        return False
 
 
 def by_output(

@@ -59,7 +59,8 @@ class Calls(AdapterLogitsProcessor):  # type: ignore[misc]
         wanted = _wanted(params)
         if wanted is None:
             return None
-        followers = Followers(self._language(json.dumps(wanted, sort_keys=True)).matcher)
+        # Not sorted: the order of the parameters is that in which they are to be written.
+        followers = Followers(self._language(json.dumps(wanted)).matcher)
 
         def constrain(written: list[int], logits: Any) -> Any:
             matcher = followers.matcher(written)

@@ -194,6 +194,6 @@ def _absent(wanted: Wanted, files: tuple[str, ...], why: str) -> str:
     variant = f":{wanted.variant}" if wanted.variant else ""
     return (
         f"{wanted.repository}{variant} is not in the local cache, and {why}. Fetch it where there "
-        f"is a network with\n    {wanted.command(files)}\n"
-        "(or copy the model's folder here and name that), or use --model nano, which is built in"
+        f"is a network with `{wanted.command(files)}` (or copy the model's folder here and name "
+        "that), or use --model nano, which is built in"
     )

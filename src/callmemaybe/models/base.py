@@ -390,5 +390,5 @@ def need_extra(what: str, extra: str, error: ImportError) -> ModelError:
     """Return the error for an engine whose package is not installed."""
     return ModelError(
         f"{what} need a package that is not installed ({error.name or error}); "
-        f"install it with\n    pip install 'callmemaybe[{extra}]'"
+        f"install it with `pip install 'callmemaybe[{extra}]'`"
     )
