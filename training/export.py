@@ -141,15 +141,16 @@ def export(recipe: Recipe, target: Path, bits: int) -> None:
     part = target.with_name(f"part-{target.name}")
     shutil.rmtree(part, ignore_errors=True)
     try:
-        fill(recipe, part, bits)
+        size = fill(recipe, part, bits)
         shutil.rmtree(target, ignore_errors=True)
         part.rename(target)
     finally:
         shutil.rmtree(part, ignore_errors=True)
+    print(f"{target}: {size}")
 
 
-def fill(recipe: Recipe, target: Path, bits: int) -> None:
-    """Write the whole folder, which is new."""
+def fill(recipe: Recipe, target: Path, bits: int) -> str:
+    """Write the whole folder, which is new, and say how much it is."""
     model, encoder, report = load(recipe)
     report = scored(report, recipe.out / "report.json")
     parameters = sum(parameter.numel() for parameter in model.parameters())
@@ -178,7 +179,7 @@ def fill(recipe: Recipe, target: Path, bits: int) -> None:
     table = manifest(recipe, report, target)
     write_json(target / "manifest.json", table)
     total = sum(entry["bytes"] for entry in table["files"].values())
-    print(f"{target}: {total / 1e6:.2f} MB, {parameters / 1e6:.2f}M parameters")
+    return f"{total / 1e6:.2f} MB, {parameters / 1e6:.2f}M parameters"
 
 
 def main() -> None:

@@ -44,7 +44,7 @@ def test_shipped_files_are_replaced_once_all_are_written(
     (target / "manifest.json").write_text("old", "utf-8")
     (target / "left.over").touch()
 
-    def fill(_: object, folder: Path, __: int) -> None:
+    def fill(_: object, folder: Path, __: int) -> str:
         folder.mkdir()
         (folder / "manifest.json").write_text("new", "utf-8")
         if fails:
