@@ -46,7 +46,11 @@ def plain_number(text: str) -> int | float | Decimal:
     """
     if text.lstrip("-").isdigit() and len(text) <= _MOST_DIGITS_OF_INT:
         return int(text)
-    exact = Decimal(text)
+    return as_float(Decimal(text))
+
+
+def as_float(exact: Decimal) -> float | Decimal:
+    """Return the float that prints the same number again; the number itself where there is none."""
     value = float(exact)
     return value if Decimal(repr(value)) == exact else exact
 

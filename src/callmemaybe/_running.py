@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict
 
 from callmemaybe._checking import pointer_of, validator_of
 from callmemaybe._json import dumps
+from callmemaybe._jsontext import as_float
 from callmemaybe._speaking import Options, Speaker
 from callmemaybe._speech import Spoken, in_thread
 from callmemaybe.calls import Tool, ToolCall, ToolResult, ToolSpec, pointed
@@ -373,12 +374,6 @@ def _as_said(value: Decimal) -> Any:
     return int(value) if value == value.to_integral_value() else value
 
 
-def _as_float(value: Decimal) -> Any:
-    """Return the float that is written like this, as Python's functions expect; else the Decimal."""
-    near = float(value)
-    return near if Decimal(repr(near)) == value else value
-
-
 class Functions:
     """Runs calls by plain Python functions, one after the other; see :func:`functions`."""
 
@@ -451,7 +446,7 @@ def _called(function: Callable[..., Any], call: ToolCall, ended: Callable[[Any],
     """Call the function, and return what ``ended`` makes of what it returns."""
     if isinstance(function, Tool) and function.signature is not None:
         return ended(function.call(function.bind(call.parsed)))  # which knows its kinds of numbers
-    return ended(function(**_with_numbers(call.parsed, _as_float)))
+    return ended(function(**_with_numbers(call.parsed, as_float)))
 
 
 async def _awaited(function: Callable[..., Any], call: ToolCall) -> Any:

@@ -23,6 +23,7 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 
 from callmemaybe._json import dumps
+from callmemaybe._jsontext import as_float
 from callmemaybe.calls.docstrings import Docstring, read
 from callmemaybe.errors import InputError
 
@@ -201,7 +202,7 @@ def _key(hint: Any, is_required: bool, where: str, within: tuple[Any, ...]) -> A
 def _would_be_rounded(value: Any) -> bool:
     """Whether pydantic, which reads numbers of JSON as floats, would round a number that is no float."""
     if isinstance(value, Decimal):
-        return Decimal(repr(float(value))) != value
+        return isinstance(as_float(value), Decimal)
     parts = value.values() if isinstance(value, Mapping) else value
     return isinstance(value, Mapping | list) and any(map(_would_be_rounded, parts))
 
