@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -16,6 +17,21 @@ from callmemaybe.cli.exits import Exit
 from callmemaybe.cli.stopping import Stopped, stopped_by_signals
 
 SIGNALS = [(signal.SIGINT, Exit.INTERRUPTED), (signal.SIGTERM, Exit.TERMINATED)]
+
+
+START = """
+import importlib.abc, signal, sys
+
+class Interrupting(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "typer":
+            signal.raise_signal(signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+sys.argv = ["callmemaybe", "--version"]
+from callmemaybe.__main__ import main
+main()
+"""
 
 
 class Thing:
@@ -92,3 +108,27 @@ def test_other_things_that_cannot_be_raised_are_told_as_ever(
         gc.collect()
     assert reference() is None
     assert [type(each) for each in told] == [ZeroDivisionError]
+
+
+def start(before: str = "") -> subprocess.CompletedProcess[str]:
+    """Run the program in a process of its own; Ctrl-C comes while it is read in."""
+    return subprocess.run(
+        [sys.executable, "-c", before + START],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_ctrl_c_while_the_program_is_read_in_is_one_line() -> None:
+    """The exit code of every other interruption, and no traceback."""
+    done = start()
+    assert (done.returncode, done.stderr) == (Exit.INTERRUPTED, "callmemaybe: stopped\n")
+
+
+def test_ctrl_c_that_is_ignored_stays_ignored() -> None:
+    """As under nohup, or in the background of a script."""
+    done = start("import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n")
+    assert (done.returncode, done.stderr) == (Exit.DONE, "")
+    assert done.stdout.startswith("callmemaybe ")

@@ -94,6 +94,17 @@ def test_names_that_no_folder_can_have(name: str) -> None:
         models.load("org/model", cache=f"~nobody-of-that-name/{name}", offline=True)
 
 
+@pytest.mark.parametrize("name", ["", " "])
+def test_an_empty_name_is_no_folder(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not the current one either, whatever it holds."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model.onnx").write_bytes(b"")
+    with pytest.raises(ModelError, match="a model's name is empty"):
+        models.load(name)
+
+
 def test_folders_that_may_not_be_entered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder whose permissions keep it closed is an error that says so."""
 

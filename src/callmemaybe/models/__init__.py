@@ -91,6 +91,8 @@ def _locate(name: str, cache: Path | None, offline: bool | None) -> tuple[Path, 
     """Return the folder with the model's configuration, and its weight file."""
     if name in EMBEDDED:
         return _in_folder(Path(str(resources("callmemaybe") / "data" / name)), None, name)
+    if not name.strip():  # which Path takes for the current folder
+        raise ModelError("a model's name is empty; name one, such as nano, a folder or org/name")
     path = Path(name).expanduser()
     if path.is_dir():
         return _in_folder(path, None, name)
