@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import callmemaybe
 from callmemaybe._checking import Validators
 from callmemaybe.caller import Caller, Outcome
-from callmemaybe.calls import ToolCall, ToolSpec
+from callmemaybe.calls import ToolCall, ToolSpec, tool
 from callmemaybe.errors import (
     BudgetError,
     DecodingError,
@@ -309,6 +309,32 @@ def test_bad_tools_are_refused_before_the_model_is_asked() -> None:
         caller("nano", HERMES, 0)
     with pytest.raises(InputError, match="nonsense"):
         caller("nonsense", HERMES, 0)
+
+
+def double(number: int) -> int:
+    """Double a number.
+
+    Args:
+        number: What to double.
+    """
+    return 2 * number
+
+
+def test_python_functions_are_tools() -> None:
+    """Signature and docstring are the definition, of a function as of what `@tool` made of it."""
+    for offered in (double, tool(double)):
+        found = caller("hermes", HERMES, 0, [offered]).tools[0]
+        assert (found.name, found.description) == ("double", "Double a number.")
+        assert found.parameters["properties"]["number"]["description"] == "What to double."
+    with pytest.raises(InputError, match="class Caller: a class is no function"):
+        caller("hermes", HERMES, 0, [Caller])
+    with pytest.raises(InputError, match="parameter a: it has no type hint"):
+        caller("hermes", HERMES, 0, [unsaid])
+
+
+def unsaid(a):  # type: ignore[no-untyped-def]
+    """Nothing says what it takes."""
+    return a
 
 
 def test_a_request_that_does_not_fit_loses_its_middle() -> None:

@@ -782,3 +782,22 @@ def test_a_text_that_ends_an_answer_is_one_of_several() -> None:
     """A single text would be as many as it has letters; it is refused."""
     with pytest.raises(InputError, match="stop: it must be a tuple of texts"):
         Options(stop="END")  # type: ignore[arg-type]
+
+
+def test_plain_functions_get_what_their_hints_ask_for() -> None:
+    """As a declared tool does, closures and coroutines, too."""
+    seen: list[dt.date] = []
+
+    def note(day: dt.date) -> str:
+        seen.append(day)
+        return "noted"
+
+    async def later(day: dt.date) -> str:
+        return note(day)
+
+    calls = [ToolCall(name, '{"day": "2024-02-29"}') for name in ("note", "later")]
+    assert [one.content for one in functions(note, later)(calls)] == ["noted", "noted"]
+    assert seen == [dt.date(2024, 2, 29)] * 2
+    wrong = functions(note)([ToolCall("note", '{"day": "soon"}')])[0]
+    assert wrong.is_error
+    assert "/day" in wrong.content

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
+from typing import Any
 
 from callmemaybe.errors import InputError
 
@@ -53,6 +54,17 @@ def as_float(exact: Decimal) -> float | Decimal:
     """Return the float that prints the same number again; the number itself where there is none."""
     value = float(exact)
     return value if Decimal(repr(value)) == exact else exact
+
+
+def with_numbers(value: Any, change: Callable[[Decimal], Any]) -> Any:
+    """Return a value with its numbers that are no integers changed, at any depth."""
+    if isinstance(value, Decimal):
+        return change(value)
+    if isinstance(value, list):
+        return [with_numbers(one, change) for one in value]
+    if isinstance(value, dict):
+        return {name: with_numbers(one, change) for name, one in value.items()}
+    return value
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from callmemaybe._setting import tool_of
-from callmemaybe.calls import ToolSpec
+from callmemaybe.calls import Offered, ToolSpec, tool_of
 from callmemaybe.conversation import Conversation, Said, Turn
 from callmemaybe.errors import InputError
 
@@ -74,7 +73,7 @@ class Catalogue:
 
     def __init__(
         self,
-        tools: Iterable[ToolSpec | Mapping[str, Any]],
+        tools: Iterable[Offered],
         *,
         k: int = 8,
         embed: Embed | None = None,

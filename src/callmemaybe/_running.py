@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict
 
 from callmemaybe._checking import pointer_of, validator_of
 from callmemaybe._json import dumps
-from callmemaybe._jsontext import as_float
+from callmemaybe._jsontext import as_float, with_numbers
 from callmemaybe._speaking import Options, Speaker
 from callmemaybe._speech import Spoken, in_thread
-from callmemaybe.calls import Tool, ToolCall, ToolResult, ToolSpec, pointed
+from callmemaybe.calls import Tool, ToolCall, ToolResult, ToolSpec, make_tool, pointed
 from callmemaybe.conversation import Conversation, Ended, Said, Turn
 from callmemaybe.conversation.loop import (
     Ask,
@@ -332,7 +332,7 @@ class Runner:
         said = [entry.text for entry in conversation.entries if isinstance(entry, Said)]
         results = [one.content for one in conversation.entries if isinstance(one, ToolResult)]
         given = {name: value for name, value in call.parsed.items() if _can_be_said(value)}
-        arguments = _with_numbers(given, _as_said)
+        arguments = with_numbers(given, _as_said)
         labels = label(arguments, tool.parameters, user=said, untrusted=results)
         invented = {one.pointer for one in labels if one.origin is Origin.UNGROUNDED}
         required = tool.parameters.get("required") or ()
@@ -356,17 +356,6 @@ def _void(call: ToolCall, error: RepeatedKey | UnmetSchema) -> Heard:
 def _can_be_said(value: Any) -> bool:
     """Whether a value would be found in words; true and false are not, nor references."""
     return not isinstance(value, bool) and not (isinstance(value, dict) and "$ref" in value)
-
-
-def _with_numbers(value: Any, change: Callable[[Decimal], Any]) -> Any:
-    """Return a value with its numbers that are no integers changed, at any depth."""
-    if isinstance(value, Decimal):
-        return change(value)
-    if isinstance(value, list):
-        return [_with_numbers(one, change) for one in value]
-    if isinstance(value, dict):
-        return {name: _with_numbers(one, change) for name, one in value.items()}
-    return value
 
 
 def _as_said(value: Decimal) -> Any:
@@ -411,16 +400,19 @@ class Functions:
         return function
 
 
-def functions(*tools: Tool, **named: Callable[..., Any]) -> Functions:
+def functions(*tools: Tool | Callable[..., Any], **named: Callable[..., Any]) -> Functions:
     """Return what runs calls by plain Python functions, one after the other.
 
-    ``tools`` are functions declared with ``@tool``; others are given by name, and get numbers as
+    ``tools`` get what their type hints ask for, as with ``@tool``; functions without hints are given
+    by name, and get numbers as
     :func:`json.loads` reads them, but a Decimal for one that no float is. A result that is no text
     is written as JSON, as a gateway writes it; what an `async def` returns is awaited. What a function
     raises becomes an error that the model can correct from. For effects that must not happen twice,
     use a ``Gateway`` instead (see ``through``).
     """
-    return Functions({one.name: one for one in tools} | named)
+    # Without a timeout, what cannot be sent to another process is a tool as well.
+    made = [one if isinstance(one, Tool) else make_tool(one, timeout=None) for one in tools]
+    return Functions({one.name: one for one in made} | named)
 
 
 def through(gateway: Gateway, run: Run | str | None = None, *, tenant: str = "") -> Through:
@@ -446,7 +438,7 @@ def _called(function: Callable[..., Any], call: ToolCall, ended: Callable[[Any],
     """Call the function, and return what ``ended`` makes of what it returns."""
     if isinstance(function, Tool) and function.signature is not None:
         return ended(function.call(function.bind(call.parsed)))  # which knows its kinds of numbers
-    return ended(function(**_with_numbers(call.parsed, as_float)))
+    return ended(function(**with_numbers(call.parsed, as_float)))
 
 
 async def _awaited(function: Callable[..., Any], call: ToolCall) -> Any:

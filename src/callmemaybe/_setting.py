@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
-from typing import Any
 
 import numpy as np
 
 from callmemaybe import _formats
-from callmemaybe.calls import ToolSpec
 from callmemaybe.decoding.branches import Symbol
 from callmemaybe.decoding.sampler import Sampler
 from callmemaybe.errors import InputError, VocabularyError
@@ -19,10 +17,6 @@ from callmemaybe.models.base import Model
 from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.wire import Format, Part, formats
 from callmemaybe.wire.pieces import Parts
-
-
-def tool_of(value: ToolSpec | Mapping[str, Any]) -> ToolSpec:
-    return value if isinstance(value, ToolSpec) else ToolSpec.from_json(value)
 
 
 def vocabulary_of(model: Model) -> Vocabulary:

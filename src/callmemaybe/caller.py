@@ -28,11 +28,11 @@ from callmemaybe._checking import CHECKED_DEPTH, Validators, depth_of
 from callmemaybe._language import Language
 from callmemaybe._outcome import Outcome
 from callmemaybe._retrieval import Catalogue
-from callmemaybe._setting import encode, format_of, parts_of, seeded, tool_of, vocabulary_of
+from callmemaybe._setting import encode, format_of, parts_of, seeded, vocabulary_of
 from callmemaybe._speaking import Speaker
 from callmemaybe._speech import distribution
 from callmemaybe._submitting import OnStep, Submit, in_batch, in_order, on_server
-from callmemaybe.calls import ToolCall, ToolSpec
+from callmemaybe.calls import Offered, ToolCall, tool_of
 from callmemaybe.decoding import scoring
 from callmemaybe.decoding.answer import Found, Request, Strategy, answer
 from callmemaybe.decoding.batch import Batch
@@ -78,11 +78,10 @@ __all__ = ["Caller", "Outcome", "Step", "load_model"]
 class Caller:
     """Turns requests into calls of some tools, with one model.
 
-    ``model`` is a loaded model, ``tools`` the functions; of a ``Catalogue``, each request gets those
-    that fit it. ``format`` is the wire format (a name,
-    or the path of a file with one; None: told from the model's files). ``choose`` is how a name is chosen: "exact" by the
-    probabilities of all names, "greedy" token by token. ``no_call`` lets the model decide that
-    no function fits. ``max_tokens`` bounds an answer, which always ends within it. With a
+    ``model`` is a loaded model, ``tools`` the functions (Python's, or their definitions in JSON); of a
+    ``Catalogue``, each request gets those that fit it. ``format`` is the wire format (a name, or the path
+    of a file with one; None: told from the model's files). ``choose`` is how a name is chosen: "exact" by
+    the probabilities of all names, "greedy" token by token. ``no_call`` lets the model decide that no function fits. ``max_tokens`` bounds an answer, which always ends within it. With a
     ``temperature`` above 0 tokens are drawn at random; with a ``seed`` equal requests get equal
     answers, whatever was asked before.
     ``watch`` adds the likeliest tokens to each step. ``forcing`` False asks the model for every
@@ -105,7 +104,7 @@ class Caller:
     def __init__(
         self,
         model: Model | Remote,
-        tools: Iterable[ToolSpec | Mapping[str, Any]] | Catalogue,
+        tools: Iterable[Offered] | Catalogue,
         *,
         format: str | Format | None = None,  # noqa: A002 - the word users know
         choose: Literal["exact", "greedy"] = "exact",

@@ -31,6 +31,7 @@ from callmemaybe.calls import (
     tool,
     tools_from,
 )
+from callmemaybe.calls.declare import spec_of
 from callmemaybe.calls.docstrings import read
 from callmemaybe.calls.openapi import Request, Response
 from callmemaybe.errors import InputError
@@ -802,3 +803,106 @@ def test_openapi_numbers_keep_their_digits() -> None:
     long = Decimal("0.1000000000000000000001")
     asyncio.run(put(at=Decimal("2.5"), body={"n": long}))
     assert (sent[0].url, sent[0].body) == ("http://x/a?at=2.5", f'{{"n": {long}}}'.encode())
+
+
+def add(a: float, b: float, key: str) -> float:
+    """Add two numbers."""
+    return a + b + len(key)
+
+
+class Doubler:
+    """An object that can be called."""
+
+    def __call__(self, number: int) -> int:
+        """Double a number."""
+        return 2 * number
+
+    def triple(self, number: int) -> int:
+        """Triple a number."""
+        return 3 * number
+
+
+def test_what_a_partial_has_fixed_is_decided() -> None:
+    """The model neither sees it nor can pass another value: it may be a secret."""
+    made = tool(functools.partial(add, 1, key="s3cret"), timeout=None)
+    assert (made.name, made.spec.description) == ("add", "Add two numbers.")
+    assert list(made.spec.parameters["properties"]) == ["b"]
+    assert made.spec.parameters["required"] == ["b"]
+    assert "s3cret" not in str(made.spec)
+    assert made.call(made.bind({"b": 2})) == 9
+    with pytest.raises(InputError, match="key"):
+        made.bind({"b": 2, "key": "mine"})
+
+
+def test_objects_that_can_be_called_are_tools_with_a_name() -> None:
+    """What they do is what `__call__` says; a name they have none of."""
+    made = tool(Doubler(), name="double", timeout=None)
+    assert made.spec.description == "Double a number."
+    assert made.call(made.bind({"number": 4})) == 8
+    with pytest.raises(InputError, match=r'a tool needs a name; pass name="\.\.\."'):
+        tool(Doubler())
+    with pytest.raises(
+        InputError, match=r"tool double: another process cannot import it.* or an object"
+    ):
+        tool(Doubler(), name="double")
+
+
+@pytest.mark.parametrize("function", [add, tool(add), functools.partial(add, key="")])
+def test_what_a_model_reads_does_not_depend_on_where_it_runs(function: Any) -> None:
+    """Closures and methods can be offered, too."""
+    found = spec_of(function)
+    assert (found.name, found.description) == ("add", "Add two numbers.")
+    assert set(found.parameters["properties"]) >= {"a", "b"}
+    assert spec_of(Doubler().triple).parameters["required"] == ["number"]
+    with pytest.raises(InputError, match="a tool needs a name"):
+        spec_of(lambda a: a)
+
+
+class Boxed:
+    """A builtin-like thing whose parameters nobody tells."""
+
+    __signature__ = "none"
+
+    def __call__(self) -> None:
+        """Do nothing."""
+
+
+def test_parameters_that_python_does_not_tell_are_an_error() -> None:
+    """Python raises a TypeError or ValueError there."""
+    with pytest.raises(InputError, match=r"tool boxed: Python does not tell its parameters"):
+        tool(Boxed(), name="boxed")
+
+
+HALF = Decimal("2.5")
+LONG = Decimal("0.1000000000000000000000001")
+
+
+@pytest.mark.parametrize(
+    ("hint", "value", "expected"),
+    [
+        (Any, {"a": [HALF]}, {"a": [2.5]}),
+        (object, HALF, 2.5),
+        (Any, LONG, LONG),
+        (list, [HALF, 3], [2.5, 3]),
+        (dict, {"a": HALF}, {"a": 2.5}),
+        (dict[str, Any], {"a": {"b": HALF}}, {"a": {"b": 2.5}}),
+        (Annotated[list[Any], "values"], [HALF], [2.5]),
+        (Any | None, HALF, 2.5),
+        (tuple[Any, Decimal], [HALF, HALF], (2.5, HALF)),
+        (Decimal, HALF, HALF),
+    ],
+)
+def test_numbers_of_no_declared_kind_are_plain(hint: Any, value: Any, expected: Any) -> None:
+    """As `json` reads them, unless digits would be lost; the schema says what it said."""
+
+    def take(value: Any) -> Any:
+        return value
+
+    take.__annotations__ = {"value": hint}
+    made = tool(take, timeout=None)
+    got = made.bind({"value": value})["value"]
+    assert (got, repr(got)) == (expected, repr(expected))
+    plain = pydantic.TypeAdapter(hint).json_schema()
+    said = dict(made.spec.parameters["properties"]["value"])
+    said.pop("description", None)
+    assert said == plain

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from callmemaybe.calls.effects import Effect
+from callmemaybe.calls.offered import Offered, tool_of
 from callmemaybe.calls.references import pointed, references, referring, resolved
 from callmemaybe.calls.spec import (
     ToolCall,
@@ -38,6 +39,7 @@ __all__ = [
     "Effect",
     "Mode",
     "NotExecuted",
+    "Offered",
     "ProcessLimits",
     "Tool",
     "ToolCall",
@@ -54,6 +56,7 @@ __all__ = [
     "referring",
     "resolved",
     "tool",
+    "tool_of",
     "tools_from",
 ]
 

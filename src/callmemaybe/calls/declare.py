@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol, overload
 
 from callmemaybe.calls.effects import Effect
 from callmemaybe.calls.naming import held_as, may_be_held, resource_part
-from callmemaybe.calls.signature import Signature, read_signature
+from callmemaybe.calls.signature import Signature, innermost, read_signature
 from callmemaybe.calls.spec import ToolSpec
 from callmemaybe.errors import InputError
 
@@ -236,13 +236,12 @@ def make_tool(function: Callable[..., Any], **declared: Any) -> Tool:
     """As :func:`tool`, called directly."""
     if isinstance(function, Tool):
         raise InputError("it is a tool already", where=f"tool {function.name}")
-    name = declared.pop("name", None) or getattr(function, "__name__", None)
-    if not isinstance(name, str) or name == "<lambda>":
-        raise InputError("a tool needs a name", where="tool", hint='pass name="..."')
+    name = declared.pop("name", None) or _own_name(function)
     secrets = dict(declared.pop("secrets", None) or {})
     unbound = _is_method(function)
     signature = read_signature(
         function,
+        name,
         hidden=frozenset(secrets),
         markers=(Context, Transaction),
         skip_first=unbound,
@@ -267,10 +266,31 @@ def make_tool(function: Callable[..., Any], **declared: Any) -> Tool:
     )
 
 
+def spec_of(function: Callable[..., Any]) -> ToolSpec:
+    """Return what a model gets to read of a function, wherever it may run.
+
+    Raises InputError for one without a name, and as :func:`read_signature` does.
+    """
+    if isinstance(function, Tool):
+        return function.spec
+    name = _own_name(function)
+    signature = read_signature(function, name, markers=(Context, Transaction))
+    return ToolSpec(name, signature.description, signature.parameters, signature.returns)
+
+
+def _own_name(function: Callable[..., Any]) -> str:
+    inner = function if hasattr(function, "__name__") else innermost(function)
+    name = getattr(inner, "__name__", "<lambda>")
+    if name in {"<lambda>", "__call__"}:
+        raise InputError("a tool needs a name", where="tool", hint='pass name="..." to tool()')
+    return str(name)
+
+
 def _is_method(function: Callable[..., Any]) -> bool:
     parts = getattr(function, "__qualname__", "").split(".")
-    names = list(inspect.signature(function).parameters)
-    return len(parts) > 1 and parts[-2] != "<locals>" and names[:1] == ["self"]
+    if len(parts) < 2 or parts[-2] == "<locals>":
+        return False
+    return next(iter(inspect.signature(function).parameters), None) == "self"
 
 
 def _effect(value: Effect | str, name: str) -> Effect:
@@ -339,7 +359,7 @@ def _check(made: Tool) -> None:
     is_sent = made.mode in {Mode.PROCESS, Mode.FRESH} and not made.unbound
     if is_sent and (made.bound_to is not None or not may_be_held(made.function)):
         raise InputError(
-            "another process cannot import it: it is a closure, a lambda or a bound method",
+            "another process cannot import it: it is a closure, a lambda, a bound method or an object",
             where=where,
             hint="define it at the top level of a module, make it `async def`, or set timeout=None",
         )

@@ -6,11 +6,12 @@ what it cannot say in JSON Schema is refused with the parameter's name.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import types
 import typing
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Annotated, Any, NotRequired, Required, get_args, get_origin
@@ -23,7 +24,7 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 
 from callmemaybe._json import dumps
-from callmemaybe._jsontext import as_float
+from callmemaybe._jsontext import as_float, with_numbers
 from callmemaybe.calls.docstrings import Docstring, read
 from callmemaybe.errors import InputError
 
@@ -91,6 +92,7 @@ class Signature:
 
 def read_signature(
     function: Callable[..., Any],
+    name: str,
     *,
     hidden: frozenset[str] = frozenset(),
     markers: tuple[type, ...] = (),
@@ -98,13 +100,14 @@ def read_signature(
 ) -> Signature:
     """Read ``function``'s signature, type hints and docstring.
 
-    ``hidden`` parameters are not shown to a model (secrets); parameters annotated with one of
-    ``markers`` neither. Raises InputError naming the first parameter that JSON Schema cannot express.
+    Of a `functools.partial`, or an object that can be called, they are those of what runs,
+    without what a partial has fixed. ``hidden`` parameters are not shown to a model (secrets); parameters annotated with one of
+    ``markers`` neither. Raises InputError naming the first parameter that JSON Schema cannot express, and the tool's ``name``.
     """
-    name = getattr(function, "__name__", "tool")
-    doc = read(inspect.getdoc(function))
-    hints = _hints(function, name)
-    parameters = list(inspect.signature(function).parameters.values())[1 if skip_first else 0 :]
+    written = innermost(function)
+    doc = read(inspect.getdoc(written))
+    hints = _hints(written, name)
+    parameters = _parameters(function, name)[1 if skip_first else 0 :]
     injected: dict[str, type] = {}
     shown: dict[str, tuple[Any, FieldInfo]] = {}
     for parameter in parameters:
@@ -140,6 +143,31 @@ class _Untitled(GenerateJsonSchema):
         return False
 
 
+def innermost(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function that somebody wrote: behind a partial, or an object that can be called."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    if inspect.isroutine(function) or isinstance(function, type):
+        return function
+    return type(function).__call__
+
+
+def _parameters(function: Callable[..., Any], name: str) -> list[inspect.Parameter]:
+    """Return what a call may pass; what a partial has fixed is decided, and may be a secret."""
+    fixed = set[str]()
+    try:
+        found = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        raise InputError(
+            "Python does not tell its parameters", where=f"tool {name}",
+            hint="write a function with type hints that calls it",
+        ) from None  # fmt: skip
+    while isinstance(function, functools.partial):
+        fixed.update(function.keywords)
+        function = function.func
+    return [each for each in found if each.name not in fixed]
+
+
 def _hints(function: Callable[..., Any], name: str) -> dict[str, Any]:
     try:
         hints = typing.get_type_hints(function, include_extras=True)
@@ -150,7 +178,32 @@ def _hints(function: Callable[..., Any], name: str) -> dict[str, Any]:
             hint="import the names it uses at the top of its module",
         ) from None
     places = {key: "return value" if key == "return" else f"parameter {key}" for key in hints}
-    return {key: _modern(hint, f"tool {name}, {places[key]}") for key, hint in hints.items()}
+    modern = {key: _modern(hint, f"tool {name}, {places[key]}") for key, hint in hints.items()}
+    return {key: hint if key == "return" else _plain(hint) for key, hint in modern.items()}
+
+
+#: Whatever JSON has; its numbers as `json` reads them where no digit is lost, not as Decimal.
+_ANYTHING = Annotated[Any, pydantic.AfterValidator(lambda value: with_numbers(value, as_float))]
+_OPEN: dict[Any, Any] = {
+    Any: _ANYTHING,
+    object: _ANYTHING,
+    list: list[_ANYTHING],
+    dict: dict[Any, _ANYTHING],
+}
+
+
+def _plain(hint: Any) -> Any:
+    """Replace what says nothing of numbers by what makes plain ones of them."""
+    parts, origin = get_args(hint), get_origin(hint)
+    if not parts:
+        return _OPEN.get(hint, hint) if isinstance(hint, Hashable) else hint
+    if origin is Annotated:
+        return Annotated[(_plain(parts[0]), *parts[1:])]
+    if origin in {typing.Union, types.UnionType}:
+        return typing.Union[tuple(map(_plain, parts))]  # noqa: UP007 - the parts are computed
+    if origin in {list, dict, tuple, Sequence, Mapping}:
+        return types.GenericAlias(origin, tuple(map(_plain, parts)))
+    return hint
 
 
 def _modern(hint: Any, where: str, within: tuple[Any, ...] = ()) -> Any:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from callmemaybe._checking import Validators
 from callmemaybe._language import Language as Made
-from callmemaybe._setting import format_of, parts_of, tool_of
-from callmemaybe.calls import ToolCall, ToolSpec
+from callmemaybe._setting import format_of, parts_of
+from callmemaybe.calls import Offered, ToolCall, tool_of
 from callmemaybe.errors import InputError, VocabularyError
 from callmemaybe.matching import Matcher
 from callmemaybe.models.base import Files, Model
@@ -37,7 +37,7 @@ class Language:
 
     def __init__(
         self,
-        tools: Iterable[ToolSpec | Mapping[str, Any]],
+        tools: Iterable[Offered],
         folder: str | Path,
         *,
         size: int | None = None,
