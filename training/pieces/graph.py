@@ -134,10 +134,6 @@ class Quantizer:
         self.rows: dict[str, tuple[str, str]] = {}
         self.fixed: dict[str, str] = {}
         self.done: dict[str, str] = {}
-        self.add("q8.middle", np.array(128, np.uint8))
-        self.add("q8.unit", np.array(1 / 127, np.float32))
-        self.add("q8.one", np.array(1, np.float32))
-        self.add("q8.last", np.array([-1], np.int64))
 
     def add(self, name: str, value: Array) -> str:
         self.graph.initializer.append(numpy_helper.from_array(value, name))
@@ -221,6 +217,10 @@ class Quantizer:
 
     def run(self) -> onnx.ModelProto:
         """Rewrite the graph."""
+        self.add("q8.middle", np.array(128, np.uint8))
+        self.add("q8.unit", np.array(1 / 127, np.float32))
+        self.add("q8.one", np.array(1, np.float32))
+        self.add("q8.last", np.array([-1], np.int64))
         for node in self.graph.node:
             if source := self.weight_of(node):
                 if table := self.flipped(self.turned.get(source, source)):
