@@ -50,8 +50,8 @@ argument while everything before it is given right, so they flatter: alone, the 
 {table}
 
 Held out are whole domains ({domains}) and, elsewhere, every {every}th function by hash; never single
-prompts. {aside} of them are not measured: a function of another domain that does the same was trained on for a
-while. SGD dev includes arguments that the request does not say literally. Requests of the first column are drawn as for training: made-up
+prompts. {aside} of them are not measured: a function of another domain that does the same is trained on, or
+was. SGD dev includes arguments that the request does not say literally. Requests of the first column are drawn as for training: made-up
 functions and riddles among them, other verbs, more that share no word with their function, a third of the tools described at length.
 
 ## Training
