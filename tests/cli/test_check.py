@@ -119,6 +119,28 @@ def test_functions_are_told_one_by_one() -> None:
     assert "bytes of an output: 11 to 12\n" in run([flat]).output
 
 
+def test_a_function_alone_is_one_in_any_form() -> None:
+    """Law: what run takes in a list is no schema by itself, whoever's form it has; places are the file's."""
+    schema = {"type": "object", "properties": {"a": {"type": "boolean"}}, "required": ["a"]}
+    anthropic = {"name": "f", "input_schema": schema}
+    for one in (anthropic, {"function": {"name": "f", "parameters": schema}}):
+        (found,) = json.loads(run(one, "--json").output)["functions"]
+        assert (found["function"], found["bytes"]) == ("f", {"fewest": 11, "most": 12})
+    wrong = run({"name": "f", "parameters": {"a": 5}})
+    assert "(/parameters/a): the parameter must be" in str(wrong.exception)
+
+
+def test_two_functions_of_one_name_are_refused(tmp_path: Path) -> None:
+    """Law: what run refuses, check does: the second is named with its place in the file."""
+    file = tmp_path / "functions.json"
+    one = {"name": "f", "parameters": {"a": {"type": "boolean"}}}
+    file.write_text(json.dumps([one, {"type": "function", "function": one}]), encoding="utf-8")
+    done = CliRunner().invoke(app, ["check", str(file)])
+    assert done.exit_code != 0
+    assert "the name 'f' is used twice (first at /0)" in str(done.exception)
+    assert f"{file}:1:" in str(done.exception)
+
+
 def test_eighty_columns_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     """Law: only a pointer, which is for copying, may be wider than the terminal; brief leaves out what is plain."""
     monkeypatch.setenv("COLUMNS", "80")

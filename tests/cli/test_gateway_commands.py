@@ -64,6 +64,19 @@ def test_exec_approve_and_redeliver(cli: Any) -> None:
     assert events == [None, "ask", "approved", "admit", "succeed"]
 
 
+def test_a_turn_without_its_run_is_refused(cli: Any) -> None:
+    """Nothing would say that its calls were delivered before: each time they would run again."""
+    call = {"name": "act", "arguments": {"path": "log", "text": "hello"}}
+    for _ in range(2):
+        code, out = exec_(cli, [call], "--turn", "3", "--yes", "all")
+        assert code == 2
+        assert out == "callmemaybe: --turn: a turn belongs to a run; name it with --run\n"
+    assert not Path("log").exists()
+    assert exec_(cli, [call], "--turn", "3", "--run", "r", "--yes", "all")[0] == 0
+    assert exec_(cli, [call], "--turn", "3", "--run", "r", "--yes", "all")[0] == 0
+    assert Path("log").read_text() == "hello\n"
+
+
 def test_audit_verify_finds_what_was_changed(cli: Any) -> None:
     """An untouched ledger holds; a changed record, a changed answer and a cut chain are named."""
     import apsw
@@ -117,6 +130,38 @@ def test_a_result_that_can_be_read_in_two_ways_is_not_recorded(
     assert (code, len(out.splitlines()), words in out) == (2, 1, True), out
     code, out = cli("reconcile", key, "--outcome", "done", "--result", '{"paid": [1, 0.5]}')
     assert (code, json.loads(out)["result"]) == (0, {"paid": [1, 0.5]})
+
+
+def test_a_result_is_recorded_as_a_call_would_have_recorded_it(cli: Any) -> None:
+    """A number that no float is keeps its digits, as that of a tool does; a result that cannot be is refused."""
+    Path("exact.py").write_text(
+        "import os\n"
+        "from decimal import Decimal\n\n"
+        "from callmemaybe.calls import tool\n\n\n"
+        "@tool(effect='once', writes='x', timeout=5, mode='fresh')\n"
+        "def lose() -> None:\n"
+        '    """Die."""\n'
+        "    os._exit(1)\n\n\n"
+        "@tool(effect='read')\n"
+        "def look() -> list:\n"
+        '    """Look."""\n'
+        "    return [Decimal('0.1000000000000000000001'), Decimal('1E+400'), 2.5, 12345678901234567890]\n"
+    )
+    Path("calls.json").write_text('[{"name": "look"}, {"name": "lose"}]')
+    _, out = cli("exec", "calls.json", "--tools", "exact.py", "--yes", "all")
+    looked, lost = json.loads(out)
+    assert lost["code"] == "unknown_outcome", lost
+    for outcome, result, words in (
+        ("done", "", "--result:1:1"),
+        ("not-done", "1", "--result: a call that was not done has returned nothing"),
+        ("not_done", "1", "--result: a call that was not done has returned nothing"),
+    ):
+        code, out = cli("reconcile", lost["key"], "--outcome", outcome, "--result", result)
+        assert (code, words in out) == (2, True), out
+    said = "[0.1000000000000000000001, 1E400, 2.50, 12345678901234567890]"
+    code, out = cli("reconcile", lost["key"], "--outcome", "done", "--result", said)
+    assert (code, json.loads(out)["result"]) == (0, looked["result"])
+    assert looked["result"][0] == "0.1000000000000000000001"
 
 
 def test_a_tool_that_fails_to_tell_is_named(cli: Any) -> None:

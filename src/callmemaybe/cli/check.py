@@ -98,12 +98,13 @@ def register(app: typer.Typer) -> None:
 def _schemas(path: Path) -> list[tuple[str | None, Any]]:
     """Return the schemas of a file, with the names of the functions they belong to (None: none)."""
     from callmemaybe._jsontext import read
-    from callmemaybe.calls import ToolSpec
+    from callmemaybe.calls import ToolSpec, check_distinct
     from callmemaybe.cli.files import read_text, source
 
     document = read(read_text(path), source=source(path))
     value = document.value
-    if isinstance(value, dict) and _is_function(value):
+    alone = isinstance(value, dict) and _is_function(value)
+    if alone:
         value = [value]
     if isinstance(value, dict | bool):
         return [(None, value)]
@@ -114,7 +115,10 @@ def _schemas(path: Path) -> list[tuple[str | None, Any]]:
             hint="see json-schema.org",
         )
     try:
-        tools = [ToolSpec.from_json(one, f"/{index}") for index, one in enumerate(value)]
+        tools = [
+            ToolSpec.from_json(one, "" if alone else f"/{index}") for index, one in enumerate(value)
+        ]
+        check_distinct(tools)
     except InputError as error:
         where = document.place(error.where or "")
         raise InputError(error.message, where=where, hint=error.hint) from None
@@ -145,9 +149,11 @@ def _certified(name: str | None, schema: Any, **options: Any) -> Certificate:
 
 def _is_function(value: dict[str, Any]) -> bool:
     """Whether an object is a function's definition, and no schema."""
-    if value.get("type") == "function":
+    inner = value.get("function")
+    if value.get("type") == "function" or (isinstance(inner, dict) and "name" in inner):
         return True
-    return isinstance(value.get("name"), str) and bool({"parameters", "inputSchema"} & {*value})
+    schemas = {"parameters", "inputSchema", "input_schema"}
+    return isinstance(value.get("name"), str) and bool(schemas & {*value})
 
 
 def _data(name: str | None, found: Certificate, tokens: _Counter | None) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from callmemaybe.cli.toolfiles import (
     load_tools,
     named_ledger,
     read_calls,
-    read_result,
     read_secrets,
     verdicts,
 )
@@ -88,6 +87,8 @@ def execute(
 
     from callmemaybe.gateway import Gateway
 
+    if turn and run is None:
+        raise InputError("a turn belongs to a run", where="--turn", hint="name it with --run")
     made, listed, asked = load_tools(tools), read_calls(calls), verdicts(yes)
     found = read_secrets(secrets)
 
@@ -128,7 +129,7 @@ def reconcile(
         raise InputError("nobody is there to tell", where="--outcome", hint="or give --tools")
 
     made = load_tools(tools) if tools else []
-    returned = read_result(result) if result else None
+    returned = None if result is None else _returned(result, outcome)
 
     async def go(ledger: Ledger) -> str:
         whole, who = _whole_key(ledger, key), by or _who()
@@ -268,6 +269,20 @@ def _decide(db: str, approval: str, decision: str, by: str) -> None:
         what = f"{stands.decision} by {stands.by}" if stands.decision else "expired"
         raise InputError(f"it is {what} already", where=approval)
     typer.echo(f"{decision}: {_plain(stands.tool)} {_plain(stands.arguments)}")
+
+
+def _returned(text: str, outcome: str | None) -> Any:
+    """Read what a call returned, as strictly as a file of calls, and without losing a digit.
+
+    Of a number that no float is, a tool returns a Decimal: its digits are recorded as a text.
+    """
+    from callmemaybe._jsontext import read
+
+    if outcome in {"not-done", "not_done"}:
+        raise InputError(
+            "a call that was not done has returned nothing", where="--result", hint="leave it out"
+        )
+    return read(text, source="--result").value
 
 
 def _whole_key(ledger: Ledger, start: str) -> str:

@@ -186,11 +186,6 @@ def read_secrets(path: Path | None) -> dict[str, str]:
     return value
 
 
-def read_result(text: str) -> object:
-    """Read what a call returned, as strictly as a file of calls."""
-    return read(text, source="--result", number=_usual).value
-
-
 def _json(path: Path, number: Callable[[str], object]) -> Document:
     return read(read_text(path), source=source(path), number=number)
 
