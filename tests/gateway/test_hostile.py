@@ -389,6 +389,32 @@ def test_a_name_that_is_not_found_in_time_was_sent_nothing() -> None:
     gone.set()
 
 
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_tool_that_is_given_up_before_it_sends_is_not_unknown(before: int) -> None:
+    """Its time is over while a name is looked up: `refused`, unless a request of the attempt went out before."""
+    found, asked = threading.Event(), []
+
+    def slow(host: str, _: int) -> list[str]:
+        asked.append(host)
+        if len(asked) > before:
+            found.wait(30)
+        return ["127.0.0.1"]
+
+    with line(b"HTTP/1.1 204 No\r\n\r\n") as (port, heard):
+        send = near(resolve=slow)
+
+        @tool(effect="once", writes="x", timeout=1.0, attempts=1)
+        async def act() -> None:
+            for _ in range(before + 1):
+                await send(Request("POST", f"http://api.example:{port}/x", {}, b"{}"))
+
+        answer = answer_of(act)
+        found.set()
+        expected = ("unknown_outcome", "possible") if before else ("refused", "none")
+        assert (answer.code, answer.effect) == expected, answer.content
+        assert len(b"".join(heard).split(b"POST")) == before + 1
+
+
 def test_a_header_that_cannot_be_written_is_not_sent() -> None:
     """A value outside of Latin-1 is the arguments' fault, and nothing happened."""
     with line(b"HTTP/1.1 204 No\r\n\r\n") as (port, heard):

@@ -467,3 +467,105 @@ def test_closing_finishes_what_a_busy_store_put_off(tmp_path: Path) -> None:
     backend = open_backend(store)
     assert [json.loads(row[3])["event"] for row in backend.audit(key=key)] == ["deny"]
     backend.close()
+
+
+def test_a_store_that_is_away_is_read_again(store: str, monkeypatch: Any) -> None:
+    """A run that is gone on with, an approval and a redelivery outlast a moment without the store."""
+
+    @tool(effect="once", name="once", writes="n:{n}", trusted=True, approval="always")
+    async def once(n: int) -> int:
+        return n
+
+    failed: list[str] = []
+
+    def flaky(backend: Any, name: str) -> None:
+        real, left = getattr(backend, name), 2
+
+        def read(*what: Any, **more: Any) -> Any:
+            nonlocal left
+            left -= 1
+            if left >= 0:
+                failed.append(name)
+                raise StoreTransient("away")
+            return real(*what, **more)
+
+        monkeypatch.setattr(backend, name, read)
+
+    async def go() -> None:
+        options: dict[str, Any] = {} if "://" in store else {"reserve": 0}
+        first, second = open_ledger(store, **options), open_ledger(store, **options)
+
+        async def yes(*_: Any) -> str:
+            return "approved"
+
+        async with (
+            Gateway([once], store=first, approver=yes) as one,
+            Gateway([once], store=second, approver=yes) as two,
+        ):
+            told = await one.run([call(1)], run="r", turn=0)
+            for name in ("look_run", "calls", "look", "look_approval"):
+                flaky(second.backend, name)
+            again = await two.run([call(1)], run="r", turn=0)
+            assert (again[0].content, again[0].replayed) == (told[0].content, True)
+            assert (await two.run([call(2)], run="r", turn=1))[0].ok
+            assert sorted(failed) == sorted(2 * ["look_run", "calls", "look", "look_approval"])
+
+            def gone() -> None:
+                raise StoreTransient("away")
+
+            with pytest.raises(StoreTransient):  # and not for ever
+                await second.read(gone, 0.1)
+        first.close()
+        second.close()
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize("failing", [False, True])
+def test_a_recovery_that_is_given_up_leaves_nothing_in_flight(
+    tmp_path: Path, monkeypatch: Any, failing: bool
+) -> None:
+    """Cancelled, what it took over is run and recorded; what it cannot begin is left to a redelivery."""
+    ran: list[int] = []
+    store = str(tmp_path / "x.db")
+
+    @tool(effect="idempotent", name="once", writes="n:{n}", trusted=True)
+    async def slow(n: int) -> int:
+        ran.append(n)
+        await asyncio.sleep(0.3 if len(ran) > 2 else 3600)
+        return n
+
+    async def go() -> None:
+        dead = open_ledger(store, reserve=0)
+        one = Gateway([slow], store=dead)
+        lost = [asyncio.ensure_future(one.run([call(n)], run="r", turn=n)) for n in (1, 2)]
+        while len(ran) < 2:
+            await asyncio.sleep(0.01)
+        other = apsw.Connection(store)
+        other.execute("update owners set beat = -1e9 where owner = ?", (dead.owner,))
+        async with Gateway([slow], store=store) as two:
+            if failing:
+                real, left = two.begin, [1]
+
+                def begin(*what: Any, **more: Any) -> Any:
+                    if left:
+                        left.pop()
+                        raise StoreError("not now")
+                    return real(*what, **more)
+
+                monkeypatch.setattr(two, "begin", begin)
+                with pytest.raises(StoreError, match="not now"):
+                    await two.recover()
+            else:
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(two.recover(), 0.1)
+                await asyncio.sleep(0.5)
+                assert sorted(ran) == [1, 1, 2, 2]
+            for n in (1, 2):
+                assert (await two.run([call(n)], run="r", turn=n))[0].ok
+        assert sorted(ran) == [1, 1, 2, 2]
+        for task in lost:
+            task.cancel()
+        dead.close()
+
+    asyncio.run(go())

@@ -226,6 +226,59 @@ def test_a_stopped_holder_is_fenced_off(store: str, tmp_path: Path) -> None:
     assert tokens[str(os.getpid())] > tokens[str(child)]
 
 
+def test_nothing_starts_behind_an_unknown_call(store: str) -> None:
+    """What was admitted before a call became unknown does not start on its tool or resource after it."""
+    ran: list[str] = []
+    waiting, go_on = asyncio.Event(), asyncio.Event()
+
+    @tool(effect="once", writes="account", trusted=True, timeout=0.3)
+    async def pay(to: str) -> None:
+        ran.append(to)
+        if to == "hangs":
+            await asyncio.sleep(30)
+
+    @tool(effect="once", writes="account", trusted=True)
+    async def close(to: str) -> None:
+        ran.append(to)
+        if to == "dies":
+            waiting.set()
+            await go_on.wait()
+
+    @tool(effect="read", reads="weather", trusted=True)
+    async def look() -> int:
+        return 7
+
+    def made(name: str, to: str) -> ToolCall:
+        return ToolCall(name, f'{{"to": "{to}"}}', to)
+
+    async def go() -> None:
+        slow, quick = open_ledger(store), open_ledger(store)
+        tools = [pay, close, look]
+        async with Gateway(tools, store=slow) as first, Gateway(tools, store=quick) as second:
+            calls = [made("pay", "hangs"), made("pay", "a"), made("close", "b")]
+            answers = await first.run([*calls, ToolCall("look", "{}", "c")], run="r", turn=0)
+            told = [(answer.code, answer.effect) for answer in answers]
+            refused = ("refused", "none")
+            assert told == [("unknown_outcome", "possible"), refused, refused, ("ok", "done")]
+            # The same of calls whose process is lost: by a redelivery, and by another call of the run.
+            calls = [made("close", "dies"), made("close", "d")]
+            late = asyncio.ensure_future(first.run(calls, run="q", turn=0))
+            await waiting.wait()
+            lapse(store, slow.owner)
+            other = await second.run([made("pay", "e")], run="q", turn=1)
+            again = await second.run(calls, run="q", turn=0)
+            assert [other[0].code, *(answer.code for answer in again)] == [
+                "refused", "unknown_outcome", "refused"
+            ]  # fmt: skip
+            go_on.set()
+            assert [one.code for one in await late] == ["unknown_outcome", "refused"]
+        slow.close()
+        quick.close()
+
+    asyncio.run(go())
+    assert ran == ["hangs", "dies"]
+
+
 def test_a_process_that_slept_asks_before_it_begins(
     store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

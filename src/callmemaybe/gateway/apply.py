@@ -129,7 +129,8 @@ class Applier:
                     token = self._arbiter.token if starts else 0
                     outcome.append(Admitted("new", proposal.row, token=token))
                 elif key in standing:
-                    outcome.append(self._redelivered(proposal, standing[key]))
+                    refusal = settled.get(id(proposal))
+                    outcome.append(self._redelivered(proposal, standing[key], refusal))
                 else:
                     outcome.append(settled[id(proposal)])
             self._batch.outcomes[index] = outcome
@@ -137,34 +138,47 @@ class Applier:
     def _refusals(self, admits: Sequence[tuple[int, Admit]]) -> dict[int, Admitted]:
         """Find what must not be admitted as new: other policy, blocked, or a repeat."""
         refused: dict[int, Admitted] = {}
-        begun = [admit.run for _, admit in admits if admit.run is not None]
-        standing = self._backend.open_runs(begun) if begun else {}
-        for _, admit in admits:
-            if admit.run is None:
-                continue
-            stands = standing[admit.run.tenant, admit.run.run]
-            if stands != admit.run.policy_hash and self._narrows(admit.run, stands):
-                standing[admit.run.tenant, admit.run.run] = admit.run.policy_hash
-            elif stands != admit.run.policy_hash:
-                for proposal in admit.proposals:
-                    refused[id(proposal)] = Admitted("policy", detail=stands)
-        runs = {(p.row.tenant, p.row.run) for _, admit in admits for p in admit.proposals}
-        unknown = self._backend.blocked(runs)
+        proposals = [proposal for _, admit in admits for proposal in admit.proposals]
+        runs = {(p.row.tenant, p.row.run) for p in proposals}
+        policies = self._policies(admits, runs)
+        busy = {
+            id(p)
+            for p in proposals
+            if p.row.state == State.RUNNING.value
+            and self._arbiter.is_busy(p.row.key, p.row.locks, None)
+        }
+        unknown = self._backend.blocked(runs)  # those that were just fenced off among them
         once: list[tuple[Admit, Proposal]] = []
         for _, admit in admits:
             for proposal in admit.proposals:
-                blocker = _blocker(proposal.row, unknown) if unknown else None
-                if blocker is not None:
-                    refused.setdefault(id(proposal), Admitted("blocked", detail=blocker.key))
-                elif proposal.row.state == State.RUNNING.value and self._arbiter.is_busy(
-                    proposal.row.key, proposal.row.locks, None
-                ):
-                    refused.setdefault(id(proposal), Admitted("busy"))
-                elif proposal.row.effect == Effect.ONCE.value and admit.guard_repeats:
+                row = proposal.row
+                stands = policies.get((row.tenant, row.run), row.policy)
+                blocker = _blocker(row, unknown) if unknown else None
+                if stands != row.policy:
+                    refused[id(proposal)] = Admitted("policy", detail=stands)
+                elif blocker is not None:
+                    refused[id(proposal)] = Admitted("blocked", detail=blocker.key)
+                elif id(proposal) in busy:
+                    refused[id(proposal)] = Admitted("busy")
+                elif row.effect == Effect.ONCE.value and admit.guard_repeats:
                     once.append((admit, proposal))
         if once:
             self._find_repeats(once, refused)
         return refused
+
+    def _policies(
+        self, admits: Sequence[tuple[int, Admit]], runs: Collection[tuple[str, str]]
+    ) -> dict[tuple[str, str], str]:
+        """Begin or narrow what is to begin or to be narrowed; return the hashes that stand of all runs."""
+        begun = [admit.run for _, admit in admits if admit.run is not None]
+        standing = self._backend.open_runs(begun) if begun else {}
+        for run in begun:
+            stands = standing[run.tenant, run.run]
+            if stands != run.policy_hash and self._narrows(run, stands):
+                standing[run.tenant, run.run] = run.policy_hash
+        # A run that began here may have been narrowed by another process since.
+        others = set(runs) - standing.keys()
+        return {**self._backend.policies(others), **standing} if others else standing
 
     def _narrows(self, run: RunRow, stands: str) -> bool:
         """Let a run go on under a policy that allows less; False if it would allow anything more."""
@@ -190,7 +204,7 @@ class Applier:
             if repeat and not proposal.approved:
                 refused.setdefault(id(proposal), Admitted("repeat", detail=repeat))
 
-    def _redelivered(self, proposal: Proposal, stands: Row) -> Admitted:
+    def _redelivered(self, proposal: Proposal, stands: Row, refusal: Admitted | None) -> Admitted:
         """Decide on a key that is there already: replay, conflict, in flight, or a take-over."""
         mine = proposal.row
         if stands.mac != mine.mac:
@@ -205,6 +219,9 @@ class Applier:
             return Admitted("new", stands)
         if stands.owner not in self._backend.lost([stands.owner]):
             return Admitted("in_flight", stands)
+        waits = stands.state == State.COMMITTED.value
+        if waits and refusal is not None and refusal.verdict == "policy":
+            return refusal  # nothing of it ran: it is decided upon like a new one
         return self._take_over(stands, mine.created)
 
     def _take_over(self, stands: Row, now: float) -> Admitted:
@@ -216,6 +233,10 @@ class Applier:
         self._arbiter.open([stands.locks])
         if self._arbiter.is_busy(stands.key, stands.locks, stands.asked):
             return Admitted("in_flight", stands)  # its resources are another's now
+        if state is State.COMMITTED:
+            blocker = _blocker(stands, self._backend.blocked({(stands.tenant, stands.run)}))
+            if blocker is not None:
+                return Admitted("blocked", stands, blocker.key)
         if not self._backend.claim(stands.key, stands.fence, target):
             return Admitted("in_flight", stands)
         row = restarted(stands, self._backend.owner)
@@ -270,7 +291,8 @@ class Applier:
         }
         if busy:
             self._backend.ask_for(list(busy.values()))
-        ready = [move for _, move in moves if move.key not in busy]
+        blockers = self._blockers([m for _, m in moves if m.starts and m.key not in busy])
+        ready = [m for _, m in moves if m.key not in busy and m.key not in blockers]
         won = self._backend.move(ready) if ready else set()
         others = [move.key for _, move in moves if move.key not in won]
         standing = self._backend.fetch(others) if others else {}
@@ -284,6 +306,9 @@ class Applier:
                 self._batch.outcomes[index] = self._must_wait(move, standing.get(move.key))
                 continue
             row = standing.get(move.key)
+            if move.key in blockers:
+                self._batch.outcomes[index] = Moved(False, row, blocker=blockers[move.key])
+                continue
             # Our own move, sent again because the answer to its commit was lost on the way.
             again = row is not None and (
                 row.owner == self._backend.owner
@@ -292,6 +317,20 @@ class Applier:
                 and row.content == move.content
             )
             self._batch.outcomes[index] = Moved(again, row)
+
+    def _blockers(self, starts: Sequence[Move]) -> dict[str, str]:
+        """Find the unknown calls that keep others from starting: what waited was admitted before them."""
+        found: dict[str, str] = {}
+        rows = self._backend.fetch([move.key for move in starts]) if starts else {}
+        runs = {(row.tenant, row.run) for row in rows.values()}
+        unknown = self._backend.blocked(runs) if runs else []
+        for move in starts if unknown else ():
+            row = rows.get(move.key)
+            if row is not None and (row.state, row.fence) == (move.expected.value, move.fence):
+                blocker = _blocker(replace(row, locks=move.locks or row.locks), unknown)
+                if blocker is not None:
+                    found[move.key] = blocker.key
+        return found
 
     def _must_wait(self, move: Move, row: Row | None) -> Moved:
         """Say that the call's resources are held elsewhere, unless it is no longer there to wait."""

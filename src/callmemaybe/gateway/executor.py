@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from callmemaybe.calls.declare import Context, Mode, ProcessLimits, Tool
-from callmemaybe.gateway.outcome import Outcome, describe, represented
+from callmemaybe.gateway.outcome import GIVEN_UP, Outcome, describe, represented
 from callmemaybe.gateway.settle import consumed, finished, is_pending, settled
 from callmemaybe.gateway.worker import frame
 
@@ -88,7 +88,7 @@ class Executor:
         task = asyncio.ensure_future(coroutine)
         if await _over(task, timeout):
             return self._done(task)
-        task.cancel()
+        task.cancel(GIVEN_UP)
         # A coroutine may refuse to be cancelled; it is not waited for beyond a grace.
         if await _over(task, _GRACE) and not task.cancelled():
             outcome = self._done(task)

@@ -42,6 +42,8 @@ from callmemaybe.gateway.turn import Turn
 #: Asked for a decision on an approval: "approved", "denied", or None to leave it pending.
 Approver = Callable[[Approval, ToolCall], Awaitable[str | None]]
 _MOST_REMEMBERED = 10_000
+#: Calls of a run that were made before this process went on with it, or elsewhere.
+_MOST_RECALLED = 10_000
 #: Characters of finished calls. As Python's values they take up to ten times as many bytes.
 _MOST_AT_HAND = 16 * 1024 * 1024
 #: Effects that are there although nobody recorded the result.
@@ -164,16 +166,18 @@ class Gateway:
         begun = Run(run, tenant, policy, user=list(user))
         stored = self.ledger.backend.look_run(tenant, run)
         if stored is not None:
-            begun.resumed = True
+            begun.resumed = begun.known = True
             begun.policy = Policy.from_json(json.loads(stored.policy)).meet(policy)
+            begun.recorded = begun.policy.hash == stored.policy_hash
             self._catch_up(begun)
         return begun
 
     def _catch_up(self, run: Run, *, but: str | None = None) -> None:
         """Recall what untrusted tools said in the run so far, to whichever process ``but`` one."""
-        for row in self.ledger.backend.calls(run=run.id, limit=10_000, but=but):
-            if row.tenant != run.tenant:
-                continue
+        rows = self.ledger.backend.calls(
+            run=run.id, tenant=run.tenant, limit=_MOST_RECALLED, but=but
+        )
+        for row in rows:
             if row.owner == self.ledger.owner:
                 run.ours = max(run.ours, row.turn + 1)
             else:
@@ -181,6 +185,9 @@ class Gateway:
             entry = self.tools.get(row.tool)
             if row.content and not (entry and entry.tool.trusted):
                 run.saw(row.result or row.content, row.key)
+        trusts_all = not run.untrusted and all(one.tool.trusted for one in self.tools.values())
+        if len(rows) == _MOST_RECALLED and not trusts_all:
+            run.saturate()  # what stood in those before them is not searched
 
     def offers(self, run: Run) -> tuple[ToolSpec, ...]:
         """Return the tools that the next grammar of ``run`` should contain."""
@@ -215,10 +222,11 @@ class Gateway:
                 where="Gateway.run",
                 hint='put what is to be run under `if __name__ == "__main__":`',
             )
-        current = run if isinstance(run, Run) else self._run_named(run, tenant)
+        read = self.ledger.read
+        current = run if isinstance(run, Run) else await read(lambda: self._run_named(run, tenant))
         number = current.turn if turn is None else turn
         if number > current.turn:  # another process may have had the turns between
-            self._catch_up(current, but=self.ledger.owner)
+            await read(lambda: self._catch_up(current, but=self.ledger.owner))
         current.turn = max(current.turn, number + 1)
         keys = [
             call_key(current.tenant, current.id, number, ordinal, call.name)
@@ -230,7 +238,7 @@ class Gateway:
         made = Turn(self, current, number, calls, stopped=stopped, keys=keys)
         made.validate()
         if self._finished or current.resumed:
-            self._replay(made)
+            await read(lambda: self._replay(made))
         if all(item.answer is not None for item in made.items):
             return [item.answer for item in made.items if item.answer is not None]
         task = asyncio.get_running_loop().create_task(self._run_turn(made))
@@ -389,9 +397,13 @@ class Gateway:
     async def recover(self) -> int:
         """Take over calls of processes that died: `once` becomes unknown, the rest run again.
 
-        Returns how many were run again. Call it at start and now and then.
+        Returns how many were run again. Call it at start and now and then. What has been taken over is
+        run and recorded also where this coroutine is cancelled.
         """
-        return await Recovery(self).recover()
+        task = asyncio.get_running_loop().create_task(Recovery(self).recover())
+        self._turns.add(task)
+        task.add_done_callback(self._turn_over)
+        return await asyncio.shield(task)
 
     async def reconcile(
         self, key: str, outcome: str | None = None, *, by: str, result: Any = None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import contextvars
 import http.client
 import io
 import ipaddress
@@ -23,12 +24,15 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 
 from callmemaybe.calls.declare import NotExecuted, TransientError
 from callmemaybe.calls.openapi import Request, Response
+from callmemaybe.gateway.outcome import GIVEN_UP
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _SAFE = frozenset({"GET", "HEAD"})
 _PIECE = 1 << 16
 _GRACE = 0.5
 Resolve = Callable[[str, int], Sequence[str]]
+#: Whether this attempt at a tool has sent a request: each attempt is a task, with a context of its own.
+_has_sent: contextvars.ContextVar[bool] = contextvars.ContextVar("has sent", default=False)
 
 
 def resolve(host: str, port: int) -> Sequence[str]:
@@ -65,7 +69,8 @@ class HttpTransport:
         """Send ``request``; raises NotExecuted where nothing was sent.
 
         Raises TransientError where the reply is not whole, and an OSError (TimeoutError) where it did
-        not come, or not in time. Nothing is sent after it was cancelled.
+        not come, or not in time. Nothing is sent after it was cancelled; where a gateway gives its tool
+        up that has sent nothing yet, that is a NotExecuted, too.
         """
         attempt = _Attempt(self._timeout)
         done: concurrent.futures.Future[Response] = concurrent.futures.Future()
@@ -87,8 +92,14 @@ class HttpTransport:
             if attempt.end():
                 raise
             raise NotExecuted("there was no connection in time, so nothing was sent") from error
+        except asyncio.CancelledError as error:
+            # Whoever else cancels is owed the cancellation. A request before this one did happen.
+            if error.args != (GIVEN_UP,) or attempt.end() or _has_sent.get():
+                raise
+            raise NotExecuted("it took too long, and nothing was sent") from error
         finally:
-            attempt.end()
+            if attempt.end():
+                _has_sent.set(True)
 
     def _send(self, request: Request, attempt: _Attempt) -> Response:
         url, headers = request.url, dict(request.headers)

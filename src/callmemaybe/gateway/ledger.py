@@ -12,7 +12,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from callmemaybe.gateway.apply import Applier
 from callmemaybe.gateway.chain import GENESIS, Head, link
@@ -32,6 +32,9 @@ from callmemaybe.gateway.store import (
 )
 
 _MOST_IN_BATCH = 512
+#: Seconds before a store that was away is tried again.
+_PAUSE = 0.05
+_T = TypeVar("_T")
 
 
 def _no_probe(_point: str) -> None:
@@ -127,6 +130,20 @@ class Ledger:
         ticket.future = ticket.loop.create_future()
         self._put(ticket)
         return await ticket.future
+
+    async def read(self, read: Callable[[], _T], patience: float = 10.0) -> _T:
+        """Return what ``read`` finds in the store, which may have to be asked again from the start.
+
+        While the store is away that is done for ``patience`` seconds. Raises StoreError.
+        """
+        until = time.monotonic() + patience
+        while True:
+            try:
+                return read()
+            except StoreTransient:
+                if time.monotonic() >= until:
+                    raise
+            await asyncio.sleep(_PAUSE)
 
     def send_and_wait(self, operation: Operation, patience: float = 10.0) -> Any:
         """As :meth:`send`, blocking; not for use inside an event loop."""
@@ -291,7 +308,7 @@ class Ledger:
         _deliver(tired)
         patient = [ticket for ticket in tickets if ticket.deadline > now]
         if patient:
-            time.sleep(0.05)
+            time.sleep(_PAUSE)
             for ticket in patient:
                 self._queue.put(ticket)
 

@@ -12,6 +12,8 @@ from callmemaybe.gateway.strict import represent
 Kind = Literal[
     "returned", "unrepresentable", "raised", "transient", "not_executed", "timed_out", "died"
 ]
+#: What a coroutine is cancelled with when its attempt is out of time.
+GIVEN_UP = "the attempt is out of time"
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,13 +36,22 @@ class Recovery:
             if not entry.tool.sensitive
         }
         taken = await gateway.ledger.send(Claim(known, gateway.ledger.backend.now()))
-        await asyncio.gather(*map(self._again, taken))
+        outcomes = await asyncio.gather(*map(self._again, taken), return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
         return len(taken)
 
     async def _again(self, taken: Admitted) -> None:
         gateway, row = self._gateway, taken.row
         assert row is not None
-        run = gateway.begin(row.run, tenant=row.tenant)
+        try:
+            run = await gateway.ledger.read(lambda: gateway.begin(row.run, tenant=row.tenant))
+        except BaseException:
+            gateway.ledger.active.discard(
+                row.key
+            )  # nothing ran here: a redelivery goes on from the row
+            raise
         call = ToolCall(row.tool, row.arguments, row.call_id)
         turn = Turn(gateway, run, row.turn, [call], stopped=True, keys=[row.key])
         item = turn.items[0]
@@ -58,7 +67,7 @@ class Recovery:
     ) -> tuple[Answer, str]:
         """Settle an unknown call; return its answer from now on, and the tool's name."""
         gateway, backend = self._gateway, self._gateway.ledger.backend
-        row = backend.look(key)
+        row = await gateway.ledger.read(lambda: backend.look(key))
         if row is None or row.state != State.UNKNOWN.value:
             raise InputError("there is no call of unknown outcome with this key", where="key")
         if outcome is None:
@@ -79,7 +88,7 @@ class Recovery:
         await gateway.ledger.send(
             Reconcile(key, outcome, by, now, content, json.dumps(record, ensure_ascii=False))
         )
-        stands = backend.look_reconciled(key)
+        stands = await gateway.ledger.read(lambda: backend.look_reconciled(key))
         assert stands is not None
         return answer_from(row.call_id, row, stands[1]), row.tool
 

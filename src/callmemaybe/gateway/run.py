@@ -37,8 +37,10 @@ class Run:
     turn: int = 0
     ours: int = 0
     """The turn behind the last that the ledger has of this very process."""
+    known: bool = False
+    """The ledger holds a policy of this run."""
     recorded: bool = False
-    """The ledger holds this run's policy."""
+    """The ledger holds this policy of it."""
     _remembered: int = 0
     _heard: set[str] = field(default_factory=set)
 
@@ -66,7 +68,11 @@ class Run:
             self._remembered += sum(map(len, found))
             self.untrusted += found
         if self.saturated:
-            self.untrusted = [""]
+            self.saturate()
+
+    def saturate(self) -> None:
+        """Search no untrusted text from here on: every value that nothing else explains is suspect."""
+        self._remembered, self.untrusted = _MOST_REMEMBERED + 1, [""]
 
     @property
     def saturated(self) -> bool:

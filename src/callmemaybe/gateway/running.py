@@ -193,6 +193,10 @@ class Runner:
             await asyncio.sleep(pause * (0.5 + gateway.dice() / 2))
             pause = min(pause * 2, _LONGEST_PAUSE)
             move = move._replace(asked=moved.row.asked if moved.row else None)
+        if moved.blocker:
+            why = f"blocked until call {moved.blocker[:16]} is reconciled"
+            await self._cancel(item, "refused", detail=why)
+            return False
         if not moved.won:
             return self._overtaken(item, moved)
         item.on(Event.START)
@@ -200,17 +204,9 @@ class Runner:
         return True
 
     def _starting(self, item: Item) -> Move:
-        after = item.cursor.on(Event.START)
-        kept = None
-        if item.references and item.tool.tool.effect is not Effect.ONCE:
-            kept = self._turn.redacted(item, item.arguments)
-        record = self._turn.record(
-            "start",
-            item,
-            args=self._turn.redacted(item, item.arguments),
-            state=after.state.value,
-            fence=after.fence,
-        )
+        after, args = item.cursor.on(Event.START), self._turn.redacted(item, item.arguments)
+        kept = args if item.references and item.tool.tool.effect is not Effect.ONCE else None
+        record = self._turn.record("start", item, args=args, state=after.state, fence=after.fence)
         return Move(
             item.key,
             item.cursor.state,
@@ -265,7 +261,7 @@ class Runner:
         item.token = await ledger.send(Confirm(item.key, fence, ledger.lease))
         if item.token:
             return True
-        row = ledger.backend.look(item.key)
+        row = await ledger.read(lambda: ledger.backend.look(item.key))
         return self._overtaken(item, Moved(False, row))
 
     async def _attempts(self, item: Item) -> tuple[Outcome | None, int]:

@@ -129,12 +129,16 @@ class Move(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """Whether this Move won, and the row as it stands now; busy: its locks are held elsewhere."""
+    """Whether this Move won, and the row as it stands now; busy: its locks are held elsewhere.
+
+    ``blocker``: the key of the unknown call that keeps this one from starting.
+    """
 
     won: bool
     row: Row | None
     busy: bool = False
     token: int = 0
+    blocker: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,6 +334,9 @@ class Backend(Protocol):
     def open_runs(self, runs: Sequence[RunRow]) -> dict[tuple[str, str], str]:
         """Insert the runs that are not there; return the policy hash that stands of each."""
 
+    def policies(self, runs: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
+        """Return the policy hash that stands of each of these (tenant, run) that has begun."""
+
     def policy_of(self, tenant: str, run: str) -> str:
         """Return the policy, as JSON, that stands of a run that has begun."""
 
@@ -388,7 +395,9 @@ class Backend(Protocol):
     def approvals(self, *, pending_only: bool) -> list[Approval]:
         """Return approvals, oldest first."""
 
-    def calls(self, *, run: str | None, limit: int, but: str | None = None) -> list[Row]:
+    def calls(
+        self, *, run: str | None, limit: int, but: str | None = None, tenant: str | None = None
+    ) -> list[Row]:
         """Return rows, newest first; those of the owner ``but`` are left out."""
 
     def audit(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,7 +27,7 @@ from callmemaybe.gateway.plan import (
     plan,
     references,
 )
-from callmemaybe.gateway.policy import Decision, Verdict
+from callmemaybe.gateway.policy import Decision, Policy, Verdict
 from callmemaybe.gateway.provenance import label, tainted
 from callmemaybe.gateway.registry import Registered
 from callmemaybe.gateway.run import Run, approval_id
@@ -194,16 +195,18 @@ class Turn:
     async def authorise(self) -> None:
         """Settle what the policy denies and what waits for a person."""
         for item in self.items:
-            if item.answer is not None:
-                continue
-            decision = self.decision(item, item.arguments)
-            if decision.verdict is Verdict.DENY:
-                self.deny(item, decision.reason)
-            elif decision.verdict is Verdict.ALLOW or item.references:
-                # Nobody can approve a value that is not there yet: once it is, it is asked about.
-                item.on(Event.AUTHORISE)
-            elif not self.cancelled.is_set():
-                await self.ask(item, decision.reason)
+            if item.answer is None:
+                await self._authorise(item)
+
+    async def _authorise(self, item: Item, denial: str | None = None) -> None:
+        decision = self.decision(item, item.arguments)
+        if decision.verdict is Verdict.DENY:
+            self.deny(item, denial or decision.reason)
+        elif decision.verdict is Verdict.ALLOW or item.references:
+            # Nobody can approve a value that is not there yet: once it is, it is asked about.
+            item.on(Event.AUTHORISE)
+        elif not self.cancelled.is_set():
+            await self.ask(item, decision.reason)
 
     def decision(self, item: Item, arguments: dict[str, Any]) -> Decision:
         """Ask the run's policy; also for arguments whose references were resolved since."""
@@ -237,7 +240,7 @@ class Turn:
         id_ = approval_id(item.key, item.mac, self.run.policy.hash)
         if item.cursor.state is State.VALIDATED:
             item.on(Event.ASK)
-        stands = backend.look_approval(id_)
+        stands = await gateway.ledger.read(lambda: backend.look_approval(id_))
         if stands is None:
             now = backend.now()
             stands = await gateway.ledger.send(
@@ -298,10 +301,19 @@ class Turn:
         """Write down what may run, all in one transaction; settle replays and refusals."""
         for item in self._waiting():
             self._refuse_early(item)
+        if not self._waiting() and self.run.known and not self.run.recorded:
+            # Nothing of this turn is left, and what narrowed the run since holds everywhere.
+            await self._send([])
         while ready := self._waiting():
-            outcomes = await self._gateway.ledger.send(self._admission(ready))
-            for item, outcome in zip(ready, outcomes, strict=True):
+            for item, outcome in zip(ready, await self._send(ready), strict=True):
                 await self._admitted(item, outcome)
+
+    async def _send(self, ready: Sequence[Item]) -> list[Admitted]:
+        run, policy = self.run, self.run.policy
+        outcomes: list[Admitted] = await self._gateway.ledger.send(self._admission(ready))
+        run.known = True
+        run.recorded = run.policy is policy  # it may have been narrowed meanwhile
+        return outcomes
 
     def _waiting(self) -> list[Item]:
         """Return what is still to be admitted: nothing once the turn is cancelled."""
@@ -369,7 +381,6 @@ class Turn:
             item.begun = verdict == "restarted" and outcome.row.fence > 1
             if item.cursor != (outcome.row.state, outcome.row.fence):
                 item.cursor = CallRecord(State(outcome.row.state), outcome.row.fence)
-            self.run.recorded = True
             return
         if verdict == "busy":
             # It keeps its place in this process, and is admitted without being started.
@@ -377,8 +388,11 @@ class Turn:
             return
         self.release(item)
         if verdict in {"replay", "unknown"}:
-            assert outcome.row is not None
-            item.answer = self._gateway.replayed(item.call.id, outcome.row)
+            row = outcome.row
+            assert row is not None
+            item.answer = await self._gateway.ledger.read(
+                lambda: self._gateway.replayed(item.call.id, row)
+            )
         elif verdict == "conflict":
             item.fail("key_conflict", State.REJECTED, detail="the key has other arguments")
         elif verdict == "in_flight":
@@ -391,10 +405,21 @@ class Turn:
                 detail=f"blocked until call {outcome.detail[:16]} is reconciled",
             )
         elif verdict == "policy":
-            item.fail("denied", State.DENIED, detail="the run began under another policy")
+            await self._narrowed(item)
         else:
             assert verdict == "repeat"
             await self._repeat(item, outcome.detail)
+
+    async def _narrowed(self, item: Item) -> None:
+        """Decide again by what is left of the run: its policy is another one in the ledger."""
+        run, ledger = self.run, self._gateway.ledger
+        stands = await ledger.read(lambda: ledger.backend.look_run(run.tenant, run.id))
+        assert stands is not None
+        run.policy = Policy.from_json(json.loads(stands.policy)).meet(run.policy)
+        run.recorded = False
+        # What was approved was approved under the policy before.
+        item.cursor, item.approved = CallRecord(State.VALIDATED), False
+        await self._authorise(item, "the run began under another policy")
 
     async def _repeat(self, item: Item, earlier: str) -> None:
         """Ask a person about the same `once` call again: a small model repeats itself."""

@@ -106,6 +106,10 @@ select {ROW} from calls where state = 'unknown'
   and (run, tenant) in (select v ->> 0, v ->> 1 from json_array_elements(%s::json) as v)
   and key not in (select key from reconciliations)
 """
+POLICIES = """
+select tenant, run, policy_hash from runs
+where (run, tenant) in (select v ->> 0, v ->> 1 from json_array_elements(%s::json) as v)
+"""
 # What was committed and never started waits for its redelivery, and so does what nobody here can run:
 # it must not fill up the places of those that can be helped.
 ORPHANS = f"""

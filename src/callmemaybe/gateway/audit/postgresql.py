@@ -86,6 +86,7 @@ class _Ahead:
     others: list[Holder] | None = None
     token: int | None = None
     blocked: tuple[set[tuple[str, str]], list[Row]] | None = None
+    policies: tuple[set[tuple[str, str]], list[Any]] | None = None
     repeats: tuple[set[str], dict[str, str]] | None = None
 
 
@@ -237,11 +238,13 @@ class Postgresql:
             held = ask(statements.OTHERS, {"me": self.owner})
             token = ask(statements.COUNT_UP) if locks else None
             unknown = ask(statements.BLOCKED, (_pairs(runs),)) if runs else None
+            policies = ask(statements.POLICIES, (_pairs(runs),)) if runs else None
             repeats = ask(statements.REPEATS, (_likes(rows),)) if rows else None
         self._ahead = _Ahead(
             [Holder(*values) for values in held],
             None if token is None else _number_of(token),
             None if unknown is None else (set(runs), [Row(*values) for values in unknown]),
+            None if policies is None else (set(runs), policies.fetchall()),
             None if repeats is None else ({row.key for row in rows}, dict(repeats.fetchall())),
         )
 
@@ -296,17 +299,20 @@ class Postgresql:
     def open_runs(self, runs: Sequence[RunRow]) -> dict[tuple[str, str], str]:
         """Insert the runs that are not there, in one order for all writers."""
         ordered = sorted((run.tenant, run.run, run.policy, run.policy_hash) for run in runs)
-        columns = list(map(list, zip(*ordered, strict=True)))
         self._write.execute(
             "insert into runs select * from unnest(%s::text[], %s::text[], %s::text[], %s::text[])"
             " on conflict do nothing",
-            columns,
+            list(map(list, zip(*ordered, strict=True))),
         )
-        found = self._write.execute(
-            "select tenant, run, policy_hash from runs where (tenant, run) in"
-            " (select * from unnest(%s::text[], %s::text[]))",
-            columns[:2],
-        )
+        self._ahead.policies = None
+        return self.policies({(run.tenant, run.run) for run in runs})
+
+    def policies(self, runs: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
+        """Return the policy hash that stands of each run."""
+        ahead, found = self._ahead.policies, None
+        if ahead is not None and ahead[0].issuperset(runs):
+            found = ahead[1]
+        found = found or self._write.execute(statements.POLICIES, (_pairs(runs),)).fetchall()
         return {(tenant, run): stands for tenant, run, stands in found}
 
     def policy_of(self, tenant: str, run: str) -> str:
@@ -403,12 +409,15 @@ class Postgresql:
         rows = self._read(f"select {_APPROVAL} from approvals {where} order by created, id", ())
         return [Approval(*values) for values in rows]
 
-    def calls(self, *, run: str | None, limit: int, but: str | None = None) -> list[Row]:
+    def calls(
+        self, *, run: str | None, limit: int, but: str | None = None, tenant: str | None = None
+    ) -> list[Row]:
         """Return rows, newest first."""
         rows = self._read(
             f"select {statements.ROW} from calls where (%s::text is null or run = %s)"
-            " and (%s::text is null or owner <> %s) order by created desc, ordinal desc limit %s",
-            (run, run, but, but, limit),
+            " and (%s::text is null or owner <> %s) and (%s::text is null or tenant = %s)"
+            " order by created desc, ordinal desc limit %s",
+            (run, run, but, but, tenant, tenant, limit),
         )
         return [Row(*values) for values in rows]
 

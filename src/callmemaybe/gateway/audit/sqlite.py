@@ -256,7 +256,11 @@ class Sqlite:
         """Insert the runs that are not there."""
         rows = [(run.tenant, run.run, run.policy, run.policy_hash) for run in runs]
         self._each(statements.BEGIN_RUNS, rows)
-        found = self._all(statements.RUNS, [row[:2] for row in rows])
+        return self.policies([row[:2] for row in rows])
+
+    def policies(self, runs: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
+        """Return the policy hash that stands of each run."""
+        found = self._all(statements.RUNS, list(runs))
         return {(tenant, run): stands for tenant, run, stands in found}
 
     def policy_of(self, tenant: str, run: str) -> str:
@@ -368,13 +372,15 @@ class Sqlite:
         rows = self._read(f"select {_APPROVAL} from approvals {where} order by created, id", ())
         return [Approval(*values) for values in rows]
 
-    def calls(self, *, run: str | None, limit: int, but: str | None = None) -> list[Row]:
+    def calls(
+        self, *, run: str | None, limit: int, but: str | None = None, tenant: str | None = None
+    ) -> list[Row]:
         """Return rows, newest first."""
         where = "where run = ?1" if run is not None else "where ?1 is null"
-        where += " and (?3 is null or owner <> ?3)"
+        where += " and (?3 is null or owner <> ?3) and (?4 is null or tenant = ?4)"
         rows = self._read(
             f"select {statements.ROW} from calls {where} order by created desc, ordinal desc limit ?2",
-            (run, limit, but),
+            (run, limit, but, tenant),
         )
         return [Row(*values) for values in rows]
 
