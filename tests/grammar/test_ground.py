@@ -106,6 +106,34 @@ def test_a_number_that_is_written_is_found(decimal: Decimal, whole: int) -> None
     assert allows({**schema, "maximum": whole - 1}, whole, text) is False
 
 
+LONG = "0.1234567890123456789012345678901"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "written"),
+    [
+        ("pay 12.50", "number", ["12.5", "12.50"]),
+        ("pay 1,250.00", "number", ["1250", "1250.0", "1250.00"]),
+        ("pay 1250.00", "integer", ["1250"]),
+        ("3 or 3.0 or 3.00", "number", ["3", "3.0", "3.00"]),
+        ("at 0.00000010", "number", ["0.0000001", "0.00000010"]),
+        ("1e3 and 1.50E2", "number", ["1000", "1000.0", "1e3", "150", "150.0"]),
+        (f"-{LONG}", "number", [LONG, f"-{LONG}"]),
+    ],
+)
+def test_digits_stay_as_they_were_said(text: str, kind: str, written: list[str]) -> None:
+    """A price keeps its zeros, a long number all its digits; the plain form may be written, too."""
+    machine = compile_grammar(json_schema({"type": kind, "x-ground": "prompt"}, ground=text))
+    texts = {one for value in (text, *written) for one in (value, value.lower())}
+    texts |= {"12.500", "1250.000", "3.000", "1E3", "1.5e2", LONG[:30], f"-{LONG[:30]}"}
+
+    def accepts(one: str) -> bool:
+        state = machine.walk(machine.start, one.encode())
+        return state >= 0 and machine.is_accepting(state)
+
+    assert sorted(filter(accepts, texts)) == sorted(written)
+
+
 def test_what_was_said_in_words_may_be_handed_in() -> None:
     """Law: further numbers count as said."""
     schema = {"type": "integer", "x-ground": "prompt"}

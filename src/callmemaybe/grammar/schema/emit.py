@@ -70,8 +70,8 @@ from callmemaybe.grammar.schema.unions import Status, alike, union_body
 from callmemaybe.grammar.schema.values import (
     can_be_written,
     identity,
-    number_texts,
     quoted,
+    said_texts,
     spellings,
 )
 from callmemaybe.grammar.tree import least_of
@@ -304,7 +304,7 @@ class Emitter:
             accepts = self._normaliser.judge.accepts
             fit = [value for value in ground.values if accepts(shape, value)]
             if fit or level == GROUNDED:
-                return words(text for value in fit for text in number_texts(value, shape.kinds))
+                return words(text for value in fit for text in said_texts(value, shape.kinds))
         if facet is None:
             return number_node(shape.kinds, None, shape.but)
         try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
@@ -67,7 +67,7 @@ class Ground:
     def values(self) -> tuple[int | Decimal, ...]:
         """The numbers that occur in the text, and the further ones."""
         said = (number for text in self._texts for number in numbers_in(text))
-        return tuple(dict.fromkeys((*said, *self.numbers)))
+        return _distinct((*said, *self.numbers))
 
     @property
     def _texts(self) -> tuple[str, ...]:
@@ -121,17 +121,23 @@ def _is_one_word(left: str, right: str) -> bool:
 def numbers_in(text: str) -> tuple[int | Decimal, ...]:
     """Return the numbers written in digits in a text, in every way each may be read.
 
-    "1,234.5" is 1234.5; "1.234" is both 1.234 and 1234; "-3" is both 3 and -3 ("pages 1 -3").
+    "1,234.5" is 1234.5; "1.234" is both 1.234 and 1234; "-3" is both 3 and -3 ("pages 1 -3"). Decimals
+    have the digits they were written with: 12.50 is not 12.5 here.
     """
-    found: dict[int | Decimal, None] = {}
+    found: list[int | Decimal] = []
     for match in (*_NUMERAL.finditer(text), *_SPACED.finditer(text)):
         before = text[: match.start()][-2:]
         signed = before[-1:] in ("-", "\u2212") and not before[:-1].isalnum()
         for value in _readings(match[0]):
-            found[value] = None
-            if signed:
-                found[-value] = None
-    return tuple(found)
+            found.append(value)
+            if signed:  # a minus sign would round a Decimal to 28 digits
+                found.append(value.copy_negate() if isinstance(value, Decimal) else -value)
+    return _distinct(found)
+
+
+def _distinct(numbers: Iterable[int | Decimal]) -> tuple[int | Decimal, ...]:
+    """Return each spelling of each number once."""
+    return tuple({str(number): number for number in numbers}.values())
 
 
 def _readings(written: str) -> list[int | Decimal]:
@@ -146,4 +152,4 @@ def _readings(written: str) -> list[int | Decimal]:
         if is_plain and all(len(part) == 3 for part in groups[1:]):
             texts.append(f"{''.join(groups)}.{''.join(fraction)}" if fraction else "".join(groups))
     values = [Decimal(f"{text}e{exponent}" if exponent else text) for text in dict.fromkeys(texts)]
-    return [int(value) if value == value.to_integral_value() else value for value in values]
+    return [value if value.as_tuple().exponent else int(value) for value in values]

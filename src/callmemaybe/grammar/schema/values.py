@@ -151,6 +151,16 @@ def number_texts(value: float | Decimal, kinds: int) -> list[str]:
     return [whole, json.dumps(as_float)] if exact(as_float) == number else [whole]
 
 
+def said_texts(value: int | Decimal, kinds: int) -> list[str]:
+    """As :func:`number_texts`, and in the digits it was said in: 12.50 and 1e9, not only 12.5."""
+    found = number_texts(value, kinds)
+    if isinstance(value, Decimal) and kinds & FRACTION:
+        is_long = str(value).partition("E")[2].startswith("+")
+        own = str(value).replace("E+", "e") if is_long else f"{value:f}"
+        found += [own] if own not in found else []
+    return found
+
+
 def _plain(number: Fraction) -> str:
     """Write a finite decimal without exponent, whatever its length."""
     places = 0
