@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 import callmemaybe
 from callmemaybe._checking import Validators
-from callmemaybe.caller import Caller, Outcome
+from callmemaybe._retrieval import Catalogue
+from callmemaybe.caller import Caller, Outcome, load_model
 from callmemaybe.calls import ToolCall, ToolSpec, tool
 from callmemaybe.errors import (
     BudgetError,
@@ -330,6 +331,70 @@ def test_python_functions_are_tools() -> None:
         caller("hermes", HERMES, 0, [Caller])
     with pytest.raises(InputError, match="parameter a: it has no type hint"):
         caller("hermes", HERMES, 0, [unsaid])
+
+
+@pytest.mark.parametrize(
+    "prompt", [None, 42, b"add", ["add"], [{"role": "user", "content": "add"}], {"content": "add"}]
+)
+def test_only_a_text_is_asked_about(prompt: Any) -> None:
+    """Anything else would be asked about as Python spells it: "None", or a list of messages."""
+    made = caller("hermes", HERMES, 0)
+    with pytest.raises(InputError, match=r"a request is a text.*from_messages"):
+        made.call(prompt)
+    with pytest.raises(InputError, match="a request is a text"):
+        list(made.call_many(["add", prompt]))
+    with pytest.raises(InputError, match="said: a request is a text"):
+        made.run(prompt, lambda _calls: [])
+    with pytest.raises(InputError, match="each letter would be a request"):
+        made.call_many("add")
+
+
+@pytest.mark.parametrize("tools", [None, double, "tools.json", {"name": "add"}, math])
+def test_tools_stand_in_a_list(tools: Any) -> None:
+    """What is no list of them is named; so is the place of one that is wrong."""
+    for make in (lambda: caller("hermes", HERMES, 0, tools), lambda: Catalogue(tools)):
+        with pytest.raises(InputError, match="tools: it must be a list of tools, not a value of"):
+            make()
+    with pytest.raises(InputError, match="tools/1/parameters/a: the parameter has no type"):
+        caller("hermes", HERMES, 0, [TOOLS[0], {"name": "f", "parameters": {"a": {}}}])
+
+
+@pytest.mark.parametrize("model", ["nano", None, [double], Path("nano")])
+def test_a_model_has_to_be_loaded(model: Any) -> None:
+    """Its name is none, nor is what belongs into the other argument."""
+    with pytest.raises(InputError, match=r"model: a loaded model is needed.*load_model\('nano'\)"):
+        Caller(model, [double])
+
+
+def test_a_model_is_loaded_from_a_path_too(tmp_path: Path) -> None:
+    """A Path names a folder as its text does."""
+    folder = Path(callmemaybe.__file__).parent / "data" / "nano"
+    assert load_model(folder).name == load_model(str(folder)).name
+    with pytest.raises(ModelError, match="holds no model"):
+        load_model(tmp_path)
+    with pytest.raises(ModelError, match="a model's name or folder is needed, not None"):
+        load_model(None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"choose": "best"}, "choose: there is no 'best' here; use exact or greedy"),
+        ({"overflow": None}, "overflow: there is no None here; use cut or refuse"),
+        ({"max_tokens": None}, "max_tokens: it must be a whole number, not None; leave it out"),
+        ({"max_tokens": 99.5}, "max_tokens: it must be a whole number, not 99.5"),
+        ({"temperature": "hot"}, "temperature: it must be a number, not 'hot'"),
+        ({"top_p": None}, "top_p: it must be a number, not None"),
+        ({"seed": "x"}, "seed: it must be a whole number, not 'x'"),
+        ({"beam": "3"}, "beam: it must be a whole number, not '3'"),
+    ],
+)
+def test_settings_of_another_kind_are_named(options: dict[str, Any], words: str) -> None:
+    """None is taken in silence, or fails where nobody sees which one it was."""
+    with pytest.raises(InputError, match=words):
+        caller("hermes", HERMES, 0, **options)
+    made = caller("hermes", HERMES, 0, max_tokens=np.int64(200), temperature=np.float32(0))
+    assert made.call("add").call is not None
 
 
 def unsaid(a):  # type: ignore[no-untyped-def]

@@ -9,6 +9,7 @@ import enum
 import json
 from collections.abc import Sequence
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 from uuid import UUID
@@ -23,7 +24,7 @@ from callmemaybe._retrieval import Catalogue
 from callmemaybe._running import functions
 from callmemaybe._speaking import Options, Speaker
 from callmemaybe.caller import Caller
-from callmemaybe.calls import ToolCall, ToolResult, ToolSpec, tool
+from callmemaybe.calls import Context, ToolCall, ToolResult, ToolSpec, tool
 from callmemaybe.conversation import Conversation, Said, Turn
 from callmemaybe.conversation.loop import Ask, Execute, Heard, Rules, dialogue
 from callmemaybe.errors import ConversationError, InputError
@@ -307,6 +308,11 @@ def test_no_model_can_say_what_was_not_wanted(seed: int, wish: Wanted, name: str
         assert json.loads(spoken.text) in ({"ok": True}, {"ok": False})
 
 
+def double_check(n: int) -> str:
+    """Check a number twice."""
+    return f"{n} {n}"
+
+
 # -- the loop ---------------------------------------------------------------------------------------
 
 
@@ -507,6 +513,110 @@ def test_results_that_belong_to_no_call_are_refused() -> None:
     """The error names the id; the conversation still waits for the right one."""
     with pytest.raises(ConversationError, match="'nope' is unknown; waiting for 'call_1'"):
         caller(calls(PARIS)).run("Weather in Paris?", lambda _calls: [ToolResult("nope", "")])
+
+
+@pytest.mark.parametrize("found", [None, "6 degrees", ["6 degrees"], {"a": 1}, ToolResult("a", "")])
+def test_what_are_no_results_is_shown(found: Any) -> None:
+    """The error says what came in place of a list of results, and what makes one."""
+    wanted_here = r"what runs the calls returned .*a list with a ToolResult for each call"
+    with pytest.raises(ConversationError, match=wanted_here) as caught:
+        caller(calls(PARIS)).run("Weather in Paris?", lambda _calls: found)
+    assert repr(found) in str(caught.value)
+
+
+def test_results_in_front_of_what_is_none_count() -> None:
+    """What has run does not run again when the run goes on."""
+    again: list[ToolCall] = []
+
+    def execute(made: Sequence[ToolCall]) -> list[ToolResult]:
+        again.extend(made)
+        return [ToolResult(call.id, "sunny") for call in made]
+
+    conversation = Conversation()
+    conversation.take(Said("user", "Weather in Paris and Bern?"))
+    broken = caller(calls(PARIS, BERN))
+    with pytest.raises(ConversationError, match="what runs the calls returned"):
+        broken.run(conversation, lambda made: [ToolResult(made[0].id, "6"), "5"], parallel=True)  # type: ignore[list-item]
+    assert caller(said("Done.")).run(conversation, execute).reason == "answered"
+    assert [call.parsed["city"] for call in again] == ["Bern"]
+
+
+@pytest.mark.parametrize("execute", [None, [len], {"ping": len}])
+def test_what_runs_calls_can_be_called(execute: Any) -> None:
+    """It is looked at before the model is asked, on both faces."""
+    made = caller(said("never asked"))
+    with pytest.raises(InputError, match=r"execute: a function is needed.*functions\("):
+        made.run("Weather?", execute)
+    with pytest.raises(InputError, match=r"execute: a function is needed.*functions\("):
+        asyncio.run(made.arun("Weather?", execute))
+
+
+def test_results_that_need_no_waiting_are_taken_as_they_are() -> None:
+    """A plain function that ran its calls has results, though `arun` would have awaited it."""
+    ran = asyncio.run(caller(calls(PARIS), said("Six.")).arun("Weather in Paris?", WEATHER))
+    assert (ran.reason, ran.text) == ("answered", "Six.")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"steps": None}, "steps: it must be a whole number"),
+        ({"text": "x"}, "text: it must be a whole number"),
+        ({"options": {"seed": 3}}, r"options: it must be Options\(...\)"),
+        ({"tools": [double_check]}, "tools: it must choose tools, as a Catalogue does"),
+    ],
+)
+def test_settings_of_a_run_are_named(options: dict[str, Any], words: str) -> None:
+    """A value of another kind is an error before the model is asked."""
+    with pytest.raises(InputError, match=words):
+        caller(said("never asked")).run("Weather?", WEATHER, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"max_tokens": "9"}, "max_tokens: it must be a whole number"),
+        ({"temperature": "hot"}, "temperature: it must be a number"),
+        ({"top_logprobs": None}, "top_logprobs: it must be a whole number"),
+        ({"stop": None}, "stop: it must be a tuple of texts"),
+        ({"stop": (3,)}, "stop: it must be a tuple of texts"),
+    ],
+)
+def test_options_of_another_kind_are_named(options: dict[str, Any], words: str) -> None:
+    """They were errors of Python's in the middle of the first turn."""
+    with pytest.raises(InputError, match=words):
+        Options(**options)
+
+
+def test_functions_are_told_apart() -> None:
+    """A name that comes twice would be one function's only; what is no function would never run."""
+    with pytest.raises(InputError, match="functions: two functions are called 'double_check'"):
+        functions(double_check, double_check=len)
+    for wrong in (None, [double_check], "double_check"):
+        with pytest.raises(InputError, match="functions: a function is needed"):
+            functions(wrong)  # type: ignore[arg-type]
+        with pytest.raises(InputError, match="functions: a function is needed"):
+            functions(add=wrong)  # type: ignore[arg-type]
+
+
+async def charge(cents: int, context: Context, token: str) -> str:
+    """Charge a card."""
+    return f"{cents} {context.key} {token}"
+
+
+async def look(cents: int, context: Context | None = None, token: str = "none") -> str:
+    """Look at a card."""
+    return f"{cents} {context} {token}"
+
+
+def test_what_only_a_gateway_passes_is_missed_before_a_run() -> None:
+    """The model read "missing 1 required positional argument" after each of its calls."""
+    with pytest.raises(InputError, match=r"tool charge, parameter context: only a gateway passes"):
+        functions(tool(effect="keyed")(charge))
+    with pytest.raises(InputError, match=r"tool charge, parameter token: .*through\(gateway\)"):
+        functions(tool(secrets={"token": "TOKEN"})(partial(charge, context=Context("key"))))
+    held = tool(effect="read", secrets={"token": "TOKEN"})(look)
+    assert functions(held)([ToolCall("look", '{"cents": 5}')])[0].content == "5 None none"
 
 
 def test_a_turn_that_is_cut_short_commits_nothing() -> None:

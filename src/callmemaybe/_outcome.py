@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from callmemaybe.calls import ToolCall
+from callmemaybe.decoding.branches import Symbol
 from callmemaybe.decoding.step import Step
+from callmemaybe.grammar.nodes import Control
+from callmemaybe.wire.reader import ArgumentsDelta, Reader
 
 
 @dataclass(frozen=True)
@@ -46,3 +49,14 @@ class Outcome:
     text: bytes = b""
     #: Every step, if they were asked for.
     steps: tuple[Step, ...] = ()
+
+
+def argument_places(reader: Reader, symbols: Sequence[Symbol]) -> list[int]:
+    """Return, for each byte of a call's arguments in JSON, which symbol of the answer made it certain."""
+    places: list[int] = []
+    for at, symbol in enumerate(symbols):
+        events = reader.feed(Control(symbol) if isinstance(symbol, str) else bytes([symbol]))
+        for event in events:
+            if isinstance(event, ArgumentsDelta):
+                places += [at] * len(event.data)
+    return places

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from callmemaybe.calls import Offered, ToolSpec, tool_of
+from callmemaybe.calls import Offered, ToolSpec, tools_of
 from callmemaybe.conversation import Conversation, Said, Turn
 from callmemaybe.errors import InputError
 
@@ -78,7 +78,7 @@ class Catalogue:
         k: int = 8,
         embed: Embed | None = None,
     ) -> None:
-        self.tools = tuple(map(tool_of, tools))
+        self.tools = tools_of(tools)
         self.k = k
         self._by_name = {tool.name: index for index, tool in enumerate(self.tools)}
         if len(self._by_name) < len(self.tools):

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict
 from callmemaybe._checking import pointer_of, validator_of
 from callmemaybe._json import dumps
 from callmemaybe._jsontext import as_float, with_numbers
+from callmemaybe._setting import check_callable, check_settings
 from callmemaybe._speaking import Options, Speaker
 from callmemaybe._speech import Spoken, in_thread
-from callmemaybe.calls import Tool, ToolCall, ToolResult, ToolSpec, make_tool, pointed
+from callmemaybe.calls import Tool, ToolCall, ToolResult, ToolSpec, plain_tool, pointed
 from callmemaybe.conversation import Conversation, Ended, Said, Turn
 from callmemaybe.conversation.loop import (
     Ask,
@@ -106,10 +107,12 @@ class Settings:
     on_event: Callable[[Event], None] | None = None
 
     def __post_init__(self) -> None:
-        if self.steps < 1:
-            raise InputError("it must be at least 1", where="steps")
-        if self.repeats < 1:
-            raise InputError("it must be at least 1", where="repeats")
+        check_settings(vars(self), frozenset(("most_calls",)))
+        if not isinstance(self.options, Options | None):
+            raise InputError(f"it must be Options(...), not {self.options!r}", where="options")
+        for name in ("steps", "repeats"):
+            if getattr(self, name) < 1:
+                raise InputError("it must be at least 1", where=name)
         if self.clarify not in ("off", "ask", "model"):
             raise InputError(f"there is no policy {self.clarify!r}", where="clarify",
                              hint="use off, ask or model")  # fmt: skip
@@ -179,6 +182,7 @@ class Runner:
         """Run to the end."""
         if isinstance(execute, Through):
             raise InputError("a gateway has to be awaited; use arun", where="execute")
+        check_callable(execute, "execute")
         driver = self._driver()
         reply: Any = None
         while True:
@@ -191,6 +195,7 @@ class Runner:
 
     async def arun(self, execute: AsyncExecute | Through | Functions) -> Ran:
         """Run to the end; the model takes each step in a thread, tools are awaited."""
+        check_callable(getattr(execute, "turn", execute), "execute")
         driver = self._driver(is_whole=isinstance(execute, Through))
         reply: Any = None
         over = object()
@@ -214,7 +219,8 @@ class Runner:
                 elif isinstance(execute, Functions):
                     reply = await execute.awaited(need.calls)
                 else:
-                    reply = await execute(need.calls)
+                    found: Any = execute(need.calls)
+                    reply = await found if inspect.isawaitable(found) else found
         finally:
             driver.close()
 
@@ -404,15 +410,21 @@ def functions(*tools: Tool | Callable[..., Any], **named: Callable[..., Any]) ->
     """Return what runs calls by plain Python functions, one after the other.
 
     ``tools`` get what their type hints ask for, as with ``@tool``; functions without hints are given
-    by name, and get numbers as
-    :func:`json.loads` reads them, but a Decimal for one that no float is. A result that is no text
-    is written as JSON, as a gateway writes it; what an `async def` returns is awaited. What a function
-    raises becomes an error that the model can correct from. For effects that must not happen twice,
-    use a ``Gateway`` instead (see ``through``).
+    by name, and get numbers as :func:`json.loads` reads them, but a Decimal for one that no float is. A
+    result that is no text is written as JSON, as a gateway writes it; what an `async def` returns is
+    awaited. What a function raises becomes an error that the model can correct from. For effects that
+    must not happen twice, use a ``Gateway`` instead (see ``through``). Raises InputError for what is no
+    function, for a name that comes twice, and for a tool that needs what only a gateway passes.
     """
-    # Without a timeout, what cannot be sent to another process is a tool as well.
-    made = [one if isinstance(one, Tool) else make_tool(one, timeout=None) for one in tools]
-    return Functions({one.name: one for one in made} | named)
+    for one in (*tools, *named.values()):
+        check_callable(one, "functions")
+    made = [plain_tool(one) for one in tools]
+    given: list[tuple[str, Callable[..., Any]]] = [(one.name, one) for one in made]
+    known: dict[str, Callable[..., Any]] = {}
+    for name, function in (*given, *named.items()):
+        if known.setdefault(name, function) is not function:
+            raise InputError(f"two functions are called {name!r}", where="functions")
+    return Functions(known)
 
 
 def through(gateway: Gateway, run: Run | str | None = None, *, tenant: str = "") -> Through:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +20,75 @@ from callmemaybe.models.base import Model
 from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.wire import Format, Part, formats
 from callmemaybe.wire.pieces import Parts
+
+#: Settings by the kind of their values: whole numbers, any numbers, and words out of few.
+_WHOLE = frozenset((
+    "max_tokens", "top_k", "seed", "best_of", "beam", "top_logprobs",
+    "steps", "repeats", "most_calls", "thinking", "text",
+))  # fmt: skip
+_NUMBERS = frozenset(("temperature", "top_p", "min_p"))
+_WORDS = {"choose": ("exact", "greedy"), "overflow": ("cut", "refuse")}
+
+
+def check_settings(
+    settings: Mapping[str, Any], unset: frozenset[str] = frozenset(("seed",))
+) -> None:
+    """Raise InputError, naming the setting, for a value of another kind; ``unset`` may be None."""
+    for name, value in settings.items():
+        if value is None and name in unset:
+            continue
+        words = _WORDS.get(name)
+        if words is not None and value not in words:
+            raise InputError(
+                f"there is no {value!r} here", where=name, hint=f"use {' or '.join(words)}"
+            )
+        if name in _WHOLE and not isinstance(value, Integral):
+            hint = "leave it out for the usual one" if value is None else None
+            raise InputError(f"it must be a whole number, not {value!r}", where=name, hint=hint)
+        if name in _NUMBERS and not isinstance(value, Real):
+            hint = "leave it out for the usual one" if value is None else None
+            raise InputError(f"it must be a number, not {value!r}", where=name, hint=hint)
+
+
+def check_text(prompt: object, where: str = "prompt") -> None:
+    """Raise InputError for a request that is no text: its spelling in Python would be asked about."""
+    if not isinstance(prompt, str):
+        raise InputError(
+            f"a request is a text, not {kind_of(prompt)}", where=where,
+            hint="chat messages become a conversation for Caller.run: "
+            "Conversation.from_messages(messages); call_many takes several requests",
+        )  # fmt: skip
+
+
+def given(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings among the arguments that a Caller is made with.
+
+    Raises InputError as :func:`check_settings` does, and for what is no loaded model, such as its name.
+    """
+    found = {k: v for k, v in arguments.items() if k not in ("self", "model", "tools")}
+    check_settings(found)
+    model = arguments["model"]
+    if isinstance(model, str | Path) or not hasattr(model, "name"):
+        name = model if isinstance(model, str) else "nano"
+        raise InputError(
+            f"a loaded model is needed, not {kind_of(model)}", where="model",
+            hint=f"give load_model({name!r})",
+        )  # fmt: skip
+    return found
+
+
+def check_callable(value: object, where: str) -> None:
+    """Raise InputError for what cannot be called, where functions run calls."""
+    if not callable(value):
+        raise InputError(
+            f"a function is needed, not {kind_of(value)}", where=where,
+            hint="hand in functions(add, multiply), each by itself",
+        )  # fmt: skip
+
+
+def kind_of(value: object) -> str:
+    """Name the kind of a value, for messages."""
+    return "None" if value is None else f"a value of type {type(value).__name__}"
 
 
 def vocabulary_of(model: Model) -> Vocabulary:

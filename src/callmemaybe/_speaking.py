@@ -18,7 +18,7 @@ import numpy as np
 from callmemaybe._checking import Validators
 from callmemaybe._json import dumps
 from callmemaybe._language import Language
-from callmemaybe._setting import encode, format_of, seeded, vocabulary_of
+from callmemaybe._setting import check_settings, encode, format_of, seeded, vocabulary_of
 from callmemaybe._speech import Speech, Spoken, TokenLogprob, Turn, to_the_end
 from callmemaybe.calls import ToolCall, ToolSpec, referring
 from callmemaybe.conversation.history import text_of
@@ -43,6 +43,8 @@ __all__ = ["Options", "Speaker", "Speech", "Spoken", "TokenLogprob"]
 
 #: Languages kept, each with its automaton and what was learnt of it.
 KEPT = 32
+#: Options that may be None: as the speaker does.
+_UNSET = frozenset(("max_tokens", "temperature", "top_p", "top_k", "min_p", "seed"))
 #: Most tokens shown for each place.
 MOST_SHOWN = 20
 
@@ -69,6 +71,7 @@ class Options:
     watch: bool = False
 
     def __post_init__(self) -> None:
+        check_settings(vars(self), _UNSET)
         if self.max_tokens is not None and self.max_tokens < 1:
             raise InputError("it must be at least 1", where="max_tokens")
         if not 0 <= self.top_logprobs <= MOST_SHOWN:
@@ -80,6 +83,8 @@ class Options:
             raise InputError(
                 "it must be a tuple of texts; each letter of a text would be one", where="stop"
             )
+        if not isinstance(stops, Sequence) or not all(isinstance(each, str) for each in stops):
+            raise InputError("it must be a tuple of texts", where="stop")
         if not all(self.stop):
             raise InputError("an empty text would end everything", where="stop")
         if self.seed is not None and self.seed < 0:

@@ -13,42 +13,41 @@ the masks have learnt) is made once per list of tools and kept.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 
-from callmemaybe import models
+from callmemaybe import _setting, models
 from callmemaybe._asking import Asking
 from callmemaybe._asking_turns import RemoteSpeaker
 from callmemaybe._checking import CHECKED_DEPTH, Validators, depth_of
 from callmemaybe._language import Language
-from callmemaybe._outcome import Outcome
+from callmemaybe._outcome import Outcome, argument_places
 from callmemaybe._retrieval import Catalogue
 from callmemaybe._setting import encode, format_of, parts_of, seeded, vocabulary_of
 from callmemaybe._speaking import Speaker
 from callmemaybe._speech import distribution
 from callmemaybe._submitting import OnStep, Submit, in_batch, in_order, on_server
-from callmemaybe.calls import Offered, ToolCall, tool_of
+from callmemaybe.calls import Offered, ToolCall, tools_of
 from callmemaybe.decoding import scoring
 from callmemaybe.decoding.answer import Found, Request, Strategy, answer
 from callmemaybe.decoding.batch import Batch
-from callmemaybe.decoding.branches import Symbol, spell
+from callmemaybe.decoding.branches import spell
 from callmemaybe.decoding.decoder import check_budget
 from callmemaybe.decoding.prefixes import Prefixes
 from callmemaybe.decoding.sampler import Sampler
 from callmemaybe.decoding.step import Step
 from callmemaybe.errors import GroundError, InputError, ModelError, RepeatedKey, UnmetSchema
-from callmemaybe.grammar.nodes import Control
 from callmemaybe.models.base import Model
 from callmemaybe.models.remote import Remote
 from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.wire import Format
 from callmemaybe.wire.pieces import Parts
-from callmemaybe.wire.reader import ArgumentsDelta, Reader
 from callmemaybe.wire.said import Limits
 from callmemaybe.wire.writer import Wanted
 
@@ -130,11 +129,11 @@ class Caller:
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         # What a caller of some tools of a catalogue is made with.
-        self._given = {k: v for k, v in locals().items() if k not in ("self", "model", "tools")}
+        self._given = _setting.given(locals())
         self.model = model
         self.catalogue = tools if isinstance(tools, Catalogue) else None
         self._callers: dict[tuple[str, ...], Caller] = {}
-        self.tools = tools.tools if isinstance(tools, Catalogue) else tuple(map(tool_of, tools))
+        self.tools = tools.tools if isinstance(tools, Catalogue) else tools_of(tools)
         self.max_tokens = max_tokens
         self._clock = clock
         self._limits = Limits(order, ground, ground_in)
@@ -192,12 +191,13 @@ class Caller:
     def call(self, prompt: str, *, on_step: OnStep = None) -> Outcome:
         """Return the call that ``prompt`` asks for; ``on_step`` sees each step as it is taken.
 
-        Raises ModelError if the model fails, if the tools alone fill its context, or if the prompt
-        does not fit and is not to be cut; UnmetSchema for a call that its schema forbids where no grammar can,
+        Raises InputError for a prompt that is no text, ModelError if the model fails, if the tools alone
+        fill its context, or if the prompt does not fit and is not to be cut; UnmetSchema for a call that its schema forbids where no grammar can,
         RepeatedKey for one with a key twice.
         """
         if self._asking is None:
             return self._call(prompt, on_step)
+        _setting.check_text(prompt)
         if self.catalogue is not None:
             return self._among(self.catalogue, prompt).call(prompt, on_step=on_step)
         return self._ask(self._asking, prompt)
@@ -223,6 +223,7 @@ class Caller:
 
     def _call(self, prompt: str, on_step: OnStep, batch: Batch | None = None) -> Outcome:
         """Return the call that ``prompt`` asks for; within a task of ``batch``, if there is one."""
+        _setting.check_text(prompt)
         if self.catalogue is not None:
             caller = self._among(self.catalogue, prompt)
             return caller._call(prompt, on_step, batch)  # noqa: SLF001 - one of our own
@@ -310,8 +311,11 @@ class Caller:
         from callmemaybe.conversation import Conversation, Said
 
         conversation = said if isinstance(said, Conversation) else Conversation()
-        if isinstance(said, str):
-            conversation.take(Said("user", said))
+        if conversation is not said:
+            _setting.check_text(said, "said")
+            conversation.take(Said("user", str(said)))
+        if not hasattr(tools or Catalogue, "choose"):
+            raise InputError("it must choose tools, as a Catalogue does", where="tools")
         shelf = tools or self.catalogue or self.tools
         return Runner(self.speaker, shelf, conversation, Settings(**settings))
 
@@ -353,6 +357,8 @@ class Caller:
         See :meth:`submitting`, also for None. Raises what :meth:`call` raises, in place of the outcome it is raised
         for; nothing more is asked then.
         """
+        if isinstance(prompts, str):
+            raise InputError("each letter would be a request", where="prompts", hint="use call")
         return in_order(self.submitting(at_once), prompts, at_once)
 
     def _ask(self, asking: Asking, prompt: str) -> Outcome:
@@ -390,7 +396,7 @@ class Caller:
             raise ModelError(
                 f"the request takes {len(request)} tokens and the tools {len(self._shared)}, but "
                 f"the context of {self._local.name!r} holds {self._local.context} with the answer; "
-                "shorten them or use a model with a longer context"
+                "shorten them, show fewer (a Catalogue does) or use a model with a longer context"
             )
         gap = self.vocabulary.encode(GAP)
         tail = (keep - len(gap)) // 2
@@ -456,7 +462,7 @@ class Caller:
         lengths = [len(self.vocabulary.token(index)) or 1 for index in found.matcher.ids]
         scores = np.array(found.logprobs)
         reader = self.format.reader(self.tools, controls=self._controls)
-        places = _places(reader, found.symbols)
+        places = argument_places(reader, found.symbols)
         return scoring.by_member(scores, lengths, places, call.arguments)
 
     def _distribution(self, decoder: Found) -> dict[str | None, float]:
@@ -467,24 +473,13 @@ class Caller:
         return distribution(decoder.decisions, self._spellings, names)
 
 
-def _places(reader: Reader, symbols: Sequence[Symbol]) -> list[int]:
-    """Return, for each byte of a call's arguments in JSON, which symbol of the answer made it certain."""
-    places: list[int] = []
-    for at, symbol in enumerate(symbols):
-        events = reader.feed(Control(symbol) if isinstance(symbol, str) else bytes([symbol]))
-        for event in events:
-            if isinstance(event, ArgumentsDelta):
-                places += [at] * len(event.data)
-    return places
-
-
 def _check_server(*drawing: float) -> None:
     if drawing != (1.0, 0, 0.0):
         raise InputError("a server is asked with a temperature only", where="top_p, top_k, min_p")
 
 
 def load_model(
-    name: str = "nano", *, cache: str | None = None, offline: bool | None = None
+    name: str | Path = "nano", *, cache: str | None = None, offline: bool | None = None
 ) -> Model | Remote:
     """Load a model: "nano" (embedded), a folder or a file, or "org/name[:variant]" from the hub.
 
@@ -493,6 +488,8 @@ def load_model(
     ``cache`` is where downloads are kept; ``offline`` True downloads nothing. Both default to what
     the hub's usual environment variables say. Raises ModelError with what to do.
     """
-    if name.startswith(("http://", "https://")):
+    if not isinstance(name, str | Path):
+        raise ModelError(f"a model's name or folder is needed, not {_setting.kind_of(name)}")
+    if isinstance(name, str) and name.startswith(("http://", "https://")):
         return Remote(name)
     return models.load(name, cache=cache, offline=offline)

@@ -7,9 +7,12 @@ import dataclasses
 import datetime as dt
 import enum
 import functools
+import json
+import math
 import types
+import typing
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Annotated, Any, Literal, NotRequired, Required, TypedDict
 
@@ -426,7 +429,7 @@ def test_openapi_operations_become_tools() -> None:
     asyncio.run(made["putPet"](id="7", name="Rex"))
     asyncio.run(made["newPets"](body=[{"name": "Tom"}]))
     assert [(one.method, one.url, one.body) for one in sent] == [
-        ("GET", "https://pets.example/v1/pets/a%2Fb?tag=x+y&tag=1", None),
+        ("GET", "https://pets.example/v1/pets/a%2Fb?tag=x%20y&tag=1", None),
         ("PUT", "https://pets.example/v1/pets/7", b'{"name": "Rex"}'),
         ("POST", "https://pets.example/v1/pets", b'[{"name": "Tom"}]'),
     ]
@@ -858,6 +861,66 @@ def test_what_a_model_reads_does_not_depend_on_where_it_runs(function: Any) -> N
         spec_of(lambda a: a)
 
 
+@dataclasses.dataclass
+class Pause:
+    """How long to wait."""
+
+    seconds: float = math.inf
+
+
+def test_a_default_that_json_has_no_number_for_is_not_said() -> None:
+    """Infinity and nan make a parameter optional; in a schema they are no JSON."""
+
+    def wait(
+        seconds: float = math.inf, each: tuple[float, ...] = (math.nan,), how: Pause | None = None
+    ) -> str:
+        return f"{seconds} {each} {how}"
+
+    found = spec_of(wait)
+    assert json.loads(json.dumps(found.as_openai(), allow_nan=False))
+    assert "required" not in found.parameters
+    assert "default" not in found.parameters["properties"]["each"]
+    made = tool(wait, timeout=None)
+    assert made.call(made.bind({})) == "inf (nan,) None"
+
+
+def test_what_is_only_offered_may_return_anything() -> None:
+    """A model reads what it may pass; what comes back is Python's, unless the call is run here."""
+
+    def table(rows: int) -> types.FrameType:
+        raise NotImplementedError
+
+    assert spec_of(table).returns is None
+    assert spec_of(table).parameters["required"] == ["rows"]
+    with pytest.raises(InputError, match="tool table, return value: JSON Schema cannot express"):
+        tool(table, timeout=None)
+
+
+def test_a_partial_of_an_object_is_called_as_the_object_is() -> None:
+    """The name is that of what will be called."""
+    named = Doubler()
+    named.__name__ = "double"  # type: ignore[attr-defined]
+    assert spec_of(functools.partial(named)).name == "double"
+
+
+@pytest.mark.parametrize("approval", [True, "yes", "Always", "never", 1])
+def test_an_approval_that_is_none_is_refused(approval: Any) -> None:
+    """Taken for None, it let a payment run without asking anybody."""
+    with pytest.raises(InputError, match=r'tool wait, approval: .*use "always", or leave it out'):
+        make_tool(wait, approval=approval)
+    assert make_tool(wait, approval="always").approval == "always"
+
+
+async def wait(seconds: float, pin: str = "") -> str:
+    """Wait."""
+    return f"{seconds} {pin}"
+
+
+def test_one_sensitive_parameter_is_no_list_of_letters() -> None:
+    """One name will do, as for the resources."""
+    assert make_tool(wait, sensitive="pin").sensitive == {"pin"}
+
+
 class Boxed:
     """A builtin-like thing whose parameters nobody tells."""
 
@@ -889,6 +952,12 @@ LONG = Decimal("0.1000000000000000000000001")
         (Annotated[list[Any], "values"], [HALF], [2.5]),
         (Any | None, HALF, 2.5),
         (tuple[Any, Decimal], [HALF, HALF], (2.5, HALF)),
+        (tuple, [HALF, 1], (2.5, 1)),
+        (tuple[()], [], ()),
+        (typing.List, [HALF], [2.5]),  # noqa: UP006 - the old names count, too
+        (typing.Dict, {"a": HALF}, {"a": 2.5}),  # noqa: UP006
+        (Mapping, {"a": HALF}, {"a": 2.5}),
+        (Sequence, [HALF], [2.5]),
         (Decimal, HALF, HALF),
     ],
 )

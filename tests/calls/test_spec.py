@@ -129,6 +129,38 @@ def test_errors_point_at_what_is_wrong(definition: object, where: str) -> None:
     assert caught.value.where == where
 
 
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"city": {"type": "string"}},
+        {"city": {"type": "string"}, "days": {"type": "integer", "minimum": 1}},
+        {"type": "string"},
+    ],
+)
+def test_parameters_by_name_are_no_schema(parameters: dict[str, Any]) -> None:
+    """As a schema they said nothing of the arguments: every call had none, or "a bug" was reported."""
+    with pytest.raises(InputError, match=r'tool .f..*"type": "object"'):
+        ToolSpec("f", "", parameters)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {},
+        {"properties": {"city": {"type": "string"}}},
+        {"additionalProperties": {"type": "string"}},
+        {"patternProperties": {"^x": {"type": "string"}}},
+        {"type": ["object", "null"]},
+        {"$ref": "#/$defs/a", "$defs": {"a": {"type": "object"}}},
+        {"not": {"type": "array"}},
+        {"x-about": {"for": "us"}},
+    ],
+)
+def test_schemas_of_objects_are_kept(parameters: dict[str, Any]) -> None:
+    """Whatever may be meant as a schema is one."""
+    assert ToolSpec("f", "", parameters).parameters == parameters
+
+
 def test_names_are_distinct() -> None:
     """A second tool of the same name is refused, at its place."""
     with pytest.raises(InputError, match="used twice") as caught:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from callmemaybe.calls.effects import Effect
-from callmemaybe.calls.offered import Offered, tool_of
+from callmemaybe.calls.offered import Offered, tool_of, tools_of
 from callmemaybe.calls.references import pointed, references, referring, resolved
 from callmemaybe.calls.spec import (
     ToolCall,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         Transaction,
         TransientError,
         make_tool,
+        plain_tool,
         tool,
     )
 
@@ -50,6 +51,7 @@ __all__ = [
     "check_distinct",
     "check_name",
     "make_tool",
+    "plain_tool",
     "pointed",
     "pointer_token",
     "references",
@@ -58,6 +60,7 @@ __all__ = [
     "tool",
     "tool_of",
     "tools_from",
+    "tools_of",
 ]
 
 #: What needs pydantic is imported when it is asked for: most commands never do.
@@ -70,6 +73,7 @@ _LATE = {
     "Transaction": "declare",
     "TransientError": "declare",
     "make_tool": "declare",
+    "plain_tool": "declare",
     "tool": "declare",
     "tools_from": "collect",
 }

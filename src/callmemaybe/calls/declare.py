@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal, Protocol, overload
 
 from callmemaybe.calls.effects import Effect
@@ -133,7 +133,7 @@ class Tool:
         """Parameters that the gateway fills: name -> Context or Transaction."""
         return self.signature.injected if self.signature else {}
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Call the function itself, without any gateway."""
         if self.bound_to is not None:
             return self.function(self.bound_to, *args, **kwargs)
@@ -193,7 +193,7 @@ class Tool:
 
 
 @overload
-def tool(function: Callable[..., Any], /) -> Tool: ...
+def tool(function: Callable[..., Any], /, **declared: Any) -> Tool: ...
 @overload
 def tool(
     *,
@@ -207,7 +207,7 @@ def tool(
     timeout: float | None = UNSET,
     attempts: int = 3,
     secrets: Mapping[str, str] | None = None,
-    sensitive: Sequence[str] = (),
+    sensitive: str | Sequence[str] = (),
     approval: Literal["always"] | None = None,
     trusted: bool = False,
     reconcile: Callable[[str], Any] | None = None,
@@ -259,11 +259,28 @@ def make_tool(function: Callable[..., Any], **declared: Any) -> Tool:
         reads=_names(declared.pop("reads", None)),
         timeout=timeout,
         secrets=secrets,
-        sensitive=frozenset(declared.pop("sensitive", ())),
+        sensitive=frozenset(_names(declared.pop("sensitive", ())) or ()),
         signature=signature,
         unbound=unbound,
         **declared,
     )
+
+
+def plain_tool(function: Callable[..., Any]) -> Tool:
+    """Return the tool of a function that is called here, without a gateway.
+
+    Raises InputError as :func:`tool` does, and for a parameter that only a gateway can pass.
+    """
+    # Without a timeout, what cannot be sent to another process is a tool as well.
+    made = function if isinstance(function, Tool) else make_tool(function, timeout=None)
+    own = made.signature.defaults if made.signature else {}
+    missing = next((name for name in (*made.injected, *made.secrets) if name not in own), None)
+    if missing is not None:
+        raise InputError(
+            "only a gateway passes it", where=f"tool {made.name}, parameter {missing}",
+            hint="run the calls by a Gateway, in a conversation with through(gateway)",
+        )  # fmt: skip
+    return made
 
 
 def spec_of(function: Callable[..., Any]) -> ToolSpec:
@@ -274,11 +291,14 @@ def spec_of(function: Callable[..., Any]) -> ToolSpec:
     if isinstance(function, Tool):
         return function.spec
     name = _own_name(function)
-    signature = read_signature(function, name, markers=(Context, Transaction))
+    # Whoever only offers a function never sees what it returns: a table, say.
+    signature = read_signature(function, name, markers=(Context, Transaction), is_run=False)
     return ToolSpec(name, signature.description, signature.parameters, signature.returns)
 
 
 def _own_name(function: Callable[..., Any]) -> str:
+    while isinstance(function, partial) and not hasattr(function, "__name__"):
+        function = function.func
     inner = function if hasattr(function, "__name__") else innermost(function)
     name = getattr(inner, "__name__", "<lambda>")
     if name in {"<lambda>", "__call__"}:
@@ -338,6 +358,13 @@ def _mode(
 def _check(made: Tool) -> None:
     """Refuse declarations that cannot keep the promises made for them."""
     where = f"tool {made.name}"
+    approval: object = made.approval
+    if approval not in (None, "always"):
+        # Anything else would be taken for None: nobody would be asked.
+        raise InputError(
+            f"there is no {approval!r} here", where=f"{where}, approval",
+            hint='use "always", or leave it out',
+        )  # fmt: skip
     if inspect.isgeneratorfunction(made.function) or inspect.isasyncgenfunction(made.function):
         # What it does between its yields would go on after its result was recorded.
         raise InputError(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import types
 import typing
 import warnings
@@ -22,6 +23,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, create_model
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import PydanticSerializationError
 
 from callmemaybe._json import dumps
 from callmemaybe._jsontext import as_float, with_numbers
@@ -97,12 +99,14 @@ def read_signature(
     hidden: frozenset[str] = frozenset(),
     markers: tuple[type, ...] = (),
     skip_first: bool = False,
+    is_run: bool = True,
 ) -> Signature:
     """Read ``function``'s signature, type hints and docstring.
 
     Of a `functools.partial`, or an object that can be called, they are those of what runs,
     without what a partial has fixed. ``hidden`` parameters are not shown to a model (secrets); parameters annotated with one of
-    ``markers`` neither. Raises InputError naming the first parameter that JSON Schema cannot express, and the tool's ``name``.
+    ``markers`` neither. Raises InputError naming the first parameter that JSON Schema cannot express, and the tool's ``name``;
+    so for what it returns, but where it is not run here (``is_run`` False) that is only not known.
     """
     written = innermost(function)
     doc = read(inspect.getdoc(written))
@@ -127,7 +131,7 @@ def read_signature(
     return Signature(
         doc.description,
         _schema(name, model),
-        _returns(name, hints, doc),
+        _returns(name, hints, doc, is_run=is_run),
         model,
         fields,
         injected,
@@ -141,6 +145,20 @@ class _Untitled(GenerateJsonSchema):
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - overridden
         return False
+
+    def encode_default(self, dft: Any) -> Any:
+        """Return the default as JSON has it; infinity and nan are among what it cannot carry."""
+        if _is_infinite(dft):
+            raise PydanticSerializationError("JSON has no such number")
+        return super().encode_default(dft)
+
+
+def _is_infinite(value: Any) -> bool:
+    if isinstance(value, float):
+        return not math.isfinite(value)
+    parts = value.values() if isinstance(value, Mapping) else value
+    is_many = isinstance(value, Mapping | list | tuple | set | frozenset)
+    return is_many and any(map(_is_infinite, parts))
 
 
 def innermost(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -175,7 +193,7 @@ def _hints(function: Callable[..., Any], name: str) -> dict[str, Any]:
         raise InputError(
             f"its type hints cannot be resolved ({error})",
             where=f"tool {name}",
-            hint="import the names it uses at the top of its module",
+            hint="import the names it uses at the top of its module, not for type checkers alone",
         ) from None
     places = {key: "return value" if key == "return" else f"parameter {key}" for key in hints}
     modern = {key: _modern(hint, f"tool {name}, {places[key]}") for key, hint in hints.items()}
@@ -189,7 +207,13 @@ _OPEN: dict[Any, Any] = {
     object: _ANYTHING,
     list: list[_ANYTHING],
     dict: dict[Any, _ANYTHING],
+    tuple: tuple[_ANYTHING, ...],
+    Sequence: Sequence[_ANYTHING],
+    Mapping: Mapping[Any, _ANYTHING],
 }
+#: typing has names of its own for them.
+_BARE = {"List": list, "Dict": dict, "Tuple": tuple, "Sequence": Sequence, "Mapping": Mapping}
+_OPEN.update({getattr(typing, name): _OPEN[kind] for name, kind in _BARE.items()})
 
 
 def _plain(hint: Any) -> Any:
@@ -339,11 +363,17 @@ def _schema(tool: str, model: type[pydantic.BaseModel]) -> Mapping[str, Any]:
     return schema
 
 
-def _returns(tool: str, hints: Mapping[str, Any], doc: Docstring) -> Mapping[str, Any] | None:
+def _returns(
+    tool: str, hints: Mapping[str, Any], doc: Docstring, *, is_run: bool
+) -> Mapping[str, Any] | None:
     if "return" not in hints or hints["return"] is Any:
         return None
-    where = f"tool {tool}, return value"
-    _express(hints["return"], where)
+    try:
+        _express(hints["return"], f"tool {tool}, return value")
+    except InputError:
+        if is_run:
+            raise
+        return None
     schema = TypeAdapter(hints["return"]).json_schema(
         mode="serialization", schema_generator=_Untitled
     )

@@ -17,6 +17,13 @@ from callmemaybe._json import dumps, loads
 from callmemaybe.errors import InputError
 
 _SCHEMA_ONLY = ("$ref", "$defs", "$schema", "anyOf", "oneOf", "allOf")
+_NO_OBJECTS = frozenset(("array", "boolean", "integer", "null", "number", "string"))
+#: Keywords whose value may be a schema, which may have a type.
+_HOLD_SCHEMAS = frozenset((
+    "additionalProperties", "unevaluatedProperties", "propertyNames", "properties", "patternProperties",
+    "not", "if", "then", "else", "$defs", "definitions", "dependentSchemas", "dependencies", "items",
+    "contains", "default", "const",
+))  # fmt: skip
 #: Where definitions hold the schema of the arguments: OpenAI's, MCP's and Anthropic's.
 _PARAMETERS = ("parameters", "inputSchema", "input_schema")
 
@@ -26,8 +33,8 @@ class ToolSpec:
     """A function that a model may call: its name, what it is for, and its arguments.
 
     ``parameters`` is the JSON Schema of the arguments object, as given (by default: no arguments);
-    ``returns`` that of the result, where it is known. Raises InputError for a name that no JSON string can carry and for a
-    schema that is not an object.
+    ``returns`` that of the result, where it is known. Raises InputError for a name that no JSON string can carry and for
+    what is no schema of an object. :meth:`from_json` reads definitions of other forms.
     """
 
     name: str
@@ -43,6 +50,20 @@ class ToolSpec:
             raise InputError("the description must be a string", where=f"tool {self.name!r}")
         if not isinstance(self.parameters, Mapping):
             raise InputError("the parameters must be a JSON Schema", where=f"tool {self.name!r}")
+        kind = self.parameters.get("type")
+        if isinstance(kind, str) and kind in _NO_OBJECTS:
+            raise InputError(
+                f"the parameters are of type {kind!r}, but a call passes an object",
+                where=f"tool {self.name!r}",
+                hint='use "type": "object"',
+            )
+        if _is_flat(self.parameters):
+            raise InputError(
+                "the parameters are a JSON Schema here, and these are parameters by name",
+                where=f"tool {self.name!r}",
+                hint='say {"type": "object", "properties": {...}, "required": [...]}, or use '
+                "ToolSpec.from_json for the short form",
+            )
 
     def __hash__(self) -> int:
         return hash((self.name, self.description))
@@ -223,6 +244,17 @@ def _is_schema(parameters: Mapping[str, Any]) -> bool:
     properties = parameters.get("properties")
     return isinstance(properties, Mapping) and all(
         isinstance(schema, Mapping | bool) for schema in properties.values()
+    )
+
+
+def _is_flat(parameters: Mapping[str, Any]) -> bool:
+    """Whether these can only be parameters by name: each has a type, and none is called as a keyword is.
+
+    As a schema they would say nothing, and every call would be one without arguments.
+    """
+    return bool(parameters) and all(
+        isinstance(schema, Mapping) and "type" in schema and key not in _HOLD_SCHEMAS
+        for key, schema in parameters.items()
     )
 
 

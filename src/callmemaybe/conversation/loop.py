@@ -8,7 +8,7 @@ it ended. Who drives it may wait in any way it likes, so there is one loop for a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -164,13 +164,27 @@ def _executed(
                 failed = ToolResult(call.id, correction(error), is_error=True)
                 conversation.take(ResultGiven(failed))
         if runnable:
-            for result in (yield Execute(tuple(runnable))):
+            for result in _results((yield Execute(tuple(runnable)))):
                 conversation.take(ResultGiven(result))
                 if not result.is_error:
                     results[result.call_id] = result.content
             lost = {call.id for call in runnable} & {call.id for call in conversation.pending}
             if lost:
                 raise ConversationError(f"call {min(lost)!r} was run but has no result")
+
+
+def _results(found: Any) -> Iterator[ToolResult]:
+    """Yield the results that what runs the calls gave back; those in front of what is none count.
+
+    Raises ConversationError for what is no result.
+    """
+    for one in found if isinstance(found, Iterable) else [found]:
+        if not isinstance(one, ToolResult) or one is found:
+            raise ConversationError(
+                f"what runs the calls returned {found!r:.60}, where a list with a ToolResult for "
+                "each call was wanted; functions(...) of plain functions returns one"
+            )
+        yield one
 
 
 def _fitted(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from callmemaybe._checking import Validators
 from callmemaybe._language import Language as Made
 from callmemaybe._setting import format_of, parts_of
-from callmemaybe.calls import Offered, ToolCall, tool_of
+from callmemaybe.calls import Offered, ToolCall, tools_of
 from callmemaybe.errors import InputError, VocabularyError
 from callmemaybe.matching import Matcher
 from callmemaybe.models.base import Files, Model
@@ -47,7 +47,7 @@ class Language:
         ground: str | None = None,
         said: str | None = None,
     ) -> None:
-        self.tools = tuple(map(tool_of, tools))
+        self.tools = tools_of(tools)
         files = Files(Path(folder))
         if files.vocabulary is None:
             raise VocabularyError(f"{folder} holds no tokenizer.json")
