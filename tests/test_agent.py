@@ -19,6 +19,8 @@ from callmemaybe.conversation import Said, State, Turn
 from callmemaybe.conversation.loop import Heard, Rules, dialogue
 from callmemaybe.errors import ConversationError, InputError
 from callmemaybe.gateway import Gateway
+from callmemaybe.gateway.run import Run
+from callmemaybe.gateway.store import StoreTransient
 from callmemaybe.wire import CallEnded, Part, formats
 from tests.decoding.helpers import CHATML, vocabulary
 from tests.talking import speaks
@@ -109,6 +111,29 @@ def test_a_run_without_a_name_is_of_one_conversation(tmp_path: Any) -> None:
 
     assert asyncio.run(scene()).pending == ()
     assert log == ["weather Paris"] * 2
+
+
+def test_a_run_begins_once_its_store_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first turn of a run waits for a store that is away for a moment."""
+    log: list[str] = []
+    tools = weather_tools(log)
+    made = caller(tools, HERMES.render([PARIS]), ("Blue.",))
+    away = iter([StoreTransient("the store is away")])
+
+    async def run() -> str:
+        async with Gateway(tools) as gateway:
+            begin = gateway.begin
+
+            def late(*args: Any, **options: Any) -> Run:
+                for error in away:
+                    raise error
+                return begin(*args, **options)
+
+            monkeypatch.setattr(gateway, "begin", late)
+            return (await made.arun("Paris?", through(gateway, "home"))).reason
+
+    assert asyncio.run(run()) == "answered"
+    assert log == ["weather Paris"]
 
 
 def test_a_gateway_is_awaited() -> None:

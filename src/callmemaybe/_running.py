@@ -143,16 +143,21 @@ class Through:
         """Return the gateway's answers; its keys count the turns that called something."""
         self._check_whose(conversation)
         if self._begun is None:
-            is_name = self.run is None or isinstance(self.run, str)
-            self._begun = self.gateway.begin(self.run, tenant=self.tenant) if is_name else self.run  # type: ignore[assignment,arg-type]
+            self._begun = await self._begin()
         begun = self._begun
-        assert begun is not None
         said = [entry.text for entry in conversation.entries if isinstance(entry, Said)]
         for text in said[self._heard :]:
             begun.say(text)
         self._heard = len(said)
         number = sum(isinstance(one, Turn) and bool(one.calls) for one in conversation.entries) - 1
         return await self.gateway.run([*map(pointed, calls)], run=begun, turn=number)
+
+    async def _begin(self) -> Run:
+        name, gateway = self.run, self.gateway
+        if name is not None and not isinstance(name, str):
+            return name
+        # The store may be away for a moment, and nothing has happened yet.
+        return await gateway.ledger.read(lambda: gateway.begin(name, tenant=self.tenant))
 
     def _check_whose(self, conversation: Conversation) -> None:
         """Refuse another conversation: its turns have the numbers of the first one's.
