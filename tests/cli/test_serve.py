@@ -182,6 +182,20 @@ def test_what_runs_is_finished_when_the_server_is_stopped(
     assert "Traceback" not in "".join(server.lines)
 
 
+@pytest.mark.parametrize("quiet", [False, True])
+def test_what_libraries_log_is_of_the_same_form(program: Any, quiet: bool) -> None:
+    """A head that is no HTTP is a line of JSON, too; it is no failure, so --quiet does not tell it."""
+    server = program(*(["--quiet"] if quiet else []))
+    host, port = server.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as connection:
+        connection.sendall(b"GARBAGE\r\n\r\n")
+        assert b"400" in connection.recv(4096)
+    assert server.end(signal.SIGTERM) == 0
+    logged = [json.loads(line) for line in server.lines]
+    told = [(line["level"], line["event"], line["logger"]) for line in logged]
+    assert told == ([] if quiet else [("warning", "log", "uvicorn.error")])
+
+
 def test_the_log_tells_no_secrets(program: Any) -> None:
     """Neither a key nor what was asked or answered stands in it."""
     server = program("--api-key", "sesame-open", "--name", "small")

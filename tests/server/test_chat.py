@@ -292,6 +292,42 @@ def test_a_conversation_goes_on(start: Start) -> None:
     assert answer["choices"][0]["message"]["content"] == "It rains."
 
 
+@pytest.mark.parametrize(
+    ("message", "call", "function"),
+    [
+        # openai's parse, and its stream helper, whose calls keep their number
+        ({"content": None, "parsed": None, "refusal": None},
+         {"index": 0}, {"parsed_arguments": {"city": "Paris"}}),
+        # LiteLLM
+        ({"provider_specific_fields": {"refusal": None}, "annotations": []}, {}, {}),
+        # what dumps of types that this server does not know have besides
+        ({"reasoning_content": None, "audio": None}, {"caller": None}, {"extra": None}),
+    ],
+)  # fmt: skip
+def test_what_clients_make_of_an_answer_may_be_sent_back(
+    start: Start, message: dict[str, Any], call: dict[str, Any], function: dict[str, Any]
+) -> None:
+    """It says nothing that the text beside it does not say, so the prompt is the same."""
+    server = start(calling(PARIS), ("It rains.",))
+
+    def ask(message: dict[str, Any], call: dict[str, Any], function: dict[str, Any]) -> Any:
+        made = {"id": "call_1", "type": "function",
+                "function": {"name": PARIS.name, "arguments": PARIS.arguments, **function},
+                **call}  # fmt: skip
+        return server.chat(tools=[WEATHER], messages=[
+            *USER, {"role": "assistant", "tool_calls": [made], **message},
+            {"role": "tool", "tool_call_id": "call_1", "content": "rain"},
+        ])  # fmt: skip
+
+    plain, echoed = ask({}, {}, {}), ask(message, call, function)
+    assert echoed.status_code == 200, echoed.text
+    assert echoed.json()["choices"] == plain.json()["choices"]
+    assert echoed.json()["usage"]["prompt_tokens"] == plain.json()["usage"]["prompt_tokens"]
+    refused = ask({"reasoning_content": "Hm."}, {}, {})
+    assert refused.status_code == 400  # what says something is not left out in silence
+    assert refused.json()["error"]["param"] == "messages[1].reasoning_content"
+
+
 def test_steps_are_told_to_who_asks(start: Start) -> None:
     """The extension tells every step, and at the end the distribution over the functions."""
     chunks = start().chunks(tools=[WEATHER, PING], callmemaybe={"steps": True})
@@ -310,13 +346,13 @@ def test_of_many_mistakes_only_the_first_is_made_out(
 ) -> None:
     """A body has room for a million; to list them took the event loop seconds, and all others with it."""
     counts: list[int] = []
-    told = shapes._problem
+    told = shapes.mistake_of
 
     def count(error: ValidationError, data: Any) -> Problem:
         counts.append(error.error_count())
         return told(error, data)
 
-    monkeypatch.setattr(shapes, "_problem", count)
+    monkeypatch.setattr(shapes, "mistake_of", count)
     server = start()
     wrong: list[Any] = [0] * 1000
     good = {"model": "talker", "messages": USER}

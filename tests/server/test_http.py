@@ -13,7 +13,7 @@ import pytest
 
 from callmemaybe import _json
 from callmemaybe.server import listen
-from tests.server.conftest import USER, WEATHER, Running, Start
+from tests.server.conftest import FLAT_WEATHER, USER, WEATHER, Running, Start
 
 CHAT = "/v1/chat/completions"
 TURNS = 25  # of a tenth of a second each
@@ -42,7 +42,7 @@ def error_of(response: httpx2.Response) -> dict[str, Any]:
         ({"messages": [{"role": "user", "content": "x", "colour": 1}]}, "messages[0].colour",
          "unknown_parameter"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]},
-         "messages[0].content[0].image_url", "unknown_parameter"),
+         "messages[0].content[0].type", "invalid_value"),
         ({"messages": [{"role": "tool", "tool_call_id": "x", "content": "y"}]}, "messages",
          "invalid_value"),
         ({"temperature": "hot"}, "temperature", "invalid_type"),
@@ -68,7 +68,7 @@ def error_of(response: httpx2.Response) -> dict[str, Any]:
         ({"tool_choice": {"type": "function", "function": {"name": "nope"}}}, "tool_choice",
          "invalid_value"),
         ({"tools": [WEATHER, WEATHER]}, "tools/1/name", "invalid_value"),
-        ({"tools": [{"type": "custom", "custom": {}}]}, "tools[0].custom", "unknown_parameter"),
+        ({"tools": [{"type": "custom", "custom": {}}]}, "tools[0].type", "invalid_value"),
         ({"tools": [{"type": "function", "function": {"name": "f", "parameters": {
             "type": "object", "properties": {"a": {"not": {"type": "array"}, "pattern": "("}}}}}]},
          None, "invalid_value"),
@@ -116,11 +116,46 @@ def test_a_wrong_parameter_is_named(
         assert error["param"] == param
 
 
+USER_ITEM = {"role": "user", "content": "Hi"}
+
+
+@pytest.mark.parametrize(
+    ("change", "param", "told"),
+    [
+        ({"input": [USER_ITEM, {"type": "item_reference", "id": "fc_1"}]}, "input[1].type",
+         "'store' to false"),
+        ({"input": [{"type": "reasoning", "id": "rs_1", "summary": []}]}, "input[0].type",
+         "'reasoning' is not done here, only 'message', 'function_call', 'function_call_output'"),
+        ({"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}]},
+         "input[0].content[0].type", "only 'input_text', 'output_text'"),
+        ({"input": [{"type": "function_call", "call_id": "c", "name": "f"}]}, "input[0].arguments",
+         "Missing"),
+        ({"input": [{"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}",
+                     "caller": {"type": "program"}}]}, "input[0].caller", "Unknown"),
+        ({"tools": [{"type": "mcp", "server_label": "x"}]}, "tools[0].type", "only 'function'"),
+        ({"tools": [FLAT_WEATHER], "tool_choice": {"type": "web_search"}}, "tool_choice.type",
+         "only 'function', 'allowed_tools'"),
+        ({"input": [{"type": ["x" * 99]}]}, "input[0].type", "that is not done here"),
+        ({"text": {"verbosity": "low"}}, "text.verbosity", "does not do 'text.verbosity'"),
+        ({"previous_response_id": "resp_1"}, "previous_response_id", "send the earlier turns"),
+    ],
+)  # fmt: skip
+def test_what_is_of_no_type_done_here_is_told_so(
+    shared: Running, change: dict[str, Any], param: str, told: str
+) -> None:
+    """By its type, and not by what a member of another type would lack or not know."""
+    response = shared.respond(**change)
+    assert response.status_code == 400
+    error = error_of(response)
+    assert error["param"] == param
+    assert told in error["message"]
+
+
 @pytest.mark.parametrize(
     "change",
     [{"frequency_penalty": 0}, {"presence_penalty": 0.0}, {"store": False}, {"logit_bias": {}},
      {"n": None}, {"user": "me"}, {"metadata": {"a": "b"}}, {"modalities": ["text"]},
-     {"service_tier": "auto"}, {"seed": None}, {"tool_choice": None}, {"temperature": 1}],
+     {"service_tier": "auto"}, {"moderation": None}, {"prompt_cache_options": None}, {"seed": None}, {"tool_choice": None}, {"temperature": 1}],
 )  # fmt: skip
 def test_what_asks_for_nothing_is_let_in(shared: Running, change: dict[str, Any]) -> None:
     """Values that mean "as usual" do no harm."""
@@ -215,6 +250,24 @@ def test_wrong_addresses_are_told_in_the_same_shape(
     response = shared.client.request(method, path)
     assert response.status_code == status
     error_of(response)
+
+
+def test_a_slash_too_many_is_none(shared: Running) -> None:
+    """At the end, and where a base URL and a path meet; it is answered and logged, not redirected."""
+    for path in (f"{CHAT}/", "/v1//chat/completions", f"{shared.url}/{CHAT}"):
+        shared.seen.over.clear()
+        assert shared.post(path, GOOD, follow_redirects=False).status_code == 200
+        assert [facts.route for facts in shared.seen.over] == [CHAT]
+    listed = shared.client.get("/v1/models/", follow_redirects=False)
+    assert listed.json() == shared.client.get("/v1/models").json()
+
+
+def test_an_address_without_its_version_is_told_where_to_go(shared: Running) -> None:
+    """As clients ask whose base URL is the server's bare address."""
+    for path in ("/chat/completions", "/v1/embeddings"):
+        response = shared.post(path, GOOD)
+        assert response.status_code == 404
+        assert "the base URL of a client ends in /v1" in error_of(response)["message"]
 
 
 def test_only_json_is_taken(shared: Running) -> None:

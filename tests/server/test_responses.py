@@ -149,3 +149,20 @@ def test_errors_name_parameters_of_this_interface(start: Start) -> None:
         refused = server.respond(**body)
         assert refused.status_code == 400
         assert refused.json()["error"]["param"] == param
+
+
+def test_items_may_be_sent_back_as_clients_dump_them(start: Start) -> None:
+    """With a null for whatever else their types can hold, and with what they parsed."""
+    server = start(calling(PARIS), ("It rains.",))
+    (call,) = server.respond(tools=[FLAT_WEATHER]).json()["output"]
+    call |= {"caller": None, "async_": None, "namespace": None, "parsed_arguments": {"city": "P"}}
+    result = {"type": "function_call_output", "call_id": call["call_id"], "output": "rain"}
+    items = [{"role": "user", "content": "Weather?"}, call, result]
+    answer = server.respond(tools=[FLAT_WEATHER], input=items)
+    assert answer.status_code == 200, answer.text
+    (message,) = answer.json()["output"]
+    assert message["content"][0]["text"] == "It rains."
+    message["phase"] = None
+    message["content"][0]["parsed"] = None
+    items += [message, {"role": "user", "content": "And now?"}]
+    assert server.respond(tools=[FLAT_WEATHER], input=items).status_code == 200

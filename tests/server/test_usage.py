@@ -132,3 +132,14 @@ def test_a_prompt_beyond_the_context_is_refused_whatever_the_budget(
     refused = server.chat(messages=long, tools=[WEATHER], tool_choice="required", **limits)
     assert refused.status_code == 400
     assert refused.json()["error"]["code"] == "context_length_exceeded"
+
+
+def test_what_clients_require_of_the_usage_is_there(start: Start) -> None:
+    """The types of OpenAI's client have ``cache_write_tokens``, which no answer may lack."""
+    server = start()
+    of_chat = server.chat(tools=[WEATHER]).json()["usage"]["prompt_tokens_details"]
+    of_response = server.respond(tools=[FLAT_WEATHER]).json()["usage"]["input_tokens_details"]
+    (final,) = server.events(tools=[FLAT_WEATHER])[-1:]
+    assert of_chat["cache_write_tokens"] == 0
+    assert of_response["cache_write_tokens"] == 0
+    assert final["response"]["usage"]["input_tokens_details"]["cache_write_tokens"] == 0

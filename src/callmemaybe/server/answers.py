@@ -83,7 +83,9 @@ def _chat() -> dict[str, Schema]:
     nothing: Schema = {"const": 0}
     usage = _object({
         "prompt_tokens": _COUNT, "completion_tokens": _COUNT, "total_tokens": _COUNT,
-        "prompt_tokens_details": _object({"cached_tokens": _COUNT, "audio_tokens": nothing}),
+        "prompt_tokens_details": _object({
+            "cached_tokens": _COUNT, "cache_write_tokens": nothing, "audio_tokens": nothing,
+        }),
         "completion_tokens_details": _object({
             "reasoning_tokens": _COUNT, "audio_tokens": nothing,
             "accepted_prediction_tokens": nothing, "rejected_prediction_tokens": nothing,
@@ -154,7 +156,7 @@ def _response() -> dict[str, Schema]:
     })  # fmt: skip
     usage = _object({
         "input_tokens": _COUNT, "output_tokens": _COUNT, "total_tokens": _COUNT,
-        "input_tokens_details": _object({"cached_tokens": _COUNT}),
+        "input_tokens_details": _object({"cached_tokens": _COUNT, "cache_write_tokens": {"const": 0}}),
         "output_tokens_details": _object({"reasoning_tokens": _COUNT}),
     })  # fmt: skip
     details = _object({"reason": {"const": "max_output_tokens"}})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -15,6 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from callmemaybe.server import chat, responses
 from callmemaybe.server.common import Served, new_id
@@ -88,11 +90,13 @@ class App:
             for method, path, handler, is_open in table
         ]
         nowhere = self._guarded("", self._nowhere, True)
-        return Starlette(
+        app = _Addresses(
             routes=routes,
             lifespan=self._life,
             exception_handlers={404: _handled(nowhere), 405: _handled(nowhere)},
         )
+        app.router.redirect_slashes = False
+        return app
 
     def begin_to_stop(self) -> None:
         """Take nothing new, and let what runs finish; call it on the event loop's thread."""
@@ -262,7 +266,25 @@ class App:
             headers = dict(error.headers or {})
             raise Problem(405, f"Not allowed to {where}.", code="method_not_allowed",
                           headers=headers)  # fmt: skip
-        raise Problem(404, f"Invalid URL ({where})", code="unknown_url")
+        raise Problem(
+            404,
+            f"Invalid URL ({where}): this server has POST {chat.ROUTE}, POST {responses.ROUTE} and "
+            "GET /v1/models; the base URL of a client ends in /v1.",
+            code="unknown_url",
+        )
+
+
+class _Addresses(Starlette):
+    """Takes a slash too many for none.
+
+    Base URLs are written with one at their end, and clients put one in front of what they add. A
+    redirect would not do: few follow one with a body, and it says nothing of a request's id.
+    """
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            scope["path"] = re.sub("/+", "/", scope["path"]).rstrip("/") or "/"
+        await super().__call__(scope, receive, send)
 
 
 def _handled(handler: Handler) -> Callable[[Request, Exception], Any]:

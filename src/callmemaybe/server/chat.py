@@ -241,7 +241,9 @@ class Answer:
             "prompt_tokens": read,
             "completion_tokens": written,
             "total_tokens": read + written,
-            "prompt_tokens_details": {"cached_tokens": cached, "audio_tokens": 0},
+            "prompt_tokens_details": {
+                "cached_tokens": cached, "cache_write_tokens": 0, "audio_tokens": 0,
+            },
             "completion_tokens_details": {
                 "reasoning_tokens": thought, "audio_tokens": 0,
                 "accepted_prediction_tokens": 0, "rejected_prediction_tokens": 0,

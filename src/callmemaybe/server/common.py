@@ -202,15 +202,18 @@ def wish_of(
     told = choice.model_dump() if isinstance(choice, Shape) else choice
     if told is not None and not has_tools and told != "none":
         raise invalid("tool_choice", "'tool_choice' is only allowed when 'tools' are given.")
-    if not talks and (not has_tools or told == "none"):
-        raise invalid(
-            "tools" if not has_tools else "tool_choice",
-            f"The model {served.name!r} only calls functions; it cannot answer in text.",
-        )
     if not talks and answer is not None:
         raise invalid(
             "response_format",
-            f"The model {served.name!r} only calls functions; its answers have no other form.",
+            f"The model {served.name!r} only calls functions; its answers have no other form. Ask "
+            "for the arguments of a function of that form, or serve a bigger model.",
+        )
+    if not talks and (not has_tools or told == "none"):
+        raise invalid(
+            "tools" if not has_tools else "tool_choice",
+            f"The model {served.name!r} only calls functions; it cannot answer in text. "
+            + ("Give it 'tools'" if not has_tools else "Let it call one")
+            + ", or serve a bigger model.",
         )
     is_parallel = served.format.is_parallel and parallel is not False
     return wanted(told, has_tools=has_tools, parallel=is_parallel, most=most, answer=answer,

@@ -1,12 +1,17 @@
-"""One JSON line per request, on standard error; nothing of what users wrote."""
+"""One JSON line per request, on standard error; nothing of what users wrote.
+
+What the libraries below have to say (of a head that is no HTTP, say) is a line of the same form.
+"""
 
 from __future__ import annotations
 
 import json
+import logging
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import IO, Any
 
@@ -53,3 +58,39 @@ class Log:
             self._file.flush()
         except (OSError, ValueError):
             pass
+
+
+#: Who logs while serving: uvicorn, and the event loop of what nobody else has caught.
+_LOGGERS = ("uvicorn.error", "asyncio")
+
+
+@contextmanager
+def taking(log: Log, level: int) -> Iterator[None]:
+    """Write what libraries log from ``level`` on into ``log``, in its form."""
+    handler = _Handler(log, level)
+    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    for logger in loggers:
+        logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeHandler(handler)
+
+
+class _Handler(logging.Handler):
+    """Writes records as lines of a log."""
+
+    def __init__(self, log: Log, level: int) -> None:
+        super().__init__(level)
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            line = {"event": "log", "logger": record.name, "message": record.getMessage()}
+            if record.exc_info and record.exc_info[1] is not None:
+                line["error"] = "".join(traceback.format_exception(record.exc_info[1]))
+        except Exception:
+            self.handleError(record)
+        else:
+            self._log.write(record.levelname.lower(), line)

@@ -192,7 +192,10 @@ class Answer:
             ],
             "usage": {
                 "input_tokens": done.prompt_tokens,
-                "input_tokens_details": {"cached_tokens": done.cached_tokens},
+                "input_tokens_details": {
+                    "cached_tokens": done.cached_tokens,
+                    "cache_write_tokens": 0,
+                },
                 "output_tokens": done.tokens,
                 "output_tokens_details": {"reasoning_tokens": done.thought_tokens},
                 "total_tokens": done.prompt_tokens + done.tokens,

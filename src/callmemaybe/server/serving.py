@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 
@@ -17,7 +18,7 @@ from callmemaybe.server.app import App
 from callmemaybe.server.common import Served
 from callmemaybe.server.engine import Engine
 from callmemaybe.server.listen import address_of, bind, server_of
-from callmemaybe.server.logs import Log
+from callmemaybe.server.logs import Log, taking
 from callmemaybe.server.observe import Facts, Observer
 from callmemaybe.server.settings import Settings
 from callmemaybe.wire.said import Limits
@@ -69,13 +70,20 @@ def serve(
         loaded = load_model(model)
         if isinstance(loaded, Remote):
             raise ModelError(f"{model} is served already; serve takes a model on this machine")
-        log: Observer = Failures(Log()) if quiet else Log()
+        log = Log()
+        watching: Observer = Failures(log) if quiet else log
         app = application(
-            loaded, settings, name=name, format=format, observers=[log, *observers], limits=limits
+            loaded,
+            settings,
+            name=name,
+            format=format,
+            observers=[watching, *observers],
+            limits=limits,
         )
         settle()
         say(f"{app.served.name} is served at {address_of(opened)} (Ctrl-C stops)")
-        server_of(app.asgi(), settings, app.begin_to_stop).run(sockets=[opened])
+        with taking(log, logging.ERROR if quiet else logging.WARNING):
+            server_of(app.asgi(), settings, app.begin_to_stop).run(sockets=[opened])
     finally:
         opened.close()
 

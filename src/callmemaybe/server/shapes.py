@@ -11,9 +11,17 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
-from callmemaybe.server.problems import Problem, unsupported
+from callmemaybe.server.mistakes import mistake_of, not_done
+from callmemaybe.server.problems import Problem
 
 MOST_STOPS = 4
 #: How many alternatives of a token may be shown, as OpenAI has it.
@@ -24,6 +32,40 @@ class Shape(BaseModel):
     """A JSON object with these members and no others; nothing is converted."""
 
     model_config = ConfigDict(extra="forbid", strict=True, hide_input_in_errors=True)
+
+
+class Echo(Shape):
+    """What clients send back of an answer; a null in it that nobody knows asks for nothing.
+
+    They write all that their types can hold, and those grow: ``caller``, ``async_``, ``moderation``.
+    """
+
+    model_config = ConfigDict(json_schema_extra={"additionalProperties": {"type": "null"}})
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        return {name: value for name, value in data.items()
+                if value is not None or name in cls.model_fields}  # fmt: skip
+
+
+#: What a client made of a text that stands beside it, and sends back with it; the text is what counts.
+Parsed = Annotated[Any, Field(exclude=True)]
+
+
+def _nothing(value: object) -> object:
+    """Return None for an object of nulls, which says as little."""
+    is_empty = isinstance(value, dict) and all(one is None for one in value.values())
+    return None if is_empty else value
+
+
+Nulls = Annotated[
+    None,
+    BeforeValidator(_nothing),
+    Field(json_schema_extra={"type": ["object", "null"], "additionalProperties": {"type": "null"}}),
+]
 
 
 def _number(value: object) -> object:
@@ -205,23 +247,26 @@ class UserMessage(Shape):
     name: str | None = None
 
 
-class Written(Shape):
+class Written(Echo):
     """A call as it was written: the arguments are a JSON text."""
 
     name: Name
     arguments: str
+    parsed_arguments: Parsed = None
 
 
-class MadeCall(Shape):
+class MadeCall(Echo):
     """A call that the model made earlier."""
 
     id: Annotated[str, Field(min_length=1)]
     type: Literal["function"]
     function: Written
+    #: Its number, which clients keep of a stream; the order says the same.
+    index: Annotated[int | None, Field(exclude=True)] = None
 
 
-class AssistantMessage(Shape):
-    """What the model said earlier. The last four members are what clients send back; all empty."""
+class AssistantMessage(Echo):
+    """What the model said earlier. The last members are what clients send back besides; all empty."""
 
     role: Literal["assistant"]
     content: Content | None = None
@@ -231,6 +276,8 @@ class AssistantMessage(Shape):
     audio: None = None
     function_call: None = None
     annotations: Annotated[list[Any], Field(max_length=0)] | None = None
+    parsed: Parsed = None
+    provider_specific_fields: Nulls = None
 
 
 class ToolMessage(Shape):
@@ -309,16 +356,17 @@ class InputText(Shape):
     text: str
 
 
-class OutputText(Shape):
+class OutputText(Echo):
     """A part of what the model said earlier."""
 
     type: Literal["output_text"]
     text: str
     annotations: Annotated[list[Any], Field(max_length=0)] | None = None
     logprobs: list[Any] | None = None
+    parsed: Parsed = None
 
 
-class InputMessage(Shape):
+class InputMessage(Echo):
     """A message of a person, of the system, or of the model."""
 
     type: Literal["message"] = "message"
@@ -329,7 +377,7 @@ class InputMessage(Shape):
     phase: None = None
 
 
-class InputCall(Shape):
+class InputCall(Echo):
     """A call that the model made earlier."""
 
     type: Literal["function_call"]
@@ -339,9 +387,10 @@ class InputCall(Shape):
     id: str | None = None
     status: Literal["in_progress", "completed", "incomplete"] | None = None
     namespace: None = None
+    parsed_arguments: Parsed = None
 
 
-class InputResult(Shape):
+class InputResult(Echo):
     """What a call came to."""
 
     type: Literal["function_call_output"]
@@ -393,8 +442,10 @@ CHAT_NEUTRAL: Mapping[str, Sequence[Any]] = {
     "functions": (None,),
     "logit_bias": (None, {}),
     "modalities": (None, ["text"]),
+    "moderation": (None,),
     "prediction": (None,),
     "presence_penalty": (None, 0),
+    "prompt_cache_options": (None,),
     "prompt_cache_retention": (None,),
     "service_tier": (None, "auto", "default"),
     "store": (None, False),
@@ -402,17 +453,21 @@ CHAT_NEUTRAL: Mapping[str, Sequence[Any]] = {
     "web_search_options": (None,),
 }
 RESPONSES_NEUTRAL: Mapping[str, Sequence[Any]] = {
+    "access_programs": (None,),
     "background": (None, False),
+    "background_options": (None,),
     "context_management": (None,),
     "conversation": (None,),
+    "image": (None,),
+    "moderation": (None,),
     "previous_response_id": (None,),
     "prompt": (None,),
+    "prompt_cache_options": (None,),
     "prompt_cache_retention": (None,),
     "service_tier": (None, "auto", "default"),
     "store": (None, False),
     "truncation": (None, "disabled"),
 }
-
 
 R = TypeVar("R", bound=Shape)
 
@@ -427,65 +482,12 @@ def read(kind: type[R], neutral: Mapping[str, Sequence[Any]], data: Any) -> R:
             kept[name] = value
         elif not any((value == one and type(value) is type(one)) or _is_zero(value, one)
                      for one in neutral[name]):  # fmt: skip
-            raise unsupported(name, f"This server does not do {name!r}; leave it out.")
+            raise not_done(name)
     try:
         return kind.model_validate(kept)
     except ValidationError as error:
-        raise _problem(error, kept) from None
+        raise mistake_of(error, kept) from None
 
 
 def _is_zero(value: Any, neutral: Any) -> bool:
     return neutral == 0 and neutral is not False and isinstance(value, Decimal) and value == 0
-
-
-def _problem(error: ValidationError, data: Any) -> Problem:
-    """Return the first mistake: of a union, that of the member the data got farthest into."""
-    mistakes = error.errors(include_url=False, include_context=False)
-    paths = [_path(one["loc"], data) for one in mistakes]
-    depth = max(map(len, paths))
-    at = next(index for index, path in enumerate(paths) if len(path) == depth)
-    # An unknown member is the mistake, whatever else is; a wrong value rather than a wrong type,
-    # which only says that it is not the other member of a union.
-    for index, one in enumerate(mistakes):
-        if len(paths[index]) == depth and not one["type"].endswith("_type"):
-            at = index
-            if one["type"] == "extra_forbidden":
-                break
-    kind, path = mistakes[at]["type"], paths[at]
-    param = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in path).lstrip(".")
-    if kind == "extra_forbidden":
-        return Problem(400, f"Unknown parameter: {param!r}.", param=param, code="unknown_parameter")
-    if kind == "missing":
-        return Problem(
-            400,
-            f"Missing required parameter: {param!r}.",
-            param=param,
-            code="missing_required_parameter",
-        )
-    code = "invalid_type" if kind.endswith("_type") else "invalid_value"
-    return Problem(
-        400, f"Invalid value for {param!r}: {mistakes[at]['msg']}.", param=param, code=code
-    )
-
-
-def _path(loc: Sequence[int | str], data: Any) -> list[int | str]:
-    """Return a location without the names of union members that pydantic puts between."""
-    path: list[int | str] = []
-    for place in loc:
-        if _holds(data, place):
-            data = data[place]
-        elif place is not loc[-1] or not isinstance(data, Mapping) or not _is_name(place):
-            continue
-        path.append(place)
-    return path
-
-
-def _holds(data: Any, place: int | str) -> bool:
-    if isinstance(data, list):
-        return isinstance(place, int) and place < len(data)
-    return isinstance(data, Mapping) and place in data
-
-
-def _is_name(place: int | str) -> bool:
-    """Whether this is the name of a member rather than of a type."""
-    return isinstance(place, str) and place.replace("_", "").isalnum() and place.islower()
