@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import callmemaybe
 from callmemaybe._checking import CHECKED_DEPTH, Validators
-from callmemaybe._running import functions
+from callmemaybe._functions import functions
 from callmemaybe._speaking import Options, Speaker, Spoken
 from callmemaybe.caller import Caller
 from callmemaybe.calls import ToolCall, ToolResult, ToolSpec

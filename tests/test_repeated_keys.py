@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from callmemaybe._asking import rewritten
 from callmemaybe._checking import Validators
+from callmemaybe._functions import functions
 from callmemaybe._json import repeated_key
-from callmemaybe._running import functions
 from callmemaybe._speaking import Options, Speaker, Spoken
 from callmemaybe.caller import Caller
 from callmemaybe.calls import ToolCall, ToolResult, ToolSpec

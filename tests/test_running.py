@@ -20,8 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import Field, TypeAdapter
 
+from callmemaybe._functions import functions
 from callmemaybe._retrieval import Catalogue
-from callmemaybe._running import functions
 from callmemaybe._speaking import Options, Speaker
 from callmemaybe.caller import Caller
 from callmemaybe.calls import Context, ToolCall, ToolResult, ToolSpec, tool

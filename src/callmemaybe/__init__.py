@@ -11,9 +11,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from callmemaybe._functions import functions as functions
     from callmemaybe._retrieval import Catalogue as Catalogue
     from callmemaybe._running import Ran as Ran
-    from callmemaybe._running import functions as functions
     from callmemaybe._running import through as through
     from callmemaybe._speaking import Options as Options
     from callmemaybe.caller import Caller as Caller
@@ -77,7 +77,7 @@ _ROOMS = {
     "UnsupportedSchema": "errors",
     "Vocabulary": "vocabulary",
     "VocabularyError": "errors",
-    "functions": "_running",
+    "functions": "_functions",
     "load_model": "caller",
     "through": "_running",
 }

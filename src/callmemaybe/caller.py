@@ -52,10 +52,10 @@ from callmemaybe.wire.said import Limits
 from callmemaybe.wire.writer import Wanted
 
 if TYPE_CHECKING:
+    from callmemaybe._functions import Functions
     from callmemaybe._running import (
         AsyncExecute,
         Execute_,
-        Functions,
         Ran,
         Runner,
         RunSettings,
