@@ -80,9 +80,10 @@ class Caller:
     ``model`` is a loaded model, ``tools`` the functions (Python's, or their definitions in JSON); of a
     ``Catalogue``, each request gets those that fit it. ``format`` is the wire format (a name, or the path
     of a file with one; None: told from the model's files). ``choose`` is how a name is chosen: "exact" by
-    the probabilities of all names, "greedy" token by token. ``no_call`` lets the model decide that no function fits. ``max_tokens`` bounds an answer, which always ends within it. With a
-    ``temperature`` above 0 tokens are drawn at random; with a ``seed`` equal requests get equal
-    answers, whatever was asked before.
+    the probabilities of all names, "greedy" token by token. ``no_call`` lets the model decide that no
+    function fits. ``max_tokens`` bounds an answer, which always ends within it. With a ``temperature``
+    above 0 tokens are drawn at random; with a ``seed`` equal requests get equal answers, whatever was
+    asked before.
     ``watch`` adds the likeliest tokens to each step. ``forcing`` False asks the model for every
     token, also where there is only one; ``speculate`` False guesses nothing ahead from the request
     (see :mod:`decoding.draft`): the answers are the same either way. ``logprobs`` adds how probable

@@ -934,6 +934,8 @@ def test_parameters_that_python_does_not_tell_are_an_error() -> None:
     """Python raises a TypeError or ValueError there."""
     with pytest.raises(InputError, match=r"tool boxed: Python does not tell its parameters"):
         tool(Boxed(), name="boxed")
+    with pytest.raises(InputError, match=r"tool update: Python does not tell its parameters"):
+        tool(dict.update)
 
 
 HALF = Decimal("2.5")

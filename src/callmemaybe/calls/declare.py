@@ -310,7 +310,10 @@ def _is_method(function: Callable[..., Any]) -> bool:
     parts = getattr(function, "__qualname__", "").split(".")
     if len(parts) < 2 or parts[-2] == "<locals>":
         return False
-    return next(iter(inspect.signature(function).parameters), None) == "self"
+    try:
+        return next(iter(inspect.signature(function).parameters), None) == "self"
+    except (TypeError, ValueError):
+        return False  # Python does not tell, which whoever reads the signature says
 
 
 def _effect(value: Effect | str, name: str) -> Effect:
