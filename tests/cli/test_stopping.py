@@ -110,25 +110,26 @@ def test_other_things_that_cannot_be_raised_are_told_as_ever(
     assert [type(each) for each in told] == [ZeroDivisionError]
 
 
-def start(before: str = "") -> subprocess.CompletedProcess[str]:
-    """Run the program in a process of its own; Ctrl-C comes while it is read in."""
+def start(listens: str) -> subprocess.CompletedProcess[str]:
+    """Run the program in a process of its own, where Ctrl-C comes while it is read in.
+
+    ``listens`` is what SIGINT leads to: a test that runs in the background inherits that it is ignored.
+    """
+    begin = f"import signal; signal.signal(signal.SIGINT, signal.{listens})\n"
     return subprocess.run(
-        [sys.executable, "-c", before + START],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+        [sys.executable, "-c", begin + START],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
 
 
 def test_ctrl_c_while_the_program_is_read_in_is_one_line() -> None:
     """The exit code of every other interruption, and no traceback."""
-    done = start()
+    done = start("default_int_handler")
     assert (done.returncode, done.stderr) == (Exit.INTERRUPTED, "callmemaybe: stopped\n")
 
 
 def test_ctrl_c_that_is_ignored_stays_ignored() -> None:
     """As under nohup, or in the background of a script."""
-    done = start("import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n")
+    done = start("SIG_IGN")
     assert (done.returncode, done.stderr) == (Exit.DONE, "")
     assert done.stdout.startswith("callmemaybe ")
