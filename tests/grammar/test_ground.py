@@ -84,6 +84,8 @@ def test_grounding_joins_the_other_keywords(seed: int, more: dict[str, Any]) -> 
         ("version 10.0.0.1", []),
         ("\u0663 apples", [3]),
         ("1e999999999999", []),
+        ("9" * 5_000, []),
+        (f"-{'9' * 4_400}e3 and 1.{'0' * 5_000}, or 7", [7]),
         ("none", []),
     ],
 )

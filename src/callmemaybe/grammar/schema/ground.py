@@ -29,6 +29,8 @@ LEVELS = {"prompt": GROUNDED, "prompt-or-free": OR_FREE}
 _NUMERAL = re.compile(r"\d+(?:[.,]\d+)*(?:[eE][-+]?\d+)?|\.\d+")
 _SPACED = re.compile(r"(?<!\d)\d{1,3}(?:[ '_\u00a0\u202f]\d{3})+(?!\d)")
 _LONGEST_EXPONENT = 400
+# With the longest exponent that is what a schema takes of a number (values.DIGITS).
+_MOST_DIGITS = 3_900
 # Halves of surrogate pairs, which UTF-8 cannot carry.
 _HALVES = re.compile("[\ud800-\udfff]")
 
@@ -142,7 +144,7 @@ def _distinct(numbers: Iterable[int | Decimal]) -> tuple[int | Decimal, ...]:
 
 def _readings(written: str) -> list[int | Decimal]:
     digits, _, exponent = re.sub(r"[ '_\u00a0\u202f]", "", written).lower().partition("e")
-    if exponent and abs(int(exponent)) > _LONGEST_EXPONENT:
+    if len(digits) > _MOST_DIGITS or (exponent and abs(int(exponent)) > _LONGEST_EXPONENT):
         return []
     texts = []
     for point, group in ((".", ","), (",", ".")):
