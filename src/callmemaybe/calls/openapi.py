@@ -312,8 +312,7 @@ def _body(
 def _drop_read_only(schema: Any, hidden: frozenset[str] = frozenset()) -> None:
     """Take the properties out that a request does not have, of which only a response requires any.
 
-    OpenAPI 3.0.4, Schema Object: readOnly properties "SHOULD NOT be sent as part of the request. If
-    the property is in the required list, the required will take effect on the response only."
+    So OpenAPI 3.0.4 has it for readOnly (section "Schema Object").
     """
     if isinstance(schema, list):
         for part in schema:
@@ -383,7 +382,7 @@ def _read(text: str) -> Any:
     The request was carried out, whatever the reply looks like: an error would say that it may not have been.
     """
     try:
-        # RFC 8259, section 8.1: parsers "MAY ignore the presence of a byte order mark".
+        # A byte order mark may be passed over (RFC 8259, section 8.1).
         return json.loads(text.removeprefix("\ufeff"), parse_constant=_refuse)
     except (ValueError, RecursionError):
         return text
@@ -419,8 +418,8 @@ def _deref(document: Mapping[str, Any], value: Any, where: str) -> Mapping[str, 
         for token in reference[2:].split("/"):
             key = unquote(token).replace("~1", "/").replace("~0", "~")
             try:
-                value = value[int(key)] if isinstance(value, list) else value[key]
-            except (KeyError, IndexError, TypeError, ValueError):
+                value = value[int(key) if isinstance(value, list) and key.isdecimal() else key]
+            except (KeyError, IndexError, TypeError):
                 raise InputError(f"there is nothing at {reference}", where=where) from None
     if not isinstance(value, Mapping):
         raise InputError("an object is expected", where=where)

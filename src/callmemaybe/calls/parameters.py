@@ -44,10 +44,10 @@ _PLACES = {
     "query": ("form", "spaceDelimited", "pipeDelimited", "deepObject"),
     "header": ("simple",),
 }
-#: OpenAPI 3.1.1, section 4.8.12: "the parameter definition SHALL be ignored".
+#: Headers of which a parameter is to be passed over (OpenAPI 3.1.1, section 4.8.12).
 _IGNORED = frozenset({"accept", "content-type", "authorization"})
-#: The reserved characters of RFC 3986, less those that a query may not hold or that end a value:
-#: "Applications are still responsible for percent-encoding" these (OpenAPI 3.1.1, section 4.8.12).
+#: The reserved characters of RFC 3986, less those that a query may not hold or that end a value, which
+#: are encoded all the same (OpenAPI 3.1.1, section 4.8.12).
 _RESERVED = ":/?@!$'()*,;="
 _BREAKS = re.compile(r"[\r\n\0]")
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
