@@ -28,9 +28,8 @@ def main() -> NoReturn:
 
 def _stop(_number: int, _frame: FrameType | None) -> NoReturn:
     """End at once: an exception would have to pass through whatever is being imported."""
-    with contextlib.suppress(
-        OSError, AttributeError
-    ):  # stderr may be full, gone or never have been
+    # Standard error may be full, closed, gone, or never have been.
+    with contextlib.suppress(OSError, ValueError, AttributeError):
         os.write(sys.stderr.fileno(), b"callmemaybe: stopped\n")
     os._exit(_INTERRUPTED)
 

@@ -48,9 +48,8 @@ class Recovery:
         try:
             run = await gateway.ledger.read(lambda: gateway.begin(row.run, tenant=row.tenant))
         except BaseException:
-            gateway.ledger.active.discard(
-                row.key
-            )  # nothing ran here: a redelivery goes on from the row
+            # Nothing ran here: a redelivery goes on from the row.
+            gateway.ledger.active.discard(row.key)
             raise
         call = ToolCall(row.tool, row.arguments, row.call_id)
         turn = Turn(gateway, run, row.turn, [call], stopped=True, keys=[row.key])
