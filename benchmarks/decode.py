@@ -31,8 +31,8 @@ from benchmarks import bfcl, shapes
 from benchmarks.steering import Steered, Truth, Truths
 from callmemaybe import models
 from callmemaybe.caller import Caller
-from callmemaybe.calls import ToolCall
-from callmemaybe.decoding.prefixes import Prefixes
+from callmemaybe.decoding.prefix_cache import PrefixCache
+from callmemaybe.tools import ToolCall
 from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.wire import formats
 
@@ -105,7 +105,7 @@ def ours(setting: Setting, form: str, **options: Any) -> Iterator[dict[str, floa
     model = Steered(
         models.load(setting.paths[form], threads=setting.threads), truth, setting.vocabulary.size
     )
-    prefixes = Prefixes(model)  # type: ignore[arg-type]
+    prefixes = PrefixCache(model)  # type: ignore[arg-type]
     caller = Caller(
         model,  # type: ignore[arg-type]
         setting.cases[0].tools,

@@ -37,12 +37,12 @@ from typing import Any
 
 from gatewayrivals import dbos_steps, openai_agents_calls, pydantic_ai_calls
 
-from callmemaybe.calls import ToolCall, tool
 from callmemaybe.gateway import Gateway
 from callmemaybe.gateway.audit import open_backend, open_ledger
 from callmemaybe.gateway.chain import verify
-from callmemaybe.gateway.lifecycle import State
+from callmemaybe.gateway.lifecycle import CallState
 from callmemaybe.gateway.store import Move, Row
+from callmemaybe.tools import ToolCall, tool
 
 ROOT = Path(__file__).resolve().parents[1]
 #: figure, what it is, target, how it is written
@@ -249,7 +249,16 @@ def sqlite_alone(folder: Path, batches: int = 60, size: int = 64) -> float:
             for at in range(2 * size)
         ]
         moves = [
-            Move(row.key, State.RUNNING, 1, State.SUCCEEDED, "", ended=1.0, code="ok", content="5")
+            Move(
+                row.key,
+                CallState.RUNNING,
+                1,
+                CallState.SUCCEEDED,
+                "",
+                ended=1.0,
+                code="ok",
+                content="5",
+            )
             for row in rows
         ]
         number += 2 * size

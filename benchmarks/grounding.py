@@ -16,13 +16,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from callmemaybe._language import Language
-from callmemaybe.calls import ToolCall, ToolSpec
+from callmemaybe.generation.constraint import Constraint
 from callmemaybe.grammar.nodes import Control
+from callmemaybe.tools import ToolCall, ToolSpec
 from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.wire import formats
-from callmemaybe.wire.said import Limits
-from callmemaybe.wire.writer import Wanted
+from callmemaybe.wire.grounding import GroundingConfig
+from callmemaybe.wire.output_grammar import OutputSpec
 
 FORM = formats.get("hermes")
 ROUNDS = 40
@@ -55,14 +55,14 @@ def ids_of(call: ToolCall, vocabulary: Vocabulary) -> list[int]:
     return found
 
 
-def first_mask(vocabulary: Vocabulary, specs: list[ToolSpec], wish: Wanted) -> Language:
+def first_mask(vocabulary: Vocabulary, specs: list[ToolSpec], wish: OutputSpec) -> Constraint:
     """Make the language of a request and its first mask."""
-    language = Language.of(FORM.language(specs, wish), vocabulary, is_shared=False)
+    language = Constraint.of(FORM.language(specs, wish), vocabulary, is_shared=False)
     language.matcher.mask()
     return language
 
 
-def whole_call(language: Language, ids: list[int]) -> None:
+def whole_call(language: Constraint, ids: list[int]) -> None:
     """Work out the mask in front of every token of a call."""
     matcher = language.matcher.fork()
     for index in ids:
@@ -88,8 +88,8 @@ def measure(vocabulary: Vocabulary, count: int, length: int) -> dict[str, tuple[
         )
         # Wanted(most=number) is no real wish: it keeps a finished language from being looked up.
         for name, ground in (("free", None), ("grounded", "prompt")):
-            wish = Limits(ground=ground).of(
-                Wanted(most=number + 1), [{"role": "user", "content": text}]
+            wish = GroundingConfig(ground=ground).of(
+                OutputSpec(most=number + 1), [{"role": "user", "content": text}]
             )
             made, language = timed(lambda wish=wish: first_mask(vocabulary, specs, wish))
             called, _ = timed(lambda language=language, ids=ids: whole_call(language, ids))

@@ -22,10 +22,10 @@ import numpy as np
 from masks import Texts, bfcl_cases, unseen
 from rivals import Ours
 
-from callmemaybe._collecting import settle
-from callmemaybe.calls import ToolSpec
 from callmemaybe.grammar import compile as compiled
 from callmemaybe.matching import Matcher
+from callmemaybe.server.gc_tuning import settle
+from callmemaybe.tools import ToolSpec
 from callmemaybe.wire.formats.hermes import FORMAT
 
 HERE = Path(__file__).resolve().parent

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from rivals import ENGINES, WIDTH, Engine
 
-from callmemaybe._collecting import settle
+from callmemaybe.server.gc_tuning import settle
 
 clock = time.process_time_ns
 #: Masks seen before are asked for so many times in a row, because one is over before a clock can tell.

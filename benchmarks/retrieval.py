@@ -23,10 +23,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from masks import machine
 
-from callmemaybe._retrieval import Catalogue
-from callmemaybe.calls import ToolSpec
 from callmemaybe.evals.shares import Share
 from callmemaybe.evals.sources.bfcl import schema
+from callmemaybe.retrieval import ToolIndex
+from callmemaybe.tools import ToolSpec
 
 ROOT = Path(__file__).resolve().parents[1]
 KINDS = ("simple_python", "multiple", "parallel", "parallel_multiple")
@@ -96,7 +96,7 @@ def _tool(function: dict[str, Any]) -> ToolSpec:
     return ToolSpec(function["name"], function["description"], schema(function["parameters"]))
 
 
-def recall(catalogue: Catalogue, asked: list[Asked]) -> dict[str, Any]:
+def recall(catalogue: ToolIndex, asked: list[Asked]) -> dict[str, Any]:
     """Return how many of the functions that are meant are found, for each cut."""
     found = dict.fromkeys(CUTS, 0)
     meant = 0
@@ -116,7 +116,7 @@ def recall(catalogue: Catalogue, asked: list[Asked]) -> dict[str, Any]:
 def cost(tools: list[ToolSpec], asked: list[Asked]) -> dict[str, float]:
     """Return the CPU seconds of indexing, and the median milliseconds of a search."""
     started = time.process_time()
-    catalogue = Catalogue(tools)
+    catalogue = ToolIndex(tools)
     built = time.process_time() - started
     times = []
     for one in asked:
@@ -140,7 +140,7 @@ def copies(tools: list[ToolSpec], count: int) -> list[ToolSpec]:
 def measure(folder: Path) -> dict[str, Any]:
     """Measure everything."""
     tools, asked = pool(folder)
-    catalogue = Catalogue(tools)
+    catalogue = ToolIndex(tools)
     sets = {kind: recall(catalogue, [a for a in asked if a.kind == kind]) for kind in KINDS}
     sets["all"] = recall(catalogue, asked)
     shown = [len(json.dumps(tool.as_openai())) for tool in tools]

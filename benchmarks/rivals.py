@@ -86,11 +86,11 @@ class Ours(Engine):
         import callmemaybe.wire.formats.hermes  # noqa: F401
 
     def __init__(self, folder: Path) -> None:
-        from callmemaybe.calls import ToolSpec
         from callmemaybe.grammar import compile as compiled
         from callmemaybe.grammar import json_schema
         from callmemaybe.matching import Matcher
         from callmemaybe.matching.cache import tables_of
+        from callmemaybe.tools import ToolSpec
         from callmemaybe.vocabulary import Vocabulary
         from callmemaybe.wire.formats.hermes import FORMAT
 

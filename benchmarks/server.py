@@ -71,8 +71,8 @@ def serve(arguments: argparse.Namespace) -> None:
 
 def _scripted() -> tuple[Any, dict[str, Any]]:
     """Return a model that calls get_weather for the city it hears of; a batch takes one pass's time."""
-    from callmemaybe.calls import ToolCall
     from callmemaybe.models.scripted import ScriptedModel, ScriptedSession
+    from callmemaybe.tools import ToolCall
     from callmemaybe.wire import formats
     from tests.decoding.helpers import CHATML, vocabulary
     from tests.talking import speaks

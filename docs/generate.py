@@ -14,7 +14,7 @@ import typer
 
 from callmemaybe.cli.exits import Exit
 from callmemaybe.cli.main import app
-from callmemaybe.conversation.state import TRANSITIONS, State, diagram, may_follow
+from callmemaybe.conversation.state import TRANSITIONS, ConversationState, diagram, may_follow
 
 ROOT = Path(__file__).parents[1]
 RATCHETS = sorted((ROOT / "ratchets").glob("*.json"))
@@ -134,7 +134,7 @@ def server() -> str:
     from server import page
 
     from callmemaybe.server import shapes
-    from callmemaybe.server.problems import STATUSES
+    from callmemaybe.server.http_errors import STATUSES
 
     parts = [SERVER]
     for title, path, shape, neutral in (
@@ -179,7 +179,7 @@ result leads to *awaiting* until the last call has its own.
 def conversation() -> str:
     """Return the states and events of a conversation, from their table."""
     rows = []
-    for state in State:
+    for state in ConversationState:
         moves = [
             f"{event.__name__}: {', '.join(target.value for target in TRANSITIONS[state, event])}"
             for event in may_follow(state)

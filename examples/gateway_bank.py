@@ -13,9 +13,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from callmemaybe.calls import ToolCall, Transaction, tool
 from callmemaybe.gateway import Gateway
 from callmemaybe.gateway.audit import open_ledger
+from callmemaybe.tools import ToolCall, Transaction, tool
 
 
 @tool(effect="transactional", writes=["account:{source}", "account:{target}"], trusted=True)

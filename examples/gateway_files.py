@@ -10,9 +10,9 @@ import os
 import tempfile
 from pathlib import Path
 
-from callmemaybe.calls import NotExecuted, ToolCall, tool
 from callmemaybe.gateway import Gateway
 from callmemaybe.gateway.paths import open_below
+from callmemaybe.tools import NotExecuted, ToolCall, tool
 
 
 def root() -> Path:

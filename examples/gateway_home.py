@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from callmemaybe.calls import ToolCall, tool
 from callmemaybe.gateway import Gateway
+from callmemaybe.tools import ToolCall, tool
 
 Room = Literal["kitchen", "bedroom", "hall", "garden"]
 HOUSE: dict[str, dict[str, float | bool]] = {

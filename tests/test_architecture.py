@@ -20,7 +20,6 @@ SOURCES = sorted(path for path in PACKAGE.rglob("*.py"))
 TESTS = sorted(path for path in (ROOT / "tests").rglob("test_*.py"))
 
 MOST_LINES_OF_A_FUNCTION = 60
-MOST_LINES_OF_A_FILE = 500
 
 
 def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -30,9 +29,8 @@ def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_files_and_functions_stay_readable(path: Path) -> None:
-    """No file is longer than 500 lines and no function longer than 60."""
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= MOST_LINES_OF_A_FILE
+def test_functions_stay_readable(path: Path) -> None:
+    """No function is longer than 60 lines; a file is cut by meaning, not by length."""
     long = [
         f"{node.name} at line {node.lineno}"
         for node in functions(path)
@@ -74,7 +72,7 @@ def imported_by(statement: str) -> set[str]:
             | {"callmemaybe.grammar"},
         ),
         ("import callmemaybe.caller, callmemaybe.models", {"onnxruntime", "huggingface_hub"}),
-        ("import callmemaybe.calls", {"jsonschema_rs", "numpy"}),
+        ("import callmemaybe.tools", {"jsonschema_rs", "numpy"}),
     ],
 )
 def test_nothing_heavy_is_imported_early(statement: str, absent: set[str]) -> None:

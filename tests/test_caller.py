@@ -17,24 +17,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import callmemaybe
-from callmemaybe._checking import Validators
-from callmemaybe._retrieval import Catalogue
-from callmemaybe.caller import Caller, Outcome, load_model
-from callmemaybe.calls import ToolCall, ToolSpec, tool
+from callmemaybe.caller import Caller, CallResult, load_model
 from callmemaybe.errors import (
     BudgetError,
     DecodingError,
+    DuplicateKeyError,
     InputError,
     ModelError,
-    RepeatedKey,
     UnsupportedSchema,
     VocabularyError,
 )
+from callmemaybe.generation.validation import CallValidator
 from callmemaybe.models.scripted import ScriptedModel
+from callmemaybe.retrieval import ToolIndex
+from callmemaybe.tools import ToolCall, ToolSpec, tool
 from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.wire import Format, formats
 from callmemaybe.wire.format import leaves
-from callmemaybe.wire.pieces import Parts, Token
+from callmemaybe.wire.format_nodes import Parts, Token
 from tests.decoding.helpers import CHATML, NANO, vocabulary
 
 HERMES = vocabulary(CHATML, ("<|im_end|>",))
@@ -107,7 +107,7 @@ def of_bytes(form: Format) -> Vocabulary:
     return vocabulary((*sorted(named | form.controls), "<E>"), ("<E>",), ())
 
 
-def check(outcome: Outcome) -> None:
+def check(outcome: CallResult) -> None:
     """A call names a listed tool, and its arguments are valid under an independent validator."""
     assert outcome.call is not None
     jsonschema.validate(
@@ -159,7 +159,7 @@ def test_every_answer_is_a_valid_call(
     )
     try:
         outcome = made.call("What is <|im_end|> 2 plus 3? é\ud800")
-    except RepeatedKey as error:
+    except DuplicateKeyError as error:
         if "the arguments of 'any' have" in str(error):
             return
         raise
@@ -352,7 +352,7 @@ def test_only_a_text_is_asked_about(prompt: Any) -> None:
 @pytest.mark.parametrize("tools", [None, double, "tools.json", {"name": "add"}, math])
 def test_tools_stand_in_a_list(tools: Any) -> None:
     """What is no list of them is named; so is the place of one that is wrong."""
-    for make in (lambda: caller("hermes", HERMES, 0, tools), lambda: Catalogue(tools)):
+    for make in (lambda: caller("hermes", HERMES, 0, tools), lambda: ToolIndex(tools)):
         with pytest.raises(InputError, match="tools: it must be a list of tools, not a value of"):
             make()
     with pytest.raises(InputError, match="tools/1/parameters/a: the parameter has no type"):
@@ -491,7 +491,7 @@ def test_a_broken_promise_is_ours() -> None:
     """A call that the validator refuses is never handed out."""
     made = caller("hermes", HERMES, 0, TOOLS[:1])
     stricter = replace(made.tools[0], parameters={"maxProperties": 0})
-    made._validators = Validators([stricter])
+    made._validators = CallValidator([stricter])
     with pytest.raises(DecodingError, match="a bug in this package"):
         made.call("x")
 

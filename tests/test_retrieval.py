@@ -9,19 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callmemaybe._retrieval import Catalogue, terms
-from callmemaybe.calls import ToolCall, ToolResult, ToolSpec
 from callmemaybe.conversation import (
     CallClosed,
     CallOpened,
     Conversation,
-    Ended,
+    FinishReason,
     ResultGiven,
-    Said,
     TurnEnded,
     TurnStarted,
+    UserMessage,
 )
 from callmemaybe.errors import InputError
+from callmemaybe.retrieval import ToolIndex, terms
+from callmemaybe.tools import ToolCall, ToolResult, ToolSpec
 
 TOOLS = [
     ToolSpec("getWeather", "The current weather of a city.",
@@ -36,7 +36,7 @@ TOOLS = [
     ToolSpec("天气", "查询城市的天气预报"),
     ToolSpec("ping"),
 ]  # fmt: skip
-CATALOGUE = Catalogue(TOOLS, k=3)
+CATALOGUE = ToolIndex(TOOLS, k=3)
 WORDS = st.lists(
     st.sampled_from(
         ["weather", "city", "send", "flight", "number", "ping", "zzz", "économie", "7"]
@@ -67,7 +67,7 @@ def test_words_find_tools_wherever_they_stand(query: str, name: str) -> None:
 @given(query=WORDS, order=st.permutations(TOOLS), k=st.integers(1, 6))
 def test_the_order_of_the_tools_does_not_matter(query: str, order: list[ToolSpec], k: int) -> None:
     """Scores belong to tools, not to places; the best are those with the highest; ties by place."""
-    other = Catalogue(order)
+    other = ToolIndex(order)
     scores = dict(zip([t.name for t in order], other.scores(query).tolist(), strict=True))
     assert dict(zip([t.name for t in TOOLS], CATALOGUE.scores(query), strict=True)) == scores
     found = [tool.name for tool in other.search(query, k)]
@@ -90,7 +90,7 @@ def test_any_text_can_be_asked(text: str) -> None:
 def conversation(*said: str) -> Conversation:
     found = Conversation()
     for text in said:
-        found.take(Said("user", text))
+        found.take(UserMessage("user", text))
     return found
 
 
@@ -110,7 +110,7 @@ def test_the_choice_moves_with_the_conversation() -> None:
     assert [tool.name for tool in CATALOGUE.choose(moved)][:2] == ["getWeather", "book_flight"]
     call = ToolCall("ping", "{}", "call_1")
     moved.take_all([TurnStarted(), CallOpened("call_1", "ping"), CallClosed(call)])
-    moved.take_all([TurnEnded(Ended.STOP), ResultGiven(ToolResult("call_1", "pong"))])
+    moved.take_all([TurnEnded(FinishReason.STOP), ResultGiven(ToolResult("call_1", "pong"))])
     chosen = [tool.name for tool in CATALOGUE.choose(moved)]
     assert chosen == ["ping", "getWeather", "book_flight"]
     assert CATALOGUE.choose(conversation("zzz qqq")) == []
@@ -123,7 +123,7 @@ def test_meanings_may_count_too() -> None:
         is_about_air = [any(word in text for word in ("flight", "cruise")) for text in texts]
         return np.array([[one, not one] for one in is_about_air], np.float32)
 
-    both = Catalogue(TOOLS, embed=embed)
+    both = ToolIndex(TOOLS, embed=embed)
     assert "book_flight" not in {tool.name for tool in CATALOGUE.search("cruise")}
     assert both.search("cruise", 1)[0].name == "book_flight"
     assert "ping" in {tool.name for tool in both.search("ping", 3)}
@@ -132,12 +132,12 @@ def test_meanings_may_count_too() -> None:
 def test_a_name_used_twice_is_refused() -> None:
     """Otherwise a call could mean either."""
     with pytest.raises(InputError, match="'ping' is used twice"):
-        Catalogue([*TOOLS, ToolSpec("ping")])
+        ToolIndex([*TOOLS, ToolSpec("ping")])
 
 
 def test_ten_thousand_tools_are_searched_in_milliseconds() -> None:
     """The cost of a search is that of the words it has, not that of the catalogue's text."""
-    many = Catalogue([ToolSpec(f"{t.name}_{i}", t.description) for i in range(2000) for t in TOOLS])
+    many = ToolIndex([ToolSpec(f"{t.name}_{i}", t.description) for i in range(2000) for t in TOOLS])
     started = time.process_time()
     found = many.search("what will the weather of the city be", 8)
     assert time.process_time() - started < 0.1

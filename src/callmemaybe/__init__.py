@@ -11,17 +11,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from callmemaybe._functions import functions as functions
-    from callmemaybe._retrieval import Catalogue as Catalogue
-    from callmemaybe._running import Ran as Ran
-    from callmemaybe._running import through as through
-    from callmemaybe._speaking import Options as Options
+    from callmemaybe.agent.executors import functions as functions
+    from callmemaybe.agent.runner import RunResult as RunResult
+    from callmemaybe.agent.runner import through as through
     from callmemaybe.caller import Caller as Caller
-    from callmemaybe.caller import Outcome as Outcome
+    from callmemaybe.caller import CallResult as CallResult
     from callmemaybe.caller import load_model as load_model
-    from callmemaybe.calls import ToolCall as ToolCall
-    from callmemaybe.calls import ToolResult as ToolResult
-    from callmemaybe.calls import ToolSpec as ToolSpec
     from callmemaybe.conversation import Conversation as Conversation
     from callmemaybe.decoding import Decoder as Decoder
     from callmemaybe.decoding import Step as Step
@@ -29,19 +24,24 @@ if TYPE_CHECKING:
     from callmemaybe.errors import CallMeMaybeError as CallMeMaybeError
     from callmemaybe.errors import ConversationError as ConversationError
     from callmemaybe.errors import DecodingError as DecodingError
+    from callmemaybe.errors import DuplicateKeyError as DuplicateKeyError
     from callmemaybe.errors import GrammarError as GrammarError
-    from callmemaybe.errors import GroundError as GroundError
+    from callmemaybe.errors import GroundingError as GroundingError
     from callmemaybe.errors import InputError as InputError
     from callmemaybe.errors import ModelError as ModelError
-    from callmemaybe.errors import RepeatedKey as RepeatedKey
-    from callmemaybe.errors import UnmetSchema as UnmetSchema
+    from callmemaybe.errors import SchemaViolationError as SchemaViolationError
     from callmemaybe.errors import UnsupportedSchema as UnsupportedSchema
     from callmemaybe.errors import VocabularyError as VocabularyError
+    from callmemaybe.generation.local import DecodingConfig as DecodingConfig
     from callmemaybe.grammar import Automaton as Automaton
     from callmemaybe.grammar import Grammar as Grammar
     from callmemaybe.matching import Matcher as Matcher
     from callmemaybe.models import Model as Model
     from callmemaybe.models import Session as Session
+    from callmemaybe.retrieval import ToolIndex as ToolIndex
+    from callmemaybe.tools import ToolCall as ToolCall
+    from callmemaybe.tools import ToolResult as ToolResult
+    from callmemaybe.tools import ToolSpec as ToolSpec
     from callmemaybe.vocabulary import Vocabulary as Vocabulary
 
 __version__ = "0.1.0"
@@ -52,34 +52,34 @@ _ROOMS = {
     "BudgetError": "errors",
     "CallMeMaybeError": "errors",
     "Caller": "caller",
-    "Catalogue": "_retrieval",
+    "ToolIndex": "retrieval",
     "Conversation": "conversation",
     "ConversationError": "errors",
     "Decoder": "decoding",
     "DecodingError": "errors",
     "Grammar": "grammar",
     "GrammarError": "errors",
-    "GroundError": "errors",
+    "GroundingError": "errors",
     "InputError": "errors",
     "Matcher": "matching",
     "Model": "models",
     "ModelError": "errors",
-    "Options": "_speaking",
-    "Outcome": "caller",
-    "Ran": "_running",
-    "RepeatedKey": "errors",
+    "DecodingConfig": "generation.local",
+    "CallResult": "caller",
+    "RunResult": "agent.runner",
+    "DuplicateKeyError": "errors",
     "Session": "models",
     "Step": "decoding",
-    "ToolCall": "calls",
-    "ToolResult": "calls",
-    "ToolSpec": "calls",
-    "UnmetSchema": "errors",
+    "ToolCall": "tools",
+    "ToolResult": "tools",
+    "ToolSpec": "tools",
+    "SchemaViolationError": "errors",
     "UnsupportedSchema": "errors",
     "Vocabulary": "vocabulary",
     "VocabularyError": "errors",
-    "functions": "_functions",
+    "functions": "agent.executors",
     "load_model": "caller",
-    "through": "_running",
+    "through": "agent.runner",
 }
 
 __all__ = ["__version__", *_ROOMS]  # noqa: PLE0604 - built from the one table

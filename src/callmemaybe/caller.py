@@ -22,45 +22,52 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 
-from callmemaybe import _setting, models
-from callmemaybe._asking import Asking
-from callmemaybe._asking_turns import RemoteSpeaker
-from callmemaybe._checking import CHECKED_DEPTH, Validators, depth_of
-from callmemaybe._language import Language
-from callmemaybe._outcome import Outcome, argument_places
-from callmemaybe._retrieval import Catalogue
-from callmemaybe._setting import encode, format_of, parts_of, seeded, vocabulary_of
-from callmemaybe._speaking import Speaker
-from callmemaybe._speech import distribution
-from callmemaybe._submitting import OnStep, Submit, in_batch, in_order, on_server
-from callmemaybe.calls import Offered, ToolCall, tools_of
+from callmemaybe import models
 from callmemaybe.decoding import scoring
-from callmemaybe.decoding.answer import Found, Request, Strategy, answer
 from callmemaybe.decoding.batch import Batch
-from callmemaybe.decoding.branches import spell
 from callmemaybe.decoding.decoder import check_budget
-from callmemaybe.decoding.prefixes import Prefixes
+from callmemaybe.decoding.name_choice import spell
+from callmemaybe.decoding.prefix_cache import PrefixCache
 from callmemaybe.decoding.sampler import Sampler
 from callmemaybe.decoding.step import Step
-from callmemaybe.errors import GroundError, InputError, ModelError, RepeatedKey, UnmetSchema
+from callmemaybe.decoding.strategy import DecodeRequest, DecodeResult, DecodingStrategy, decode
+from callmemaybe.errors import (
+    DuplicateKeyError,
+    GroundingError,
+    InputError,
+    ModelError,
+    SchemaViolationError,
+)
+from callmemaybe.generation import config
+from callmemaybe.generation.batching import OnStep, Submit, in_batch, in_order, on_server
+from callmemaybe.generation.config import encode, format_of, parts_of, seeded, vocabulary_of
+from callmemaybe.generation.constraint import Constraint
+from callmemaybe.generation.local import LocalGenerator
+from callmemaybe.generation.remote import RemoteCaller
+from callmemaybe.generation.remote_turns import RemoteGenerator
+from callmemaybe.generation.result import CallResult, argument_places
+from callmemaybe.generation.turn import distribution
+from callmemaybe.generation.validation import CHECKED_DEPTH, CallValidator, depth_of
 from callmemaybe.models.base import Model
-from callmemaybe.models.remote import Remote
+from callmemaybe.models.remote import RemoteModel
+from callmemaybe.retrieval import ToolIndex
+from callmemaybe.tools import Offered, ToolCall, tools_of
 from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.wire import Format
-from callmemaybe.wire.pieces import Parts
-from callmemaybe.wire.said import Limits
-from callmemaybe.wire.writer import Wanted
+from callmemaybe.wire.format_nodes import Parts
+from callmemaybe.wire.grounding import GroundingConfig
+from callmemaybe.wire.output_grammar import OutputSpec
 
 if TYPE_CHECKING:
-    from callmemaybe._functions import Functions
-    from callmemaybe._running import (
+    from callmemaybe.agent.executors import PythonExecutor
+    from callmemaybe.agent.runner import (
+        AgentRunner,
         AsyncExecute,
         Execute_,
-        Ran,
-        Runner,
-        RunSettings,
-        Shelf,
-        Through,
+        GatewayExecutor,
+        RunKeywords,
+        RunResult,
+        ToolProvider,
     )
     from callmemaybe.conversation import Conversation
 
@@ -71,14 +78,14 @@ LEAST_REQUEST = 64
 #: Callers of some tools of a catalogue that are kept.
 KEPT_CALLERS = 16
 
-__all__ = ["Caller", "Outcome", "Step", "load_model"]
+__all__ = ["CallResult", "Caller", "Step", "load_model"]
 
 
 class Caller:
     """Turns requests into calls of some tools, with one model.
 
     ``model`` is a loaded model, ``tools`` the functions (Python's, or their definitions in JSON); of a
-    ``Catalogue``, each request gets those that fit it. ``format`` is the wire format (a name, or the path
+    ``ToolIndex``, each request gets those that fit it. ``format`` is the wire format (a name, or the path
     of a file with one; None: told from the model's files). ``choose`` is how a name is chosen: "exact" by
     the probabilities of all names, "greedy" token by token. ``no_call`` lets the model decide that no
     function fits. ``max_tokens`` bounds an answer, which always ends within it. With a ``temperature``
@@ -103,8 +110,8 @@ class Caller:
 
     def __init__(
         self,
-        model: Model | Remote,
-        tools: Iterable[Offered] | Catalogue,
+        model: Model | RemoteModel,
+        tools: Iterable[Offered] | ToolIndex,
         *,
         format: str | Format | None = None,  # noqa: A002 - the word users know
         choose: Literal["exact", "greedy"] = "exact",
@@ -126,24 +133,24 @@ class Caller:
         ground: Literal["prompt", "prompt-or-free"] | None = None,
         ground_in: Literal["request", "conversation"] = "request",
         vocabulary: Vocabulary | None = None,
-        prefixes: Prefixes | None = None,
+        prefixes: PrefixCache | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         # What a caller of some tools of a catalogue is made with.
-        self._given = _setting.given(locals())
+        self._given = config.given(locals())
         self.model = model
-        self.catalogue = tools if isinstance(tools, Catalogue) else None
+        self.catalogue = tools if isinstance(tools, ToolIndex) else None
         self._callers: dict[tuple[str, ...], Caller] = {}
-        self.tools = tools.tools if isinstance(tools, Catalogue) else tools_of(tools)
+        self.tools = tools.tools if isinstance(tools, ToolIndex) else tools_of(tools)
         self.max_tokens = max_tokens
         self._clock = clock
-        self._limits = Limits(order, ground, ground_in)
+        self._limits = GroundingConfig(order, ground, ground_in)
         some = self.tools if self.catalogue is None else self.tools[:1]
-        self._validators = Validators(some)
-        self._asking: Asking | None = None
-        if isinstance(model, Remote):
+        self._validators = CallValidator(some)
+        self._asking: RemoteCaller | None = None
+        if isinstance(model, RemoteModel):
             _check_server(top_p, top_k, min_p)
-            self._asking = Asking(
+            self._asking = RemoteCaller(
                 model, some, self._limits, self._validators, format=format, no_call=no_call,
                 max_tokens=max_tokens, temperature=temperature, seed=seed,
             )  # fmt: skip
@@ -152,7 +159,7 @@ class Caller:
         self._open(model, vocabulary, format, prefixes)
         if best_of > 1 and temperature == 0:
             raise InputError("drawing several answers takes a temperature above 0", where="best_of")
-        self._strategy = Strategy(
+        self._strategy = DecodingStrategy(
             choose, forcing, speculate, logprobs, best_of, beam, watch,
             self.format.learnt_choices, self._clock,
         )  # fmt: skip
@@ -167,43 +174,43 @@ class Caller:
         model: Model,
         vocabulary: Vocabulary | None,
         form: str | Format | None,
-        prefixes: Prefixes | None,
+        prefixes: PrefixCache | None,
     ) -> None:
         """Take a model in this process, with its vocabulary and format."""
         self._local = model
         self.vocabulary = vocabulary or vocabulary_of(model)
         self.format = format_of(model, self.vocabulary, form)
         self._controls = frozenset(self.vocabulary.controls)
-        self._prefixes = Prefixes(model) if prefixes is None else prefixes
+        self._prefixes = PrefixCache(model) if prefixes is None else prefixes
 
     def _prepare(self, no_call: bool) -> None:
         """Make what all requests share: the language, its matcher, and the prefix of the prompt."""
-        self._wish = Wanted(no_call=no_call)
+        self._wish = OutputSpec(no_call=no_call)
         self._is_grounded = self._limits.asked(self.tools)
         self._language = self._language_of(self._limits.shared(self._wish), is_shared=True)
         self._shared = self._encode(self.format.prefix(self.tools, self._controls))
         self._shortest = self._language.shortest_call()
         check_budget(self._shortest, self.max_tokens)
 
-    def _language_of(self, wish: Wanted, *, is_shared: bool) -> Language:
+    def _language_of(self, wish: OutputSpec, *, is_shared: bool) -> Constraint:
         grammar = self._validators.language(self.format, wish, self._controls)
-        return Language.of(grammar, self.vocabulary, is_shared=is_shared)
+        return Constraint.of(grammar, self.vocabulary, is_shared=is_shared)
 
-    def call(self, prompt: str, *, on_step: OnStep = None) -> Outcome:
+    def call(self, prompt: str, *, on_step: OnStep = None) -> CallResult:
         """Return the call that ``prompt`` asks for; ``on_step`` sees each step as it is taken.
 
         Raises InputError for a prompt that is no text, ModelError if the model fails, if the tools alone
-        fill its context, or if the prompt does not fit and is not to be cut; UnmetSchema for a call that its schema forbids where no grammar can,
-        RepeatedKey for one with a key twice.
+        fill its context, or if the prompt does not fit and is not to be cut; SchemaViolationError for a call that its schema forbids where no grammar can,
+        DuplicateKeyError for one with a key twice.
         """
         if self._asking is None:
             return self._call(prompt, on_step)
-        _setting.check_text(prompt)
+        config.check_text(prompt)
         if self.catalogue is not None:
             return self._among(self.catalogue, prompt).call(prompt, on_step=on_step)
         return self._ask(self._asking, prompt)
 
-    def _among(self, catalogue: Catalogue, prompt: str) -> Caller:
+    def _among(self, catalogue: ToolIndex, prompt: str) -> Caller:
         """Return a caller of the tools that fit ``prompt``; where none does, of the first ones."""
         tools = catalogue.search(prompt) or catalogue.tools[: catalogue.k]
         names = tuple(tool.name for tool in tools)
@@ -222,9 +229,9 @@ class Caller:
                 self._callers.pop(next(iter(self._callers)), None)
         return found
 
-    def _call(self, prompt: str, on_step: OnStep, batch: Batch | None = None) -> Outcome:
+    def _call(self, prompt: str, on_step: OnStep, batch: Batch | None = None) -> CallResult:
         """Return the call that ``prompt`` asks for; within a task of ``batch``, if there is one."""
-        _setting.check_text(prompt)
+        config.check_text(prompt)
         if self.catalogue is not None:
             caller = self._among(self.catalogue, prompt)
             return caller._call(prompt, on_step, batch)  # noqa: SLF001 - one of our own
@@ -238,16 +245,16 @@ class Caller:
         if self._is_grounded:
             try:
                 language = self._language_of(self._limits.of(self._wish, messages), is_shared=False)
-            except GroundError as error:
-                return Outcome(call=None, remarks=(str(error),))
+            except GroundingError as error:
+                return CallResult(call=None, remarks=(str(error),))
             check_budget(language.shortest_call(), min(self.max_tokens, room))
         encoded = self._clock()
         session = self._prefixes.fork(self._shared)
         if batch is not None and batch is not self._local:
             session = batch.seat(session)
-        found = answer(
+        found = decode(
             session, language.matcher, language.choices, self._strategy, seeded(self._sampler, self._seed, prompt),
-            Request(request, prompt, min(self.max_tokens, room)), on_step, self._counts,
+            DecodeRequest(request, prompt, min(self.max_tokens, room)), on_step, self._counts,
         )  # fmt: skip
         decoded = self._clock()
         call = self._read(found)
@@ -266,23 +273,23 @@ class Caller:
         said: str | Conversation,
         execute: Execute_,
         *,
-        tools: Shelf | None = None,
-        **settings: Unpack[RunSettings],
-    ) -> Ran:
+        tools: ToolProvider | None = None,
+        **settings: Unpack[RunKeywords],
+    ) -> RunResult:
         """Let the model call tools until it has answered; return the conversation and why it ended.
 
         ``said`` is a request, or a conversation that has something to answer (it is gone on with).
         ``execute`` gets the calls of a turn and returns a ``ToolResult`` for each, in any order
         (:func:`functions` makes one of Python functions). ``tools`` chooses which tools to offer in
-        each turn (a ``Catalogue`` does); None: the caller's own.
+        each turn (a ``ToolIndex`` does); None: the caller's own.
 
         ``steps`` (8) bounds the model's turns, ``repeats`` (1) how often one call may be made with the
         same arguments. ``clarify`` says what happens where a required argument is nowhere in what was
         said or returned: "off" nothing, "ask" a question in place of the call, "model" the model words
         that question. ``tool_choice`` (as OpenAI writes it), ``parallel`` and ``most_calls`` are what
         the grammar allows; ``plan`` lets calls of a turn refer to results of earlier ones. ``thinking``
-        and ``text`` are most tokens of thought, and of text in front of required calls. ``answer`` is the
-        JSON Schema, or the grammar, of an answer. ``options`` are those of each turn (see ``Options``);
+        and ``text`` are most tokens of thought, and of text in front of required calls. ``decode`` is the
+        JSON Schema, or the grammar, of an answer. ``options`` are those of each turn (see ``DecodingConfig``);
         ``on_event`` sees what is written as it becomes certain.
 
         Raises InputError for settings that cannot be met, ConversationError for results that do not
@@ -294,11 +301,11 @@ class Caller:
     async def arun(
         self,
         said: str | Conversation,
-        execute: AsyncExecute | Through | Functions,
+        execute: AsyncExecute | GatewayExecutor | PythonExecutor,
         *,
-        tools: Shelf | None = None,
-        **settings: Unpack[RunSettings],
-    ) -> Ran:
+        tools: ToolProvider | None = None,
+        **settings: Unpack[RunKeywords],
+    ) -> RunResult:
         """Run as :meth:`run` does; ``execute`` is awaited, or :func:`functions`, or a gateway (:func:`through`).
 
         Cancelling it ends the model's turn with the step it is in; nothing of that turn counts.
@@ -306,26 +313,26 @@ class Caller:
         return await self._runner(said, tools, settings).arun(execute)
 
     def _runner(
-        self, said: str | Conversation, tools: Shelf | None, settings: RunSettings
-    ) -> Runner:
-        from callmemaybe._running import Runner, Settings
-        from callmemaybe.conversation import Conversation, Said
+        self, said: str | Conversation, tools: ToolProvider | None, settings: RunKeywords
+    ) -> AgentRunner:
+        from callmemaybe.agent.runner import AgentRunner, RunConfig
+        from callmemaybe.conversation import Conversation, UserMessage
 
         conversation = said if isinstance(said, Conversation) else Conversation()
         if conversation is not said:
-            _setting.check_text(said, "said")
-            conversation.take(Said("user", str(said)))
-        if not hasattr(tools or Catalogue, "choose"):
-            raise InputError("it must choose tools, as a Catalogue does", where="tools")
+            config.check_text(said, "said")
+            conversation.take(UserMessage("user", str(said)))
+        if not hasattr(tools or ToolIndex, "choose"):
+            raise InputError("it must choose tools, as a ToolIndex does", where="tools")
         shelf = tools or self.catalogue or self.tools
-        return Runner(self.speaker, shelf, conversation, Settings(**settings))
+        return AgentRunner(self.speaker, shelf, conversation, RunConfig(**settings))
 
     @cached_property
-    def speaker(self) -> Speaker | RemoteSpeaker:
+    def speaker(self) -> LocalGenerator | RemoteGenerator:
         """The same model and settings, for conversations."""
         if self._asking is not None:
-            return RemoteSpeaker.like(self._asking, self._clock)
-        return Speaker(
+            return RemoteGenerator.like(self._asking, self._clock)
+        return LocalGenerator(
             self._local,
             format=self.format,
             choose=self._strategy.choose,
@@ -338,7 +345,7 @@ class Caller:
             limits=self._limits,
         )
 
-    def submitting(self, at_once: int | None = None) -> AbstractContextManager[Submit[Outcome]]:
+    def submitting(self, at_once: int | None = None) -> AbstractContextManager[Submit[CallResult]]:
         """Return a function that takes a prompt and returns the future of its outcome.
 
         Of a model in this process, ``at_once`` prompts share forward passes, the next one entering
@@ -352,7 +359,9 @@ class Caller:
             return on_server(lambda prompt, on_step: self.call(prompt, on_step=on_step), at_once)
         return in_batch(self._call, self._local, at_once)
 
-    def call_many(self, prompts: Iterable[str], *, at_once: int | None = None) -> Iterator[Outcome]:
+    def call_many(
+        self, prompts: Iterable[str], *, at_once: int | None = None
+    ) -> Iterator[CallResult]:
         """Yield the call of each prompt, in order, ``at_once`` of them being worked on at a time.
 
         See :meth:`submitting`, also for None. Raises what :meth:`call` raises, in place of the outcome it is raised
@@ -362,17 +371,17 @@ class Caller:
             raise InputError("each letter would be a request", where="prompts", hint="use call")
         return in_order(self.submitting(at_once), prompts, at_once)
 
-    def _ask(self, asking: Asking, prompt: str) -> Outcome:
+    def _ask(self, asking: RemoteCaller, prompt: str) -> CallResult:
         """Return the call that a server makes of ``prompt``."""
         started = self._clock()
         try:
             asked = asking.ask(prompt)
-        except GroundError as error:
-            return Outcome(call=None, remarks=(str(error),))
+        except GroundingError as error:
+            return CallResult(call=None, remarks=(str(error),))
         if asked.call is not None:
             self._validators.check(asked.call)
         total = self._clock() - started
-        return Outcome(
+        return CallResult(
             call=asked.call,
             remarks=asked.remarks + self._validators.remarks(asked.call),
             seconds={"model": asked.answer.seconds, "total": total},
@@ -397,7 +406,7 @@ class Caller:
             raise ModelError(
                 f"the request takes {len(request)} tokens and the tools {len(self._shared)}, but "
                 f"the context of {self._local.name!r} holds {self._local.context} with the answer; "
-                "shorten them, show fewer (a Catalogue does) or use a model with a longer context"
+                "shorten them, show fewer (a ToolIndex does) or use a model with a longer context"
             )
         gap = self.vocabulary.encode(GAP)
         tail = (keep - len(gap)) // 2
@@ -410,7 +419,7 @@ class Caller:
 
     # -- what became of one request -----------------------------------------------------------
 
-    def _read(self, decoder: Found) -> ToolCall | None:
+    def _read(self, decoder: DecodeResult) -> ToolCall | None:
         """Return the call that was written, checked once more by an independent validator."""
         if not decoder.is_complete:
             return None
@@ -421,26 +430,26 @@ class Caller:
         self._validators.check(call)
         return call
 
-    def _counts(self, found: Found) -> bool:
+    def _counts(self, found: DecodeResult) -> bool:
         """Whether a candidate among several would be a call, or none."""
         try:
             self._read(found)
-        except (RepeatedKey, UnmetSchema):
+        except (DuplicateKeyError, SchemaViolationError):
             return False
         return True
 
     def _outcome(
         self,
         call: ToolCall | None,
-        decoder: Found,
+        decoder: DecodeResult,
         seconds: Mapping[str, float],
-    ) -> Outcome:
+    ) -> CallResult:
         name = None if call is None else call.name
         chances = self._distribution(decoder) if self._strategy.weighs_names else {}
         chance = chances.get(name)
         others = (value for other, value in chances.items() if other != name)
         margin = None if chance is None else chance - max(others, default=1.0 - chance)
-        return Outcome(
+        return CallResult(
             call=call,
             name_probability=chance,
             margin=margin,
@@ -456,7 +465,7 @@ class Caller:
             argument_logprobs=self._by_argument(call, decoder),
         )
 
-    def _by_argument(self, call: ToolCall | None, found: Found) -> dict[str, float]:
+    def _by_argument(self, call: ToolCall | None, found: DecodeResult) -> dict[str, float]:
         """Return the log-probability of each argument's value."""
         if call is None or not found.logprobs or depth_of(call.parsed) > CHECKED_DEPTH:
             return {}
@@ -466,7 +475,7 @@ class Caller:
         places = argument_places(reader, found.symbols)
         return scoring.by_member(scores, lengths, places, call.arguments)
 
-    def _distribution(self, decoder: Found) -> dict[str | None, float]:
+    def _distribution(self, decoder: DecodeResult) -> dict[str | None, float]:
         """Return the probability of every name that was weighed, likeliest first."""
         names = [tool.name for tool in self.tools]
         if not decoder.decisions and len(names) == 1:
@@ -481,7 +490,7 @@ def _check_server(*drawing: float) -> None:
 
 def load_model(
     name: str | Path = "nano", *, cache: str | None = None, offline: bool | None = None
-) -> Model | Remote:
+) -> Model | RemoteModel:
     """Load a model: "nano" (embedded), a folder or a file, or "org/name[:variant]" from the hub.
 
     ``http(s)://host/v1#model`` is a model on a server (see :mod:`models.remote`).
@@ -490,7 +499,7 @@ def load_model(
     the hub's usual environment variables say. Raises ModelError with what to do.
     """
     if not isinstance(name, str | Path):
-        raise ModelError(f"a model's name or folder is needed, not {_setting.kind_of(name)}")
+        raise ModelError(f"a model's name or folder is needed, not {config.kind_of(name)}")
     if isinstance(name, str) and name.startswith(("http://", "https://")):
-        return Remote(name)
+        return RemoteModel(name)
     return models.load(name, cache=cache, offline=offline)

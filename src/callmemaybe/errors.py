@@ -4,7 +4,7 @@
 
     CallMeMaybeError            the root: `except CallMeMaybeError` catches everything of ours
     |- InputError               the caller's data is wrong; str() is "where: what; what to do"
-    |  |- GroundError           no function can be called with what was said (.functions)
+    |  |- GroundingError           no function can be called with what was said (.functions)
     |  |- UnsupportedSchema     a JSON Schema says something we cannot promise (.pointer)
     |  `- GrammarError          a regex or a grammar text is wrong (.line)
     |- ConversationError        an event that may not happen now, or names a wrong call id
@@ -12,8 +12,8 @@
     |- VocabularyError          the vocabulary cannot be read, or lacks what a grammar needs
     |- ModelError               a model cannot be found, fetched, loaded or run
     `- DecodingError            ours: a promise of the engine was broken
-       |- RepeatedKey           the model wrote a key of an object twice (.key)
-       `- UnmetSchema           the model wrote what its schema forbids and no grammar can (.pointer)
+       |- DuplicateKeyError           the model wrote a key of an object twice (.key)
+       `- SchemaViolationError           the model wrote what its schema forbids and no grammar can (.pointer)
 
 Foreign exceptions are translated into these once, at the edge where they appear.
 """
@@ -45,7 +45,7 @@ class InputError(CallMeMaybeError):
         return f"{place}{self.message}{advice}"
 
 
-class GroundError(InputError):
+class GroundingError(InputError):
     """No function can be called: each needs an argument that nothing that was said can be.
 
     ``functions`` are their names.
@@ -116,7 +116,7 @@ class DecodingError(CallMeMaybeError):
     """The engine broke one of its own promises; a bug in this package, never the caller's fault."""
 
 
-class RepeatedKey(DecodingError):
+class DuplicateKeyError(DecodingError):
     """An object of a finished call or answer has a key twice, which no grammar can see to; ``key`` is the one.
 
     Which of the two is meant cannot be told, so nothing of it counts. ``function`` is the one that was called
@@ -134,7 +134,7 @@ class RepeatedKey(DecodingError):
         )
 
 
-class UnmetSchema(DecodingError):
+class SchemaViolationError(DecodingError):
     """A finished call or answer is not what its schema wants, which no grammar could see to.
 
     Of such schemas the grammar is wider, and what was written is checked before it counts: nothing of

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from callmemaybe.calls import ToolCall
 from callmemaybe.cli.main import main
 from callmemaybe.errors import InputError
+from callmemaybe.tools import ToolCall
 
 TOOLS = Path(__file__).parents[1] / "gateway" / "my_tools.py"
 #: Tools that need no secret.
@@ -137,7 +137,7 @@ def test_a_result_is_recorded_as_a_call_would_have_recorded_it(cli: Any) -> None
     Path("exact.py").write_text(
         "import os\n"
         "from decimal import Decimal\n\n"
-        "from callmemaybe.calls import tool\n\n\n"
+        "from callmemaybe.tools import tool\n\n\n"
         "@tool(effect='once', writes='x', timeout=5, mode='fresh')\n"
         "def lose() -> None:\n"
         '    """Die."""\n'
@@ -168,7 +168,7 @@ def test_a_tool_that_fails_to_tell_is_named(cli: Any) -> None:
     """Its error is not ours, nor one of a --result that nobody gave."""
     Path("lost.py").write_text(
         "import os\n\n"
-        "from callmemaybe.calls import tool\n\n\n"
+        "from callmemaybe.tools import tool\n\n\n"
         "def find(key):\n"
         "    raise ValueError('the service is away')\n\n\n"
         "@tool(effect='once', writes='x', timeout=0.05, mode='fresh', reconcile=find)\n"
@@ -317,10 +317,10 @@ class Fake:
         self.tools = tools
 
     def call(self, prompt: str) -> Any:
-        from callmemaybe.caller import Outcome
+        from callmemaybe.caller import CallResult
 
         name, _, arguments = prompt.partition(" ")
-        return Outcome(ToolCall(name, arguments, "c") if arguments else None, 0.9)
+        return CallResult(ToolCall(name, arguments, "c") if arguments else None, 0.9)
 
 
 @pytest.mark.parametrize(("group", "command"), [("audit", "verify"), ("approvals", "approve")])

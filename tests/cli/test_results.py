@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from callmemaybe.calls import ToolSpec
 from callmemaybe.cli.files import NotWritten, check_writable, is_stream, write_atomically
 from callmemaybe.cli.results import Record, ResultFile, Settings
 from callmemaybe.errors import InputError
+from callmemaybe.tools import ToolSpec
 
 ADD = ToolSpec.from_json(
     {"name": "add", "parameters": {"a": {"type": "number"}, "b": {"type": "number"}}}

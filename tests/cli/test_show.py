@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
-from callmemaybe.caller import Outcome, Step
-from callmemaybe.calls import ToolCall
+from callmemaybe.caller import CallResult, Step
 from callmemaybe.cli.batch import Row
 from callmemaybe.cli.results import Record
 from callmemaybe.cli.show import Show, printable
+from callmemaybe.tools import ToolCall
 
 
 def row(index: int, *, omitted: int = 0, failure: str | None = None) -> Row:
@@ -21,7 +21,7 @@ def row(index: int, *, omitted: int = 0, failure: str | None = None) -> Row:
     call = ToolCall("f", '{"a":1}')
     seconds = {"total": 0.0123}
     counts = {"forced": 3, "chosen": 1, "passes": 2}
-    told = Outcome(call, 0.5, 0.1, {"f": 0.5}, omitted=omitted, seconds=seconds, **counts)
+    told = CallResult(call, 0.5, 0.1, {"f": 0.5}, omitted=omitted, seconds=seconds, **counts)
     return Row(index, record, told)
 
 

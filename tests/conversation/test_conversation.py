@@ -6,36 +6,36 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callmemaybe.calls import ToolCall, ToolResult
 from callmemaybe.conversation import (
     TRANSITIONS,
     ArgumentsAdded,
     CallClosed,
     CallOpened,
     Conversation,
-    Ended,
+    ConversationState,
     Event,
+    FinishReason,
+    ModelTurn,
     ResultGiven,
-    Said,
-    State,
     TextAdded,
-    Turn,
     TurnEnded,
     TurnStarted,
+    UserMessage,
 )
 from callmemaybe.conversation.state import diagram, may_follow
 from callmemaybe.errors import ConversationError, InputError
+from callmemaybe.tools import ToolCall, ToolResult
 
 IDS = ("a", "b", "c")
 SOME_EVENTS: list[Event] = [
-    Said("user", "hi"),
-    Said("system", "be brief"),
+    UserMessage("user", "hi"),
+    UserMessage("system", "be brief"),
     TurnStarted(),
     TextAdded("well"),
     *(CallOpened(i, "f") for i in IDS),
     ArgumentsAdded("{}"),
     *(CallClosed(ToolCall("f", "{}", i)) for i in IDS),
-    *(TurnEnded(reason) for reason in Ended),
+    *(TurnEnded(reason) for reason in FinishReason),
     *(ResultGiven(ToolResult(i, "ok")) for i in IDS),
 ]
 
@@ -43,14 +43,14 @@ SOME_EVENTS: list[Event] = [
 def two_calls() -> Conversation:
     """Return a conversation in which calls a and b wait for their results."""
     conversation = Conversation()
-    conversation.take_all([Said("user", "do both"), TurnStarted(), TextAdded("on it")])
+    conversation.take_all([UserMessage("user", "do both"), TurnStarted(), TextAdded("on it")])
     for call_id in ("a", "b"):
         call = ToolCall("f", '{"x": 1}', call_id)
         conversation.take_all(
             [CallOpened(call_id, "f"), ArgumentsAdded('{"x"'), ArgumentsAdded(": 1}")]
         )
         conversation.take(CallClosed(call))
-    conversation.take(TurnEnded(Ended.STOP))
+    conversation.take(TurnEnded(FinishReason.STOP))
     return conversation
 
 
@@ -71,14 +71,14 @@ def test_no_sequence_of_events_breaks_the_promise(events: list[Event]) -> None:
             assert (conversation.state, conversation.entries, conversation.pending) == before
         else:
             assert conversation.state in TRANSITIONS[before[0], type(event)]
-    turns = [entry for entry in conversation.entries if isinstance(entry, Turn)]
+    turns = [entry for entry in conversation.entries if isinstance(entry, ModelTurn)]
     called = [call.id for turn in turns for call in turn.calls]
     answered = [entry.call_id for entry in conversation.entries if isinstance(entry, ToolResult)]
     assert len(set(called)) == len(called)
     assert len(set(answered)) == len(answered)
     assert set(called) - set(answered) == {call.id for call in conversation.pending}
-    assert all(turn.ended is Ended.STOP for turn in turns if turn.calls)
-    if conversation.state not in (State.SPEAKING, State.CALLING):
+    assert all(turn.ended is FinishReason.STOP for turn in turns if turn.calls)
+    if conversation.state not in (ConversationState.SPEAKING, ConversationState.CALLING):
         again = Conversation.from_json(conversation.to_json())
         assert (again.state, again.entries, again.pending) == (
             conversation.state, conversation.entries, conversation.pending,
@@ -90,9 +90,9 @@ def test_results_come_in_any_order_and_are_told_in_call_order() -> None:
     conversation = two_calls()
     conversation.take(ResultGiven(ToolResult("b", "second")))
     assert [call.id for call in conversation.pending] == ["a"]
-    assert conversation.state is State.AWAITING
+    assert conversation.state is ConversationState.AWAITING
     conversation.take(ResultGiven(ToolResult("a", "first")))
-    assert conversation.state is State.ASKED
+    assert conversation.state is ConversationState.ASKED
     told = [m["content"] for m in conversation.messages() if m["role"] == "tool"]
     assert told == ["first", "second"]
     assert conversation.messages()[1]["tool_calls"][0] == {
@@ -121,25 +121,25 @@ def test_an_unanswered_call_blocks_the_next_turn() -> None:
         conversation.take(TurnStarted())
 
 
-@pytest.mark.parametrize("reason", [r for r in Ended if r is not Ended.STOP])
-def test_a_turn_cut_short_commits_nothing(reason: Ended) -> None:
+@pytest.mark.parametrize("reason", [r for r in FinishReason if r is not FinishReason.STOP])
+def test_a_turn_cut_short_commits_nothing(reason: FinishReason) -> None:
     """Truncation, refusal, cancelling and failure drop even the calls that were closed."""
     conversation = Conversation()
-    conversation.take_all([Said("user", "x"), TurnStarted(), CallOpened("a", "f")])
+    conversation.take_all([UserMessage("user", "x"), TurnStarted(), CallOpened("a", "f")])
     conversation.take_all(
         [CallClosed(ToolCall("f", "{}", "a")), CallOpened("b", "f"), ArgumentsAdded("{")]
     )
     conversation.take(TurnEnded(reason))
     assert conversation.pending == ()
-    assert conversation.state is State.ASKED
-    assert conversation.entries[-1] == Turn("", (), reason)
+    assert conversation.state is ConversationState.ASKED
+    assert conversation.entries[-1] == ModelTurn("", (), reason)
 
 
-@pytest.mark.parametrize("reason", list(Ended))
-def test_an_empty_turn_is_told_with_an_empty_text(reason: Ended) -> None:
+@pytest.mark.parametrize("reason", list(FinishReason))
+def test_an_empty_turn_is_told_with_an_empty_text(reason: FinishReason) -> None:
     """No content at all is for turns with calls: templates add it to a text, and cannot add None."""
     conversation = Conversation()
-    conversation.take_all([Said("user", "x"), TurnStarted(), TurnEnded(reason)])
+    conversation.take_all([UserMessage("user", "x"), TurnStarted(), TurnEnded(reason)])
     assert conversation.messages()[-1] == {"role": "assistant", "content": ""}
     assert Conversation.from_messages(conversation.messages()).messages() == conversation.messages()
     assert two_calls().messages()[1]["content"] == "on it"
@@ -150,14 +150,14 @@ def test_a_fragment_is_never_closed() -> None:
     """A call whose arguments are no JSON object, or not those that streamed, is refused."""
     conversation = Conversation()
     conversation.take_all(
-        [Said("user", "x"), TurnStarted(), CallOpened("a", "f"), ArgumentsAdded('{"x":')]
+        [UserMessage("user", "x"), TurnStarted(), CallOpened("a", "f"), ArgumentsAdded('{"x":')]
     )
     with pytest.raises(InputError):
         conversation.take(CallClosed(ToolCall("f", '{"x":', "a")))
     with pytest.raises(ConversationError, match="other arguments"):
         conversation.take(CallClosed(ToolCall("f", '{"x": 1}', "a")))
     with pytest.raises(ConversationError, match="middle of call 'a'"):
-        conversation.take(TurnEnded(Ended.STOP))
+        conversation.take(TurnEnded(FinishReason.STOP))
 
 
 USER = {"role": "user", "content": [{"type": "text", "text": "do "}, {"text": "both"}]}
@@ -181,7 +181,7 @@ def test_messages_become_the_conversation_they_tell_of() -> None:
     waiting = Conversation.from_messages(told)
     assert [call.id for call in waiting.pending] == ["a", "b"]
     whole = Conversation.from_messages([*told, result("b"), result("a"), greeting])
-    assert whole.state is State.IDLE
+    assert whole.state is ConversationState.IDLE
     assert whole.messages()[2] == {"role": "user", "content": "do both"}
     assert [m["tool_call_id"] for m in whole.messages() if m["role"] == "tool"] == ["a", "b"]
     assert Conversation.from_messages(whole.messages()).messages() == whole.messages()
@@ -218,7 +218,7 @@ def test_messages_that_cannot_be_are_refused_by_place_and_id(messages, problem: 
 def test_saving_waits_for_the_end_of_the_turn() -> None:
     """A half-written turn cannot be saved; a foreign or impossible file cannot be loaded."""
     conversation = Conversation()
-    conversation.take_all([Said("user", "x"), TurnStarted()])
+    conversation.take_all([UserMessage("user", "x"), TurnStarted()])
     with pytest.raises(ConversationError, match="middle of a turn"):
         conversation.to_json()
     for text in ('{"version": 1, "entries": [{"result": "", "id": "a", "error": false}]}', "[]",
@@ -230,7 +230,7 @@ def test_saving_waits_for_the_end_of_the_turn() -> None:
 def test_every_state_can_be_reached_and_left() -> None:
     """The table has no orphan and no dead end; the diagram shows each of its rows."""
     reached = {target for targets in TRANSITIONS.values() for target in targets}
-    assert reached == set(State)
-    assert all(may_follow(state) for state in State)
+    assert reached == set(ConversationState)
+    assert all(may_follow(state) for state in ConversationState)
     rows = sum(len(targets) for targets in TRANSITIONS.values())
     assert diagram().count("-->") == rows + 1

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from callmemaybe.decoding.batch import Batch, patiently
 from callmemaybe.decoding.decoder import Decoder
-from callmemaybe.decoding.draft import Copier
-from callmemaybe.decoding.prefixes import Prefixes
+from callmemaybe.decoding.prefix_cache import PrefixCache
+from callmemaybe.decoding.prompt_lookup import PromptLookupDrafter
 from callmemaybe.decoding.sampler import Sampler
 from callmemaybe.errors import ModelError
 from callmemaybe.matching import Matcher
@@ -41,7 +41,7 @@ def decode(model: Model, prompt: list[int], kind: int) -> Callable[[], tuple[int
             Sampler(1.0, generator=np.random.default_rng(kind)) if kind % 3 else Sampler(),
             prompt,
             60,
-            draft=Copier("ab 10, 0.5") if kind % 5 else None,
+            draft=PromptLookupDrafter("ab 10, 0.5") if kind % 5 else None,
             forcing=kind % 7 > 0,
         )
         for _ in decoder.steps():
@@ -196,7 +196,7 @@ def test_a_prefix_in_common_is_fed_once_and_waited_for() -> None:
     """Tasks that begin together with the same prefix feed it once; no task holds up another."""
     model = ScriptedModel(20)
     with Batch(model, 6) as batch:
-        prefixes = Prefixes(batch)
+        prefixes = PrefixCache(batch)
         tasks = [
             batch.submit(lambda at=at: prefixes.fork([1, 2, 3, at % 2]).feed([at]).argmax())
             for at in range(6)

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from callmemaybe import models
 from callmemaybe.caller import Caller
-from callmemaybe.calls import ToolCall
-from callmemaybe.decoding.draft import Copier
+from callmemaybe.decoding.prompt_lookup import PromptLookupDrafter
 from callmemaybe.grammar import compile as compile_grammar
 from callmemaybe.grammar import json_schema
 from callmemaybe.models.scripted import ScriptedModel
+from callmemaybe.tools import ToolCall
 from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.wire import formats
 from tests.decoding.helpers import CHATML, vocabulary
@@ -158,7 +158,7 @@ def test_guesses_are_in_the_language(request: str, value: st.DataObject) -> None
     at = value.draw(st.integers(0, len(text)))
     state = automaton.walk(automaton.start, text[:at])
     if state >= 0:
-        guess = Copier(request).guess(automaton, state, text[:at])
+        guess = PromptLookupDrafter(request).guess(automaton, state, text[:at])
         assert automaton.walk(state, guess) >= 0
 
 
@@ -166,7 +166,7 @@ def test_guesses_are_in_the_language(request: str, value: st.DataObject) -> None
 def test_what_is_quoted_is_guessed_to_its_end(quotes: str) -> None:
     """A string is guessed to be what the request quotes, as a whole, in whatever quotes."""
     automaton = compile_grammar(json_schema({"type": "string"}))
-    copier = Copier(f"title {quotes[0]}two more: words{quotes[1]} now")
+    copier = PromptLookupDrafter(f"title {quotes[0]}two more: words{quotes[1]} now")
     for begun in (b'"', b'"two'):
         state = automaton.walk(automaton.start, begun)
         assert begun + copier.guess(automaton, state, begun) == b'"two more: words"'
@@ -185,7 +185,7 @@ def test_a_quotation_begins_where_it_was_opened_last(request_: str, guess: str) 
     """What opens and does not close is no quotation; an apostrophe inside of one does not end it."""
     automaton = compile_grammar(json_schema({"type": "string"}))
     state = automaton.walk(automaton.start, b'"')
-    assert Copier(request_).guess(automaton, state, b'"') == f'{guess}"'.encode()
+    assert PromptLookupDrafter(request_).guess(automaton, state, b'"') == f'{guess}"'.encode()
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_what_is_named_is_guessed(schema: object, request_: str, begun: str, gue
     """Names, codes, numbers with separators, choices that are named, yes and no."""
     automaton = compile_grammar(json_schema(schema))
     state = automaton.walk(automaton.start, begun.encode())
-    assert Copier(request_).guess(automaton, state, begun.encode()) == guess.encode()
+    assert PromptLookupDrafter(request_).guess(automaton, state, begun.encode()) == guess.encode()
 
 
 @pytest.mark.timeout(20)
@@ -233,4 +233,4 @@ def test_long_requests_are_guessed_from_at_once(unit: str) -> None:
     """Whatever a request of megabytes repeats, looking for what to guess takes no square of its length."""
     automaton = compile_grammar(json_schema({"type": "string"}))
     state = automaton.walk(automaton.start, b'"')
-    assert len(Copier(unit * 1_000_000).guess(automaton, state, b'"')) < 100
+    assert len(PromptLookupDrafter(unit * 1_000_000).guess(automaton, state, b'"')) < 100

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callmemaybe.decoding.branches import Branch, Choices, Fork
+from callmemaybe.decoding.name_choice import Candidate, NameChoice, NameChoices
 from callmemaybe.decoding.posterior import gate, score
 from callmemaybe.grammar import Grammar
 from callmemaybe.grammar import compile as compile_grammar
@@ -38,7 +38,7 @@ def log_softmax(logits: np.ndarray) -> np.ndarray:
     return wide - wide.max() - np.log(np.exp(wide - wide.max()).sum())
 
 
-def brute_force(model: ScriptedModel, branches: list[Branch]) -> np.ndarray:
+def brute_force(model: ScriptedModel, branches: list[Candidate]) -> np.ndarray:
     """Score every branch token by token, each from the beginning."""
     scores = [
         sum(
@@ -51,7 +51,7 @@ def brute_force(model: ScriptedModel, branches: list[Branch]) -> np.ndarray:
     return weights / weights.sum()
 
 
-def fork_of(root: Node, prefix: tuple[int | str, ...] = ()) -> Fork | None:
+def fork_of(root: Node, prefix: tuple[int | str, ...] = ()) -> NameChoice | None:
     automaton = compile_grammar(Grammar(root))
     state = automaton.start
     for symbol in prefix:
@@ -59,7 +59,7 @@ def fork_of(root: Node, prefix: tuple[int | str, ...] = ()) -> Fork | None:
             state = automaton.controls(state)[symbol]
         else:
             state = automaton.step(state, symbol)
-    return Choices(automaton, VOCABULARY).at(state, prefix)
+    return NameChoices(automaton, VOCABULARY).at(state, prefix)
 
 
 def named(names: list[str], behind: bytes = b'", "arguments": {}') -> Node:
@@ -148,10 +148,10 @@ def test_single_tokens_cost_nothing() -> None:
 def test_prefixes_go_through_the_model_once() -> None:
     """Every distinct prefix of several branches is fed once, all in one call."""
     branches = [
-        Branch(b"a", (1, 2, 3)),
-        Branch(b"b", (1, 2, 4)),
-        Branch(b"c", (1, 5)),
-        Branch(b"d", (6,)),
+        Candidate(b"a", (1, 2, 3)),
+        Candidate(b"b", (1, 2, 4)),
+        Candidate(b"c", (1, 5)),
+        Candidate(b"d", (6,)),
     ]
     model = ScriptedModel(SIZE, 3)
     session = model.open()
@@ -169,7 +169,9 @@ def test_hopeless_branches_are_not_scored() -> None:
         logits[7 if len(ids) == len(PROMPT) else 8] = 60.0
         return logits
 
-    branches = [Branch(b"best", (7, 8))] + [Branch(b"%d" % i, (9 + i, 8, 8)) for i in range(100)]
+    branches = [Candidate(b"best", (7, 8))] + [
+        Candidate(b"%d" % i, (9 + i, 8, 8)) for i in range(100)
+    ]
     model = ScriptedModel(SIZE, script)
     session = model.open()
     found = score(session, session.feed(PROMPT)[0], branches, pass_bytes=8 * SIZE)
@@ -180,7 +182,7 @@ def test_hopeless_branches_are_not_scored() -> None:
 
 def test_bounded_passes_give_the_same_distribution() -> None:
     """Scoring in small portions changes nothing but the number of passes."""
-    branches = [Branch(b"%d" % i, (i, 255 - i, i + 1)) for i in range(50)]
+    branches = [Candidate(b"%d" % i, (i, 255 - i, i + 1)) for i in range(50)]
     model = ScriptedModel(SIZE, 9)
     session = model.open()
     logits = session.feed(PROMPT)[0]
@@ -199,7 +201,7 @@ def test_a_gate_in_front_of_a_control_token() -> None:
     call = seq(Control("<tool_call>"), named(["a", "b"]))
     fork = fork_of(alt(call, capture("no_call", lexeme(TEXT))))
     token = VOCABULARY.controls["<tool_call>"]
-    assert fork == Fork((Branch(b"", (token,)), Branch(None, ())), is_gate=True)
+    assert fork == NameChoice((Candidate(b"", (token,)), Candidate(None, ())), is_gate=True)
     model = ScriptedModel(SIZE, 11)
     session = model.open()
     logits = session.feed(PROMPT)[0]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from callmemaybe import models
 from callmemaybe.caller import Caller
 from callmemaybe.decoding.batch import Batch
-from callmemaybe.decoding.prefixes import MOST_KEPT, Prefixes
+from callmemaybe.decoding.prefix_cache import MOST_KEPT, PrefixCache
 from callmemaybe.errors import ModelError
 from callmemaybe.models.base import Model
 from callmemaybe.models.scripted import ScriptedModel, ScriptedSession
@@ -34,7 +34,7 @@ def test_whatever_was_asked_before_a_session_holds_its_ids(asked: list[list[int]
     What is said to have been held is what was not fed.
     """
     model = ScriptedModel(10)
-    prefixes = Prefixes(model)
+    prefixes = PrefixCache(model)
     seen: set[tuple[int, ...]] = set()
     for ids in asked:
         before = model.counter.tokens
@@ -55,7 +55,7 @@ def test_memory_is_bounded(tiny: Maker) -> None:  # noqa: F811
     limit = 2 * one.memory
     one.trim()
     limit += 7 * one.memory // 2
-    prefixes = Prefixes(model, most_bytes=limit)
+    prefixes = PrefixCache(model, most_bytes=limit)
     for first in (1, 2, 3):
         prefixes.fork([first] * 10)
     assert len(prefixes) == 3
@@ -74,7 +74,7 @@ def test_memory_is_bounded(tiny: Maker) -> None:  # noqa: F811
 def test_what_is_counted_is_what_is_held(lengths: list[int], mib: int) -> None:
     """Every byte of the buffers counts, and hardly any is kept unused; sessions say the same as ever."""
     model = _nano()
-    prefixes = Prefixes(model, most_bytes=mib << 20)
+    prefixes = PrefixCache(model, most_bytes=mib << 20)
     prompts = [[5 + at, *range(100, 100 + length)] for at, length in enumerate(lengths)]
     for ids in prompts:
         prefixes.fork(ids).feed([9])
@@ -104,7 +104,7 @@ def _nano() -> models.Model:
 
 def test_sessions_that_tell_no_size_are_bounded_in_number() -> None:
     """Where an engine does not tell what a session takes, so many are kept and the latest is one."""
-    prefixes = Prefixes(ScriptedModel(60))
+    prefixes = PrefixCache(ScriptedModel(60))
     for number in range(MOST_KEPT + 20):
         prefixes.fork([number % 50, number // 50, 1])
     assert prefixes.memory == 0
@@ -140,7 +140,7 @@ def test_an_engine_with_few_sessions_serves_any_number_of_prompts(
 ) -> None:
     """Half of what an engine holds at a time is kept; the rest is left to those who decode."""
     model = through(Few(60))
-    prefixes = Prefixes(model)
+    prefixes = PrefixCache(model)
     for number in range(100):
         session = prefixes.fork([number % 50, number // 50, 1])
         assert len(session.branches([[1], [2]])) == 2
@@ -152,7 +152,7 @@ def test_an_engine_with_few_sessions_serves_any_number_of_prompts(
 def test_a_prefix_that_could_not_be_begun_keeps_nobody_waiting() -> None:
     """The error is that of whoever asked; who asks again is served, or gets one of their own."""
     model = Few(20, most_sessions=2)
-    prefixes = Prefixes(model)
+    prefixes = PrefixCache(model)
     taken = [model.open(), model.open()]
     for _ in range(2):
         with pytest.raises(ModelError, match="more than 2"):
@@ -170,7 +170,7 @@ def test_lists_of_tools_share_what_they_begin_with() -> None:
     """A second list of tools that begins like the first one costs only what differs."""
     vocab = vocabulary(CHATML, ("<|im_end|>",))
     model = ScriptedModel(vocab.size)
-    prefixes = Prefixes(model)
+    prefixes = PrefixCache(model)
     tools = [
         {"name": name, "description": 200 * name, "parameters": {"x": {"type": "integer"}}}
         for name in "abcde"

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from callmemaybe import models
 from callmemaybe.decoding.batch import Batch
-from callmemaybe.decoding.prefixes import WORTH_STORING, Prefixes
-from callmemaybe.decoding.store import Store, _packed, _unpacked
+from callmemaybe.decoding.disk_prefix_cache import DiskPrefixCache, _packed, _unpacked
+from callmemaybe.decoding.prefix_cache import WORTH_STORING, PrefixCache
 from callmemaybe.models.onnx import Engine
 from callmemaybe.models.scripted import ScriptedModel
 from tests.models.conftest import Maker, tiny  # noqa: F401 - a fixture
@@ -43,10 +43,10 @@ def test_a_prefix_is_fed_once_over_all_processes(
 ) -> None:
     """A second process reads what the first one computed, and goes on with the same logits."""
     first = models.load(tiny(layout))
-    expected = Prefixes(first, store=Store(tmp_path)).fork(IDS).feed([7, 8], keep=2)
+    expected = PrefixCache(first, store=DiskPrefixCache(tmp_path)).fork(IDS).feed([7, 8], keep=2)
     second = models.load(tiny(layout))
     counts = fed(monkeypatch)
-    prefixes = Prefixes(second, store=Store(tmp_path))
+    prefixes = PrefixCache(second, store=DiskPrefixCache(tmp_path))
     session = prefixes.fork(IDS)
     assert not counts
     assert session.length == len(IDS)
@@ -55,7 +55,7 @@ def test_a_prefix_is_fed_once_over_all_processes(
     again = prefixes.fork(IDS).feed([7, 8], keep=2)
     np.testing.assert_allclose(again, expected, atol=1e-4)
     with Batch(second, 2) as batch:
-        prefixes = Prefixes(batch, store=Store(tmp_path))
+        prefixes = PrefixCache(batch, store=DiskPrefixCache(tmp_path))
         counts.clear()
         task = batch.submit(lambda: prefixes.fork(IDS).feed([7, 8], keep=2))
         np.testing.assert_array_equal(task.result(20), expected)
@@ -65,8 +65,8 @@ def test_a_prefix_is_fed_once_over_all_processes(
 def test_another_model_or_other_ids_find_nothing(tiny: Maker, tmp_path: Path) -> None:  # noqa: F811
     """What is found is of these weights and these ids; a touched weight file is another model."""
     model = models.load(tiny("genai"))
-    store = Store(tmp_path)
-    Prefixes(model, store=store).fork(IDS)
+    store = DiskPrefixCache(tmp_path)
+    PrefixCache(model, store=store).fork(IDS)
     assert store.load(model, IDS) is not None
     assert store.load(model, [*IDS, 1]) is None
     assert store.load(models.load(tiny("placed")), IDS) is None
@@ -83,9 +83,11 @@ def test_short_prefixes_and_models_without_arrays_are_not_stored(
     tmp_path: Path,
 ) -> None:
     """What is fed in no time takes no place; a model that cannot be told from others stores nothing."""
-    Prefixes(models.load(tiny("genai")), store=Store(tmp_path)).fork(IDS[: WORTH_STORING - 1])
-    Prefixes(ScriptedModel(60), store=Store(tmp_path)).fork(IDS)
-    Prefixes(models.load(tiny("optimum")), store=Store(tmp_path)).fork(IDS)
+    PrefixCache(models.load(tiny("genai")), store=DiskPrefixCache(tmp_path)).fork(
+        IDS[: WORTH_STORING - 1]
+    )
+    PrefixCache(ScriptedModel(60), store=DiskPrefixCache(tmp_path)).fork(IDS)
+    PrefixCache(models.load(tiny("optimum")), store=DiskPrefixCache(tmp_path)).fork(IDS)
     assert not list(tmp_path.iterdir())
 
 
@@ -115,14 +117,14 @@ def test_a_file_is_what_was_written_or_nothing(data: st.DataObject) -> None:
 def test_broken_files_are_ignored_and_removed(tiny: Maker, tmp_path: Path) -> None:  # noqa: F811
     """A damaged file is fed anew, and replaced by a whole one."""
     model = models.load(tiny("genai"))
-    Prefixes(model, store=Store(tmp_path)).fork(IDS)
+    PrefixCache(model, store=DiskPrefixCache(tmp_path)).fork(IDS)
     (path,) = tmp_path.iterdir()
     whole = path.read_bytes()
     path.write_bytes(whole[:-100])
-    assert Store(tmp_path).load(model, IDS) is None
+    assert DiskPrefixCache(tmp_path).load(model, IDS) is None
     assert not path.exists()
     path.write_bytes(b"")
-    session = Prefixes(model, store=Store(tmp_path)).fork(IDS)
+    session = PrefixCache(model, store=DiskPrefixCache(tmp_path)).fork(IDS)
     np.testing.assert_allclose(session.feed([1]), model.open().feed([*IDS, 1]), atol=1e-4)
     assert path.read_bytes() == whole
 
@@ -130,13 +132,13 @@ def test_broken_files_are_ignored_and_removed(tiny: Maker, tmp_path: Path) -> No
 def test_the_folder_stays_within_its_bounds(tiny: Maker, tmp_path: Path) -> None:  # noqa: F811
     """The least recently used files go first; what is larger than the whole is not kept."""
     model = models.load(tiny("genai"))
-    store = Store(tmp_path, most_bytes=1 << 40)
-    session = Prefixes(model, store=store).fork(IDS)
+    store = DiskPrefixCache(tmp_path, most_bytes=1 << 40)
+    session = PrefixCache(model, store=store).fork(IDS)
     (path,) = tmp_path.iterdir()
     size = path.stat().st_size
     frozen = session.freeze()
     assert frozen is not None
-    store = Store(tmp_path, most_bytes=3 * size)
+    store = DiskPrefixCache(tmp_path, most_bytes=3 * size)
     for at in range(5):
         store.save(model, [at, *IDS], frozen)
         for age, held in enumerate([IDS, *([one, *IDS] for one in range(at + 1))]):
@@ -147,7 +149,7 @@ def test_the_folder_stays_within_its_bounds(tiny: Maker, tmp_path: Path) -> None
         assert sum(one.stat().st_size for one in tmp_path.iterdir()) <= 3 * size
     assert store.load(model, [4, *IDS]) is not None
     assert store.load(model, IDS) is None
-    Store(tmp_path / "small", most_bytes=10).save(model, IDS, frozen)
+    DiskPrefixCache(tmp_path / "small", most_bytes=10).save(model, IDS, frozen)
     assert not (tmp_path / "small").exists()
 
 
@@ -156,7 +158,7 @@ def test_a_disk_that_refuses_is_done_without(tiny: Maker, tmp_path: Path) -> Non
     blocked = tmp_path / "a file"
     blocked.write_text("")
     model = models.load(tiny("genai"))
-    session = Prefixes(model, store=Store(blocked / "inside")).fork(IDS)
+    session = PrefixCache(model, store=DiskPrefixCache(blocked / "inside")).fork(IDS)
     np.testing.assert_allclose(session.feed([1]), model.open().feed([*IDS, 1]), atol=1e-4)
     assert blocked.read_text() == ""
 

@@ -135,7 +135,7 @@ def test_a_reader_that_leaves_changes_no_exit_code(program: Program) -> None:
     """`| head` is nobody's failure: what was begun goes on, and the code says what became of it."""
     program.write(
         "tools.py",
-        "from callmemaybe.calls import tool\n\n\n"
+        "from callmemaybe.tools import tool\n\n\n"
         '@tool(effect="pure")\n'
         "def half(n: int) -> int:\n"
         '    """Halve."""\n'

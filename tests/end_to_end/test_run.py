@@ -16,9 +16,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from callmemaybe.caller import Caller, Outcome
-from callmemaybe.calls import ToolSpec
+from callmemaybe.caller import Caller, CallResult
 from callmemaybe.errors import ModelError
+from callmemaybe.tools import ToolSpec
 from tests.end_to_end.conftest import FUNCTIONS, NANO, Program, check_records
 from tests.models.test_remote import Reply, saying, server
 
@@ -449,7 +449,7 @@ def test_a_failing_prompt_still_has_its_record(
     """When the engine fails on one prompt, the others go on, and exit code and summary say so."""
     original = Caller.call
 
-    def call(self: Caller, prompt: str, **options: Any) -> Outcome:
+    def call(self: Caller, prompt: str, **options: Any) -> CallResult:
         if prompt == "boom":
             raise RuntimeError("it broke\nbadly")
         if prompt == "ours":

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callmemaybe import _json
-from callmemaybe.calls import ToolSpec
 from callmemaybe.errors import InputError
 from callmemaybe.evals.case import Case
 from callmemaybe.evals.compare import by_output, exact, same
 from callmemaybe.evals.leaderboard import leaderboard
+from callmemaybe.jsonio import writer
+from callmemaybe.tools import ToolSpec
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
@@ -30,7 +30,7 @@ TOOL = ToolSpec("f")
 @given(JSON)
 def test_a_value_equals_itself_however_it_was_read(value: Any) -> None:
     """The value of a JSON text is the same, whether numbers were read as floats or as decimals."""
-    assert same(_json.loads(json.dumps(value)), value)
+    assert same(writer.loads(json.dumps(value)), value)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_what_is_no_json_equals_nothing() -> None:
 @pytest.mark.parametrize("depth", [300, 900, 100_000])
 def test_no_depth_ends_a_comparison(depth: int) -> None:
     """A model may write brackets to the end of its budget: that is wrong by every rule, and no more."""
-    deep = _json.loads("[" * depth + "]" * depth)
+    deep = writer.loads("[" * depth + "]" * depth)
     tool = ToolSpec("f", "", {"type": "object", "properties": {"a": {"type": "array"}}})
     assert exact(tool, {"a": deep}, {"a": [1]}) == {"a": False}
     assert by_output(tool, {"a": deep}, {"a": [1]}) == {"a": False}

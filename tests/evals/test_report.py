@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callmemaybe.calls import ToolCall
 from callmemaybe.errors import InputError
 from callmemaybe.evals.case import Case
 from callmemaybe.evals.page import page
 from callmemaybe.evals.record import Attempt, Record
 from callmemaybe.evals.report import FIGURES, judge, report
 from callmemaybe.evals.score import score, type_of
+from callmemaybe.tools import ToolCall
 
 FUNCTIONS: list[dict[str, Any]] = [
     {"name": "add", "parameters": {"a": {"type": "number"}, "b": {"type": "number"}}},

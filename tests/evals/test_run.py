@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from callmemaybe.caller import Caller
-from callmemaybe.calls import ToolCall, ToolSpec
 from callmemaybe.errors import InputError
 from callmemaybe.evals import run as room
 from callmemaybe.evals.case import Case
 from callmemaybe.evals.free import RETRIES, Free
 from callmemaybe.evals.record import Record
 from callmemaybe.evals.run import Bench, Options
-from callmemaybe.models.remote import Remote
+from callmemaybe.models.remote import RemoteModel
 from callmemaybe.models.scripted import ScriptedModel
+from callmemaybe.tools import ToolCall, ToolSpec
 from tests.decoding.helpers import CHATML, NANO, vocabulary
 
 HERMES = vocabulary(CHATML, ("<|im_end|>",))
@@ -97,7 +97,7 @@ def test_a_record_is_read_whole_or_refused(key: str, value: Any) -> None:
 def test_a_server_cannot_run_unconstrained() -> None:
     """A model on a server is refused before anything is asked."""
     with pytest.raises(InputError, match="unconstrained"):
-        Bench(Remote("http://localhost:1/v1#m"), Options(unconstrained=True))
+        Bench(RemoteModel("http://localhost:1/v1#m"), Options(unconstrained=True))
 
 
 Script = Callable[[tuple[int, ...]], np.ndarray]

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from callmemaybe.calls import ToolCall
 from callmemaybe.errors import InputError
 from callmemaybe.evals import sources
 from callmemaybe.evals.score import score
 from callmemaybe.evals.sources.bfcl import schema
+from callmemaybe.tools import ToolCall
 
 
 def lines(path: Path, rows: list[Any]) -> None:

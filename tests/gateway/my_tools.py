@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from callmemaybe.calls import Context, ProcessLimits, tool
+from callmemaybe.tools import Context, ProcessLimits, tool
 
 
 @tool(effect="read", reads="world", trusted=True)

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from callmemaybe.calls import NotExecuted, ToolCall, TransientError, tool
 from callmemaybe.errors import InputError
 from callmemaybe.gateway import Gateway, Limits, StoreError
 from callmemaybe.gateway.audit import open_ledger
+from callmemaybe.tools import NotExecuted, ToolCall, TransientError, tool
 
 #: With letters that JSON, SQL, a shell and a URL would each spell in another way.
 CANARY = "kanárek-\"7'\\3f&e"
@@ -202,7 +202,7 @@ def test_the_command_line_prints_no_secret(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(
         textwrap.dedent('''
         """Tools."""
-        from callmemaybe.calls import tool
+        from callmemaybe.tools import tool
 
         @tool(effect="idempotent", writes="x", sensitive=["card"], secrets={"token": "API"}, attempts=1)
         def charge(card: str, token: str, fail: bool = False) -> str:

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from callmemaybe.calls import Effect, ToolCall, make_tool
 from callmemaybe.gateway import Gateway
 from callmemaybe.gateway.audit import open_backend, open_ledger
 from callmemaybe.gateway.keys import call_key
@@ -23,6 +22,7 @@ from callmemaybe.testing.effects import (
     kill_at,
     logging_tool,
 )
+from callmemaybe.tools import Effect, ToolCall, make_tool
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
 

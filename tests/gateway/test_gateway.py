@@ -14,7 +14,13 @@ from typing import Annotated, Any
 import pytest
 from pydantic import Field
 
-from callmemaybe.calls import (
+from callmemaybe.errors import InputError
+from callmemaybe.gateway import CAREFUL, OPEN, Gateway, Limits
+from callmemaybe.gateway.audit import open_ledger
+from callmemaybe.gateway.chain import verify
+from callmemaybe.gateway.lifecycle import CallState
+from callmemaybe.gateway.plan import Lock
+from callmemaybe.tools import (
     Context,
     NotExecuted,
     ToolCall,
@@ -23,12 +29,6 @@ from callmemaybe.calls import (
     make_tool,
     tool,
 )
-from callmemaybe.errors import InputError
-from callmemaybe.gateway import CAREFUL, OPEN, Gateway, Limits
-from callmemaybe.gateway.audit import open_ledger
-from callmemaybe.gateway.chain import verify
-from callmemaybe.gateway.lifecycle import State
-from callmemaybe.gateway.plan import Lock
 
 
 def call(name: str, id_: str = "", **arguments: Any) -> ToolCall:
@@ -238,7 +238,10 @@ def test_approvals_bind_key_arguments_policy_and_expiry(ledger) -> None:
     async def go() -> None:
         async with Gateway(world.tools(), store=ledger, verdicts=CAREFUL) as gateway:
             asked = await gateway.run([call("pay", source="a", amount=3)], run="r", turn=0)
-            assert (asked[0].code, asked[0].state) == ("approval_pending", State.AWAITING_APPROVAL)
+            assert (asked[0].code, asked[0].state) == (
+                "approval_pending",
+                CallState.AWAITING_APPROVAL,
+            )
             approval = ledger.backend.approvals(pending_only=True)[0]
             await gateway.decide(approval.id, "approved", by="ada")
             other = await gateway.run([call("pay", source="a", amount=999)], run="r", turn=0)
@@ -430,7 +433,7 @@ def test_timeouts(ledger) -> None:
         async with Gateway([open_door, look, stuck, stubborn], store=ledger) as gateway:
             run = gateway.begin("r")
             lost = (await gateway.run([call("open_door")], run=run))[0]
-            assert (lost.code, lost.state) == ("unknown_outcome", State.UNKNOWN)
+            assert (lost.code, lost.state) == ("unknown_outcome", CallState.UNKNOWN)
             assert [spec.name for spec in gateway.offers(run)] == ["look", "stuck", "stubborn"]
             blocked = await gateway.run([call("open_door"), call("look")], run=run)
             assert [answer.code for answer in blocked] == ["refused", "refused"]
@@ -445,7 +448,7 @@ def test_timeouts(ledger) -> None:
                     "same",
                 )
             found = await gateway.reconcile(lost.key, "not_done", by="ada")
-            assert (found.state, found.code) == (State.RECONCILED, "refused")
+            assert (found.state, found.code) == (CallState.RECONCILED, "refused")
             assert ledger.backend.look(lost.key).state == "unknown"
             assert (await gateway.run([call("look")], run=run))[0].ok
 
@@ -471,7 +474,7 @@ def test_the_tool_can_reconcile_itself(ledger) -> None:
             assert (await gateway.reconcile(lost.key, by="job")).ok
             assert asked == [lost.key]
             later = (await gateway.run([call("slow")], run="r", turn=0))[0]
-            assert (later.ok, later.state) == (True, State.RECONCILED)
+            assert (later.ok, later.state) == (True, CallState.RECONCILED)
             with pytest.raises(InputError):
                 await gateway.reconcile("0" * 64, "done", by="ada")
 
@@ -503,7 +506,7 @@ def test_results_that_cannot_be_shown_still_succeeded(ledger, value, code) -> No
             return (await gateway.run([call("odd")], run="r", turn=0))[0]
 
     answer = asyncio.run(go())
-    assert (answer.code, answer.state, answer.ok) == (code, State.SUCCEEDED, True)
+    assert (answer.code, answer.state, answer.ok) == (code, CallState.SUCCEEDED, True)
     assert len(answer.content.encode()) < 40_000
     assert asyncio.run(go()).content == answer.content
     row = ledger.backend.look(answer.key)
@@ -667,7 +670,7 @@ def test_missing_secrets_and_impossible_tools_are_refused_at_registration() -> N
 
 def test_a_pattern_that_backtracks_is_refused() -> None:
     """Only regular expressions of linear time reach the validator."""
-    from callmemaybe.calls import Tool, ToolSpec
+    from callmemaybe.tools import Tool, ToolSpec
 
     async def nothing(**_: Any) -> None: ...
 

@@ -17,11 +17,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callmemaybe.calls import NotExecuted, ToolCall, TransientError, tool, tools_from
-from callmemaybe.calls.openapi import Request, Response
 from callmemaybe.gateway import Gateway
 from callmemaybe.gateway.http import HttpTransport
 from callmemaybe.gateway.paths import open_below
+from callmemaybe.tools import NotExecuted, ToolCall, TransientError, tool, tools_from
+from callmemaybe.tools.openapi import Request, Response
 
 
 @settings(max_examples=60, deadline=None)

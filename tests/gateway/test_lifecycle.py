@@ -6,20 +6,20 @@ from dataclasses import fields, replace
 
 import pytest
 
-from callmemaybe.calls import Effect
 from callmemaybe.gateway.check import Rules, Violation, explore
 from callmemaybe.gateway.check_locks import LockRules, explore_locks
 from callmemaybe.gateway.lifecycle import (
     TABLE,
     TERMINAL,
     CallRecord,
+    CallState,
     Durable,
-    Event,
     IllegalTransition,
-    State,
+    LifecycleEvent,
     Transition,
     reachable,
 )
+from callmemaybe.tools import Effect
 
 
 def test_one_target_per_state_and_event() -> None:
@@ -29,39 +29,45 @@ def test_one_target_per_state_and_event() -> None:
 
 def test_every_state_is_reachable() -> None:
     """No state of the enum is decoration."""
-    assert reachable() == set(State)
+    assert reachable() == set(CallState)
 
 
 def test_running_needs_the_audit_row() -> None:
     """Without the transition whose audit row is durable first (T1), RUNNING is unreachable."""
     without = [row for row in TABLE if row.durable is not Durable.T1]
     assert len(without) == len(TABLE) - 1
-    assert State.RUNNING not in reachable(without)
-    assert State.SUCCEEDED not in reachable(without)
+    assert CallState.RUNNING not in reachable(without)
+    assert CallState.SUCCEEDED not in reachable(without)
 
 
 def test_cancelled_only_before_running() -> None:
     """No row leads from RUNNING, or from anything after it, to CANCELLED."""
-    after = reachable(TABLE, State.RUNNING)
-    assert State.CANCELLED not in after
+    after = reachable(TABLE, CallState.RUNNING)
+    assert CallState.CANCELLED not in after
 
 
 def test_terminal_states_never_run_again() -> None:
     """From a terminal state nothing runs; only `unknown` goes on, to `reconciled`."""
     for state in TERMINAL:
-        assert State.RUNNING not in reachable(TABLE, state)
-        assert reachable(TABLE, state) - {state} <= {State.RECONCILED}
+        assert CallState.RUNNING not in reachable(TABLE, state)
+        assert reachable(TABLE, state) - {state} <= {CallState.RECONCILED}
 
 
 def test_the_record_is_a_cursor() -> None:
     """Each event moves a copy; starts and restarts count the fence; nonsense is refused."""
     record = CallRecord()
-    for event in (Event.VALIDATE, Event.AUTHORISE, Event.COMMIT, Event.START, Event.RESTART):
+    for event in (
+        LifecycleEvent.VALIDATE,
+        LifecycleEvent.AUTHORISE,
+        LifecycleEvent.COMMIT,
+        LifecycleEvent.START,
+        LifecycleEvent.RESTART,
+    ):
         record = record.on(event)
-    assert (record.state, record.fence) == (State.RUNNING, 2)
-    assert record.on(Event.SUCCEED).is_terminal
+    assert (record.state, record.fence) == (CallState.RUNNING, 2)
+    assert record.on(LifecycleEvent.SUCCEED).is_terminal
     with pytest.raises(IllegalTransition):
-        record.on(Event.CANCEL)
+        record.on(LifecycleEvent.CANCEL)
 
 
 @pytest.mark.parametrize("effect", list(Effect))
@@ -93,7 +99,7 @@ def test_each_injected_bug_is_found(rule: str, effect: Effect) -> None:
     assert found.steps
 
 
-def _changed(source: State, event: Event, target: State) -> list[Transition]:
+def _changed(source: CallState, event: LifecycleEvent, target: CallState) -> list[Transition]:
     kept = [row for row in TABLE if (row.source, row.event) != (source, event)]
     return [*kept, Transition(source, event, target, "injected", Durable.T3)]
 
@@ -101,9 +107,11 @@ def _changed(source: State, event: Event, target: State) -> list[Transition]:
 @pytest.mark.parametrize(
     "table",
     [
-        _changed(State.RUNNING, Event.LOSE, State.RUNNING),
-        _changed(State.RUNNING, Event.LOSE, State.SUCCEEDED),
-        _changed(State.AUTHORISED, Event.COMMIT, State.COMMITTED),  # T1 without its audit row
+        _changed(CallState.RUNNING, LifecycleEvent.LOSE, CallState.RUNNING),
+        _changed(CallState.RUNNING, LifecycleEvent.LOSE, CallState.SUCCEEDED),
+        _changed(
+            CallState.AUTHORISED, LifecycleEvent.COMMIT, CallState.COMMITTED
+        ),  # T1 without its audit row
     ],
     ids=["lost once runs again", "lost once is success", "commit without audit"],
 )

@@ -14,12 +14,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from callmemaybe.calls import Effect, ToolCall, tool
 from callmemaybe.gateway import Gateway
 from callmemaybe.gateway.audit import open_ledger
 from callmemaybe.gateway.chain import verify
 from callmemaybe.gateway.keys import call_key
 from callmemaybe.gateway.lifecycle import TERMINAL
+from callmemaybe.tools import Effect, ToolCall, tool
 
 FINAL = {state.value for state in TERMINAL}
 

@@ -18,7 +18,6 @@ from typing import Any
 import apsw
 import pytest
 
-from callmemaybe.calls import Effect, ToolCall, tool
 from callmemaybe.errors import InputError
 from callmemaybe.gateway import Gateway, StoreError, StoreFull, StoreTransient
 from callmemaybe.gateway.audit import open_backend, open_ledger
@@ -27,6 +26,7 @@ from callmemaybe.gateway.keys import call_key
 from callmemaybe.gateway.limits import Limits
 from callmemaybe.gateway.verify import examine, file_anchor, read_anchors
 from callmemaybe.testing.effects import EffectLog, check_invariant, logging_tool
+from callmemaybe.tools import Effect, ToolCall, tool
 
 
 def call(n: int) -> ToolCall:
@@ -215,7 +215,7 @@ def test_a_really_full_disk(tmp_path: Path) -> None:
             """
             import asyncio, json, os, sys
             from pathlib import Path
-            from callmemaybe.calls import Effect, ToolCall
+            from callmemaybe.tools import Effect, ToolCall
             from callmemaybe.gateway import Gateway, StoreError
             from callmemaybe.gateway.audit import open_ledger
             from callmemaybe.testing.effects import EffectLog, check_invariant, logging_tool

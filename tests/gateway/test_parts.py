@@ -24,7 +24,7 @@ from callmemaybe.gateway.locks import LockTable
 from callmemaybe.gateway.plan import Lock, conflict, merged, plan, references, resolve
 from callmemaybe.gateway.policy import Grant, Policy, Verdict
 from callmemaybe.gateway.provenance import Origin, label
-from callmemaybe.gateway.strict import read, represent
+from callmemaybe.jsonio.bounded import read, represent
 
 quick = settings(max_examples=80, deadline=None)
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from callmemaybe.calls import ToolCall, make_tool
 from callmemaybe.cli.toolfiles import load_tools
 from callmemaybe.errors import InputError
 from callmemaybe.gateway import Gateway, Limits
-from callmemaybe.gateway.lifecycle import State
+from callmemaybe.gateway.lifecycle import CallState
+from callmemaybe.tools import ToolCall, make_tool
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs process groups")
 TOOLS = Path(__file__).with_name("my_tools.py")
@@ -57,7 +57,7 @@ def test_a_timeout_kills_the_whole_group(tmp_path: Path) -> None:
             return (await gateway.run([call("hang", path=str(left))]))[0]
 
     answer = asyncio.run(go())
-    assert (answer.state, answer.code) == (State.UNKNOWN, "unknown_outcome")
+    assert (answer.state, answer.code) == (CallState.UNKNOWN, "unknown_outcome")
     time.sleep(3.2)
     assert not left.exists()
 
@@ -94,7 +94,7 @@ def test_decorated_and_positional_functions_run_as_they_are_defined(tmp_path: Pa
     tools = tmp_path / "tools_of_mine.py"
     tools.write_text(
         "from decorators_of_others import doubled\n"
-        "from callmemaybe.calls import tool\n"
+        "from callmemaybe.tools import tool\n"
         "@tool\n@doubled\ndef plain(n: int) -> int:\n    return n\n"
         "@tool\n@doubled\nasync def later(n: int) -> int:\n    return n\n"
         "@tool\ndef placed(a: int = 1, b: int = 2, /) -> list[int]:\n    return [a, b]\n"
@@ -128,7 +128,7 @@ def test_a_function_that_its_module_does_not_hold_is_refused() -> None:
         Gateway([make_tool(wrapped)])
 
 
-NAPS = "import time\nfrom callmemaybe.calls import tool\n"
+NAPS = "import time\nfrom callmemaybe.tools import tool\n"
 NAPS += '@tool(effect="once", writes="{n}")\n'
 NAPS += "def nap(n: int, path: str) -> int:\n"
 NAPS += "    open(path, 'a').write(f'{n}\\n')\n    time.sleep(1)\n    return n\n"
@@ -187,7 +187,7 @@ def test_a_program_does_not_run_again_in_its_workers(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
         "import asyncio, os\n"
-        "from callmemaybe.calls import ToolCall, tool\n"
+        "from callmemaybe.tools import ToolCall, tool\n"
         "from callmemaybe.gateway import Gateway\n"
         f"def note(text):\n    print(text, file=open({str(log)!r}, 'a'))\n"
         "@tool\nasync def mail() -> None:\n    note('mail')\n"

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callmemaybe.calls import ToolCall, tool
 from callmemaybe.gateway import Gateway, Limits, StoreError
 from callmemaybe.gateway.audit import open_backend, open_ledger
 from callmemaybe.gateway.keys import call_key, canonical
-from callmemaybe.gateway.lifecycle import State
+from callmemaybe.gateway.lifecycle import CallState
 from callmemaybe.gateway.limits import Breaker, Bucket, backoff
+from callmemaybe.tools import ToolCall, tool
 
 DOCS = Path(__file__).parents[2] / "docs" / "gateway.md"
 TESTS = Path(__file__).parents[1]
@@ -153,7 +153,7 @@ def test_a_turn_ends_in_time(store: str) -> None:
     answers = asyncio.run(go())
     late = [answer for answer in answers if answer.code == "deadline_exceeded"]
     assert late
-    assert all((answer.effect, answer.state) == ("none", State.CANCELLED) for answer in late)
+    assert all((answer.effect, answer.state) == ("none", CallState.CANCELLED) for answer in late)
     assert len(ran) == 3 - len(late)
 
 

@@ -13,13 +13,13 @@ from typing import Any
 import apsw
 import pytest
 
-from callmemaybe.calls import Context, ToolCall, tool
 from callmemaybe.gateway import Gateway, Limits
 from callmemaybe.gateway.arbiter import Arbiter
 from callmemaybe.gateway.audit import open_backend, open_ledger
 from callmemaybe.gateway.chain import verify
 from callmemaybe.gateway.plan import Lock
 from callmemaybe.gateway.store import Admit
+from callmemaybe.tools import Context, ToolCall, tool
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and signals")
 

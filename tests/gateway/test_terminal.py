@@ -22,7 +22,7 @@ TOOLS = '''
     import asyncio
     from pathlib import Path
 
-    from callmemaybe.calls import tool
+    from callmemaybe.tools import tool
 
 
     @tool(effect="once", writes="notes", trusted=True)

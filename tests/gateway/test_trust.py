@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callmemaybe.calls import ToolCall, tool
 from callmemaybe.gateway import CAREFUL, Gateway, Limits
 from callmemaybe.gateway.audit import open_backend
 from callmemaybe.gateway.provenance import Origin, label, readings
 from callmemaybe.gateway.verify import examine
+from callmemaybe.tools import ToolCall, tool
 
 
 def call(name: str, id_: str = "", **arguments: Any) -> ToolCall:

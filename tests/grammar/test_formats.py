@@ -8,12 +8,12 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import jsonschema_rs
 import pytest
+from callmemaybe.wire.spelling import respelled
 
 from callmemaybe.grammar import compile as compile_grammar
 from callmemaybe.grammar import json_schema
 from callmemaybe.grammar.schema.formats import format_node
 from callmemaybe.grammar.tree import machine_of
-from callmemaybe.wire.spelling import respelled
 from tests.grammar.oracle import sample
 
 

@@ -18,8 +18,9 @@ from typing import Any
 from weakref import ref
 
 import pytest
-
 from callmemaybe.calls import ToolSpec
+from callmemaybe.wire.writer import Wanted
+
 from callmemaybe.errors import GrammarError, UnsupportedSchema
 from callmemaybe.grammar import Automaton, json_schema, pace, regex
 from callmemaybe.grammar import automaton as automaton_module
@@ -31,7 +32,6 @@ from callmemaybe.grammar.schema.normalise import BRANCHES
 from callmemaybe.grammar.tree import TreeAutomaton, machine_of
 from callmemaybe.matching import Matcher
 from callmemaybe.wire import formats
-from callmemaybe.wire.writer import Wanted
 from tests.decoding.test_decoder import PIECED
 
 FAR = [Decimal("1e999999999"), Decimal("-1e-999999999"), 10**100_000, Decimal("7" * 5000)]

@@ -9,6 +9,7 @@ from itertools import zip_longest
 
 import idna
 import pytest
+from callmemaybe.wire.spelling import respelled
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -23,7 +24,6 @@ from callmemaybe.grammar.schema import Check
 from callmemaybe.grammar.schema.certificate import certificate
 from callmemaybe.grammar.schema.formats import format_node
 from callmemaybe.grammar.tree import machine_of
-from callmemaybe.wire.spelling import respelled
 
 NARROW = machine_of(Names(EMPTY, NOTHING, False, False, False))
 WIDE = machine_of(Names(EMPTY, NOTHING, False, True, False))

@@ -6,9 +6,9 @@ import asyncio
 import sys
 from pathlib import Path
 
-from callmemaybe.calls import tool
 from callmemaybe.gateway import Gateway
 from callmemaybe.integrations.mcp import http_app, serve_stdio
+from callmemaybe.tools import tool
 
 
 @tool(effect="once", writes="log")

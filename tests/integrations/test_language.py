@@ -154,7 +154,7 @@ def processor(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_vllm_is_held_to_the_order_that_is_read(processor: Any) -> None:
-    """Law: what the processor of a request allows, ``Language`` reads, whatever order parameters have."""
+    """Law: what the processor of a request allows, ``Constraint`` reads, whatever order parameters have."""
     tools = [{"name": "pay", "parameters": {"to": {"enum": ["ada", "bob"]}, "cents": NUMBER}}]
     language = Language(tools, NANO)
     width = language.vocabulary.size

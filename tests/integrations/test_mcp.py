@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from callmemaybe.calls import Effect, ToolCall, tool, tools_from
 from callmemaybe.errors import InputError
 from callmemaybe.gateway import Gateway, Limits, Policy
 from callmemaybe.gateway import run as room
 from callmemaybe.gateway.run import Run
+from callmemaybe.tools import Effect, ToolCall, tool, tools_from
 
 pytest.importorskip("mcp", reason="the extra mcp is not installed")
 from mcp import Client, StdioServerParameters, types

@@ -7,8 +7,8 @@ import json
 
 import pytest
 
-from callmemaybe.calls import ToolCall, tool
 from callmemaybe.gateway import Gateway
+from callmemaybe.tools import ToolCall, tool
 
 pytest.importorskip("opentelemetry.sdk", reason="the extra otel is not installed")
 from opentelemetry.sdk.metrics import MeterProvider

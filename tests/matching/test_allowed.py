@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callmemaybe.matching.allowed import FEW, NONE, TRIES, Allowed, Sets
+from callmemaybe.matching.token_set import FEW, NONE, TRIES, Sets, TokenSet
 
 SIZE = 5000
 sets = st.tuples(
@@ -15,7 +15,7 @@ sets = st.tuples(
 )
 
 
-def _set(seed: int, count: int) -> tuple[Allowed, list[int]]:
+def _set(seed: int, count: int) -> tuple[TokenSet, list[int]]:
     ids = np.random.default_rng(seed).permutation(SIZE)[:count]
     return Sets(SIZE).of(ids.tolist()), sorted(ids.tolist())
 

@@ -11,7 +11,8 @@ from callmemaybe.grammar.names import NameAutomaton
 from callmemaybe.grammar.nodes import EMPTY, NOTHING, Names, Node, lexeme, lit
 from callmemaybe.grammar.schema.formats import format_node
 from callmemaybe.grammar.tree import machine_of
-from callmemaybe.matching import hosts, sweep
+from callmemaybe.matching import hostnames as hosts
+from callmemaybe.matching import mask_bulk
 from callmemaybe.vocabulary.trie import Trie
 from tests.grammar.test_names import FAMILIES
 
@@ -85,7 +86,7 @@ def test_names_are_swept_as_any_automaton_is(which: str) -> None:
     assert isinstance(node, Node)
     machine = machine_of(node)
     assert isinstance(machine, NameAutomaton)
-    sweeps, plain = hosts.Sweeps(), sweep.Tables()
+    sweeps, plain = hosts.Sweeps(), mask_bulk.Tables()
     quick = 0
     for text in beginnings(random.Random(which)):
         state = machine.walk(machine.start, (OPENINGS[which] + text).encode())
@@ -93,26 +94,28 @@ def test_names_are_swept_as_any_automaton_is(which: str) -> None:
             continue
         found = []
         for tables in (sweeps, plain):
-            swept = tables.sweep(TREE, machine, [0], [state])
+            swept = tables.mask_bulk(TREE, machine, [0], [state])
             found.append(
                 sorted(
                     zip(swept.nodes.tolist(), (swept.states[r] for r in swept.rows), strict=True)
                 )
             )
         assert found[0] == found[1], text
-        kept = hosts.Hosts(machine, TREE, hosts.Characters(TREE)) if quick < 3 else None
-        quick += kept is not None and kept.sweep(0, name) is not None
+        kept = hosts.Hostnames(machine, TREE, hosts.Characters(TREE)) if quick < 3 else None
+        quick += kept is not None and kept.mask_bulk(0, name) is not None
     assert quick == 3
 
 
 def test_half_a_character_is_followed_byte_by_byte() -> None:
     """Law: where a token begins within a character, or below a node that is none, nothing is different."""
     machine = machine_of(NODES["bare"])  # type: ignore[arg-type]
-    sweeps, plain = hosts.Sweeps(), sweep.Tables()
+    sweeps, plain = hosts.Sweeps(), mask_bulk.Tables()
     for text, start in ((b"\xd0", b""), (b"", b"\xd0"), (b"\xe4\xb8", b""), (b"", b"a")):
         state, node = machine.walk(machine.start, text), TREE.find(start)
         inner = machine.walk(state, start)
-        one, other = (tables.sweep(TREE, machine, [node], [inner]) for tables in (sweeps, plain))
+        one, other = (
+            tables.mask_bulk(TREE, machine, [node], [inner]) for tables in (sweeps, plain)
+        )
         pairs = [
             sorted(zip(s.nodes.tolist(), (s.states[r] for r in s.rows), strict=True))
             for s in (one, other)
@@ -124,11 +127,11 @@ def test_little_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Law: of labels and automata the last few are kept, and what was dropped is found again."""
     monkeypatch.setattr(hosts, "KEPT_LABELS", 1)
     monkeypatch.setattr(hosts, "KEPT_HOSTS", 1)
-    sweeps, plain = hosts.Sweeps(), sweep.Tables()
+    sweeps, plain = hosts.Sweeps(), mask_bulk.Tables()
     for _ in range(2):
         for which in ("bare", "wide"):
             machine = machine_of(NODES[which])  # type: ignore[arg-type]
             for text in ("a", "\u4e2d"):
                 state = machine.walk(machine.start, (OPENINGS[which] + text).encode())
-                one, other = (t.sweep(TREE, machine, [0], [state]) for t in (sweeps, plain))
+                one, other = (t.mask_bulk(TREE, machine, [0], [state]) for t in (sweeps, plain))
                 assert one.nodes.tolist() == other.nodes.tolist()

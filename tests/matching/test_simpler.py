@@ -29,9 +29,9 @@ from callmemaybe.grammar.regex import matching
 from callmemaybe.grammar.schema.strings import of_length
 from callmemaybe.grammar.tree import machine_of
 from callmemaybe.matching import budget
-from callmemaybe.matching import sweep as sweeping
+from callmemaybe.matching import mask_bulk as sweeping
 from callmemaybe.matching.cache import Entry, VocabularyTables
-from callmemaybe.matching.strides import stride
+from callmemaybe.matching.mask_fastpath import stride
 from tests.matching.grammars import CHARACTER, OTHER_KEY, automata, random_walk, slow_allowed
 from tests.vocabulary.samples import vocabulary
 
@@ -138,8 +138,8 @@ def test_tables_that_are_kept_change_nothing(kept: int, monkeypatch: pytest.Monk
             if state < 0:
                 continue
             found = []
-            for sweep in (tables.sweep, sweeping.sweep):
-                swept = sweep(trie, machine, [0], [state])
+            for mask_bulk in (tables.mask_bulk, sweeping.mask_bulk):
+                swept = mask_bulk(trie, machine, [0], [state])
                 ids, rows = swept.tokens(trie)
                 found.append(
                     sorted(zip(ids.tolist(), (swept.states[r] for r in rows), strict=True))
@@ -163,7 +163,7 @@ def test_every_way_to_sweep_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> N
             for few, wide in ((0, 300), (10**9, 300), (0, 0)):
                 monkeypatch.setattr(sweeping, "FEW_NODES", few)
                 monkeypatch.setattr(sweeping, "WIDE", wide)
-                swept = sweeping.sweep(trie, machine, [0], [state])
+                swept = sweeping.mask_bulk(trie, machine, [0], [state])
                 found.append((swept.nodes.tolist(), [swept.states[row] for row in swept.rows]))
             assert found[0][0]
             assert found[0] == found[1] == found[2]

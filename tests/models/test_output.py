@@ -14,8 +14,8 @@ import pytest
 from callmemaybe import models
 from callmemaybe.decoding.batch import Batch
 from callmemaybe.decoding.decoder import Decoder
-from callmemaybe.decoding.draft import Copier
-from callmemaybe.decoding.prefixes import Prefixes
+from callmemaybe.decoding.prefix_cache import PrefixCache
+from callmemaybe.decoding.prompt_lookup import PromptLookupDrafter
 from callmemaybe.decoding.sampler import Sampler
 from callmemaybe.grammar import Grammar
 from callmemaybe.grammar import compile as compile_grammar
@@ -133,13 +133,13 @@ class Way:
         """Return the ids of the answer to each request."""
         with Batch(model, self.at_once) as batch:
             used: Model = batch if self.at_once > 1 else model
-            prefixes = Prefixes(used) if self.keeping else None
+            prefixes = PrefixCache(used) if self.keeping else None
             works = [lambda said=said: self.answer(used, prefixes, said) for said in REQUESTS]
             if self.at_once == 1:
                 return [work() for work in works]
             return [task.result(60) for task in [batch.submit(work) for work in works]]
 
-    def answer(self, model: Model, prefixes: Prefixes | None, said: str) -> tuple[int, ...]:
+    def answer(self, model: Model, prefixes: PrefixCache | None, said: str) -> tuple[int, ...]:
         prompt = list(said.encode())
         session: Session
         if prefixes is None:
@@ -148,7 +148,7 @@ class Way:
             session = prefixes.fork(SHARED)
         decoder = Decoder(
             session, Matcher(LANGUAGE, WIDE), Sampler(), prompt, MOST,
-            forcing=self.forcing, draft=Copier(said) if self.guessing else None,
+            forcing=self.forcing, draft=PromptLookupDrafter(said) if self.guessing else None,
         )  # fmt: skip
         for _ in decoder.steps():
             pass

@@ -16,7 +16,7 @@ import pytest
 
 from callmemaybe.caller import Caller, load_model
 from callmemaybe.errors import InputError, ModelError
-from callmemaybe.models.remote import DIALECTS, Remote
+from callmemaybe.models.remote import DIALECTS, RemoteModel
 
 TOOLS = [
     {"name": "add", "parameters": {"a": {"type": "number"}, "b": {"type": "number"}}},
@@ -89,8 +89,8 @@ def saying(text: str, finish: str = "stop") -> Script:
     return script
 
 
-def remote(address: str, **options: Any) -> Remote:
-    return Remote(address, **({"pause": 0.001, "timeout": 10.0} | options))
+def remote(address: str, **options: Any) -> RemoteModel:
+    return RemoteModel(address, **({"pause": 0.001, "timeout": 10.0} | options))
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -98,7 +98,7 @@ def test_each_dialect_is_told_and_spoken(dialect: str) -> None:
     """The server's list of models tells its dialect; the language goes where that has it."""
     with server(saying(ADD), OWNERS[dialect]) as (address, asked):
         loaded = load_model(address)
-        assert isinstance(loaded, Remote)
+        assert isinstance(loaded, RemoteModel)
         assert loaded.dialect == dialect
         outcome = Caller(loaded, TOOLS, seed=7, max_tokens=99).call("2 and 3")
         assert outcome.call is not None
@@ -319,6 +319,6 @@ def test_many_at_once() -> None:
 def test_what_a_server_cannot_do_is_refused() -> None:
     """Options that need logits are refused instead of being ignored."""
     with pytest.raises(InputError, match="a temperature only"):
-        Caller(Remote("http://127.0.0.1:9/v1#m"), TOOLS, top_p=0.5)
+        Caller(RemoteModel("http://127.0.0.1:9/v1#m"), TOOLS, top_p=0.5)
     with pytest.raises(InputError, match="plain JSON"):
-        Caller(Remote("http://127.0.0.1:9/v1#m"), TOOLS, format="hermes")
+        Caller(RemoteModel("http://127.0.0.1:9/v1#m"), TOOLS, format="hermes")

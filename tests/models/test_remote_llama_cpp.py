@@ -13,7 +13,7 @@ import pytest
 
 from callmemaybe.caller import Caller
 from callmemaybe.errors import ModelError
-from callmemaybe.models.remote import Remote
+from callmemaybe.models.remote import RemoteModel
 from tests.training.qwen3_reference import random_tensors, tiny_config
 from tests.vocabulary.samples import train
 from training.export_gguf import export
@@ -74,7 +74,7 @@ def running(path: Path) -> Iterator[str]:
         for _ in range(120):
             time.sleep(0.25)
             try:
-                Remote(address, tries=1, timeout=2).model  # noqa: B018 - asks the server
+                RemoteModel(address, tries=1, timeout=2).model  # noqa: B018 - asks the server
                 break
             except ModelError:
                 assert process.poll() is None, "the server has ended"
@@ -88,7 +88,7 @@ def test_random_weights_answer_in_the_language(address: str) -> None:
     """Random weights, sampled hotly, answer nothing but valid calls, byte for byte as we write them."""
     seen = set()
     for seed in range(25):
-        caller = Caller(Remote(address), TOOLS, temperature=1.5, seed=seed, max_tokens=200)
+        caller = Caller(RemoteModel(address), TOOLS, temperature=1.5, seed=seed, max_tokens=200)
         outcome = caller.call("Paint it red, twice.")
         assert outcome.call is not None
         assert outcome.remarks == ()
@@ -98,4 +98,4 @@ def test_random_weights_answer_in_the_language(address: str) -> None:
 
 def test_the_server_is_told_to_be_llama_cpp(address: str) -> None:
     """Its list of models tells what it is."""
-    assert Remote(address).dialect == "llama.cpp"
+    assert RemoteModel(address).dialect == "llama.cpp"

@@ -12,8 +12,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from callmemaybe.calls import ToolCall
 from callmemaybe.models.scripted import ScriptedModel
+from callmemaybe.tools import ToolCall
 from callmemaybe.wire import Part, formats
 from tests.decoding.helpers import CHATML, vocabulary
 from tests.talking import speaks

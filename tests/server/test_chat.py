@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from callmemaybe.calls import ToolCall
 from callmemaybe.server import shapes
 from callmemaybe.server.chat import ROUTE
 from callmemaybe.server.common import check_history
-from callmemaybe.server.problems import Problem
+from callmemaybe.server.http_errors import Problem
+from callmemaybe.tools import ToolCall
 from tests.server.conftest import BERN, PARIS, PING, USER, WEATHER, Start, calling
 
 HEAD = {"id", "object", "created", "model", "system_fingerprint", "service_tier", "choices"}

@@ -11,7 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from callmemaybe import _json
+from callmemaybe.jsonio import writer
 from callmemaybe.server import listen
 from tests.server.conftest import FLAT_WEATHER, USER, WEATHER, Running, Start
 
@@ -328,13 +328,13 @@ def test_a_long_number_is_refused_before_it_is_made(
     shared: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Making an integer of its digits takes time that grows with their square, and stops everybody."""
-    made = _json._integer
+    made = writer._integer
 
     def make(digits: str) -> int:
         assert len(digits) <= 401
         return made(digits)
 
-    monkeypatch.setattr(_json, "_integer", make)
+    monkeypatch.setattr(writer, "_integer", make)
     for digits in (b"1" * 401, b"-" + b"1" * 300_000):
         body = b'{"model": "talker", "messages": [], "seed": ' + digits + b"}"
         response = shared.client.post(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from callmemaybe.calls import ToolCall, ToolSpec
+from callmemaybe.tools import ToolCall, ToolSpec
 from callmemaybe.wire import Part, formats
 from tests.server.conftest import (
     ASK,

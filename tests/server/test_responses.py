@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from callmemaybe.calls import ToolCall
+from callmemaybe.tools import ToolCall
 from tests.server.conftest import BERN, FLAT_WEATHER, PARIS, Start, calling
 
 CALL = ["response.output_item.added", "response.function_call_arguments.delta",

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from callmemaybe._setting import encode
-from callmemaybe.calls import ToolSpec
+from callmemaybe.generation.config import encode
 from callmemaybe.models.base import common
 from callmemaybe.models.scripted import ScriptedModel
+from callmemaybe.tools import ToolSpec
 from tests.server.conftest import (
     FLAT_WEATHER,
     HERMES,

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from callmemaybe import _formats
-from callmemaybe.calls import ToolCall, ToolSpec
 from callmemaybe.errors import InputError
+from callmemaybe.generation.config import find_format
 from callmemaybe.grammar import compile as compile_grammar
 from callmemaybe.grammar.nodes import Control
+from callmemaybe.tools import ToolCall, ToolSpec
 from callmemaybe.wire import declared, formats
 
 EXAMPLE = re.sub(r"^    ", "", (declared.__doc__ or "").split("::\n")[1], flags=re.MULTILINE)
@@ -23,7 +23,7 @@ def test_the_example_of_the_docs_is_a_format(tmp_path: Path) -> None:
     """What the module shows can be used as it stands: written, allowed, read, and prompted with."""
     path = tmp_path / "angle.toml"
     path.write_text(EXAMPLE, encoding="utf-8")
-    form = _formats.find(str(path))
+    form = find_format(str(path))
     parts = form.render(CALLS)
     assert parts[:2] == (Control("<call>"), 'f {"a": 1}')
     assert form.read(parts) == CALLS
@@ -58,7 +58,7 @@ def test_a_wrong_declaration_says_where(change: str, message: str, tmp_path: Pat
     path = tmp_path / "wrong.toml"
     path.write_text(EXAMPLE.replace(change, instead.get(change, ""), 1), encoding="utf-8")
     with pytest.raises(InputError) as caught:
-        _formats.find(str(path))
+        find_format(str(path))
     assert "wrong.toml" in str(caught.value)
     assert message.split(":", maxsplit=1)[0] in str(caught.value)
 
@@ -69,14 +69,14 @@ def test_a_python_file_carries_a_format(tmp_path: Path) -> None:
     path.write_text(
         "from callmemaybe.wire import formats\nFORMAT = formats.get('hermes')\n", encoding="utf-8"
     )
-    assert _formats.find(str(path)) is formats.get("hermes")
+    assert find_format(str(path)) is formats.get("hermes")
     for text in ("FORMAT = 3", "1 / 0"):
         path.write_text(text, encoding="utf-8")
         with pytest.raises(InputError, match=r"mine\.py"):
-            _formats.find(str(path))
+            find_format(str(path))
     for missing in ("no.py", "no.toml"):
         with pytest.raises(InputError, match="no"):
-            _formats.find(str(tmp_path / missing))
+            find_format(str(tmp_path / missing))
 
 
 #: What of a model's files gives its format away: words of its template, and its control tokens.

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from callmemaybe._json import rewrite
-from callmemaybe.calls import ToolCall, ToolSpec
 from callmemaybe.errors import InputError
+from callmemaybe.generation.config import TEMPLATES
+from callmemaybe.jsonio.writer import rewrite
+from callmemaybe.tools import ToolCall, ToolSpec
 from callmemaybe.wire import formats
-from callmemaybe.wire.earlier import MOST_DEPTH
+from callmemaybe.wire.history_args import MOST_DEPTH
 from callmemaybe.wire.prompt import ChatTemplate
 
 TOOL = ToolSpec("f", parameters={"type": "object", "properties": {"a": {}}})
@@ -73,7 +74,7 @@ def test_what_cannot_be_written_is_named(arguments: Any, why: str) -> None:
             formats.get(name).prompt(history(arguments), [TOOL])
     if isinstance(arguments, str):
         with pytest.raises(InputError, match=WHERE + f".*{why}"):
-            ChatTemplate(TEMPLATE).render(history(arguments), [TOOL], frozenset())
+            ChatTemplate(TEMPLATE, TEMPLATES).render(history(arguments), [TOOL], frozenset())
 
 
 def test_what_is_json_is_written_as_it_was() -> None:
@@ -116,5 +117,5 @@ def test_up_to_the_bounds_all_is_written(name: str) -> None:
 def test_a_template_reads_values() -> None:
     """A template gets the arguments as an object, also where there are none."""
     for arguments, read in (("", "{}"), ("null", "{}"), ('{"a": 1}', '{"a": 1}')):
-        parts = ChatTemplate(TEMPLATE).render(history(arguments), [TOOL], frozenset())
+        parts = ChatTemplate(TEMPLATE, TEMPLATES).render(history(arguments), [TOOL], frozenset())
         assert "".join(map(str, parts)) == "{}" + read

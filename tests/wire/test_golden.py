@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from callmemaybe.calls import ToolCall, ToolSpec
 from callmemaybe.grammar.nodes import Control
+from callmemaybe.tools import ToolCall, ToolSpec
 from callmemaybe.wire import Format, Part, formats
 
 FOLDER = Path(__file__).parent / "golden"

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from callmemaybe.calls import ToolSpec
+from callmemaybe.tools import ToolSpec
 from callmemaybe.wire import format as module
 from callmemaybe.wire import formats
 from callmemaybe.wire.formats.hermes import FORMAT
 from callmemaybe.wire.formats.mistral import FORMAT as OTHER
-from callmemaybe.wire.writer import Wanted, Writer
+from callmemaybe.wire.output_grammar import OutputGrammar, OutputSpec
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -55,8 +55,8 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     kept: dict[Any, Any] = {}
     monkeypatch.setattr(module, "_LANGUAGES", kept)
     for number in range(10):
-        FORMAT.language(_tools(SCHEMA, f"f{number}"), Wanted())
-        FORMAT.language(_tools(SCHEMA, "f0"), Wanted())
+        FORMAT.language(_tools(SCHEMA, f"f{number}"), OutputSpec())
+        FORMAT.language(_tools(SCHEMA, "f0"), OutputSpec())
     assert len(kept) == 3
     assert any("f0" in str(key) for key in kept)
 
@@ -69,8 +69,8 @@ def test_what_stands_around_a_call_is_written_once(
     """A grammar within a frame that was kept is the very one that the general way writes."""
     format_ = formats.get(name)
     tools = [ToolSpec(f"f{index}", "What it does.", SCHEMA) for index in range(count)]
-    wanted = Wanted(thinking=9 if format_.thinks else 0)
-    framed = [Writer(tools, wanted, None).grammar(format_.tree) for _ in range(2)]
-    monkeypatch.setattr(Writer, "_frame", lambda _, __: None)
-    general = Writer(tools, wanted, None).grammar(format_.tree)
+    wanted = OutputSpec(thinking=9 if format_.thinks else 0)
+    framed = [OutputGrammar(tools, wanted, None).grammar(format_.tree) for _ in range(2)]
+    monkeypatch.setattr(OutputGrammar, "_frame", lambda _, __: None)
+    general = OutputGrammar(tools, wanted, None).grammar(format_.tree)
     assert all(one.root is general.root and one == general for one in framed)

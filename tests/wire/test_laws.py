@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
-from callmemaybe._json import dumps
-from callmemaybe.calls import ToolCall, ToolSpec
-from callmemaybe.calls.dialects import standard
 from callmemaybe.errors import InputError
 from callmemaybe.grammar import compile as compile_grammar
 from callmemaybe.grammar.nodes import Control, bytes_of
+from callmemaybe.jsonio.writer import dumps
+from callmemaybe.tools import ToolCall, ToolSpec
+from callmemaybe.tools.dialects import standard
 from callmemaybe.wire import (
     AnswerDelta,
     ArgumentsDelta,

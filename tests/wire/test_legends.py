@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callmemaybe.calls import ToolSpec
-from callmemaybe.wire import legends
+from callmemaybe.tools import ToolSpec
+from callmemaybe.wire import enum_glosses as legends
 from callmemaybe.wire.formats import nano
 
 SIZES = ["m", "v", "c"]
@@ -31,7 +31,7 @@ SIZES = ["m", "v", "c"]
 )
 def test_legends_are_read_however_they_are_written(about: str) -> None:
     """All spellings of one legend say the same."""
-    assert legends.meanings(SIZES, about) == ["motorbike", "van", "car"]
+    assert legends.enum_glosses(SIZES, about) == ["motorbike", "van", "car"]
 
 
 @pytest.mark.parametrize(
@@ -50,14 +50,14 @@ def test_legends_are_read_however_they_are_written(about: str) -> None:
 )
 def test_what_explains_nothing(values: list[str], about: str) -> None:
     """Lists of values, remarks on one alone and what says the value itself are no legend."""
-    assert not any(legends.meanings(values, about))
+    assert not any(legends.enum_glosses(values, about))
 
 
 def test_a_part_of_a_legend() -> None:
     """What is not explained stays alone; a value inside another or inside a word is none."""
     about = "How high: high = a lot, highest = all. Not sohigh = 3"
-    assert legends.meanings(["low", "high", "highest"], about) == ["", "a lot", "all"]
-    assert legends.meanings(
+    assert legends.enum_glosses(["low", "high", "highest"], about) == ["", "a lot", "all"]
+    assert legends.enum_glosses(
         ["nato", "german"], "Defaults to nato: nato = army, german = Anton"
     ) == [
         "army",
@@ -82,7 +82,7 @@ def test_a_part_of_a_legend() -> None:
 )
 def test_both_sides_of_a_switch(about: str) -> None:
     """All spellings of what a switch means say the same."""
-    assert legends.poles(about) == ("without meat", "with meat")
+    assert legends.boolean_glosses(about) == ("without meat", "with meat")
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_both_sides_of_a_switch(about: str) -> None:
 )
 def test_what_says_nothing_of_both_sides(about: str) -> None:
     """One side, or the two values alone, explain nothing."""
-    assert legends.poles(about) is None
+    assert legends.boolean_glosses(about) is None
 
 
 @pytest.mark.parametrize(
@@ -149,9 +149,9 @@ def test_what_lists_no_values(about: str) -> None:
 @given(st.lists(st.text(max_size=4), max_size=5), st.text() | st.text('tf :=(),.ab-\n"truefals '))
 def test_whatever_is_written(values: list[str], about: str) -> None:
     """As many answers as values, each short and on one line."""
-    found = legends.meanings(values, about)
+    found = legends.enum_glosses(values, about)
     assert len(found) == len(values)
-    found += legends.poles(about) or ()
+    found += legends.boolean_glosses(about) or ()
     listed = legends.options(about)
     assert len(listed) == len(set(listed)) != 1
     found += listed
@@ -182,9 +182,9 @@ def test_long_descriptions_cost_no_more(part: str) -> None:
     """A description of a megabyte is read as quickly as its beginning: nothing is tried again and again."""
     about = part * (1_000_000 // len(part))
     began = time.process_time()
-    legends.poles(about)
+    legends.boolean_glosses(about)
     legends.options(about)
-    legends.meanings(["a", "x", "true"], about)
+    legends.enum_glosses(["a", "x", "true"], about)
     assert time.process_time() - began < 2
 
 

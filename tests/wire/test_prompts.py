@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callmemaybe.calls import ToolSpec
 from callmemaybe.errors import InputError, ModelError
+from callmemaybe.generation.config import TEMPLATES
 from callmemaybe.grammar.nodes import Control
+from callmemaybe.tools import ToolSpec
 from callmemaybe.wire import Part, formats
 from callmemaybe.wire.prompt import ChatTemplate, with_controls
 from training.pieces import rendering
@@ -105,7 +106,7 @@ def test_a_model_without_thinking_gets_no_empty_thought() -> None:
 def test_a_models_own_template_gives_the_same(text: str, tools: list[ToolSpec]) -> None:
     """The declaration and the template agree on every part, whatever the user writes."""
     form = formats.get("hermes")
-    assert form.with_template(QWEN3).prompt(user(text), tools, CHATML) == form.prompt(
+    assert form.with_template(QWEN3, TEMPLATES).prompt(user(text), tools, CHATML) == form.prompt(
         user(text), tools, CHATML
     )
 
@@ -115,7 +116,11 @@ def test_a_models_own_template_gives_the_same(text: str, tools: list[ToolSpec]) 
 @given(text=TEXT)
 def test_what_a_user_writes_is_plain_text(name: str, text: str) -> None:
     """A request adds no control token, and stands in the prompt whole."""
-    form = formats.get("hermes").with_template(QWEN3) if name == "template" else formats.get(name)
+    form = (
+        formats.get("hermes").with_template(QWEN3, TEMPLATES)
+        if name == "template"
+        else formats.get(name)
+    )
     parts = form.prompt(user(text), TOOLS, CHATML)
     assert controls_in(parts) == controls_in(form.prompt(user("x"), TOOLS, CHATML))
     shown = json.dumps(text, ensure_ascii=False)[1:-1] if name == "nano" else text
@@ -127,7 +132,11 @@ def test_what_a_user_writes_is_plain_text(name: str, text: str) -> None:
 @given(text=TEXT)
 def test_the_prefix_is_the_same_for_all_requests(name: str, text: str) -> None:
     """What is computed once is how every prompt begins; it ends where a tokenizer must split."""
-    form = formats.get("hermes").with_template(QWEN3) if name == "template" else formats.get(name)
+    form = (
+        formats.get("hermes").with_template(QWEN3, TEMPLATES)
+        if name == "template"
+        else formats.get(name)
+    )
     prefix = form.prefix(TOOLS, CHATML)
     request = form.request(user(text), TOOLS, CHATML)
     assert isinstance(prefix[-1], Control)
@@ -186,7 +195,7 @@ def test_nano_reads_what_training_wrote(
 def test_a_template_gets_the_tokens_it_names() -> None:
     """Names such as bos_token are filled in, and count as control tokens where they are some."""
     source = "{{ bos_token }}<tool_call>{{ messages[0].content }}{{ tools | tojson(indent=1) }}"
-    form = formats.get("hermes").with_template(source, bos_token="<think>")
+    form = formats.get("hermes").with_template(source, TEMPLATES, bos_token="<think>")
     parts = form.prompt(user("<think>"), TOOLS[1:], CHATML)
     assert parts[:2] == (Control("<think>"), Control("<tool_call>"))
     assert isinstance(parts[2], str)
@@ -236,4 +245,4 @@ def test_an_unknown_model_is_not_guessed() -> None:
 def test_a_template_that_fails_is_the_models_fault(source: str) -> None:
     """A broken template, one that refuses, and one that leaves the sandbox raise ModelError."""
     with pytest.raises(ModelError, match="template"):
-        ChatTemplate(source).render(user("x"), TOOLS, CHATML)
+        ChatTemplate(source, TEMPLATES).render(user("x"), TOOLS, CHATML)

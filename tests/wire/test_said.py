@@ -13,17 +13,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callmemaybe._json import dumps
-from callmemaybe.calls import ToolCall, ToolSpec
-from callmemaybe.errors import GroundError, InputError, UnsupportedSchema
+from callmemaybe.errors import GroundingError, InputError, UnsupportedSchema
 from callmemaybe.grammar import Ground
 from callmemaybe.grammar.compile import automaton_of
 from callmemaybe.grammar.nodes import Control
 from callmemaybe.grammar.schema.ground import numbers_in
+from callmemaybe.jsonio.writer import dumps
+from callmemaybe.tools import ToolCall, ToolSpec
 from callmemaybe.wire import Format, formats
 from callmemaybe.wire import format as module
-from callmemaybe.wire.said import Limits
-from callmemaybe.wire.writer import Wanted
+from callmemaybe.wire.grounding import GroundingConfig
+from callmemaybe.wire.output_grammar import OutputSpec
 from tests.wire.test_laws import accepts, every_format, ways_on
 
 PARAMETERS: dict[str, Any] = {
@@ -49,7 +49,7 @@ TOOLS = [ToolSpec("weather", parameters=PARAMETERS)]
 TEXT = 'Weather in "New York" <b>&amp;</b> for 3 days, at 40.7 and 74, 1\\2\n\u660e\u5929 tomorrow'
 
 
-def walk(form: Format, wanted: Wanted, seed: int) -> list[bytes | Control]:
+def walk(form: Format, wanted: OutputSpec, seed: int) -> list[bytes | Control]:
     """Return a random answer, drawn from the grammar."""
     automaton, dice = automaton_of(form.language(TOOLS, wanted)), random.Random(seed)
     state, path = automaton.start, []
@@ -78,7 +78,7 @@ def is_said(value: Any, text: str) -> bool:
 @given(seed=st.integers(0, 2**32), order=st.sampled_from(["schema", "any"]))
 def test_whatever_is_written_was_said(form: Format, seed: int, order: str) -> None:
     """Law: in every format a grounded argument occurs in the text, and the call is valid."""
-    wanted = Wanted(order=order, ground=Ground(TEXT, "prompt"))
+    wanted = OutputSpec(order=order, ground=Ground(TEXT, "prompt"))
     (call,) = form.read(walk(form, wanted, seed), TOOLS)
     arguments = call.parsed
     jsonschema_rs.validate(PARAMETERS, json.loads(call.arguments))
@@ -90,7 +90,7 @@ def test_whatever_is_written_was_said(form: Format, seed: int, order: str) -> No
 @every_format
 def test_any_order_means_every_order(form: Format) -> None:
     """Law: all permutations of a valid call's arguments are allowed and read; repeats are not."""
-    automaton = automaton_of(form.language(TOOLS, Wanted(order="any")))
+    automaton = automaton_of(form.language(TOOLS, OutputSpec(order="any")))
     members = {"city": 'O"slo', "days": 2, "wet": True, "at": {"y": 1, "x": 2}}
     for keys in permutations(members):
         call = ToolCall("weather", dumps({key: members[key] for key in keys}))
@@ -107,9 +107,9 @@ def test_keys_that_are_no_words_in_any_order() -> None:
     for form in map(formats.get, formats.names()):
         if form.name in {"gemma4", "functiongemma", "qwen3_coder"}:
             with pytest.raises(UnsupportedSchema, match="in any order"):
-                form.language(tools, Wanted(order="any"))
+                form.language(tools, OutputSpec(order="any"))
             continue
-        automaton = automaton_of(form.language(tools, Wanted(order="any")))
+        automaton = automaton_of(form.language(tools, OutputSpec(order="any")))
         call = ToolCall("f", '{"c>\\nd": 1, "a b": {"a b": 2}}')
         assert accepts(automaton, form.render([call], tools=tools))
 
@@ -125,7 +125,7 @@ def test_a_function_without_anything_to_say_is_left_out() -> None:
     echo = ToolSpec("echo", parameters=_needs("text", "string"))
     ping = ToolSpec("ping")
     ground = Ground("no number", "prompt")
-    automaton = automaton_of(form.language([add, echo, ping], Wanted(ground=ground)))
+    automaton = automaton_of(form.language([add, echo, ping], OutputSpec(ground=ground)))
     for call, allowed in (
         (ToolCall("add", '{"a": 1}'), False),
         (ToolCall("echo", '{"text": "number"}'), True),
@@ -133,14 +133,14 @@ def test_a_function_without_anything_to_say_is_left_out() -> None:
         (ToolCall("ping", "{}"), True),
     ):
         assert accepts(automaton, form.render([call])) is allowed
-    with pytest.raises(GroundError, match="nothing that was said") as caught:
-        form.language([add], Wanted(ground=ground))
+    with pytest.raises(GroundingError, match="nothing that was said") as caught:
+        form.language([add], OutputSpec(ground=ground))
     assert caught.value.functions == ("add",)
-    silent = automaton_of(form.language([add], Wanted(ground=ground, no_call=True)))
+    silent = automaton_of(form.language([add], OutputSpec(ground=ground, no_call=True)))
     assert accepts(silent, form.render([], answer="which?"))
     loose = Ground("no number", "prompt-or-free")
     assert accepts(
-        automaton_of(form.language([add], Wanted(ground=loose))),
+        automaton_of(form.language([add], OutputSpec(ground=loose))),
         form.render([ToolCall("add", '{"a": 1}')]),
     )
 
@@ -152,9 +152,9 @@ def test_an_emptiness_behind_rules_is_found() -> None:
         "properties": {"n": {"type": "integer"}, "more": {"$ref": "#"}},
         "required": ["n"],
     }
-    with pytest.raises(GroundError):
+    with pytest.raises(GroundingError):
         formats.get("hermes").language(
-            [ToolSpec("f", parameters=schema)], Wanted(ground=Ground("none", "prompt"))
+            [ToolSpec("f", parameters=schema)], OutputSpec(ground=Ground("none", "prompt"))
         )
 
 
@@ -164,7 +164,7 @@ def test_a_request_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(module, "_LANGUAGES", kept)
     form = formats.get("hermes")
     for number in range(5):
-        form.language(TOOLS, Wanted(ground=Ground(f"{number + 1} days in Oslo", "prompt")))
+        form.language(TOOLS, OutputSpec(ground=Ground(f"{number + 1} days in Oslo", "prompt")))
     assert not kept
 
 
@@ -183,7 +183,7 @@ MESSAGES = [
 )
 def test_what_counts_as_said(where: str, texts: tuple[str, ...]) -> None:
     """Law: users count, and in a conversation what tools returned; the model and its orders never."""
-    wanted = Limits(ground="prompt", ground_in=where).of(Wanted(), MESSAGES)
+    wanted = GroundingConfig(ground="prompt", ground_in=where).of(OutputSpec(), MESSAGES)
     assert wanted.ground == Ground(texts, "prompt")
 
 
@@ -191,4 +191,4 @@ def test_what_counts_as_said(where: str, texts: tuple[str, ...]) -> None:
 def test_settings_are_checked(name: str) -> None:
     """Law: a value that is none of those there are is refused by the name of its setting."""
     with pytest.raises(InputError, match=f"{name}: there is no 'x'"):
-        Limits(**{name: "x"})
+        GroundingConfig(**{name: "x"})

@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from callmemaybe.calls import ToolSpec
 from callmemaybe.cli.results import Record, ResultFile
 from callmemaybe.errors import CallMeMaybeError
+from callmemaybe.tools import ToolSpec
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from callmemaybe.caller import Caller, Outcome, Step
+    from callmemaybe.caller import Caller, CallResult, Step
 
 #: Saving may take at most about this share of the time.
 _SAVING_SHARE = 0.05
@@ -36,7 +36,7 @@ class Row:
 
     index: int
     record: Record
-    outcome: Outcome | None = None
+    outcome: CallResult | None = None
     is_kept: bool = False
     #: The traceback of an exception that is not one of ours.
     details: str | None = None
@@ -97,7 +97,7 @@ class Batch:
     def _at_once(self, on_step: Callable[[int, Step], None] | None) -> Iterator[Row]:
         """Let several prompts share passes; each row is there once those before it are."""
         with self.caller.submitting(self.at_once) as submit:
-            waiting: deque[tuple[int, Future[Outcome]]] = deque()
+            waiting: deque[tuple[int, Future[CallResult]]] = deque()
 
             def first() -> Row:
                 index, future = waiting.popleft()
@@ -112,7 +112,7 @@ class Batch:
             while waiting:
                 yield first()
 
-    def _note(self, index: int, done: Future[Outcome]) -> None:
+    def _note(self, index: int, done: Future[CallResult]) -> None:
         """Keep a record that is finished before those in front of it, should the run be stopped."""
         if not done.cancelled() and done.exception() is None:
             self.records[index] = self._record(self.prompts[index], done.result())
@@ -130,7 +130,7 @@ class Batch:
         if time.monotonic() - self._saved_at >= pause and not self.file.is_stream:
             self.save()
 
-    def _row(self, index: int, call: Callable[[], Outcome]) -> Row:
+    def _row(self, index: int, call: Callable[[], CallResult]) -> Row:
         """Return what became of a prompt, whatever happens, and keep its record."""
         prompt = self.prompts[index]
         try:
@@ -144,7 +144,7 @@ class Batch:
         self.records[index] = row.record
         return row
 
-    def _record(self, prompt: str, outcome: Outcome) -> Record:
+    def _record(self, prompt: str, outcome: CallResult) -> Record:
         if outcome.call is None:
             why = next(iter(outcome.remarks), "the answer holds no complete call")
             failure = None if self.may_decline else why

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     import asyncio
 
     from callmemaybe.caller import Caller
-    from callmemaybe.calls import ToolCall, ToolSpec
     from callmemaybe.gateway import Answer, Approval, Gateway
     from callmemaybe.gateway.run import Run
+    from callmemaybe.tools import ToolCall, ToolSpec
 
 _HELP = """\
 Say what you want. Lines that start with a slash are commands:

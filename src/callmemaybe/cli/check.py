@@ -97,9 +97,9 @@ def register(app: typer.Typer) -> None:
 
 def _schemas(path: Path) -> list[tuple[str | None, Any]]:
     """Return the schemas of a file, with the names of the functions they belong to (None: none)."""
-    from callmemaybe._jsontext import read
-    from callmemaybe.calls import ToolSpec, check_distinct
     from callmemaybe.cli.files import read_text, source
+    from callmemaybe.jsonio.reader import read
+    from callmemaybe.tools import ToolSpec, check_distinct
 
     document = read(read_text(path), source=source(path))
     value = document.value
@@ -127,10 +127,10 @@ def _schemas(path: Path) -> list[tuple[str | None, Any]]:
 
 def _certified(name: str | None, schema: Any, **options: Any) -> Certificate:
     """Certify a schema; that of a function as calls are compiled, and checked where they are."""
-    from callmemaybe._checking import validator_of
-    from callmemaybe.calls import ToolSpec
+    from callmemaybe.generation.validation import validator_of
     from callmemaybe.grammar.automaton import EXHAUSTED
     from callmemaybe.grammar.schema.certificate import CHECKED, REFUSED, certificate
+    from callmemaybe.tools import ToolSpec
 
     if name is None:
         return certificate(schema, **options)

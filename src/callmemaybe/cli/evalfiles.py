@@ -16,10 +16,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from callmemaybe._json import dumps
-from callmemaybe._jsontext import Document, read
 from callmemaybe.cli.files import NotWritten, check_writable, read_text, write_atomically
 from callmemaybe.errors import InputError
+from callmemaybe.jsonio.reader import Document, read
+from callmemaybe.jsonio.writer import dumps
 
 if TYPE_CHECKING:
     from callmemaybe.evals.case import Case

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from callmemaybe.calls import ToolCall, ToolSpec
+from callmemaybe.tools import ToolCall, ToolSpec
 
 
 def formats(
@@ -20,11 +20,11 @@ def formats(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON list.")] = False,
 ) -> None:
     """List the wire formats, each with an example; or show one with its prompt."""
-    from callmemaybe import _formats
+    from callmemaybe.generation.config import find_format
     from callmemaybe.wire import formats as registry
 
     if name is not None:
-        found = _formats.find(name)
+        found = find_format(name)
         messages = [{"role": "user", "content": "What is the weather in Paris?"}]
         typer.echo(spelled(found.prompt(messages, [TOOL])))
         typer.echo(spelled(found.render([CALL], tools=[TOOL])))

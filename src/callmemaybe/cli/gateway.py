@@ -276,7 +276,7 @@ def _returned(text: str, outcome: str | None) -> Any:
 
     Of a number that no float is, a tool returns a Decimal: its digits are recorded as a text.
     """
-    from callmemaybe._jsontext import read
+    from callmemaybe.jsonio.reader import read
 
     if outcome in {"not-done", "not_done"}:
         raise InputError(

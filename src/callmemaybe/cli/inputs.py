@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from callmemaybe._jsontext import Document, read
-from callmemaybe.calls import ToolSpec, check_distinct
 from callmemaybe.cli.files import read_text, source
 from callmemaybe.errors import InputError, UnsupportedSchema
+from callmemaybe.jsonio.reader import Document, read
+from callmemaybe.tools import ToolSpec, check_distinct
 
 _LINES = {".jsonl", ".ndjson"}
 _PROMPTS_ARE = 'prompts are [{"prompt": "..."}], ["...", "..."], or one of these items per line'

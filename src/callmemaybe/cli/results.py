@@ -14,12 +14,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from callmemaybe._json import dumps
-from callmemaybe._jsontext import Number, read
-from callmemaybe.calls import ToolSpec
 from callmemaybe.cli.files import is_stream, read_text, write_atomically
-from callmemaybe.cli.jsonwrite import write, write_string
 from callmemaybe.errors import InputError
+from callmemaybe.jsonio.declared import write, write_string
+from callmemaybe.jsonio.reader import Number, read
+from callmemaybe.jsonio.writer import dumps
+from callmemaybe.tools import ToolSpec
 
 _KEYS = {"prompt", "name", "parameters"}
 
@@ -207,7 +207,7 @@ def _record(
 
 def _fits(parameters: str, tool: ToolSpec) -> bool:
     """Whether the arguments satisfy the tool's schema; asked where no notes vouch for them."""
-    from callmemaybe.calls.validators import validator_for
+    from callmemaybe.tools.validators import validator_for
 
     try:
         return bool(validator_for(tool.schema).is_valid(json.loads(parameters)))

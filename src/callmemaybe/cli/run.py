@@ -28,10 +28,10 @@ from callmemaybe.errors import InputError
 
 if TYPE_CHECKING:
     from callmemaybe.caller import Caller, Step
-    from callmemaybe.calls import ToolSpec
     from callmemaybe.cli.batch import Batch, Row
     from callmemaybe.cli.show import Show
     from callmemaybe.cli.trace import Trace
+    from callmemaybe.tools import ToolSpec
 
 
 class NoCall(StrEnum):
@@ -207,14 +207,14 @@ def _batch(
 
 def _caller(options: RunOptions, tools: tuple[ToolSpec, ...]) -> Caller:
     from callmemaybe.caller import Caller, load_model
-    from callmemaybe.decoding.prefixes import Prefixes
-    from callmemaybe.decoding.store import Store
-    from callmemaybe.models.remote import Remote
+    from callmemaybe.decoding.disk_prefix_cache import DiskPrefixCache
+    from callmemaybe.decoding.prefix_cache import PrefixCache
+    from callmemaybe.models.remote import RemoteModel
 
     model = load_model(options.model)
     prefixes = None
-    if options.prefix_cache is not None and not isinstance(model, Remote):
-        prefixes = Prefixes(model, store=Store(options.prefix_cache))
+    if options.prefix_cache is not None and not isinstance(model, RemoteModel):
+        prefixes = PrefixCache(model, store=DiskPrefixCache(options.prefix_cache))
     return Caller(
         model,
         tools,

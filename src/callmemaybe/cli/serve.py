@@ -102,11 +102,11 @@ def serve(
         most_tokens=most_tokens, run_seconds=timeout, cache_bytes=prompt_cache << 20,
     )  # fmt: skip
     from callmemaybe.server.serving import serve as serve_model
-    from callmemaybe.wire.said import Limits
+    from callmemaybe.wire.grounding import GroundingConfig
 
     serve_model(
         model, settings, name=name, format=format_, observers=_observers(otel), quiet=quiet,
-        limits=Limits(order.value, ground.setting, ground_in.value),
+        limits=GroundingConfig(order.value, ground.setting, ground_in.value),
         say=lambda line: print(f"callmemaybe: {line}", file=sys.stderr, flush=True),
     )  # fmt: skip
     raise typer.Exit(Exit.DONE)

@@ -21,7 +21,7 @@ from callmemaybe.cli.bar import Bar
 from callmemaybe.cli.batch import Row
 
 if TYPE_CHECKING:
-    from callmemaybe.caller import Outcome, Step
+    from callmemaybe.caller import CallResult, Step
 
 #: More rows than this are cut out of the middle of the table; the file has them all.
 _MOST_ROWS = 120
@@ -188,7 +188,7 @@ def _percent(probability: float | None) -> str:
     return "" if probability is None else f"{probability:.1%}"
 
 
-def _milliseconds(outcome: Outcome) -> float:
+def _milliseconds(outcome: CallResult) -> float:
     return outcome.seconds.get("total", 0.0) * 1000
 
 
@@ -200,7 +200,7 @@ def _figures_in_words(row: Row) -> str:
     return told if outcome.logprob is None else f"{told}; {_logprobs(outcome)}"
 
 
-def _logprobs(outcome: Outcome) -> str:
+def _logprobs(outcome: CallResult) -> str:
     """Tell how probable the call and each argument is: in nats, and as a share."""
     parts = [f"log p {outcome.logprob:.2f}"]
     parts += [

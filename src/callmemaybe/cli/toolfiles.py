@@ -11,18 +11,18 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from callmemaybe._jsontext import Document, Number, plain_number, read
 from callmemaybe.cli.files import NotWritten, read_text, source
-from callmemaybe.cli.jsonwrite import write
 from callmemaybe.errors import CallMeMaybeError, InputError
+from callmemaybe.jsonio.declared import write
+from callmemaybe.jsonio.reader import Document, Number, plain_number, read
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from callmemaybe.calls import Effect, Tool, ToolCall
     from callmemaybe.gateway import Verdict
     from callmemaybe.gateway.chain import Head
     from callmemaybe.gateway.ledger import Ledger
+    from callmemaybe.tools import Effect, Tool, ToolCall
 
 DEFAULT_LEDGER = "callmemaybe.db"
 
@@ -32,7 +32,7 @@ def load_tools(path: Path) -> list[Tool]:
 
     Raises InputError if it cannot be read or imported, or offers no tools.
     """
-    from callmemaybe.calls import tools_from
+    from callmemaybe.tools import tools_from
 
     if not _is_file(path):
         raise InputError("there is no such file", where=str(path))
@@ -64,7 +64,7 @@ def read_calls(path: Path) -> list[ToolCall]:
     The digits of arguments stay as they are written. Raises InputError, among others for a key that is
     there twice: which of the two is meant cannot be told, and the call would run.
     """
-    from callmemaybe.calls import ToolCall
+    from callmemaybe.tools import ToolCall
 
     document = _json(path, Number)
     if not isinstance(document.value, list):
@@ -157,8 +157,8 @@ def named_ledger(
 
 def verdicts(yes: list[str]) -> Mapping[Effect, Verdict]:
     """Return what happens to each effect class: pure runs, `--yes` classes run, the rest asks."""
-    from callmemaybe.calls import Effect
     from callmemaybe.gateway import Verdict
+    from callmemaybe.tools import Effect
 
     wanted = {part.strip() for text in yes for part in text.split(",") if part.strip()}
     known = {effect.value for effect in Effect}

@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING
 
 from callmemaybe.cli.batch import Row
 from callmemaybe.cli.files import NotWritten
-from callmemaybe.cli.jsonwrite import escape_surrogates
+from callmemaybe.jsonio.declared import escape_surrogates
 
 if TYPE_CHECKING:
     from callmemaybe.caller import Step

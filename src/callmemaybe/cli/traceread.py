@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from callmemaybe._json import dumps, loads
 from callmemaybe.cli.files import read_text
 from callmemaybe.errors import InputError
+from callmemaybe.jsonio.writer import dumps, loads
 
 _FACTS = ("distribution", "passes", "forced", "chosen")
 

@@ -4,20 +4,20 @@ Pure: no clock, no randomness (ids are handed in), no socket, no file. It knows 
 results; it knows no bytes, no token, no grammar and no model.
 """
 
-from callmemaybe.conversation.conversation import Conversation, Turn
+from callmemaybe.conversation.conversation import Conversation, ModelTurn
 from callmemaybe.conversation.events import (
     ArgumentsAdded,
     CallClosed,
     CallOpened,
-    Ended,
     Event,
+    FinishReason,
     ResultGiven,
-    Said,
     TextAdded,
     TurnEnded,
     TurnStarted,
+    UserMessage,
 )
-from callmemaybe.conversation.state import TRANSITIONS, State
+from callmemaybe.conversation.state import TRANSITIONS, ConversationState
 
 __all__ = [
     "TRANSITIONS",
@@ -25,13 +25,13 @@ __all__ = [
     "CallClosed",
     "CallOpened",
     "Conversation",
-    "Ended",
+    "ConversationState",
     "Event",
+    "FinishReason",
+    "ModelTurn",
     "ResultGiven",
-    "Said",
-    "State",
     "TextAdded",
-    "Turn",
     "TurnEnded",
     "TurnStarted",
+    "UserMessage",
 ]

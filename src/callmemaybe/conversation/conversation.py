@@ -6,37 +6,37 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from callmemaybe._json import dumps, loads
-from callmemaybe.calls import ToolCall, ToolResult
 from callmemaybe.conversation.events import (
     ArgumentsAdded,
     CallClosed,
     CallOpened,
-    Ended,
     Event,
+    FinishReason,
     ResultGiven,
-    Said,
     TextAdded,
     TurnEnded,
     TurnStarted,
+    UserMessage,
 )
 from callmemaybe.conversation.history import events_of
-from callmemaybe.conversation.state import TRANSITIONS, State, may_follow
+from callmemaybe.conversation.state import TRANSITIONS, ConversationState, may_follow
 from callmemaybe.errors import ConversationError
+from callmemaybe.jsonio.writer import dumps, loads
+from callmemaybe.tools import ToolCall, ToolResult
 
 FORMAT_VERSION = 1
 
 
 @dataclass(frozen=True)
-class Turn:
+class ModelTurn:
     """What the model said in one turn: its text, its committed calls, and how it ended."""
 
     text: str
     calls: tuple[ToolCall, ...]
-    ended: Ended
+    ended: FinishReason
 
 
-Entry = Said | Turn | ToolResult
+Entry = UserMessage | ModelTurn | ToolResult
 
 
 class Conversation:
@@ -51,7 +51,7 @@ class Conversation:
     def __init__(self) -> None:
         """Start with nothing said."""
         self._entries: list[Entry] = []
-        self._state = State.IDLE
+        self._state = ConversationState.IDLE
         self._ids: set[str] = set()
         self._pending: dict[str, ToolCall] = {}
         self._text = ""
@@ -62,7 +62,7 @@ class Conversation:
     # -- reading ------------------------------------------------------------------------------
 
     @property
-    def state(self) -> State:
+    def state(self) -> ConversationState:
         """Whose turn it is."""
         return self._state
 
@@ -104,22 +104,22 @@ class Conversation:
         for event in events:
             self.take(event)
 
-    def _effect(self, event: Event) -> State:
+    def _effect(self, event: Event) -> ConversationState:
         """Check the event's data, record it, and return the state it leads to."""
         match event:
-            case Said():
+            case UserMessage():
                 return self._said(event)
             case TurnStarted():
                 self._text, self._written = "", []
-                return State.SPEAKING
+                return ConversationState.SPEAKING
             case TextAdded():
                 self._text += event.text
-                return State.SPEAKING
+                return ConversationState.SPEAKING
             case CallOpened():
                 return self._opened(event)
             case ArgumentsAdded():
                 self._arguments += event.text
-                return State.CALLING
+                return ConversationState.CALLING
             case CallClosed():
                 return self._closed(event.call)
             case TurnEnded():
@@ -127,24 +127,24 @@ class Conversation:
             case ResultGiven():
                 return self._answered(event.result)
 
-    def _said(self, event: Said) -> State:
+    def _said(self, event: UserMessage) -> ConversationState:
         if event.role not in ("system", "developer", "user"):
             raise ConversationError(
                 f"a message has the role system, developer or user, not {event.role!r}"
             )
         self._entries.append(event)
-        waiting = event.role == "user" or self._state is State.ASKED
-        return State.ASKED if waiting else State.IDLE
+        waiting = event.role == "user" or self._state is ConversationState.ASKED
+        return ConversationState.ASKED if waiting else ConversationState.IDLE
 
-    def _opened(self, event: CallOpened) -> State:
+    def _opened(self, event: CallOpened) -> ConversationState:
         if not event.id:
             raise ConversationError(f"the call of {event.name!r} has no id")
         if event.id in self._ids or any(call.id == event.id for call in self._written):
             raise ConversationError(f"the call id {event.id!r} was used before")
         self._open, self._arguments = event, ""
-        return State.CALLING
+        return ConversationState.CALLING
 
-    def _closed(self, call: ToolCall) -> State:
+    def _closed(self, call: ToolCall) -> ConversationState:
         opened = self._open
         if opened is None or (call.id, call.name) != (opened.id, opened.name):
             raise ConversationError(
@@ -158,28 +158,28 @@ class Conversation:
         call.parsed  # noqa: B018 - raises if they are no JSON object: a fragment is never committed
         self._written.append(call)
         self._open = None
-        return State.SPEAKING
+        return ConversationState.SPEAKING
 
-    def _ended(self, reason: Ended) -> State:
-        if reason is Ended.STOP and self._open is not None:
+    def _ended(self, reason: FinishReason) -> ConversationState:
+        if reason is FinishReason.STOP and self._open is not None:
             raise ConversationError(f"the turn stopped in the middle of call {self._open.id!r}")
-        calls = tuple(self._written) if reason is Ended.STOP else ()
-        self._entries.append(Turn(self._text, calls, reason))
+        calls = tuple(self._written) if reason is FinishReason.STOP else ()
+        self._entries.append(ModelTurn(self._text, calls, reason))
         self._open, self._written, self._text, self._arguments = None, [], "", ""
         self._ids.update(call.id for call in calls)
         self._pending = {call.id: call for call in calls}
-        if reason is not Ended.STOP:
-            return State.ASKED
-        return State.AWAITING if calls else State.IDLE
+        if reason is not FinishReason.STOP:
+            return ConversationState.ASKED
+        return ConversationState.AWAITING if calls else ConversationState.IDLE
 
-    def _answered(self, result: ToolResult) -> State:
+    def _answered(self, result: ToolResult) -> ConversationState:
         if result.call_id not in self._pending:
             known = ", ".join(map(repr, self._pending))
             problem = "has its result already" if result.call_id in self._ids else "is unknown"
             raise ConversationError(f"call {result.call_id!r} {problem}; waiting for {known}")
         del self._pending[result.call_id]
         self._entries.append(result)
-        return State.AWAITING if self._pending else State.ASKED
+        return ConversationState.AWAITING if self._pending else ConversationState.ASKED
 
     # -- other forms --------------------------------------------------------------------------
 
@@ -188,9 +188,9 @@ class Conversation:
         found: list[dict[str, Any]] = []
         results = {e.call_id: e for e in self._entries if isinstance(e, ToolResult)}
         for entry in self._entries:
-            if isinstance(entry, Said):
+            if isinstance(entry, UserMessage):
                 found.append({"role": entry.role, "content": entry.text})
-            elif isinstance(entry, Turn):
+            elif isinstance(entry, ModelTurn):
                 found.append(_assistant_message(entry))
                 answered = [results[call.id] for call in entry.calls if call.id in results]
                 found.extend(
@@ -201,7 +201,7 @@ class Conversation:
 
     def to_json(self) -> str:
         """Write the conversation as JSON. Raises ConversationError in the middle of a turn."""
-        if self._state in (State.SPEAKING, State.CALLING):
+        if self._state in (ConversationState.SPEAKING, ConversationState.CALLING):
             raise ConversationError("a conversation cannot be saved in the middle of a turn")
         entries = [_entry_to_json(entry) for entry in self._entries]
         return dumps({"version": FORMAT_VERSION, "entries": entries})
@@ -241,7 +241,7 @@ class Conversation:
         return conversation
 
 
-def _assistant_message(turn: Turn) -> dict[str, Any]:
+def _assistant_message(turn: ModelTurn) -> dict[str, Any]:
     # Many templates add the content to a text wherever there are no calls.
     content = turn.text or (None if turn.calls else "")
     message: dict[str, Any] = {"role": "assistant", "content": content}
@@ -259,9 +259,9 @@ def _assistant_message(turn: Turn) -> dict[str, Any]:
 
 def _entry_to_json(entry: Entry) -> dict[str, Any]:
     match entry:
-        case Said():
+        case UserMessage():
             return {"said": entry.text, "role": entry.role}
-        case Turn():
+        case ModelTurn():
             calls = [{"id": c.id, "name": c.name, "arguments": c.arguments} for c in entry.calls]
             return {"turn": entry.text, "calls": calls, "ended": entry.ended.value}
         case ToolResult():
@@ -270,7 +270,7 @@ def _entry_to_json(entry: Entry) -> dict[str, Any]:
 
 def _saved(entry: Mapping[str, Any]) -> Iterator[Event]:
     if "said" in entry:
-        yield Said(entry["role"], entry["said"])
+        yield UserMessage(entry["role"], entry["said"])
     elif "turn" in entry:
         yield TurnStarted()
         if entry["turn"]:
@@ -278,7 +278,7 @@ def _saved(entry: Mapping[str, Any]) -> Iterator[Event]:
         for call in entry["calls"]:
             yield CallOpened(call["id"], call["name"])
             yield CallClosed(ToolCall(call["name"], call["arguments"], call["id"]))
-        yield TurnEnded(Ended(entry["ended"]))
+        yield TurnEnded(FinishReason(entry["ended"]))
     elif "result" in entry:
         yield ResultGiven(ToolResult(entry["id"], entry["result"], entry["error"]))
     else:

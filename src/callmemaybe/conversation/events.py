@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from callmemaybe.calls import ToolCall, ToolResult
+from callmemaybe.tools import ToolCall, ToolResult
 
 
-class Ended(Enum):
+class FinishReason(Enum):
     """Why the model's turn ended; only ``STOP`` commits the calls of the turn."""
 
     STOP = "stop"
@@ -24,7 +24,7 @@ class Ended(Enum):
 
 
 @dataclass(frozen=True)
-class Said:
+class UserMessage:
     """A message from outside: ``role`` is "system", "developer" or "user"."""
 
     role: str
@@ -69,7 +69,7 @@ class CallClosed:
 class TurnEnded:
     """The model's turn is over."""
 
-    reason: Ended
+    reason: FinishReason
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class ResultGiven:
 
 
 Event = (
-    Said
+    UserMessage
     | TurnStarted
     | TextAdded
     | CallOpened

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from callmemaybe.calls import ToolCall, ToolResult
 from callmemaybe.conversation.events import (
     CallClosed,
     CallOpened,
-    Ended,
     Event,
+    FinishReason,
     ResultGiven,
-    Said,
     TextAdded,
     TurnEnded,
     TurnStarted,
+    UserMessage,
 )
 from callmemaybe.errors import InputError
+from callmemaybe.tools import ToolCall, ToolResult
 
 
 def events_of(messages: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Event]]:
@@ -36,7 +36,7 @@ def events_of(messages: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Even
 def _of_message(message: Mapping[str, Any], where: str) -> Iterator[Event]:
     role = message.get("role")
     if role in ("system", "developer", "user"):
-        yield Said(role, text_of(message.get("content"), where))
+        yield UserMessage(role, text_of(message.get("content"), where))
     elif role == "assistant":
         yield TurnStarted()
         text = text_of(message.get("content"), where)
@@ -46,7 +46,7 @@ def _of_message(message: Mapping[str, Any], where: str) -> Iterator[Event]:
             made = _call(call, f"{where}/tool_calls/{place}")
             yield CallOpened(made.id, made.name)
             yield CallClosed(made)
-        yield TurnEnded(Ended.STOP)
+        yield TurnEnded(FinishReason.STOP)
     elif role == "tool":
         call_id = message.get("tool_call_id")
         if not isinstance(call_id, str):

@@ -1,7 +1,7 @@
 """The loop of an agent, without a model and without a tool: it says what has to happen next.
 
-``dialogue`` is a generator. It yields an :class:`Ask` (let the model speak) and wants a
-:class:`Heard`; it yields an :class:`Execute` (run these calls) and wants their results; it returns why
+``conversation_loop`` is a generator. It yields an :class:`GenerateTurn` (let the model speak) and wants a
+:class:`ModelReply`; it yields an :class:`ExecuteCalls` (run these calls) and wants their results; it returns why
 it ended. Who drives it may wait in any way it likes, so there is one loop for all.
 """
 
@@ -12,24 +12,24 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from callmemaybe._json import dumps
-from callmemaybe.calls import ToolCall, ToolResult, resolved
 from callmemaybe.conversation.conversation import Conversation
 from callmemaybe.conversation.events import (
     CallClosed,
     CallOpened,
-    Ended,
+    FinishReason,
     ResultGiven,
     TextAdded,
     TurnEnded,
     TurnStarted,
 )
-from callmemaybe.conversation.state import State
+from callmemaybe.conversation.state import ConversationState
 from callmemaybe.errors import ConversationError, InputError
+from callmemaybe.jsonio.writer import dumps
+from callmemaybe.tools import ToolCall, ToolResult, resolved
 
 
 @dataclass(frozen=True)
-class Ask:
+class GenerateTurn:
     """Let the model speak; ``may_call`` False: in text only.
 
     ``hint`` is for the model's eyes in this turn and is not part of the conversation.
@@ -40,7 +40,7 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class Heard:
+class ModelReply:
     """What the model said: text, and calls that are whole and valid.
 
     With a ``problem`` they are not: none of them is made, and the model is told that in place of results.
@@ -48,25 +48,25 @@ class Heard:
 
     text: str
     calls: tuple[ToolCall, ...] = ()
-    ended: Ended = Ended.STOP
+    ended: FinishReason = FinishReason.STOP
     problem: str = ""
 
 
 @dataclass(frozen=True)
-class Execute:
+class ExecuteCalls:
     """Run these calls and bring one result for each, in any order."""
 
     calls: tuple[ToolCall, ...]
 
 
-Need = Ask | Execute
-Reply = Heard | Sequence[ToolResult]
+Need = GenerateTurn | ExecuteCalls
+Reply = ModelReply | Sequence[ToolResult]
 #: Why a dialogue ended.
 Reason = Literal["answered", "asked", "steps", "repeated", "length", "stopped"]
 
 
 @dataclass(frozen=True)
-class Rules:
+class LoopConfig:
     """When the loop ends, and what it does about guesses.
 
     ``steps``: turns of the model at most. ``repeats``: how often the same call may be made with the
@@ -86,8 +86,8 @@ class Rules:
     is_whole: bool = False
 
 
-def dialogue(
-    conversation: Conversation, rules: Rules, *, own_ids: bool = False
+def conversation_loop(
+    conversation: Conversation, rules: LoopConfig, *, own_ids: bool = False
 ) -> Generator[Need, Any, Reason]:
     """Go on with a conversation until the model has answered, or a rule ends it.
 
@@ -100,12 +100,12 @@ def dialogue(
     if conversation.pending:
         yield from _executed(conversation, conversation.pending, {}, rules)
     for _ in range(rules.steps):
-        if conversation.state is not State.ASKED:
+        if conversation.state is not ConversationState.ASKED:
             raise ConversationError("there is nothing to answer; say something first")
-        heard: Heard = yield Ask(may_call=not is_stuck)
-        if heard.ended is not Ended.STOP:
+        heard: ModelReply = yield GenerateTurn(may_call=not is_stuck)
+        if heard.ended is not FinishReason.STOP:
             _take(conversation, heard)
-            return "length" if heard.ended is Ended.LENGTH else "stopped"
+            return "length" if heard.ended is FinishReason.LENGTH else "stopped"
         if not heard.calls:
             _take(conversation, heard)
             return "repeated" if is_stuck else "answered"
@@ -113,9 +113,11 @@ def dialogue(
             question = _question(heard.calls, conversation, rules)
             if question:
                 if rules.clarify == "model":
-                    asked: Heard = yield Ask(may_call=False, hint=f"{question} Ask for it.")
+                    asked: ModelReply = yield GenerateTurn(
+                        may_call=False, hint=f"{question} Ask for it."
+                    )
                     question = asked.text.strip() or question
-                _take(conversation, Heard(question))
+                _take(conversation, ModelReply(question))
                 return "asked"
         calls = _take(conversation, _named(heard, conversation, rules, own_ids))
         refused = {call.id: heard.problem for call in calls if heard.problem}
@@ -140,7 +142,10 @@ _REPEATED = (
 
 
 def _executed(
-    conversation: Conversation, calls: Sequence[ToolCall], refused: dict[str, str], rules: Rules
+    conversation: Conversation,
+    calls: Sequence[ToolCall],
+    refused: dict[str, str],
+    rules: LoopConfig,
 ) -> Generator[Need, Any, None]:
     """Have calls run, those that refer to others behind those, and give their results."""
     # A plan may be half answered: it was saved, and goes on.
@@ -164,7 +169,7 @@ def _executed(
                 failed = ToolResult(call.id, correction(error), is_error=True)
                 conversation.take(ResultGiven(failed))
         if runnable:
-            for result in _results((yield Execute(tuple(runnable)))):
+            for result in _results((yield ExecuteCalls(tuple(runnable)))):
                 conversation.take(ResultGiven(result))
                 if not result.is_error:
                     results[result.call_id] = result.content
@@ -188,7 +193,7 @@ def _results(found: Any) -> Iterator[ToolResult]:
 
 
 def _fitted(
-    call: ToolCall, results: Mapping[str, str], ids: Collection[str], rules: Rules
+    call: ToolCall, results: Mapping[str, str], ids: Collection[str], rules: LoopConfig
 ) -> ToolCall:
     """Return the call with results in place of its references to calls with these ids, and checked.
 
@@ -226,7 +231,9 @@ def _source(value: Any) -> str:
     return target.split(".")[0] if isinstance(target, str) else ""
 
 
-def _named(heard: Heard, conversation: Conversation, rules: Rules, own_ids: bool) -> Heard:
+def _named(
+    heard: ModelReply, conversation: Conversation, rules: LoopConfig, own_ids: bool
+) -> ModelReply:
     """Give each call an id of its own: the model's where it has a new one, else the next number."""
     used, calls = set(conversation.ids), []
     for call in heard.calls:
@@ -236,7 +243,7 @@ def _named(heard: Heard, conversation: Conversation, rules: Rules, own_ids: bool
             call_id, number = rules.spell_id(f"call_{number}"), number + 1
         used.add(call_id)
         calls.append(ToolCall(call.name, call.arguments, call_id))
-    return Heard(heard.text, _renumbered(heard.calls, calls))
+    return ModelReply(heard.text, _renumbered(heard.calls, calls))
 
 
 def _renumbered(before: Sequence[ToolCall], after: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
@@ -258,7 +265,7 @@ def _followed(value: Any, ids: Mapping[str, str]) -> Any:
     return {"$ref": ids[source] + value["$ref"].removeprefix(source)}
 
 
-def _take(conversation: Conversation, heard: Heard) -> tuple[ToolCall, ...]:
+def _take(conversation: Conversation, heard: ModelReply) -> tuple[ToolCall, ...]:
     """Let a turn happen; its calls are committed with its end."""
     conversation.take(TurnStarted())
     if heard.text:
@@ -269,7 +276,7 @@ def _take(conversation: Conversation, heard: Heard) -> tuple[ToolCall, ...]:
     return heard.calls
 
 
-def _question(calls: Sequence[ToolCall], said: Conversation, rules: Rules) -> str:
+def _question(calls: Sequence[ToolCall], said: Conversation, rules: LoopConfig) -> str:
     """Return what has to be asked before these calls can be made; nothing where all is known."""
     wanted = [(call.name, name) for call in calls for name in rules.missing(call, said)]
     if not wanted:

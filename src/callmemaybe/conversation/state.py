@@ -18,14 +18,14 @@ from callmemaybe.conversation.events import (
     CallOpened,
     Event,
     ResultGiven,
-    Said,
     TextAdded,
     TurnEnded,
     TurnStarted,
+    UserMessage,
 )
 
 
-class State(Enum):
+class ConversationState(Enum):
     """Whose turn it is, and how far they are."""
 
     IDLE = "idle", "Nobody has anything to answer."
@@ -45,33 +45,45 @@ class State(Enum):
 
 
 #: (state, event) -> the states it may lead to. What is not here is a protocol error.
-TRANSITIONS: Mapping[tuple[State, type[Event]], tuple[State, ...]] = MappingProxyType(
-    {
-        (State.IDLE, Said): (State.ASKED, State.IDLE),
-        # A model may speak first: a greeting, or a second message in a row.
-        (State.IDLE, TurnStarted): (State.SPEAKING,),
-        (State.ASKED, Said): (State.ASKED,),
-        (State.ASKED, TurnStarted): (State.SPEAKING,),
-        (State.SPEAKING, TextAdded): (State.SPEAKING,),
-        (State.SPEAKING, CallOpened): (State.CALLING,),
-        (State.CALLING, ArgumentsAdded): (State.CALLING,),
-        (State.CALLING, CallClosed): (State.SPEAKING,),
-        # Cut short, the question is still open; stopped, calls wait for results, or all is said.
-        (State.SPEAKING, TurnEnded): (State.IDLE, State.AWAITING, State.ASKED),
-        (State.CALLING, TurnEnded): (State.ASKED,),
-        (State.AWAITING, ResultGiven): (State.AWAITING, State.ASKED),
-    }
+TRANSITIONS: Mapping[tuple[ConversationState, type[Event]], tuple[ConversationState, ...]] = (
+    MappingProxyType(
+        {
+            (ConversationState.IDLE, UserMessage): (
+                ConversationState.ASKED,
+                ConversationState.IDLE,
+            ),
+            # A model may speak first: a greeting, or a second message in a row.
+            (ConversationState.IDLE, TurnStarted): (ConversationState.SPEAKING,),
+            (ConversationState.ASKED, UserMessage): (ConversationState.ASKED,),
+            (ConversationState.ASKED, TurnStarted): (ConversationState.SPEAKING,),
+            (ConversationState.SPEAKING, TextAdded): (ConversationState.SPEAKING,),
+            (ConversationState.SPEAKING, CallOpened): (ConversationState.CALLING,),
+            (ConversationState.CALLING, ArgumentsAdded): (ConversationState.CALLING,),
+            (ConversationState.CALLING, CallClosed): (ConversationState.SPEAKING,),
+            # Cut short, the question is still open; stopped, calls wait for results, or all is said.
+            (ConversationState.SPEAKING, TurnEnded): (
+                ConversationState.IDLE,
+                ConversationState.AWAITING,
+                ConversationState.ASKED,
+            ),
+            (ConversationState.CALLING, TurnEnded): (ConversationState.ASKED,),
+            (ConversationState.AWAITING, ResultGiven): (
+                ConversationState.AWAITING,
+                ConversationState.ASKED,
+            ),
+        }
+    )
 )
 
 
-def may_follow(state: State) -> tuple[type[Event], ...]:
+def may_follow(state: ConversationState) -> tuple[type[Event], ...]:
     """Return the kinds of event that may happen in ``state``, in the table's order."""
     return tuple(event for at, event in TRANSITIONS if at is state)
 
 
 def diagram() -> str:
     """Draw the table as a Mermaid state diagram, for the documentation."""
-    lines = ["stateDiagram-v2", f"    [*] --> {State.IDLE.value}"]
+    lines = ["stateDiagram-v2", f"    [*] --> {ConversationState.IDLE.value}"]
     for (state, event), targets in TRANSITIONS.items():
         lines.extend(f"    {state.value} --> {t.value}: {event.__name__}" for t in targets)
     return "\n".join(lines)

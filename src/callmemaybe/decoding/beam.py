@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from callmemaybe.decoding.branches import Choices
-from callmemaybe.decoding.decoder import Effort, check_budget
-from callmemaybe.decoding.posterior import weigh
+from callmemaybe.decoding.decoder import DecodeStats, check_budget
+from callmemaybe.decoding.name_choice import NameChoices
+from callmemaybe.decoding.posterior import score_candidates
 from callmemaybe.decoding.sampler import Floats, log_total
 from callmemaybe.matching.matcher import Matcher
 from callmemaybe.models.base import Session
@@ -48,9 +48,9 @@ def search(
     *,
     width: int,
     max_tokens: int,
-    choices: Choices | None = None,
+    choices: NameChoices | None = None,
     certain: bool = False,
-    effort: Effort | None = None,
+    effort: DecodeStats | None = None,
 ) -> list[Hypothesis]:
     """Return the finished answers, likeliest first; at least one.
 
@@ -60,7 +60,7 @@ def search(
     Raises BudgetError if no answer fits into ``max_tokens``.
     """
     check_budget(matcher.remaining, max_tokens)
-    effort = effort or Effort()
+    effort = effort or DecodeStats()
     row = session.feed(prompt, keep=1)[0]
     effort.passes, effort.fed = effort.passes + 1, effort.fed + len(prompt)
     live, finished = [Hypothesis(session, matcher, row)], list[Hypothesis]()
@@ -81,14 +81,14 @@ def search(
     return finished
 
 
-def _decide(one: Hypothesis, choices: Choices, max_tokens: int, effort: Effort) -> None:
+def _decide(one: Hypothesis, choices: NameChoices, max_tokens: int, effort: DecodeStats) -> None:
     """Where a text may stand in place of a call, take what is likelier: all texts together, or a call."""
     matcher = one.matcher
     fork = None if matcher.is_terminated else choices.at(matcher.state, matcher.symbols)
     if fork is None or not fork.is_gate:
         return
     left = max_tokens - len(matcher.ids)
-    found = weigh(one.session, one.row, fork, matcher, left)
+    found = score_candidates(one.session, one.row, fork, matcher, left)
     effort.passes += found.passes
     ids = fork.branches[0].ids
     calls = np.isin(matcher.allowed(left), fork.heads or ids[:1])
@@ -109,7 +109,7 @@ def _take(one: Hypothesis, ids: Sequence[int], max_tokens: int) -> bool:
     return True
 
 
-def _advance(one: Hypothesis, max_tokens: int, certain: bool, effort: Effort) -> None:
+def _advance(one: Hypothesis, max_tokens: int, certain: bool, effort: DecodeStats) -> None:
     """Take what is forced, and feed and score everything that is pending."""
     while (ids := one.matcher.forced()) and _take(one, ids, max_tokens):
         held = len(one.matcher.ids)

@@ -14,15 +14,15 @@ from typing import Literal
 
 import numpy as np
 
-from callmemaybe.decoding.branches import Choices, Fork, Symbol
-from callmemaybe.decoding.draft import Copier
-from callmemaybe.decoding.posterior import Posterior, weigh
+from callmemaybe.decoding.name_choice import NameChoice, NameChoices, Symbol
+from callmemaybe.decoding.posterior import Posterior, score_candidates
+from callmemaybe.decoding.prompt_lookup import PromptLookupDrafter
 from callmemaybe.decoding.sampler import Floats, Ids, Sampler, check, log_total
 from callmemaybe.decoding.step import Kind, Likeliest, Step
 from callmemaybe.errors import BudgetError, DecodingError
 from callmemaybe.grammar.tree import TreeAutomaton
-from callmemaybe.matching.allowed import Allowed
 from callmemaybe.matching.matcher import Matcher
+from callmemaybe.matching.token_set import TokenSet
 from callmemaybe.models.base import Session, common
 
 #: How many ids are guessed ahead, and behind how many of the last ones a guess is spelled.
@@ -41,7 +41,7 @@ def check_budget(shortest: int, max_tokens: int) -> None:
 
 
 @dataclass
-class Effort:
+class DecodeStats:
     """What a decoding took: forward passes, ids through the model (of these guessed), seconds in it.
 
     ``held`` are ids of the prompt that the model did not have to be fed.
@@ -72,14 +72,14 @@ class Decoder:
     prompt: Sequence[int]
     max_tokens: int
     choose: Literal["exact", "greedy"] = "exact"
-    choices: Choices | None = None
+    choices: NameChoices | None = None
     forcing: bool = True
-    draft: Copier | None = None
+    draft: PromptLookupDrafter | None = None
     answers: bool = True
     watch: bool = False
     shown: int = SHOWN
     clock: Callable[[], float] = lambda: 0.0
-    effort: Effort = field(default_factory=Effort)
+    effort: DecodeStats = field(default_factory=DecodeStats)
     #: What was decided among names, in order: the distribution and the index taken.
     decisions: list[tuple[Posterior, int]] = field(default_factory=list)
 
@@ -107,7 +107,7 @@ class Decoder:
         if self.choose == "greedy":
             self.choices = None
         elif self.choices is None and isinstance(automaton, TreeAutomaton):
-            self.choices = Choices(automaton, self._vocabulary)
+            self.choices = NameChoices(automaton, self._vocabulary)
 
     def steps(self) -> Iterator[Step]:
         """Decode, one step at a time; what is yielded is already accepted."""
@@ -155,17 +155,17 @@ class Decoder:
 
     # -- names ------------------------------------------------------------------------------
 
-    def _fork(self) -> Fork | None:
+    def _fork(self) -> NameChoice | None:
         if self.choices is None or self._excluded:
             return None
         return self.choices.at(self.matcher.state, self._symbols)
 
-    def _decide(self, fork: Fork) -> Step | None:
+    def _decide(self, fork: NameChoice) -> Step | None:
         """Choose a branch by the probabilities of all; None if none fits into the budget."""
         logits = self._look()
         self._turn_back()
         start = self.clock()
-        found = weigh(self.session, logits, fork, self.matcher, self._left)
+        found = score_candidates(self.session, logits, fork, self.matcher, self._left)
         self.effort.seconds += self.clock() - start
         self.effort.passes += found.passes
         left = len(fork.branches)
@@ -184,7 +184,7 @@ class Decoder:
         self._logits = logits
         return None
 
-    def _may_differ(self, fork: Fork) -> bool:
+    def _may_differ(self, fork: NameChoice) -> bool:
         """Whether the budget leaves a way on that does not begin like the branch of a gate."""
         heads = fork.heads or fork.branches[0].ids[:1]
         return bool((~np.isin(self.matcher.allowed(self._left), heads)).any())
@@ -230,7 +230,7 @@ class Decoder:
         self._accept([index])
         return self._step([index], kind, allowed.count, logprob, logits, allowed)
 
-    def _sample(self, logits: Floats, allowed: Allowed) -> int:
+    def _sample(self, logits: Floats, allowed: TokenSet) -> int:
         if self.sampler.is_greedy and not self._excluded:
             index = allowed.argmax(logits)
             check(float(logits[index]), logits)
@@ -315,7 +315,7 @@ class Decoder:
         count: int | None = None,
         logprob: float | None = None,
         logits: Floats | None = None,
-        allowed: Allowed | None = None,
+        allowed: TokenSet | None = None,
     ) -> Step:
         before: Likeliest = ()
         after: Likeliest = ()

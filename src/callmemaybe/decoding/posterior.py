@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from callmemaybe.decoding.branches import Branch, Fork
+from callmemaybe.decoding.name_choice import Candidate, NameChoice
 from callmemaybe.decoding.sampler import Floats, Ids, log_total
 from callmemaybe.matching.matcher import Matcher
 from callmemaybe.models.base import Session
@@ -41,7 +41,7 @@ class Posterior:
     0); 0.0 when everything was scored.
     """
 
-    branches: tuple[Branch, ...]
+    branches: tuple[Candidate, ...]
     probabilities: Doubles
     logprobs: Doubles
     passes: int = 0
@@ -64,7 +64,9 @@ class Posterior:
         return Posterior(self.branches, _normalised(logprobs), logprobs, self.passes, self.unscored)
 
 
-def weigh(session: Session, logits: Floats, fork: Fork, matcher: Matcher, left: int) -> Posterior:
+def score_candidates(
+    session: Session, logits: Floats, fork: NameChoice, matcher: Matcher, left: int
+) -> Posterior:
     """Return the distribution over the branches of ``fork``, where ``matcher`` stands.
 
     ``logits`` are those after what ``session`` holds. Of a branch of more than ``left`` tokens, for which
@@ -80,7 +82,7 @@ def weigh(session: Session, logits: Floats, fork: Fork, matcher: Matcher, left: 
     return replace(score(session, logits, branches), branches=fork.branches)
 
 
-def gate(session: Session, logits: Floats, branch: Branch) -> Posterior:
+def gate(session: Session, logits: Floats, branch: Candidate) -> Posterior:
     """Weigh one branch against everything else; ``logits`` are those after what ``session`` holds.
 
     The second probability is that of all tokens that do not begin or continue the branch.
@@ -91,7 +93,7 @@ def gate(session: Session, logits: Floats, branch: Branch) -> Posterior:
     with np.errstate(divide="ignore"):
         logprobs = np.log(probabilities)
     logprobs[0] = scored.logprobs[0]
-    return Posterior((branch, Branch(None, ())), probabilities, logprobs, scored.passes)
+    return Posterior((branch, Candidate(None, ())), probabilities, logprobs, scored.passes)
 
 
 def gate_of_heads(logits: Floats, heads: Sequence[int], allowed: Ids) -> Posterior:
@@ -102,17 +104,17 @@ def gate_of_heads(logits: Floats, heads: Sequence[int], allowed: Ids) -> Posteri
     some = logits[np.asarray(heads)]
     total = log_total(logits[allowed])
     call = min(1.0, float(np.exp(some.astype(np.float64) - total).sum()))
-    best = Branch(b"", (int(heads[int(np.argmax(some))]),))
+    best = Candidate(b"", (int(heads[int(np.argmax(some))]),))
     probabilities = np.array([call, 1.0 - call])
     with np.errstate(divide="ignore"):
         logprobs = np.log(probabilities)
-    return Posterior((best, Branch(None, ())), probabilities, logprobs)
+    return Posterior((best, Candidate(None, ())), probabilities, logprobs)
 
 
 def score(
     session: Session,
     logits: Floats,
-    branches: Sequence[Branch],
+    branches: Sequence[Candidate],
     *,
     negligible: float = NEGLIGIBLE,
     pass_bytes: int = PASS_BYTES,

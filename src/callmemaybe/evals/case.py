@@ -8,11 +8,11 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
-from callmemaybe._json import dumps
-from callmemaybe.calls import ToolSpec, check_distinct
-from callmemaybe.calls.spec import pointer_token
 from callmemaybe.errors import InputError
 from callmemaybe.evals.compare import RULES
+from callmemaybe.jsonio.writer import dumps
+from callmemaybe.tools import ToolSpec, check_distinct
+from callmemaybe.tools.spec import pointer_token
 
 _KEYS = ("id", "functions", "prompt", "expected", "tags", "compare")
 _CASE_IS = '{"id", "functions", "prompt", "expected": {"name", "arguments"} or null}'

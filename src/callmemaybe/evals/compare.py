@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from callmemaybe._json import dumps
-from callmemaybe.calls import ToolSpec
 from callmemaybe.errors import InputError
 from callmemaybe.evals.exercise import output
 from callmemaybe.evals.leaderboard import leaderboard
+from callmemaybe.jsonio.writer import dumps
+from callmemaybe.tools import ToolSpec
 
 #: (the function called, the arguments given, those expected) -> which of them are right.
 Rule = Callable[[ToolSpec, Mapping[str, Any], Mapping[str, Any]], dict[str, bool]]

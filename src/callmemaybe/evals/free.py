@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 
 from callmemaybe.caller import Caller
-from callmemaybe.calls import ToolCall, ToolSpec
-from callmemaybe.calls.validators import validator_for
 from callmemaybe.errors import CallMeMaybeError, InputError, ModelError
 from callmemaybe.evals.record import Attempt
 from callmemaybe.grammar.nodes import Control
 from callmemaybe.models.base import Logits, Model, Session
+from callmemaybe.tools import ToolCall, ToolSpec
+from callmemaybe.tools.validators import validator_for
 
 RETRIES = 2
 #: Of the retries.

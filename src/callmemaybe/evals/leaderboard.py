@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from callmemaybe.calls import ToolSpec
+from callmemaybe.tools import ToolSpec
 
 _IGNORED = re.compile(r"[ ,./\-_*^]")
 _TYPES: Mapping[str, type] = {

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
-from callmemaybe.calls import ToolCall
 from callmemaybe.errors import InputError
+from callmemaybe.tools import ToolCall
 
 if TYPE_CHECKING:
-    from callmemaybe.caller import Outcome
+    from callmemaybe.caller import CallResult
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Record:
     attempts: tuple[Attempt, ...] = field(default=())
 
     @classmethod
-    def of(cls, identity: str, key: str, outcome: Outcome) -> Self:
+    def of(cls, identity: str, key: str, outcome: CallResult) -> Self:
         """Return the record of what a Caller returned."""
         return cls(
             identity,

@@ -13,7 +13,7 @@ from callmemaybe.evals.case import Case
 from callmemaybe.evals.free import Free
 from callmemaybe.evals.record import Record
 from callmemaybe.models.base import Model
-from callmemaybe.models.remote import Remote
+from callmemaybe.models.remote import RemoteModel
 
 #: Callers kept; each holds its functions' grammar and the model's memory of them.
 KEPT = 8
@@ -35,14 +35,14 @@ class Bench:
     """
 
     def __init__(
-        self, model: Model | Remote, options: Options | None = None, *, most: int = KEPT
+        self, model: Model | RemoteModel, options: Options | None = None, *, most: int = KEPT
     ) -> None:
         self._model = model
         self._options = options or Options()
         self._most = most
         self._callers: OrderedDict[str, tuple[Caller, Free | None]] = OrderedDict()
         self._shared: dict[str, Any] = dict(self._options.settings or {})
-        if self._options.unconstrained and isinstance(model, Remote):
+        if self._options.unconstrained and isinstance(model, RemoteModel):
             raise InputError(
                 "a model on a server cannot run unconstrained",
                 where="--unconstrained",
@@ -78,7 +78,7 @@ class Bench:
         if found is None:
             caller = Caller(self._model, case.tools, no_call=self._options.no_call, **self._shared)
             free = None
-            if not isinstance(self._model, Remote):
+            if not isinstance(self._model, RemoteModel):
                 # Reading a vocabulary and telling a format take longer than answering.
                 self._shared |= {"vocabulary": caller.vocabulary, "format": caller.format}
                 if self._options.unconstrained:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from callmemaybe.calls import ToolCall, ToolSpec
 from callmemaybe.evals.case import Case, Expected
 from callmemaybe.evals.compare import RULES
+from callmemaybe.tools import ToolCall, ToolSpec
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-from callmemaybe.calls import Effect
 from callmemaybe.gateway.arbiter import Arbiter
-from callmemaybe.gateway.lifecycle import TERMINAL, Event, State, advance, lost
+from callmemaybe.gateway.lifecycle import TERMINAL, CallState, LifecycleEvent, advance, lost
 from callmemaybe.gateway.plan import conflict, locks_of
 from callmemaybe.gateway.policy import Policy
 from callmemaybe.gateway.store import (
@@ -39,6 +38,7 @@ from callmemaybe.gateway.store import (
     Transact,
     restarted,
 )
+from callmemaybe.tools import Effect
 
 #: The owner of a call that was taken from its process and by nobody yet.
 NOBODY = ""
@@ -84,7 +84,7 @@ class Applier:
     ) -> None:
         """Wait for the transactions that decide about the same things, and see what is held."""
         proposals = [(admit, proposal) for _, admit in admits for proposal in admit.proposals]
-        needed = [p.row.locks for _, p in proposals if p.row.state == State.RUNNING.value]
+        needed = [p.row.locks for _, p in proposals if p.row.state == CallState.RUNNING.value]
         needed += [move.locks for _, move in starts if move.locks]
         once = [
             proposal.row
@@ -125,7 +125,7 @@ class Applier:
                 if key in inserted and fresh.get(key) is proposal.row:
                     self._note(key, proposal.record)
                     self.taken.add(key)
-                    starts = proposal.row.state == State.RUNNING.value
+                    starts = proposal.row.state == CallState.RUNNING.value
                     token = self._arbiter.token if starts else 0
                     outcome.append(Admitted("new", proposal.row, token=token))
                 elif key in standing:
@@ -144,7 +144,7 @@ class Applier:
         busy = {
             id(p)
             for p in proposals
-            if p.row.state == State.RUNNING.value
+            if p.row.state == CallState.RUNNING.value
             and self._arbiter.is_busy(p.row.key, p.row.locks, None)
         }
         unknown = self._backend.blocked(runs)  # those that were just fenced off among them
@@ -219,21 +219,23 @@ class Applier:
             return Admitted("new", stands)
         if stands.owner not in self._backend.lost([stands.owner]):
             return Admitted("in_flight", stands)
-        waits = stands.state == State.COMMITTED.value
+        waits = stands.state == CallState.COMMITTED.value
         if waits and refusal is not None and refusal.verdict == "policy":
             return refusal  # nothing of it ran: it is decided upon like a new one
         return self._take_over(stands, mine.created)
 
     def _take_over(self, stands: Row, now: float) -> Admitted:
-        state = State(stands.state)
-        event = Event.START if state is State.COMMITTED else lost(Effect(stands.effect))
+        state = CallState(stands.state)
+        event = (
+            LifecycleEvent.START if state is CallState.COMMITTED else lost(Effect(stands.effect))
+        )
         target = advance(state, event)
-        if target is State.UNKNOWN:
+        if target is CallState.UNKNOWN:
             return self._give_up(stands, now)
         self._arbiter.open([stands.locks])
         if self._arbiter.is_busy(stands.key, stands.locks, stands.asked):
             return Admitted("in_flight", stands)  # its resources are another's now
-        if state is State.COMMITTED:
+        if state is CallState.COMMITTED:
             blocker = _blocker(stands, self._backend.blocked({(stands.tenant, stands.run)}))
             if blocker is not None:
                 return Admitted("blocked", stands, blocker.key)
@@ -247,28 +249,32 @@ class Applier:
     def _fence_off(self, key: str) -> None:
         """Take the locks from a call whose owner is lost: nothing of it is recorded after this."""
         row, now = self._backend.fetch([key]).get(key), self._backend.now()
-        if row is None or row.state != State.RUNNING.value:
+        if row is None or row.state != CallState.RUNNING.value:
             return
         if row.effect == Effect.ONCE.value:
             self._give_up(row, now)
-        elif self._backend.claim(key, row.fence, State.RUNNING, owner=NOBODY):
+        elif self._backend.claim(key, row.fence, CallState.RUNNING, owner=NOBODY):
             fenced = replace(row, fence=row.fence + 1, owner=NOBODY)
-            self._note(key, _record(Event.RESTART, fenced, now, lost_owner=row.owner))
+            self._note(key, _record(LifecycleEvent.RESTART, fenced, now, lost_owner=row.owner))
 
     def _give_up(self, stands: Row, now: float) -> Admitted:
         content = json.dumps(
             {"ok": False, "code": "unknown_outcome", "effect": "possible", "retry": "never"}
         )
         gone = replace(
-            stands, state=State.UNKNOWN.value, code="unknown_outcome", content=content, ended=now
+            stands,
+            state=CallState.UNKNOWN.value,
+            code="unknown_outcome",
+            content=content,
+            ended=now,
         )
         digest = hashlib.sha256(content.encode()).hexdigest()
-        record = _record(Event.LOSE, gone, now, lost_owner=stands.owner, answer=digest)
+        record = _record(LifecycleEvent.LOSE, gone, now, lost_owner=stands.owner, answer=digest)
         move = Move(
             stands.key,
-            State.RUNNING,
+            CallState.RUNNING,
             stands.fence,
-            State.UNKNOWN,
+            CallState.UNKNOWN,
             record,
             ended=now,
             code=gone.code,
@@ -334,7 +340,9 @@ class Applier:
 
     def _must_wait(self, move: Move, row: Row | None) -> Moved:
         """Say that the call's resources are held elsewhere, unless it is no longer there to wait."""
-        waits = row is not None and row.state == State.COMMITTED.value and row.fence == move.fence
+        waits = (
+            row is not None and row.state == CallState.COMMITTED.value and row.fence == move.fence
+        )
         return Moved(False, row, busy=waits)
 
     # --- the rest -----------------------------------------------------------------------------
@@ -345,7 +353,7 @@ class Applier:
         if isinstance(operation, Confirm):
             self._backend.beat(operation.lease)
             row = self._backend.fetch([operation.key]).get(operation.key)
-            ours = (State.RUNNING.value, self._backend.owner, operation.fence)
+            ours = (CallState.RUNNING.value, self._backend.owner, operation.fence)
             held = row is not None and (row.state, row.owner, row.fence) == ours
             return self._arbiter.token if held else 0
         if isinstance(operation, Note):
@@ -435,7 +443,7 @@ def _blocker(row: Row, unknown: Sequence[Row]) -> Row | None:
     return None
 
 
-def _record(event: Event, row: Row, now: float, **more: Any) -> str:
+def _record(event: LifecycleEvent, row: Row, now: float, **more: Any) -> str:
     facts: dict[str, Any] = {"event": event.value, "t": now, "tool": row.tool, "state": row.state}
     facts |= {"fence": row.fence, "policy": row.policy, **more}
     return json.dumps(facts, ensure_ascii=False)

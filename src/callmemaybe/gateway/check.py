@@ -11,8 +11,15 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from callmemaybe.calls import Effect
-from callmemaybe.gateway.lifecycle import TABLE, TERMINAL, Durable, Event, State, Transition
+from callmemaybe.gateway.lifecycle import (
+    TABLE,
+    TERMINAL,
+    CallState,
+    Durable,
+    LifecycleEvent,
+    Transition,
+)
+from callmemaybe.tools import Effect
 
 
 @dataclass(frozen=True)
@@ -42,12 +49,12 @@ class Worker:
 class World:
     """All there is: the ledger's row, the audit, the outside world, and who was told what."""
 
-    row: State | None = None
+    row: CallState | None = None
     fence: int = 0
     owner: int = -1
     audited: bool = False
     effects: int = 0
-    told: frozenset[State] = frozenset()
+    told: frozenset[CallState] = frozenset()
     workers: tuple[Worker, ...] = (Worker(), Worker())
     crashes: int = 0
     deliveries: int = 0
@@ -116,9 +123,9 @@ class _Machine:
         """Name the law that ``world`` breaks, if any."""
         if self._once and world.effects > 1:
             return "a `once` effect happened twice"
-        if world.row is State.SUCCEEDED and self._once and world.effects != 1:
+        if world.row is CallState.SUCCEEDED and self._once and world.effects != 1:
             return "`once` succeeded without exactly one effect"
-        if world.row is State.SUCCEEDED and world.effects < 1:
+        if world.row is CallState.SUCCEEDED and world.effects < 1:
             return "succeeded without an effect"
         if world.effects and (world.row is None or not world.audited):
             return "an effect without a record of its intent"
@@ -126,7 +133,7 @@ class _Machine:
             return "two different final answers were given"
         if world.told and world.row in TERMINAL and world.told != {world.row}:
             return "the answer given is not what the ledger says"
-        if world.row in {None, State.COMMITTED} and world.told:
+        if world.row in {None, CallState.COMMITTED} and world.told:
             return "an answer was given that the ledger does not hold"
         return None
 
@@ -168,8 +175,8 @@ class _Machine:
             yield f"{name} sees a lost call", _put(world, index, Worker("claiming", world.fence))
 
     def _intend(self, name: str, world: World, index: int) -> Iterator[tuple[str, World]]:
-        commit = self._moves.get((State.AUTHORISED, Event.COMMIT))
-        start = self._moves.get((State.COMMITTED, Event.START))
+        commit = self._moves.get((CallState.AUTHORISED, LifecycleEvent.COMMIT))
+        start = self._moves.get((CallState.COMMITTED, LifecycleEvent.START))
         if commit is None or start is None:
             return  # without T1 nothing may run at all
         audited = commit.durable is Durable.T1 and self._rules.audit_with_intent
@@ -184,18 +191,20 @@ class _Machine:
 
     def _claim(self, name: str, world: World, index: int) -> Iterator[tuple[str, World]]:
         worker = world.workers[index]
-        current = world.row is State.RUNNING and world.fence == worker.fence
+        current = world.row is CallState.RUNNING and world.fence == worker.fence
         if self._rules.claim_is_exclusive and not current:
             yield f"{name} lost the race for the claim", _put(world, index, Worker())
             return
         unknown = self._once and self._rules.lost_once_is_unknown
-        row = self._moves.get((State.RUNNING, Event.LOSE if unknown else Event.RESTART))
+        row = self._moves.get(
+            (CallState.RUNNING, LifecycleEvent.LOSE if unknown else LifecycleEvent.RESTART)
+        )
         if row is None:
             yield f"{name} may not claim", _put(world, index, Worker())
             return
         fence = world.fence + (1 if self._rules.claim_moves_fence else 0)
         claimed = replace(world, row=row.target, fence=fence, owner=index)
-        if row.target is State.RUNNING:
+        if row.target is CallState.RUNNING:
             yield f"{name} claims and runs again", _put(claimed, index, Worker("ready", fence))
         else:
             told = replace(claimed, told=claimed.told | {row.target})
@@ -203,12 +212,12 @@ class _Machine:
 
     def _finish(self, name: str, world: World, index: int) -> Iterator[tuple[str, World]]:
         worker = world.workers[index]
-        row = self._moves.get((State.RUNNING, Event.SUCCEED))
+        row = self._moves.get((CallState.RUNNING, LifecycleEvent.SUCCEED))
         if row is None:
             return
-        if not self._rules.result_before_telling and State.SUCCEEDED not in world.told:
+        if not self._rules.result_before_telling and CallState.SUCCEEDED not in world.told:
             yield f"{name} tells before T3", replace(world, told=world.told | {row.target})
-        mine = world.row is State.RUNNING and world.fence == worker.fence
+        mine = world.row is CallState.RUNNING and world.fence == worker.fence
         if mine or not self._rules.finish_checks_fence:
             done = replace(world, row=row.target, told=world.told | {row.target})
             yield f"{name} commits T3 and tells", _put(done, index, Worker())

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from callmemaybe.calls import Effect, ToolResult
-from callmemaybe.gateway.lifecycle import State
-from callmemaybe.gateway.strict import dumps
+from callmemaybe.gateway.lifecycle import CallState
+from callmemaybe.jsonio.bounded import dumps
+from callmemaybe.tools import Effect, ToolResult
 
 #: code -> (did anything happen in the world, may the model try again)
 CODES: Mapping[str, tuple[str, str]] = {
@@ -58,7 +58,7 @@ class Answer(ToolResult):
     code: str = "ok"
     effect: str = "done"
     retry: str = "never"
-    state: State = State.SUCCEEDED
+    state: CallState = CallState.SUCCEEDED
     key: str = ""
     value: Any = None
     path: str | None = None
@@ -75,7 +75,7 @@ class Answer(ToolResult):
 def failure(
     call_id: str,
     code: str,
-    state: State,
+    state: CallState,
     *,
     key: str = "",
     effect_class: Effect | None = None,

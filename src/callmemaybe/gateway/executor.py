@@ -18,10 +18,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from callmemaybe.calls.declare import Context, Mode, ProcessLimits, Tool
 from callmemaybe.gateway.outcome import GIVEN_UP, Outcome, describe, represented
 from callmemaybe.gateway.settle import consumed, finished, is_pending, settled
 from callmemaybe.gateway.worker import frame
+from callmemaybe.tools.declare import Context, Mode, ProcessLimits, Tool
 
 _WORKER = Path(__file__).with_name("worker.py")
 _GRACE = 1.0

@@ -18,8 +18,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from callmemaybe.calls import Effect, ToolCall, ToolSpec
-from callmemaybe.calls.declare import Tool
 from callmemaybe.errors import InputError
 from callmemaybe.gateway import worker
 from callmemaybe.gateway.audit import open_ledger
@@ -27,7 +25,7 @@ from callmemaybe.gateway.codes import Answer
 from callmemaybe.gateway.executor import Executor
 from callmemaybe.gateway.keys import Mac, call_key
 from callmemaybe.gateway.ledger import Ledger
-from callmemaybe.gateway.lifecycle import State
+from callmemaybe.gateway.lifecycle import CallState
 from callmemaybe.gateway.limits import DEFAULTS, Bucket, Limits
 from callmemaybe.gateway.observe import Observer
 from callmemaybe.gateway.policy import OPEN, Policy, Verdict, policy_for
@@ -38,6 +36,8 @@ from callmemaybe.gateway.run import Run
 from callmemaybe.gateway.running import Runner
 from callmemaybe.gateway.store import Approval, Decide, Move, Row, StoreError
 from callmemaybe.gateway.turn import Turn
+from callmemaybe.tools import Effect, ToolCall, ToolSpec
+from callmemaybe.tools.declare import Tool
 
 #: Asked for a decision on an approval: "approved", "denied", or None to leave it pending.
 Approver = Callable[[Approval, ToolCall], Awaitable[str | None]]
@@ -329,10 +329,10 @@ class Gateway:
                     continue
                 if row.content is not None:
                     item.answer = self.replayed(item.call.id, row)
-                elif row.state == State.RUNNING.value and self._has_begun(row):
+                elif row.state == CallState.RUNNING.value and self._has_begun(row):
                     item.begun = True
                     if item.answer is not None:
-                        item.fail(item.answer.code, State.RUNNING, detail=item.answer.detail)
+                        item.fail(item.answer.code, CallState.RUNNING, detail=item.answer.detail)
 
     def _has_begun(self, row: Row) -> bool:
         """Whether a running row may have had an effect: not one of our own whose T1 we did not hear of."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from callmemaybe.calls import ToolCall
 from callmemaybe.gateway.codes import Answer
 from callmemaybe.gateway.executor import Executor
 from callmemaybe.gateway.keys import Mac
@@ -16,6 +15,7 @@ from callmemaybe.gateway.observe import Observer
 from callmemaybe.gateway.registry import Registered, Secrets
 from callmemaybe.gateway.run import Run
 from callmemaybe.gateway.store import Approval, Move, Row
+from callmemaybe.tools import ToolCall
 
 
 class Host(Protocol):

@@ -22,9 +22,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 from urllib.parse import SplitResult, urljoin, urlsplit
 
-from callmemaybe.calls.declare import NotExecuted, TransientError
-from callmemaybe.calls.openapi import Request, Response
 from callmemaybe.gateway.outcome import GIVEN_UP
+from callmemaybe.tools.declare import NotExecuted, TransientError
+from callmemaybe.tools.openapi import Request, Response
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _SAFE = frozenset({"GET", "HEAD"})

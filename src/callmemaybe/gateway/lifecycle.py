@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from callmemaybe.calls import Effect
+from callmemaybe.tools import Effect
 
 
-class State(StrEnum):
+class CallState(StrEnum):
     """Where a call stands. What is written down is one of the values."""
 
     PROPOSED = "proposed"
@@ -34,7 +34,7 @@ class State(StrEnum):
     __hash__ = str.__hash__  # an enum's own is written in Python, and tables are looked up by it
 
 
-class Event(StrEnum):
+class LifecycleEvent(StrEnum):
     """What moves a call from one state to the next."""
 
     VALIDATE = "validate"
@@ -71,18 +71,20 @@ class Durable(StrEnum):
 class Transition:
     """One row of the table: from, on, to, under which guard, after what is durable."""
 
-    source: State
-    event: Event
-    target: State
+    source: CallState
+    event: LifecycleEvent
+    target: CallState
     guard: str
     durable: Durable
 
 
-def _row(source: State, event: Event, target: State, guard: str, durable: Durable) -> Transition:
+def _row(
+    source: CallState, event: LifecycleEvent, target: CallState, guard: str, durable: Durable
+) -> Transition:
     return Transition(source, event, target, guard, durable)
 
 
-S, E, D = State, Event, Durable
+S, E, D = CallState, LifecycleEvent, Durable
 # fmt: off
 TABLE: tuple[Transition, ...] = (
     _row(S.PROPOSED, E.VALIDATE, S.VALIDATED, "stop event seen; strict JSON; schema", D.NOTHING),
@@ -113,14 +115,14 @@ del S, E, D
 #: Nobody moves a call out of these by running it. (`unknown` still waits for a person.)
 TERMINAL = frozenset(
     {
-        State.REJECTED,
-        State.DENIED,
-        State.SUCCEEDED,
-        State.FAILED,
-        State.TIMED_OUT,
-        State.UNKNOWN,
-        State.RECONCILED,
-        State.CANCELLED,
+        CallState.REJECTED,
+        CallState.DENIED,
+        CallState.SUCCEEDED,
+        CallState.FAILED,
+        CallState.TIMED_OUT,
+        CallState.UNKNOWN,
+        CallState.RECONCILED,
+        CallState.CANCELLED,
     }
 )
 
@@ -131,12 +133,12 @@ class IllegalTransition(AssertionError):
     """The table has no such row: a bug of the gateway, never the caller's fault."""
 
 
-def advance(state: State, event: Event) -> State:
+def advance(state: CallState, event: LifecycleEvent) -> CallState:
     """Return the state after ``event``; raises IllegalTransition where the table has no row."""
     return transition(state, event).target
 
 
-def transition(state: State, event: Event) -> Transition:
+def transition(state: CallState, event: LifecycleEvent) -> Transition:
     """Return the row for ``event`` in ``state``; raises IllegalTransition where there is none."""
     row = _STEPS.get((state, event))
     if row is None:
@@ -144,7 +146,9 @@ def transition(state: State, event: Event) -> Transition:
     return row
 
 
-def reachable(table: Iterable[Transition] = TABLE, start: State = State.PROPOSED) -> set[State]:
+def reachable(
+    table: Iterable[Transition] = TABLE, start: CallState = CallState.PROPOSED
+) -> set[CallState]:
     """Return the states that can be reached from ``start`` by the rows of ``table``."""
     rows = tuple(table)
     found = {start}
@@ -156,18 +160,18 @@ def reachable(table: Iterable[Transition] = TABLE, start: State = State.PROPOSED
     return found
 
 
-def lost(effect: Effect) -> Event:
+def lost(effect: Effect) -> LifecycleEvent:
     """Return what happens to a running call whose owner is gone, or whose outcome was not seen."""
-    return Event.LOSE if effect is Effect.ONCE else Event.RESTART
+    return LifecycleEvent.LOSE if effect is Effect.ONCE else LifecycleEvent.RESTART
 
 
 class CallRecord(NamedTuple):
     """The cursor of one call: its state and fence. Every method returns a new record."""
 
-    state: State = State.PROPOSED
+    state: CallState = CallState.PROPOSED
     fence: int = 0
 
-    def on(self, event: Event) -> CallRecord:
+    def on(self, event: LifecycleEvent) -> CallRecord:
         """Return the record after ``event``; the fence counts starts and restarts."""
         row = transition(self.state, event)
         return CallRecord(row.target, self.fence + (row.durable is Durable.T2))

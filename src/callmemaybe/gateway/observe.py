@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from callmemaybe.calls import ToolCall
 from callmemaybe.gateway.codes import Answer
+from callmemaybe.tools import ToolCall
 
 
 class Observer(Protocol):

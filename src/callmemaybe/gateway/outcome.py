@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from callmemaybe.calls.declare import NotExecuted, TransientError
 from callmemaybe.errors import InputError
-from callmemaybe.gateway.strict import represent
+from callmemaybe.jsonio.bounded import represent
+from callmemaybe.tools.declare import NotExecuted, TransientError
 
 Kind = Literal[
     "returned", "unrepresentable", "raised", "transient", "not_executed", "timed_out", "died"

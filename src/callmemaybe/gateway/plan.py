@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from callmemaybe.errors import InputError
-from callmemaybe.gateway.strict import dumps
+from callmemaybe.jsonio.bounded import dumps
 
 #: The resource that overlaps with every other.
 EVERYTHING = "*"

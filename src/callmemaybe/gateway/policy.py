@@ -12,10 +12,10 @@ from enum import IntEnum
 from functools import cached_property
 from typing import Any
 
-from callmemaybe.calls import Effect
 from callmemaybe.errors import InputError
 from callmemaybe.gateway.keys import fingerprint
-from callmemaybe.gateway.strict import dumps
+from callmemaybe.jsonio.bounded import dumps
+from callmemaybe.tools import Effect
 
 
 class Verdict(IntEnum):

@@ -8,16 +8,16 @@ import inspect
 import json
 from typing import Any
 
-from callmemaybe.calls import ToolCall
 from callmemaybe.errors import InputError
 from callmemaybe.gateway.codes import Answer
 from callmemaybe.gateway.host import Host
-from callmemaybe.gateway.lifecycle import CallRecord, State
+from callmemaybe.gateway.lifecycle import CallRecord, CallState
 from callmemaybe.gateway.replay import answer_from
 from callmemaybe.gateway.running import Runner
 from callmemaybe.gateway.store import Admitted, Claim, Expire, Reconcile, Row
-from callmemaybe.gateway.strict import represent
 from callmemaybe.gateway.turn import Turn
+from callmemaybe.jsonio.bounded import represent
+from callmemaybe.tools import ToolCall
 
 
 class Recovery:
@@ -58,7 +58,7 @@ class Recovery:
         item.entry = gateway.tools[row.tool]
         item.arguments, item.mac = json.loads(row.arguments), row.mac
         item.locks = item.entry.locks(item.arguments)
-        item.cursor = CallRecord(State.RUNNING, row.fence)
+        item.cursor = CallRecord(CallState.RUNNING, row.fence)
         await Runner(gateway, turn).one(item)
 
     async def reconcile(
@@ -67,7 +67,7 @@ class Recovery:
         """Settle an unknown call; return its answer from now on, and the tool's name."""
         gateway, backend = self._gateway, self._gateway.ledger.backend
         row = await gateway.ledger.read(lambda: backend.look(key))
-        if row is None or row.state != State.UNKNOWN.value:
+        if row is None or row.state != CallState.UNKNOWN.value:
             raise InputError("there is no call of unknown outcome with this key", where="key")
         if outcome is None:
             outcome = await self._ask_tool(row)

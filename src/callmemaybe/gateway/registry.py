@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from callmemaybe.calls import ToolSpec, check_distinct, pointer_token
-from callmemaybe.calls.declare import Mode, Tool
-from callmemaybe.calls.validators import validator_for
 from callmemaybe.errors import InputError
 from callmemaybe.gateway.keys import fingerprint
 from callmemaybe.gateway.limits import Breaker
 from callmemaybe.gateway.plan import Lock, merged
+from callmemaybe.tools import ToolSpec, check_distinct, pointer_token
+from callmemaybe.tools.declare import Mode, Tool
+from callmemaybe.tools.validators import validator_for
 
 Secrets = Mapping[str, str] | Callable[[str], str]
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from callmemaybe.calls import Effect
 from callmemaybe.gateway.codes import Answer, done_without_result, failure
-from callmemaybe.gateway.lifecycle import State
+from callmemaybe.gateway.lifecycle import CallState
 from callmemaybe.gateway.store import Row
+from callmemaybe.tools import Effect
 
 
 def answer_from(call_id: str, row: Row, reconciled: str | None = None) -> Answer:
     """Return the answer of a terminal row; the text is byte for byte what was told before."""
-    state = State(row.state)
+    state = CallState(row.state)
     content = row.content
     if reconciled is not None:
-        state, content = State.RECONCILED, reconciled
+        state, content = CallState.RECONCILED, reconciled
     code = row.code or "ok"
     if content is None:
-        if state is State.SUCCEEDED:
+        if state is CallState.SUCCEEDED:
             return done_without_result(
                 call_id, "result_expired", key=row.key, detail="the result is no longer kept"
             )

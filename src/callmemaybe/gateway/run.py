@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from callmemaybe.calls import ToolSpec
 from callmemaybe.gateway.policy import Policy, Verdict
 from callmemaybe.gateway.provenance import readings
+from callmemaybe.tools import ToolSpec
 
 #: Beyond this much text from untrusted results, every value that nothing else explains is suspect.
 _MOST_REMEMBERED = 4 * 1024 * 1024

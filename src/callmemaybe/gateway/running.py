@@ -9,22 +9,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from callmemaybe.calls import Effect
-from callmemaybe.calls.declare import UNSET, Context, Mode
 from callmemaybe.errors import InputError
 from callmemaybe.gateway import redact
 from callmemaybe.gateway.codes import Answer, done_without_result, failure, success
 from callmemaybe.gateway.executor import call_with, passed
 from callmemaybe.gateway.host import Host
-from callmemaybe.gateway.lifecycle import Event, State
+from callmemaybe.gateway.lifecycle import CallState, LifecycleEvent
 from callmemaybe.gateway.limits import backoff
 from callmemaybe.gateway.outcome import Kind, Outcome, describe, represented
 from callmemaybe.gateway.plan import locks_as_json, resolve
 from callmemaybe.gateway.policy import Verdict
 from callmemaybe.gateway.registry import at_hand
 from callmemaybe.gateway.store import Confirm, Move, Moved, Note, StoreError, Transact
-from callmemaybe.gateway.strict import dumps
 from callmemaybe.gateway.turn import Item, Turn
+from callmemaybe.jsonio.bounded import dumps
+from callmemaybe.tools import Effect
+from callmemaybe.tools.declare import UNSET, Context, Mode
 
 #: How long a result is offered to a ledger that is away before the caller is told so.
 _PATIENCE = 60.0
@@ -88,7 +88,7 @@ class Runner:
 
     async def _broken(self, item: Item, error: Exception) -> None:
         """Settle a call that the gateway itself failed in: what began may have had its effect."""
-        if item.recording or item.cursor.state is not State.RUNNING:
+        if item.recording or item.cursor.state is not CallState.RUNNING:
             if not item.recording:
                 self._gateway.ledger.active.discard(item.key)
             raise error
@@ -115,11 +115,11 @@ class Runner:
         if item.held is None and not await self._locked(item):
             await self._cancel(item, detail="its resources were not free in time")
             return False
-        stopped = self._turn.cancelled.is_set() and item.cursor.state is State.COMMITTED
+        stopped = self._turn.cancelled.is_set() and item.cursor.state is CallState.COMMITTED
         if stopped or self._remaining() <= 0:
             await self._cancel(item)
             return False
-        return item.cursor.state is State.RUNNING or await self._start(item)
+        return item.cursor.state is CallState.RUNNING or await self._start(item)
 
     async def _wait(self, futures: Iterable[asyncio.Future[None]]) -> bool:
         """Wait until all are done; False at the deadline or when the turn is cancelled."""
@@ -168,7 +168,7 @@ class Runner:
         if decision.verdict is Verdict.ASK:
             await self._turn.ask(item, decision.reason)
         elif decision.verdict is Verdict.DENY:
-            item.fail("denied", State.DENIED, detail=decision.reason)
+            item.fail("denied", CallState.DENIED, detail=decision.reason)
         if item.answer is not None:
             code, detail = item.answer.code, item.answer.detail
             item.answer = None
@@ -199,12 +199,15 @@ class Runner:
             return False
         if not moved.won:
             return self._overtaken(item, moved)
-        item.on(Event.START)
+        item.on(LifecycleEvent.START)
         item.token = moved.token
         return True
 
     def _starting(self, item: Item) -> Move:
-        after, args = item.cursor.on(Event.START), self._turn.redacted(item, item.arguments)
+        after, args = (
+            item.cursor.on(LifecycleEvent.START),
+            self._turn.redacted(item, item.arguments),
+        )
         kept = args if item.references and item.tool.tool.effect is not Effect.ONCE else None
         record = self._turn.record("start", item, args=args, state=after.state, fence=after.fence)
         return Move(
@@ -224,7 +227,7 @@ class Runner:
         if moved.row is not None and moved.row.content is not None:
             item.answer = self._gateway.replayed(item.call.id, moved.row)
         else:
-            item.fail("in_flight", State.RUNNING, detail="another process took it over")
+            item.fail("in_flight", CallState.RUNNING, detail="another process took it over")
         self._gateway.ledger.active.discard(item.key)
         return False
 
@@ -235,7 +238,11 @@ class Runner:
         if item.begun:
             why = told.get("detail", "it does not go on")
             code, told = "tool_error", {"detail": f"taken over, and {code}: {why}"}
-        event = Event.CANCEL if item.cursor.state is State.COMMITTED else Event.FAIL
+        event = (
+            LifecycleEvent.CANCEL
+            if item.cursor.state is CallState.COMMITTED
+            else LifecycleEvent.FAIL
+        )
         before, fence = item.cursor.state, item.cursor.fence
         item.on(event)
         state, effect = item.cursor.state, item.tool.tool.effect
@@ -330,7 +337,7 @@ class Runner:
             source = at_hand(source, self._gateway.tools.values())
         return redact.hidden({**source, **item.used}, item.arguments, sensitive)
 
-    def _answer(self, item: Item, outcome: Outcome) -> tuple[Event, Answer, str | None]:
+    def _answer(self, item: Item, outcome: Outcome) -> tuple[LifecycleEvent, Answer, str | None]:
         """Return the event, the answer, and the full result where the answer holds only a part."""
         try:
             text, hidden = outcome.text, self._hidden(item)
@@ -346,7 +353,9 @@ class Runner:
             text = f"{type(error).__name__} while the gateway read it"
             return self._told(item, Outcome(kind, text), text)
 
-    def _told(self, item: Item, outcome: Outcome, text: str) -> tuple[Event, Answer, str | None]:
+    def _told(
+        self, item: Item, outcome: Outcome, text: str
+    ) -> tuple[LifecycleEvent, Answer, str | None]:
         """As `_answer`, of an outcome of whose text this much may be told."""
         limits, call_id, effect = self._gateway.limits, item.call.id, item.tool.tool.effect
         if outcome.kind == "returned":
@@ -356,22 +365,26 @@ class Runner:
                 call_id, text, key=item.key, value=value, told_limit=limits.told, cut=cut
             )
             kept = text.encode()[: limits.result].decode(errors="ignore")
-            return Event.SUCCEED, answer, kept if answer.code == "result_truncated" else None
+            return (
+                LifecycleEvent.SUCCEED,
+                answer,
+                kept if answer.code == "result_truncated" else None,
+            )
         if outcome.kind == "unrepresentable":
             return (
-                Event.SUCCEED,
+                LifecycleEvent.SUCCEED,
                 done_without_result(call_id, "result_unrepresentable", key=item.key, detail=text),
                 None,
             )
         once = effect is Effect.ONCE
         if outcome.kind == "not_executed":
-            event, code, state = Event.FAIL, "refused", State.FAILED
+            event, code, state = LifecycleEvent.FAIL, "refused", CallState.FAILED
         elif outcome.kind in {"timed_out", "died"} and once:
-            event, code, state = Event.LOSE, "unknown_outcome", State.UNKNOWN
+            event, code, state = LifecycleEvent.LOSE, "unknown_outcome", CallState.UNKNOWN
         elif outcome.kind == "timed_out":
-            event, code, state = Event.TIME_OUT, "timed_out", State.TIMED_OUT
+            event, code, state = LifecycleEvent.TIME_OUT, "timed_out", CallState.TIMED_OUT
         else:
-            event, code, state = Event.FAIL, "tool_error", State.FAILED
+            event, code, state = LifecycleEvent.FAIL, "tool_error", CallState.FAILED
         answer = failure(
             call_id, code, state, key=item.key, effect_class=effect, detail=text[:2000]
         )
@@ -392,13 +405,13 @@ class Runner:
         if not item.tool.tool.trusted:
             text = answer.content if answer.value is None else outcome.text
             self._turn.run.saw(text, item.key)
-        if answer.state is State.UNKNOWN:
+        if answer.state is CallState.UNKNOWN:
             self._turn.run.blocked.add(item.tool.tool.name)
 
     def _move(
         self,
         item: Item,
-        before: State,
+        before: CallState,
         fence: int,
         answer: Answer,
         facts: Mapping[str, Any],
@@ -433,7 +446,7 @@ class Runner:
     async def _settle(
         self,
         item: Item,
-        before: State,
+        before: CallState,
         fence: int,
         answer: Answer,
         facts: Mapping[str, Any],
@@ -454,7 +467,7 @@ class Runner:
             return
         self._gateway.ledger.active.discard(item.key)
         item.answer = answer
-        if answer.state is not State.UNKNOWN and item.row is not None:
+        if answer.state is not CallState.UNKNOWN and item.row is not None:
             self._gateway.remember(item.call.arguments, item.row.mac, answer)
 
     # --- transactional ------------------------------------------------------------------------
@@ -465,7 +478,7 @@ class Runner:
         context = Context(item.key, 1, run.id, run.tenant, item.token)
         before, fence = item.cursor.state, item.cursor.fence
         limits, tool = self._gateway.limits, item.tool.tool
-        told: list[tuple[Event, Answer, Outcome]] = []
+        told: list[tuple[LifecycleEvent, Answer, Outcome]] = []
 
         def finish(outcome: Outcome) -> Move:
             event, answer, result = self._answer(item, outcome)

@@ -11,9 +11,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
-from callmemaybe.calls import Effect
 from callmemaybe.errors import CallMeMaybeError
-from callmemaybe.gateway.lifecycle import State
+from callmemaybe.gateway.lifecycle import CallState
+from callmemaybe.tools import Effect
 
 
 class StoreError(CallMeMaybeError):
@@ -114,9 +114,9 @@ class Move(NamedTuple):
     """
 
     key: str
-    expected: State
+    expected: CallState
     fence: int
-    target: State
+    target: CallState
     record: str
     starts: bool = False
     arguments: str | None = None
@@ -301,7 +301,7 @@ class Backend(Protocol):
     def move(self, moves: Sequence[Move]) -> set[str]:
         """Apply compare-and-set moves; return the keys that moved."""
 
-    def claim(self, key: str, fence: int, state: State, *, owner: str | None = None) -> bool:
+    def claim(self, key: str, fence: int, state: CallState, *, owner: str | None = None) -> bool:
         """Take a row over at ``fence`` + 1; False if it is no longer running or committed there.
 
         ``owner`` is who has it then: this process, or "" for nobody yet.
@@ -411,7 +411,7 @@ class Backend(Protocol):
 
 def restarted(row: Row, owner: str) -> Row:
     """Return ``row`` as its new owner holds it after a claim."""
-    return replace(row, owner=owner, fence=row.fence + 1, state=State.RUNNING.value)
+    return replace(row, owner=owner, fence=row.fence + 1, state=CallState.RUNNING.value)
 
 
 def effect_of(row: Row) -> Effect:

@@ -13,12 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from callmemaybe.calls import Effect, ToolCall
 from callmemaybe.errors import InputError
-from callmemaybe.gateway import redact, strict
+from callmemaybe.gateway import redact
 from callmemaybe.gateway.codes import CODES, Answer, failure
 from callmemaybe.gateway.host import Host
-from callmemaybe.gateway.lifecycle import CallRecord, Event, State
+from callmemaybe.gateway.lifecycle import CallRecord, CallState, LifecycleEvent
 from callmemaybe.gateway.plan import (
     Lock,
     Reference,
@@ -41,7 +40,9 @@ from callmemaybe.gateway.store import (
     Row,
     RunRow,
 )
-from callmemaybe.gateway.strict import dumps
+from callmemaybe.jsonio import bounded as strict
+from callmemaybe.jsonio.bounded import dumps
+from callmemaybe.tools import Effect, ToolCall
 
 _FREE = Step((), (), ())
 _PROPOSED = CallRecord()
@@ -77,17 +78,17 @@ class Item:
     """Its end is being written down; from here on only the ledger may settle it."""
     answer: Answer | None = None
 
-    def on(self, event: Event) -> None:
+    def on(self, event: LifecycleEvent) -> None:
         """Move the cursor."""
         self.cursor = self.cursor.on(event)
 
-    def fail(self, code: str, state: State, **told: Any) -> None:
+    def fail(self, code: str, state: CallState, **told: Any) -> None:
         """Settle the call with a failure that ran nothing; of one that had begun, nothing is sure."""
         effect = self.entry.tool.effect if self.entry else None
         if self.begun and CODES[code][0] == "none":
             why = told.get("detail") or code
             told = {"detail": f"it had begun before, and does not go on: {why}"}
-            code, state = "in_flight", State.RUNNING
+            code, state = "in_flight", CallState.RUNNING
         self.answer = failure(self.call.id, code, state, key=self.key, effect_class=effect, **told)
 
     @property
@@ -175,7 +176,7 @@ class Turn:
                 detail=_complaint(error, item),
             )
             return
-        item.on(Event.VALIDATE)
+        item.on(LifecycleEvent.VALIDATE)
 
     def _read(self, item: Item) -> dict[str, Any]:
         limits = self._gateway.limits
@@ -187,8 +188,8 @@ class Turn:
         return value
 
     def _reject(self, item: Item, code: str, **told: Any) -> None:
-        item.on(Event.REJECT)
-        item.fail(code, State.REJECTED, **told)
+        item.on(LifecycleEvent.REJECT)
+        item.fail(code, CallState.REJECTED, **told)
 
     # --- validated -> authorised / denied / awaiting_approval ----------------------------------
 
@@ -204,7 +205,7 @@ class Turn:
             self.deny(item, denial or decision.reason)
         elif decision.verdict is Verdict.ALLOW or item.references:
             # Nobody can approve a value that is not there yet: once it is, it is asked about.
-            item.on(Event.AUTHORISE)
+            item.on(LifecycleEvent.AUTHORISE)
         elif not self.cancelled.is_set():
             await self.ask(item, decision.reason)
 
@@ -229,17 +230,17 @@ class Turn:
 
     def deny(self, item: Item, reason: str) -> None:
         """Settle a call as denied, and note it in the audit."""
-        if item.cursor.state in {State.VALIDATED, State.AWAITING_APPROVAL}:
-            item.on(Event.DENY)
-        item.fail("denied", State.DENIED, detail=reason)
+        if item.cursor.state in {CallState.VALIDATED, CallState.AWAITING_APPROVAL}:
+            item.on(LifecycleEvent.DENY)
+        item.fail("denied", CallState.DENIED, detail=reason)
         self._gateway.ledger.send_later(Note(item.key, self.record("deny", item, reason=reason)))
 
     async def ask(self, item: Item, reason: str) -> None:
         """Find a person's decision, or ask for it."""
         gateway, backend = self._gateway, self._gateway.ledger.backend
         id_ = approval_id(item.key, item.mac, self.run.policy.hash)
-        if item.cursor.state is State.VALIDATED:
-            item.on(Event.ASK)
+        if item.cursor.state is CallState.VALIDATED:
+            item.on(LifecycleEvent.ASK)
         stands = await gateway.ledger.read(lambda: backend.look_approval(id_))
         if stands is None:
             now = backend.now()
@@ -282,8 +283,8 @@ class Turn:
         expired = approval.expires <= self._gateway.ledger.backend.now()
         if approval.decision == "approved" and not expired:
             item.approved = True
-            if item.cursor.state is State.AWAITING_APPROVAL:
-                item.on(Event.AUTHORISE)
+            if item.cursor.state is CallState.AWAITING_APPROVAL:
+                item.on(LifecycleEvent.AUTHORISE)
         elif approval.decision == "denied":
             self.deny(item, f"denied by {approval.by}")
         elif expired:
@@ -291,7 +292,7 @@ class Turn:
         else:
             item.fail(
                 "approval_pending",
-                State.AWAITING_APPROVAL,
+                CallState.AWAITING_APPROVAL,
                 detail=f"approval {approval.id}: {approval.reason}",
             )
 
@@ -322,30 +323,30 @@ class Turn:
             return waiting
         for item in waiting:
             self.release(item)
-            item.on(Event.CANCEL)
-            item.fail("cancelled", State.CANCELLED)
+            item.on(LifecycleEvent.CANCEL)
+            item.fail("cancelled", CallState.CANCELLED)
         return []
 
     def _refuse_early(self, item: Item) -> None:
         if not item.tool.breaker.allows(self._gateway.monotonic()):
-            item.on(Event.REFUSE)
-            item.fail("refused", State.REJECTED, detail="the tool keeps failing; not tried now")
+            item.on(LifecycleEvent.REFUSE)
+            item.fail("refused", CallState.REJECTED, detail="the tool keeps failing; not tried now")
         elif any(_failed(self.items[source].answer) for source in item.step.needs):
-            item.on(Event.CANCEL)
-            item.fail("dependency_failed", State.CANCELLED, detail="a call it uses did not run")
+            item.on(LifecycleEvent.CANCEL)
+            item.fail("dependency_failed", CallState.CANCELLED, detail="a call it uses did not run")
 
     def _admission(self, ready: Sequence[Item]) -> Admit:
         gateway, run = self._gateway, self.run
         now = gateway.ledger.backend.now()
         proposals = []
         for item in ready:
-            if item.cursor.state is State.AUTHORISED:
-                item.on(Event.COMMIT)
-            starts = item.cursor.state is State.RUNNING
+            if item.cursor.state is CallState.AUTHORISED:
+                item.on(LifecycleEvent.COMMIT)
+            starts = item.cursor.state is CallState.RUNNING
             free = not (item.step.after or item.step.needs or item.waits)
             if not starts and free and gateway.locks.try_take(item.locks):
                 item.held = item.locks
-                item.on(Event.START)
+                item.on(LifecycleEvent.START)
             proposals.append(
                 Proposal(
                     self._row(item, now),
@@ -380,11 +381,11 @@ class Turn:
             item.row, item.token = outcome.row, outcome.token
             item.begun = verdict == "restarted" and outcome.row.fence > 1
             if item.cursor != (outcome.row.state, outcome.row.fence):
-                item.cursor = CallRecord(State(outcome.row.state), outcome.row.fence)
+                item.cursor = CallRecord(CallState(outcome.row.state), outcome.row.fence)
             return
         if verdict == "busy":
             # It keeps its place in this process, and is admitted without being started.
-            item.cursor, item.waits = CallRecord(State.COMMITTED), True
+            item.cursor, item.waits = CallRecord(CallState.COMMITTED), True
             return
         self.release(item)
         if verdict in {"replay", "unknown"}:
@@ -394,14 +395,14 @@ class Turn:
                 lambda: self._gateway.replayed(item.call.id, row)
             )
         elif verdict == "conflict":
-            item.fail("key_conflict", State.REJECTED, detail="the key has other arguments")
+            item.fail("key_conflict", CallState.REJECTED, detail="the key has other arguments")
         elif verdict == "in_flight":
-            item.fail("in_flight", State.RUNNING, detail="it is being run")
+            item.fail("in_flight", CallState.RUNNING, detail="it is being run")
         elif verdict == "blocked":
             self.run.blocked.add(item.tool.tool.name)
             item.fail(
                 "refused",
-                State.REJECTED,
+                CallState.REJECTED,
                 detail=f"blocked until call {outcome.detail[:16]} is reconciled",
             )
         elif verdict == "policy":
@@ -418,12 +419,12 @@ class Turn:
         run.policy = Policy.from_json(json.loads(stands.policy)).meet(run.policy)
         run.recorded = False
         # What was approved was approved under the policy before.
-        item.cursor, item.approved = CallRecord(State.VALIDATED), False
+        item.cursor, item.approved = CallRecord(CallState.VALIDATED), False
         await self._authorise(item, "the run began under another policy")
 
     async def _repeat(self, item: Item, earlier: str) -> None:
         """Ask a person about the same `once` call again: a small model repeats itself."""
-        item.cursor = CallRecord(State.VALIDATED)
+        item.cursor = CallRecord(CallState.VALIDATED)
         await self.ask(item, f"the same call was made before in this run ({earlier[:16]})")
 
     def release(self, item: Item) -> None:

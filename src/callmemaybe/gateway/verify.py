@@ -13,7 +13,7 @@ from pathlib import Path
 
 from callmemaybe.errors import InputError
 from callmemaybe.gateway.chain import Head, verify
-from callmemaybe.gateway.lifecycle import State
+from callmemaybe.gateway.lifecycle import CallState
 from callmemaybe.gateway.store import Backend
 
 _ANSWER = '"answer": "'
@@ -42,7 +42,7 @@ def examine(backend: Backend, anchors: Iterable[Head] = ()) -> Report:
     """
     rows = backend.calls(run=None, limit=2**31)
     answers = {row.key: _digest(row.content) for row in rows if row.content is not None}
-    unknown = [row.key for row in rows if row.state == State.UNKNOWN.value]
+    unknown = [row.key for row in rows if row.state == CallState.UNKNOWN.value]
     count = len(rows)
     del rows
     found_out = {key for key in unknown if backend.look_reconciled(key) is not None}

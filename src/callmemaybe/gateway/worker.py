@@ -57,9 +57,9 @@ def frame(value: Any) -> bytes:
 
 
 def _serve(request: Mapping[str, Any]) -> dict[str, Any]:
-    from callmemaybe.calls.declare import Context
     from callmemaybe.gateway.outcome import describe, represented
     from callmemaybe.gateway.settle import finished
+    from callmemaybe.tools.declare import Context
 
     try:
         tool = _find(request["module"], request["file"], request["name"], request["secrets"])
@@ -79,7 +79,7 @@ def _serve(request: Mapping[str, Any]) -> dict[str, Any]:
 
 def _find(module: str, file: str, name: str, secrets: Mapping[str, str]) -> Any:
     """Import the tool's module, by its file where it was a script or is not on the path."""
-    from callmemaybe.calls.declare import Tool, make_tool
+    from callmemaybe.tools.declare import Tool, make_tool
 
     loaded = sys.modules.get(f"__tool__{file}") or _imported(module, file)
     found: Any = loaded

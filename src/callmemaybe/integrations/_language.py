@@ -11,17 +11,17 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from callmemaybe._checking import Validators
-from callmemaybe._language import Language as Made
-from callmemaybe._setting import format_of, parts_of
-from callmemaybe.calls import Offered, ToolCall, tools_of
 from callmemaybe.errors import InputError, VocabularyError
+from callmemaybe.generation.config import format_of, parts_of
+from callmemaybe.generation.constraint import Constraint as Made
+from callmemaybe.generation.validation import CallValidator
 from callmemaybe.matching import Matcher
 from callmemaybe.models.base import Files, Model
+from callmemaybe.tools import Offered, ToolCall, tools_of
 from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.wire import Format
-from callmemaybe.wire.said import Limits
-from callmemaybe.wire.writer import Wanted
+from callmemaybe.wire.grounding import GroundingConfig
+from callmemaybe.wire.output_grammar import OutputSpec
 
 
 class Language:
@@ -55,9 +55,9 @@ class Language:
         stub = cast("Model", SimpleNamespace(name=str(folder), files=files))
         self.format = format_of(stub, self.vocabulary, format)
         self._controls = frozenset(self.vocabulary.controls)
-        self._validators = Validators(self.tools)
-        limits = Limits(order, ground)
-        wish = replace(Wanted(no_call=no_call), order=order)
+        self._validators = CallValidator(self.tools)
+        limits = GroundingConfig(order, ground)
+        wish = replace(OutputSpec(no_call=no_call), order=order)
         if said is not None and limits.asked(self.tools):
             wish = limits.of(wish, [{"role": "user", "content": said}])
         elif ground is not None:

@@ -20,7 +20,12 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
 from callmemaybe import __version__
-from callmemaybe.calls import (
+from callmemaybe.errors import InputError
+from callmemaybe.gateway import Answer, Gateway
+from callmemaybe.gateway.codes import failure
+from callmemaybe.gateway.keys import fingerprint
+from callmemaybe.gateway.lifecycle import CallState
+from callmemaybe.tools import (
     Effect,
     Mode,
     NotExecuted,
@@ -28,11 +33,6 @@ from callmemaybe.calls import (
     ToolCall,
     ToolSpec,
 )
-from callmemaybe.errors import InputError
-from callmemaybe.gateway import Answer, Gateway
-from callmemaybe.gateway.codes import failure
-from callmemaybe.gateway.keys import fingerprint
-from callmemaybe.gateway.lifecycle import State
 
 #: In a request's ``_meta``: names the run and turn, so that a redelivery is answered from the ledger.
 META_RUN = "io.callmemaybe/run"
@@ -244,7 +244,7 @@ def serve(gateway: Gateway, name: str = "callmemaybe", *, tenant: str = "") -> S
         try:
             run, turn = _named(params.meta or {}) or (unnamed(context), next(turns))
         except InputError as error:
-            return _result(failure("", "refused", State.REJECTED, detail=str(error)))
+            return _result(failure("", "refused", CallState.REJECTED, detail=str(error)))
         answers = await gateway.run([call], run=run, tenant=tenant, turn=turn)
         return _result(answers[0])
 

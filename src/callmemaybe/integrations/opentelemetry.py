@@ -13,9 +13,9 @@ from opentelemetry import metrics, trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from callmemaybe.calls import ToolCall
 from callmemaybe.gateway.codes import Answer
-from callmemaybe.gateway.lifecycle import State
+from callmemaybe.gateway.lifecycle import CallState
+from callmemaybe.tools import ToolCall
 
 
 class Seen(Protocol):
@@ -40,7 +40,9 @@ _MOST_OPEN = 10_000
 
 #: States of answers that are given without the call having been started by whoever gets them: what
 #: runs under the same key, started by an earlier delivery, runs on.
-_NOT_STARTED = frozenset({State.REJECTED, State.DENIED, State.AWAITING_APPROVAL, State.RUNNING})
+_NOT_STARTED = frozenset(
+    {CallState.REJECTED, CallState.DENIED, CallState.AWAITING_APPROVAL, CallState.RUNNING}
+)
 
 
 class Telemetry:

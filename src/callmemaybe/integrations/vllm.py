@@ -8,7 +8,7 @@
 
 Requests without that argument are left alone; ``no_call``, ``format``, ``order``, ``ground`` and ``said``
 may stand beside ``tools``.
-:class:`Language` makes the prompt and reads the answer. To constrain a vLLM *server* nothing of ours
+:class:`Constraint` makes the prompt and reads the answer. To constrain a vLLM *server* nothing of ours
 needs to run in it: see ``models/remote.py``.
 """
 

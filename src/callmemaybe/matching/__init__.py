@@ -4,7 +4,7 @@ The one room that knows bytes and tokens. It knows no tool, no wire format, no m
 choice: a sampler does. Everything is pure: no clock, no randomness, no file, no thread.
 """
 
-from callmemaybe.matching.allowed import Allowed
 from callmemaybe.matching.matcher import Matcher
+from callmemaybe.matching.token_set import TokenSet
 
-__all__ = ["Allowed", "Matcher"]
+__all__ = ["Matcher", "TokenSet"]

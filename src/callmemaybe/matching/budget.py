@@ -19,9 +19,9 @@ import numpy.typing as npt
 from callmemaybe.errors import VocabularyError
 from callmemaybe.grammar.automaton import Automaton
 from callmemaybe.grammar.grammar import bytes_of
-from callmemaybe.matching.allowed import NONE, Allowed
 from callmemaybe.matching.cache import ENDED, Entry, VocabularyTables
-from callmemaybe.matching.strides import MOST_BRANCHES
+from callmemaybe.matching.mask_fastpath import MOST_BRANCHES
+from callmemaybe.matching.token_set import NONE, TokenSet
 from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.vocabulary.trie import Int32
 
@@ -180,7 +180,7 @@ def within(
     automaton: Automaton,
     state: int,
     budget: int,
-) -> Allowed:
+) -> TokenSet:
     """Return the allowed tokens after which at most ``budget - 1`` more reach an end."""
     entry = tables.entry(automaton, state)
     if entry.worst < 0:
@@ -216,7 +216,7 @@ def _bound(vocabulary: Vocabulary, automaton: Automaton, entry: Entry) -> int:
 
 def _levels(
     tables: VocabularyTables, vocabulary: Vocabulary, automaton: Automaton, state: int
-) -> list[tuple[int, Allowed]]:
+) -> list[tuple[int, TokenSet]]:
     """Return (tokens needed afterwards, all tokens that need at most so many), ascending."""
     found = tables.explore(automaton, state)
     # Tokens, and a state they all lead to.

@@ -14,10 +14,10 @@ from weakref import WeakKeyDictionary
 from callmemaybe.errors import VocabularyError
 from callmemaybe.grammar.automaton import Automaton
 from callmemaybe.grammar.grammar import bytes_of
-from callmemaybe.matching.allowed import NONE, Allowed, Sets
 from callmemaybe.matching.lexemes import Part, Parts, Slice, Without
-from callmemaybe.matching.strides import Inner, Led, stride
-from callmemaybe.matching.sweep import Indices, Swept, sweep
+from callmemaybe.matching.mask_bulk import BulkMasks, Indices, mask_bulk
+from callmemaybe.matching.mask_fastpath import Inner, Led, stride
+from callmemaybe.matching.token_set import NONE, Sets, TokenSet
 from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.vocabulary.trie import Trie
 
@@ -48,7 +48,7 @@ class Entry:
 
     def __init__(
         self,
-        allowed: Allowed,
+        allowed: TokenSet,
         targets: tuple[int, ...],
         parts: tuple[tuple[Part | Slice | Without, Automaton, int], ...],
         forks: tuple[int, ...] = (),
@@ -58,7 +58,7 @@ class Entry:
         self.targets = targets
         self.parts = parts
         self.worst = UNKNOWN
-        self.levels: list[tuple[int, Allowed]] | None = None
+        self.levels: list[tuple[int, TokenSet]] | None = None
 
 
 class Place(NamedTuple):
@@ -84,7 +84,7 @@ class Found:
     def __init__(self) -> None:
         self.ids: list[int] = []
         self.targets: list[int] = []
-        self.swept: list[tuple[Swept, Indices, Indices]] = []
+        self.swept: list[tuple[BulkMasks, Indices, Indices]] = []
         self.places: list[Place] = []
 
 
@@ -219,7 +219,7 @@ class VocabularyTables:
             self._walk(automaton, runs, trie, stack, found, work, entered)
             if stack:
                 nodes, states = map(list, zip(*stack, strict=True))
-                swept = sweep(trie, automaton, nodes, states)
+                swept = mask_bulk(trie, automaton, nodes, states)
                 found.swept.append((swept, *swept.tokens(trie)))
         return found
 

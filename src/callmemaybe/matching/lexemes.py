@@ -14,9 +14,9 @@ import numpy as np
 
 from callmemaybe.grammar.automaton import Automaton
 from callmemaybe.grammar.counting import Counted
-from callmemaybe.matching.allowed import FEW, Allowed, Sets, frozen
-from callmemaybe.matching.hosts import Sweeps
-from callmemaybe.matching.sweep import Indices, Tables
+from callmemaybe.matching.hostnames import Sweeps
+from callmemaybe.matching.mask_bulk import Indices, Tables
+from callmemaybe.matching.token_set import FEW, Sets, TokenSet, frozen
 from callmemaybe.vocabulary import mask as masks
 from callmemaybe.vocabulary.trie import Int32, Trie
 
@@ -87,9 +87,9 @@ class Part:
         behind: Behind,
     ) -> None:  # fmt: skip
         """Sweep the tokens below ``node`` through the lexeme's machine."""
-        swept = tables.sweep(trie, machine, [node], [state])
+        swept = tables.mask_bulk(trie, machine, [node], [state])
         ids, rows = swept.tokens(trie)
-        self.stays: Allowed = sets.of_array(ids)
+        self.stays: TokenSet = sets.of_array(ids)
         self.reached = swept.reached(rows)
         exits = swept.nodes[swept.where(machine.is_accepting)]
         self.exits: Indices = exits[trie.first[exits] < trie.first[exits + 1]]
@@ -121,7 +121,7 @@ class Counts:
     ) -> None:
         """Sweep the tokens below ``node``, counting."""
         machine = counted.machine
-        swept = tables.sweep(trie, machine, [node], [counted.state])
+        swept = tables.mask_bulk(trie, machine, [node], [counted.state])
         nodes = swept.nodes
         states = np.array(swept.states)
         between = (states == counted.between)[swept.rows]
@@ -151,17 +151,17 @@ class Counts:
         self.part = part
         self._size = size
 
-    def stays(self, least: int, most: int | None) -> Allowed:
+    def stays(self, least: int, most: int | None) -> TokenSet:
         """Return the tokens that stay where so many things must and may begin."""
         fits = self.entered < NEVER if most is None else self.entered <= min(most, self.most)
         if least:
             short = self._closed[self.entered[self._closed] < least]
             fits[short] = False
         if np.count_nonzero(fits) <= FEW:
-            return Allowed(frozen(np.flatnonzero(fits)), None)
+            return TokenSet(frozen(np.flatnonzero(fits)), None)
         padded = np.zeros(masks.words(self._size) * 32, np.bool_)
         padded[: self._size] = fits
-        return Allowed(None, frozen(np.packbits(padded, bitorder="little").view("<u4")))
+        return TokenSet(None, frozen(np.packbits(padded, bitorder="little").view("<u4")))
 
 
 class Slice:
@@ -308,7 +308,7 @@ class Parts:
 
     def _group(self, machine: Automaton, state: int, node: int) -> list[tuple[bytes, Int32]]:
         trie = self._trie
-        swept = self._tables.sweep(trie, machine, [node], [state])
+        swept = self._tables.mask_bulk(trie, machine, [node], [state])
         ending = np.flatnonzero(trie.own[swept.nodes])
         nodes, rows = swept.nodes[ending], swept.rows[ending]
         start = trie.depth(node)

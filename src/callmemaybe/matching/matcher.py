@@ -12,8 +12,8 @@ from callmemaybe.errors import DecodingError
 from callmemaybe.grammar.automaton import DEAD, Automaton, Captured
 from callmemaybe.matching import budget as budgets
 from callmemaybe.matching import canonical
-from callmemaybe.matching.allowed import Allowed
 from callmemaybe.matching.cache import ENDED, KEPT_MOVES, byte_class, tables_of
+from callmemaybe.matching.token_set import TokenSet
 from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.vocabulary.mask import Ids, Mask
 
@@ -60,7 +60,7 @@ class Matcher:
         mask = entry.allowed.mask
         return self._tables.sets.mask_of(entry.allowed) if mask is None else mask
 
-    def choices(self, budget: int | None = None) -> Allowed:
+    def choices(self, budget: int | None = None) -> TokenSet:
         """Return the allowed ids in whatever form is cheapest; see :meth:`mask`."""
         entry = self._entries.get(self._state)
         if entry is None:

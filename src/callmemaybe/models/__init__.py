@@ -2,7 +2,7 @@
 
 One seam (:class:`Model`, :class:`Session`), one file per engine; an engine's package is imported
 only in the file named after it, and only when a model is loaded. ``scripted`` is the shipped fake.
-The folder is the registry: a file with a constant ``MODEL`` (see :class:`base.Backend`) serves the
+The folder is the registry: a file with a constant ``MODEL`` (see :class:`base.ModelBackend`) serves the
 weights whose file ending it names.
 """
 
@@ -13,12 +13,12 @@ from importlib.resources import files as resources
 from pathlib import Path
 from typing import cast
 
-from callmemaybe import _registry
+from callmemaybe import plugins
 from callmemaybe.errors import ModelError
 from callmemaybe.models import _hub, _layouts
-from callmemaybe.models.base import Backend, Files, Logits, Model, Session
+from callmemaybe.models.base import Files, Logits, Model, ModelBackend, Session
 
-__all__ = ["Backend", "Files", "Logits", "Model", "Session", "load", "variants_in"]
+__all__ = ["Files", "Logits", "Model", "ModelBackend", "Session", "load", "variants_in"]
 
 EMBEDDED = ("nano",)
 
@@ -67,15 +67,15 @@ def load(
 _ENGINES = {".onnx": "onnx", ".gguf": "gguf", ".safetensors": "transformers"}
 
 
-def _backend(weights: Path) -> Backend:
+def _backend(weights: Path) -> ModelBackend:
     """Return the engine for a weight file: ours, else a third party's."""
     own = _ENGINES.get(weights.suffix)
     if own is not None:
-        return cast("Backend", _registry.load(__name__, own, "MODEL"))
+        return cast("ModelBackend", plugins.load(__name__, own, "MODEL"))
     known = dict.fromkeys(_ENGINES)
-    for name in _registry.names(__name__):
+    for name in plugins.names(__name__):
         try:
-            backend = cast("Backend", _registry.load(__name__, name, "MODEL"))
+            backend = cast("ModelBackend", plugins.load(__name__, name, "MODEL"))
         except AttributeError:
             continue  # a module of this folder that is no engine
         if backend.suffix == weights.suffix:

@@ -142,7 +142,7 @@ class Model(Protocol):
         ...
 
 
-class Backend(Protocol):
+class ModelBackend(Protocol):
     """What a file of this folder offers as ``MODEL``: an engine for one kind of weights."""
 
     @property

@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from callmemaybe import _gguf
 from callmemaybe.errors import ModelError
 from callmemaybe.models.base import (
     Feed,
@@ -33,6 +32,7 @@ from callmemaybe.models.base import (
     fan,
     need_extra,
 )
+from callmemaybe.vocabulary.readers import _gguf_file
 
 _CELLS = 4096  # to begin with
 _BATCH = 512  # ids per pass
@@ -68,7 +68,7 @@ class GgufFiles(Files):
         super().__init__(folder)
         object.__setattr__(self, "path", path)
         try:
-            object.__setattr__(self, "held", _gguf.metadata(path))
+            object.__setattr__(self, "held", _gguf_file.metadata(path))
         except (OSError, ValueError) as error:
             raise ModelError(f"{path} cannot be read: {error}") from error
 

@@ -28,7 +28,7 @@ _SCHEMA_NAME = "call"
 
 
 @dataclass(frozen=True)
-class Constraint:
+class StructuredOutput:
     """One language in the notations that servers know; None where a notation cannot say it."""
 
     gbnf: str | None = None
@@ -39,18 +39,20 @@ class Constraint:
 
 Body = dict[str, Any]
 #: (what it is called in reports, how a constraint is put into a request); None: not expressible.
-Way = tuple[str, Callable[[Constraint], Body | None]]
+Way = tuple[str, Callable[[StructuredOutput], Body | None]]
 
 
-def _schema_format(constraint: Constraint) -> Body | None:
+def _schema_format(constraint: StructuredOutput) -> Body | None:
     if constraint.schema is None:
         return None
     inner = {"name": _SCHEMA_NAME, "schema": constraint.schema, "strict": True}
     return {"response_format": {"type": "json_schema", "json_schema": inner}}
 
 
-def _under(*path: str, text: Callable[[Constraint], Any]) -> Callable[[Constraint], Body | None]:
-    def put(constraint: Constraint) -> Body | None:
+def _under(
+    *path: str, text: Callable[[StructuredOutput], Any]
+) -> Callable[[StructuredOutput], Body | None]:
+    def put(constraint: StructuredOutput) -> Body | None:
         value = text(constraint)
         if value is None:
             return None
@@ -61,19 +63,19 @@ def _under(*path: str, text: Callable[[Constraint], Any]) -> Callable[[Constrain
     return put
 
 
-def _gbnf(constraint: Constraint) -> str | None:
+def _gbnf(constraint: StructuredOutput) -> str | None:
     return constraint.gbnf
 
 
-def _ebnf(constraint: Constraint) -> str | None:
+def _ebnf(constraint: StructuredOutput) -> str | None:
     return constraint.ebnf
 
 
-def _regex(constraint: Constraint) -> str | None:
+def _regex(constraint: StructuredOutput) -> str | None:
     return constraint.regex
 
 
-def _schema(constraint: Constraint) -> Mapping[str, Any] | None:
+def _schema(constraint: StructuredOutput) -> Mapping[str, Any] | None:
     return constraint.schema
 
 
@@ -110,7 +112,7 @@ LOOSE = frozenset(("structured_outputs.json", "response_format", "format"))
 
 
 @dataclass(frozen=True)
-class Answer:
+class Completion:
     """What a server wrote, how it was constrained, and how it ended ("stop" or "length")."""
 
     text: str
@@ -121,7 +123,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Remote:
+class RemoteModel:
     """A model on a server, named ``http(s)://host/v1[?dialect=NAME]#model``.
 
     The dialect is told from the server's list of models unless the address states it; without
@@ -171,12 +173,12 @@ class Remote:
     def complete(
         self,
         messages: Sequence[Mapping[str, str]],
-        constraint: Constraint | None,
+        constraint: StructuredOutput | None,
         *,
         max_tokens: int,
         temperature: float = 0.0,
         seed: int | None = None,
-    ) -> Answer:
+    ) -> Completion:
         """Return what the model answers to ``messages`` within the language (None: any text).
 
         Raises ModelError if the server cannot be reached, refuses, or takes no grammar that says it.
@@ -185,7 +187,7 @@ class Remote:
         refusals: list[str] = []
         ways = DIALECTS[self.dialect] if constraint is not None else _FREELY
         for way, put in ways:
-            constrained = put(constraint or Constraint())
+            constrained = put(constraint or StructuredOutput())
             if constrained is None:
                 refusals.append(f"{way} cannot say it")
                 continue
@@ -196,13 +198,13 @@ class Remote:
                 refusals.append(f"{way}: {_reason(reply)}")
                 continue
             text, finish = self._read(reply)
-            return Answer(text, way, finish, tries, time.monotonic() - started)
+            return Completion(text, way, finish, tries, time.monotonic() - started)
         raise ModelError(
             f"{self.address} (as {self.dialect}) takes this grammar in no way: "
             f"{'; '.join(refusals)}. If it is another kind of server, state it as ?dialect=NAME"
         )
 
-    def can_say(self, constraint: Constraint) -> bool:
+    def can_say(self, constraint: StructuredOutput) -> bool:
         """Whether there is a notation for this that the server should know."""
         return any(put(constraint) is not None for _, put in DIALECTS[self.dialect])
 

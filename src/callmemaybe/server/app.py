@@ -33,12 +33,12 @@ from callmemaybe.server.http import (
     read_json,
     until_gone,
 )
+from callmemaybe.server.http_errors import Problem, translated
 from callmemaybe.server.metrics import Metrics
 from callmemaybe.server.observe import Facts, Observer
 from callmemaybe.server.openapi import document
 from callmemaybe.server.page import playground
-from callmemaybe.server.problems import Problem, translated
-from callmemaybe.server.turn import Done, Piece
+from callmemaybe.server.turns import Done, Piece
 
 #: nginx's number for a client that closed the request; for logs and metrics only.
 CLIENT_GONE = 499

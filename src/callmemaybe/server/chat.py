@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from callmemaybe._speaking import TokenLogprob
+from callmemaybe.generation.local import TokenLogprob
 from callmemaybe.server import shapes
 from callmemaybe.server.common import (
     Served,
@@ -19,9 +19,9 @@ from callmemaybe.server.common import (
     tools_of,
     wish_of,
 )
-from callmemaybe.server.problems import Problem, invalid, unsupported
+from callmemaybe.server.http_errors import Problem, invalid, unsupported
 from callmemaybe.server.shapes import BySchema, ChatRequest
-from callmemaybe.server.turn import Ask, Begun, Done, More, Piece, Said, Walked
+from callmemaybe.server.turns import Ask, Begun, Done, More, Piece, Said, Walked
 
 ROUTE = "/v1/chat/completions"
 #: OpenAI's seeds may be negative, the engine's may not.

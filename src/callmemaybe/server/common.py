@@ -14,17 +14,17 @@ from typing import Any
 from urllib.parse import unquote
 
 from callmemaybe import __version__
-from callmemaybe._speaking import Options, TokenLogprob
-from callmemaybe.calls import ToolSpec
 from callmemaybe.errors import CallMeMaybeError
+from callmemaybe.generation.local import DecodingConfig, TokenLogprob
 from callmemaybe.grammar import regex
 from callmemaybe.grammar.ebnf import ebnf
-from callmemaybe.server.problems import Problem, invalid, unsupported
+from callmemaybe.server.http_errors import Problem, invalid, unsupported
 from callmemaybe.server.settings import Settings
 from callmemaybe.server.shapes import AnyObject, ByGrammar, ByRegex, FreeText, Shape
-from callmemaybe.wire.choice import wanted
+from callmemaybe.tools import ToolSpec
 from callmemaybe.wire.format import Format
-from callmemaybe.wire.writer import Wanted
+from callmemaybe.wire.output_grammar import OutputSpec
+from callmemaybe.wire.tool_choice import output_spec
 
 #: What a schema may ask of a value at least, all in all.
 MOST_LEAST = 20_000
@@ -196,7 +196,7 @@ def wish_of(
     most: int | None,
     answer: Any,
     thinking: int,
-) -> Wanted:
+) -> OutputSpec:
     """Return what an answer may be; raise Problem for what this model cannot write."""
     talks = served.format.talks
     told = choice.model_dump() if isinstance(choice, Shape) else choice
@@ -216,7 +216,7 @@ def wish_of(
             + ", or serve a bigger model.",
         )
     is_parallel = served.format.is_parallel and parallel is not False
-    return wanted(told, has_tools=has_tools, parallel=is_parallel, most=most, answer=answer,
+    return output_spec(told, has_tools=has_tools, parallel=is_parallel, most=most, answer=answer,
                   thinking=thinking)  # fmt: skip
 
 
@@ -239,7 +239,7 @@ def options_of(
     param: str,
     thinking: int,
     **others: Any,
-) -> Options:
+) -> DecodingConfig:
     """Return the options of a turn whose tokens are limited by the parameter ``param``.
 
     Tokens of thought count; where nothing was said of a limit, they are added to the usual one.
@@ -247,7 +247,7 @@ def options_of(
     if most is not None and most > settings.most_tokens:
         raise invalid(param, f"{param!r} is {most}; this server gives at most "
                              f"{settings.most_tokens} tokens.")  # fmt: skip
-    return Options(
+    return DecodingConfig(
         max_tokens=most or min(settings.default_tokens + thinking, settings.most_tokens), **others
     )
 

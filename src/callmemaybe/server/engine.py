@@ -17,11 +17,11 @@ from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from callmemaybe._speaking import Speaker
-from callmemaybe.server.problems import Problem, translated
+from callmemaybe.generation.local import LocalGenerator
+from callmemaybe.server.http_errors import Problem, translated
 from callmemaybe.server.queue import FairQueue, Full
 from callmemaybe.server.settings import Settings
-from callmemaybe.server.turn import Ask, Done, Piece, pieces
+from callmemaybe.server.turns import Ask, Done, Piece, pieces
 
 #: How many of the latest turns the estimate of a wait is made from.
 _RECENT = 32
@@ -101,7 +101,7 @@ class Engine:
 
     def __init__(
         self,
-        speaker: Speaker,
+        speaker: LocalGenerator,
         tasks: Tasks,
         settings: Settings,
         *,

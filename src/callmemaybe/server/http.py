@@ -15,10 +15,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from callmemaybe._checking import depth_of
-from callmemaybe._json import LongNumber, dumps, loads
 from callmemaybe.errors import InputError
-from callmemaybe.server.problems import Problem
+from callmemaybe.generation.validation import depth_of
+from callmemaybe.jsonio.writer import LongNumber, dumps, loads
+from callmemaybe.server.http_errors import Problem
 from callmemaybe.server.settings import Settings
 
 #: How deep arrays and objects of a request may nest: deeper ones are no schemas, but attacks.

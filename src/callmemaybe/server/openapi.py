@@ -11,7 +11,7 @@ from callmemaybe import __version__
 from callmemaybe.server import answers, chat, responses
 from callmemaybe.server.answers import REF, TEXT, Schema, ref
 from callmemaybe.server.common import Served
-from callmemaybe.server.problems import STATUSES
+from callmemaybe.server.http_errors import STATUSES
 from callmemaybe.server.shapes import (
     CHAT_NEUTRAL,
     RESPONSES_NEUTRAL,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from callmemaybe._speaking import TokenLogprob
+from callmemaybe.generation.local import TokenLogprob
 from callmemaybe.server import shapes
 from callmemaybe.server.common import (
     Served,
@@ -18,7 +18,7 @@ from callmemaybe.server.common import (
     tools_of,
     wish_of,
 )
-from callmemaybe.server.problems import Problem, invalid
+from callmemaybe.server.http_errors import Problem, invalid
 from callmemaybe.server.shapes import (
     BySchemaFlat,
     InputCall,
@@ -26,7 +26,7 @@ from callmemaybe.server.shapes import (
     InputResult,
     ResponsesRequest,
 )
-from callmemaybe.server.turn import Ask, Begun, Done, More, Piece, Said
+from callmemaybe.server.turns import Ask, Begun, Done, More, Piece, Said
 
 ROUTE = "/v1/responses"
 #: Parameters of chats, as errors from below call them, and their names here.

@@ -6,22 +6,22 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 
-from callmemaybe._collecting import settle
-from callmemaybe._speaking import Speaker
 from callmemaybe.caller import load_model
 from callmemaybe.decoding.batch import Batch
-from callmemaybe.decoding.prefixes import Prefixes
+from callmemaybe.decoding.prefix_cache import PrefixCache
 from callmemaybe.errors import ModelError
+from callmemaybe.generation.local import LocalGenerator
 from callmemaybe.models.base import Model
-from callmemaybe.models.remote import Remote
+from callmemaybe.models.remote import RemoteModel
 from callmemaybe.server.app import App
 from callmemaybe.server.common import Served
 from callmemaybe.server.engine import Engine
+from callmemaybe.server.gc_tuning import settle
 from callmemaybe.server.listen import address_of, bind, server_of
 from callmemaybe.server.logs import Log, taking
 from callmemaybe.server.observe import Facts, Observer
 from callmemaybe.server.settings import Settings
-from callmemaybe.wire.said import Limits
+from callmemaybe.wire.grounding import GroundingConfig
 
 
 def application(
@@ -35,12 +35,12 @@ def application(
 ) -> App:
     """Return the application that serves a loaded model.
 
-    ``name`` is what requests call it; ``options`` are those of ``Speaker``. Raises ModelError for a
+    ``name`` is what requests call it; ``options`` are those of ``LocalGenerator``. Raises ModelError for a
     model that cannot be used here.
     """
     batch = Batch(model, most=settings.slots)
-    prefixes = Prefixes(batch, settings.cache_bytes)
-    speaker = Speaker(batch, format=format, prefixes=prefixes, **options)  # type: ignore[arg-type]
+    prefixes = PrefixCache(batch, settings.cache_bytes)
+    speaker = LocalGenerator(batch, format=format, prefixes=prefixes, **options)  # type: ignore[arg-type]
     served = Served(name or model.name, speaker.format, int(time.time()), settings)
 
     def make_engine() -> Engine:
@@ -57,7 +57,7 @@ def serve(
     format: str | None = None,  # noqa: A002 - the word users know
     observers: Sequence[Observer] = (),
     quiet: bool = False,
-    limits: Limits | None = None,
+    limits: GroundingConfig | None = None,
     say: Callable[[str], None] = print,
 ) -> None:
     """Serve a model until a signal says to stop.
@@ -68,7 +68,7 @@ def serve(
     opened = bind(settings)
     try:
         loaded = load_model(model)
-        if isinstance(loaded, Remote):
+        if isinstance(loaded, RemoteModel):
             raise ModelError(f"{model} is served already; serve takes a model on this machine")
         log = Log()
         watching: Observer = Failures(log) if quiet else log

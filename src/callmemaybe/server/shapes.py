@@ -20,8 +20,8 @@ from pydantic import (
     model_validator,
 )
 
-from callmemaybe.server.mistakes import mistake_of, not_done
-from callmemaybe.server.problems import Problem
+from callmemaybe.server.http_errors import Problem
+from callmemaybe.server.validation_errors import mistake_of, not_done
 
 MOST_STOPS = 4
 #: How many alternatives of a token may be shown, as OpenAI has it.

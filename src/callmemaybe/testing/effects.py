@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from callmemaybe.calls import Effect, Tool, Transaction
-from callmemaybe.calls.declare import Context, make_tool
 from callmemaybe.gateway.chain import verify
 from callmemaybe.gateway.codes import Answer
 from callmemaybe.gateway.lifecycle import TERMINAL
 from callmemaybe.gateway.store import Backend
+from callmemaybe.tools import Effect, Tool, Transaction
+from callmemaybe.tools.declare import Context, make_tool
 
 #: Every place where a process can die around the writes of one call, in order.
 WRITE_POINTS = (

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
 
-from callmemaybe import _registry
+from callmemaybe import plugins
 from callmemaybe.errors import VocabularyError
 from callmemaybe.vocabulary.trie import Trie
 
@@ -85,8 +85,8 @@ class Vocabulary:
         try:
             if not place.exists():
                 raise VocabularyError(f"{place}: there is no such file or folder")
-            for name in _registry.names(READERS):
-                reader: Reader = _registry.load(READERS, name, "READER")  # type: ignore[assignment]
+            for name in plugins.names(READERS):
+                reader: Reader = plugins.load(READERS, name, "READER")  # type: ignore[assignment]
                 if reader.recognises(place):
                     return reader.read(place, size, ends)
         except OSError as error:  # a folder that may not be entered, a name that is too long

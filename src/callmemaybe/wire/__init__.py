@@ -9,8 +9,8 @@ This room knows no token ids, no vocabulary, no model, no array, no clock and no
 """
 
 from callmemaybe.wire.format import Format
+from callmemaybe.wire.format_nodes import Part
 from callmemaybe.wire.formats import detect, get, names
-from callmemaybe.wire.pieces import Part
 from callmemaybe.wire.reader import (
     AnswerDelta,
     ArgumentsDelta,

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from callmemaybe._json import check, dumps
-from callmemaybe.calls import ToolCall, ToolSpec
-from callmemaybe.wire.earlier import object_of, place_of, text_of
+from callmemaybe.jsonio.writer import check, dumps
+from callmemaybe.tools import ToolCall, ToolSpec
 from callmemaybe.wire.format import Format, leaves
-from callmemaybe.wire.pieces import Arguments, Controls, Part, Parts, Piece, join
+from callmemaybe.wire.format_nodes import Arguments, Controls, Part, Parts, Piece, join
+from callmemaybe.wire.history_args import object_of, place_of, text_of
 from callmemaybe.wire.prompt import behind_control, with_controls
 from callmemaybe.wire.rendering import render
 

@@ -28,10 +28,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from callmemaybe.errors import InputError
+from callmemaybe.wire.arg_syntax import JSON, PYTHON, XML
 from callmemaybe.wire.chat import Around, Chat, Tools, declare
 from callmemaybe.wire.format import Format
-from callmemaybe.wire.notation import JSON, PYTHON, XML
-from callmemaybe.wire.pieces import (
+from callmemaybe.wire.format_nodes import (
     Answer,
     Arguments,
     Calls,

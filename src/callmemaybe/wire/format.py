@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from callmemaybe.calls import ToolCall, ToolSpec, check_distinct
 from callmemaybe.errors import InputError
 from callmemaybe.grammar.grammar import Grammar
-from callmemaybe.wire.pieces import (
+from callmemaybe.tools import ToolCall, ToolSpec, check_distinct
+from callmemaybe.wire.format_nodes import (
     Answer,
     Calls,
     Chain,
@@ -30,10 +30,10 @@ from callmemaybe.wire.pieces import (
     Thought,
     join,
 )
-from callmemaybe.wire.prompt import ChatTemplate
+from callmemaybe.wire.output_grammar import MOST_CALLS, DeferredChecks, OutputGrammar, OutputSpec
+from callmemaybe.wire.prompt import ChatTemplate, TemplateRenderer
 from callmemaybe.wire.reader import AnswerDelta, CallEnded, CallStarted, Reader
 from callmemaybe.wire.rendering import render
-from callmemaybe.wire.writer import MOST_CALLS, Left, Wanted, Writer
 
 #: One message of a conversation, in OpenAI's shape: {"role": ..., "content": ...}.
 Message = Mapping[str, Any]
@@ -45,7 +45,7 @@ Request = Callable[[Sequence[Message], Sequence[ToolSpec], Controls], Parts]
 
 #: Languages that are kept, the last used ones.
 KEPT_LANGUAGES = 512
-_LANGUAGES: dict[tuple[int, bool, Hashable], tuple[Piece, Grammar, Left]] = {}
+_LANGUAGES: dict[tuple[int, bool, Hashable], tuple[Piece, Grammar, DeferredChecks]] = {}
 
 
 @dataclass(frozen=True)
@@ -86,14 +86,14 @@ class Format:
             sign in template for sign in self.template_lacks
         )
 
-    def with_template(self, source: str, **names: str) -> Format:
+    def with_template(self, source: str, renderer: TemplateRenderer, **names: str) -> Format:
         """Return the same format with the prompts of a model's own chat template (Jinja).
 
         ``names`` are what the template may call by name: ``bos_token``, ``eos_token``.
 
         Raises ModelError if the template is not valid.
         """
-        template = ChatTemplate(source, **names)
+        template = ChatTemplate(source, renderer, **names)
         return replace(
             self, prefix=template.prefix, request=template.request, whole=template.render
         )
@@ -134,10 +134,10 @@ class Format:
     def language(
         self,
         tools: Sequence[ToolSpec],
-        wanted: Wanted,
+        wanted: OutputSpec,
         *,
         controls: Controls = None,
-        left: Left | None = None,
+        left: DeferredChecks | None = None,
     ) -> Grammar:
         """Return what a model may write where an answer may be what is ``wanted``.
 
@@ -152,7 +152,7 @@ class Format:
         place = id(self.tree), left is not None, key
         known = _LANGUAGES.pop(place, None) if key is not None else None
         if known is None or known[0] is not self.tree:
-            writer = Writer(tools, wanted, controls, may_leave=left is not None)
+            writer = OutputGrammar(tools, wanted, controls, may_leave=left is not None)
             known = self.tree, writer.grammar(self.tree), writer.left
         if left is not None:
             left.update(known[2])
@@ -259,8 +259,8 @@ class Format:
 
 
 @lru_cache(maxsize=4)
-def _wanted(no_call: bool, most: int) -> Wanted:
-    return Wanted(no_call=no_call, most=most)
+def _wanted(no_call: bool, most: int) -> OutputSpec:
+    return OutputSpec(no_call=no_call, most=most)
 
 
 def _speechless(piece: Piece) -> Piece:
@@ -275,7 +275,7 @@ def _speechless(piece: Piece) -> Piece:
     return piece
 
 
-def _key(tools: Sequence[ToolSpec], wanted: Wanted, controls: Controls) -> Hashable:
+def _key(tools: Sequence[ToolSpec], wanted: OutputSpec, controls: Controls) -> Hashable:
     """Return what a language depends on, by content; None where that cannot be told."""
     is_of_one_request = wanted.ground is not None and wanted.ground.is_known
     if wanted.answer is not None or wanted.given or is_of_one_request:

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from callmemaybe._json import dumps
-from callmemaybe.calls import ToolSpec
+from callmemaybe.jsonio.writer import dumps
+from callmemaybe.tools import ToolSpec
 from callmemaybe.wire.format import Format
-from callmemaybe.wire.pieces import (
+from callmemaybe.wire.format_nodes import (
     Answer,
     Arguments,
     Calls,

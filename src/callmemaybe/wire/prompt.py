@@ -11,15 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
-from callmemaybe._json import dumps
-from callmemaybe._rendering import RenderingError, shared
-from callmemaybe.calls import ToolSpec
-from callmemaybe.errors import ModelError
 from callmemaybe.grammar.nodes import Control
-from callmemaybe.wire.earlier import object_of, place_of
-from callmemaybe.wire.pieces import Controls, Part, Parts, join
+from callmemaybe.jsonio.writer import dumps
+from callmemaybe.tools import ToolSpec
+from callmemaybe.wire.format_nodes import Controls, Part, Parts, join
+from callmemaybe.wire.history_args import object_of, place_of
 
 #: Characters for armour: the Private Use Area of plane 15, which no text has a reason to hold.
 _ARMOUR = range(0xF0000, 0xFFFFE)
@@ -42,6 +40,16 @@ def request_text(messages: Sequence[Mapping[str, Any]]) -> str:
     return ""
 
 
+class TemplateRenderer(Protocol):
+    """Compiles and renders Jinja templates that came with a model's weights; both raise ModelError."""
+
+    def check(self, source: str, names: Mapping[str, str]) -> None:
+        """Raise ModelError unless ``source`` is valid Jinja; ``names`` are its constants."""
+
+    def render(self, source: str, names: Mapping[str, str], values: Mapping[str, Any]) -> str:
+        """Return the text that the template makes of ``values``."""
+
+
 class ChatTemplate:
     """A model's own chat template, rendered for tools, in two parts.
 
@@ -50,19 +58,18 @@ class ChatTemplate:
     switch ignores it.
     """
 
-    def __init__(self, source: str, **names: str) -> None:
+    def __init__(self, source: str, renderer: TemplateRenderer, **names: str) -> None:
         """Compile the template; ``names`` are what it may call by name (``bos_token``, ...).
 
-        Raises ModelError if it is not valid Jinja.
+        A template is a program, so ``renderer`` decides where it may run. Raises ModelError if it is
+        not valid Jinja.
         """
         self.source = source
+        self._renderer = renderer
         self._names = names
         # Rendering the tools twice per prompt would cost more than finding them again.
         self._prefixes = lru_cache(maxsize=8)(self._prefix)
-        try:
-            shared().check(source, names)
-        except RenderingError as error:
-            raise ModelError(f"the model's chat template is not valid: {error}") from error
+        renderer.check(source, names)
 
     def prefix(self, tools: Sequence[ToolSpec], controls: Controls) -> Parts:
         """Return what every prompt for these tools begins with, up to its last control token."""
@@ -103,19 +110,16 @@ class ChatTemplate:
         pattern = _pattern(controls)
         definitions = [tool.as_openai() for tool in tools]
         armour = _Armour(pattern, dumps([list(messages), definitions]))
-        try:
-            text = shared().render(
-                self.source,
-                self._names,
-                {
-                    "messages": armour.put_on(list(messages)),
-                    "tools": armour.put_on(definitions),
-                    "add_generation_prompt": True,
-                    "enable_thinking": thinking,
-                },
-            )
-        except RenderingError as error:
-            raise ModelError(f"the model's chat template failed: {error}") from error
+        text = self._renderer.render(
+            self.source,
+            self._names,
+            {
+                "messages": armour.put_on(list(messages)),
+                "tools": armour.put_on(definitions),
+                "add_generation_prompt": True,
+                "enable_thinking": thinking,
+            },
+        )
         parts = with_controls(text, controls)
         return join([armour.take_off(part) if isinstance(part, str) else part for part in parts])
 

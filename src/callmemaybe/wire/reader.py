@@ -11,11 +11,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from callmemaybe._json import loads
 from callmemaybe.errors import InputError
 from callmemaybe.grammar.nodes import Control
-from callmemaybe.wire.notation import BARE
-from callmemaybe.wire.pieces import (
+from callmemaybe.jsonio.writer import loads
+from callmemaybe.wire.arg_parser import Translator
+from callmemaybe.wire.arg_syntax import BARE
+from callmemaybe.wire.format_nodes import (
     Answer,
     Arguments,
     Calls,
@@ -26,12 +27,11 @@ from callmemaybe.wire.pieces import (
     Name,
     Part,
     Piece,
-    Reminder,
+    SchemaEcho,
     Text,
     Thought,
     Token,
 )
-from callmemaybe.wire.translating import Translator
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,9 @@ class Reader:
         Returns how many bytes were taken; the same as one after the other, only faster.
         """
         first, *others = self._ways
-        if isinstance(first.leaf, Reminder) and all(isinstance(way.leaf, Token) for way in others):
+        if isinstance(first.leaf, SchemaEcho) and all(
+            isinstance(way.leaf, Token) for way in others
+        ):
             self._read += len(data) - start
             return len(data) - start  # only a control token leads out of it
         if others:
@@ -294,7 +296,7 @@ class Reader:
                 yield from self._enter(rest, told)
             case Name():
                 yield _Way(piece, b"", rest, told)
-            case Reminder():
+            case SchemaEcho():
                 yield _Way(piece, None, rest, told)
                 yield from self._enter(rest, told)
             case Id():
@@ -339,7 +341,7 @@ class Reader:
                         yield from self._enter(rest, told)
                     else:
                         yield _Way(leaf, moved, rest, told)
-            case Reminder():
+            case SchemaEcho():
                 yield way
                 yield from self._enter(rest, told)
             case Id():

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from callmemaybe._json import rewrite
-from callmemaybe.calls import ToolCall, ToolSpec
 from callmemaybe.errors import InputError, VocabularyError
 from callmemaybe.grammar.nodes import Control
-from callmemaybe.wire.notation import holds, written
-from callmemaybe.wire.pieces import (
+from callmemaybe.jsonio.writer import rewrite
+from callmemaybe.tools import ToolCall, ToolSpec
+from callmemaybe.wire.arg_syntax import holds, written
+from callmemaybe.wire.format_nodes import (
     Answer,
     Arguments,
     Calls,
@@ -21,7 +21,7 @@ from callmemaybe.wire.pieces import (
     Part,
     Parts,
     Piece,
-    Reminder,
+    SchemaEcho,
     Text,
     Thought,
     Token,
@@ -75,7 +75,7 @@ class _Renderer:
                 yield piece.encode(calls[0].name)
             case Id():
                 yield piece.encode(calls[0].id)
-            case Reminder():
+            case SchemaEcho():
                 yield self._reminder(piece, calls[0].name)
             case Arguments():
                 yield from self._arguments(piece, calls[0])
@@ -98,7 +98,7 @@ class _Renderer:
             case Calls():
                 yield from self._calls(piece, calls)
 
-    def _reminder(self, piece: Reminder, name: str) -> str:
+    def _reminder(self, piece: SchemaEcho, name: str) -> str:
         if name not in self._tools:
             raise InputError(
                 f"this format writes the parameters of the called function, and {name!r} is unknown",

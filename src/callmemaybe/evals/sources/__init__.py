@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
-from callmemaybe import _registry
+from callmemaybe import plugins
 from callmemaybe.errors import InputError
 from callmemaybe.evals.case import Case
 
@@ -32,7 +32,7 @@ _NOT_AS_EXPECTED = (
 
 def names() -> tuple[str, ...]:
     """Return the names of all sources."""
-    return _registry.names(__name__)
+    return plugins.names(__name__)
 
 
 def read(name: str, path: Path) -> list[Case]:
@@ -40,7 +40,7 @@ def read(name: str, path: Path) -> list[Case]:
 
     Raises InputError for a name that is unknown, and for files that are missing or not as expected.
     """
-    source = cast("Source", _registry.load(__name__, name, "SOURCE"))
+    source = cast("Source", plugins.load(__name__, name, "SOURCE"))
     try:
         return source(path)
     except OSError as error:

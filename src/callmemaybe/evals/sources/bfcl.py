@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from callmemaybe.calls import ToolSpec
 from callmemaybe.evals.case import Case, Expected
 from callmemaybe.evals.sources import read_lines
+from callmemaybe.tools import ToolSpec
 
 CATEGORIES = ("simple_python", "multiple", "irrelevance")
 #: The leaderboard's names of types, where JSON Schema has another.

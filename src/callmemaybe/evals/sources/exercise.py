@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from callmemaybe.calls import ToolSpec
 from callmemaybe.evals.case import Case, Expected
 from callmemaybe.evals.sources import read_json
+from callmemaybe.tools import ToolSpec
 
 
 def exercise(folder: Path) -> list[Case]:

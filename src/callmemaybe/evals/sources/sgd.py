@@ -15,9 +15,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from callmemaybe.calls import ToolSpec
 from callmemaybe.evals.case import Case, Expected
 from callmemaybe.evals.sources import read_json, read_lines
+from callmemaybe.tools import ToolSpec
 
 OFFERED = 4
 #: Lists of functions per function; few, so that what belongs to a list is made once.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from callmemaybe import _registry
+from callmemaybe import plugins
 from callmemaybe.gateway.chain import Head
 from callmemaybe.gateway.ledger import Ledger
 from callmemaybe.gateway.limits import DEFAULTS, Limits
@@ -20,7 +20,7 @@ def open_backend(store: str, **options: Any) -> Backend:
     """Open ``store``: ``scheme://...`` names the module of this folder, anything else is a file."""
     scheme, separator, _ = store.partition("://")
     name = scheme if separator else "sqlite"
-    made: Any = _registry.load(__name__, {"postgres": "postgresql"}.get(name, name), "AUDIT_LOG")
+    made: Any = plugins.load(__name__, {"postgres": "postgresql"}.get(name, name), "AUDIT_LOG")
     backend: Backend = made(store, **options)
     return backend
 

@@ -24,7 +24,7 @@ import psycopg
 from psycopg import errors
 
 from callmemaybe.gateway.audit import _pgsql as statements
-from callmemaybe.gateway.lifecycle import TERMINAL, State
+from callmemaybe.gateway.lifecycle import TERMINAL, CallState
 from callmemaybe.gateway.plan import EVERYTHING, locks_of
 from callmemaybe.gateway.store import (
     COLUMNS,
@@ -40,7 +40,7 @@ from callmemaybe.gateway.store import (
     StoreFull,
     StoreTransient,
 )
-from callmemaybe.gateway.strict import dumps
+from callmemaybe.jsonio.bounded import dumps
 
 _APPROVAL = ", ".join(item.name for item in fields(Approval))
 _DONE = [state.value for state in sorted(TERMINAL)]
@@ -193,7 +193,7 @@ class Postgresql:
     def move(self, moves: Sequence[Move]) -> set[str]:
         """Compare and set."""
         won: set[str] = set()
-        if any(move.target is State.UNKNOWN for move in moves):
+        if any(move.target is CallState.UNKNOWN for move in moves):
             self._ahead.blocked = None
         ordered = sorted(moves, key=operator.attrgetter("key"))
         starts = [_start(move) for move in ordered if move.starts]
@@ -206,7 +206,7 @@ class Postgresql:
             won |= {key for (key,) in rows}
         return won
 
-    def claim(self, key: str, fence: int, state: State, *, owner: str | None = None) -> bool:
+    def claim(self, key: str, fence: int, state: CallState, *, owner: str | None = None) -> bool:
         """Take a row over."""
         done = self._write.execute(
             "update calls set owner = %s, fence = fence + 1, state = %s"

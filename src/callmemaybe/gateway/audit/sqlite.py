@@ -23,7 +23,7 @@ import apsw
 
 from callmemaybe.gateway.audit import _statements as statements
 from callmemaybe.gateway.audit._host import OwnerFiles, Reserve, boot_id, make_private
-from callmemaybe.gateway.lifecycle import State
+from callmemaybe.gateway.lifecycle import CallState
 from callmemaybe.gateway.store import (
     COLUMNS,
     VERSION,
@@ -38,7 +38,7 @@ from callmemaybe.gateway.store import (
     StoreFull,
     StoreTransient,
 )
-from callmemaybe.gateway.strict import dumps
+from callmemaybe.jsonio.bounded import dumps
 
 _APPROVAL = ", ".join(item.name for item in fields(Approval))
 _RESERVE = 4 * 1024 * 1024
@@ -197,7 +197,7 @@ class Sqlite:
         )
         return {move.key for move in won}
 
-    def claim(self, key: str, fence: int, state: State, *, owner: str | None = None) -> bool:
+    def claim(self, key: str, fence: int, state: CallState, *, owner: str | None = None) -> bool:
         """Take a row over."""
         self._write.execute(
             "update calls set owner = ?, fence = fence + 1, state = ?"

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from callmemaybe import _registry
+from callmemaybe import plugins
 from callmemaybe.errors import ModelError
 from callmemaybe.wire.format import Format
 
 
 def names() -> tuple[str, ...]:
     """Return the names of all formats, sorted."""
-    return _registry.names(__name__)
+    return plugins.names(__name__)
 
 
 def get(name: str) -> Format:
     """Return a format by name. Raises InputError with the names there are."""
-    found = _registry.load(__name__, name, "FORMAT")
+    found = plugins.load(__name__, name, "FORMAT")
     assert isinstance(found, Format)
     return found
 

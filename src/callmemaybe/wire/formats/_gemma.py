@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from callmemaybe._json import dumps
-from callmemaybe.calls import ToolSpec
 from callmemaybe.grammar.nodes import Control
-from callmemaybe.wire.notation import gemma, in_order
-from callmemaybe.wire.pieces import Arguments, Chain, Name, Part, Text, Token, chain
+from callmemaybe.jsonio.writer import dumps
+from callmemaybe.tools import ToolSpec
+from callmemaybe.wire.arg_syntax import gemma, in_order
+from callmemaybe.wire.format_nodes import Arguments, Chain, Name, Part, Text, Token, chain
 
 
 def call(begin: str, end: str, fence: str) -> Chain:

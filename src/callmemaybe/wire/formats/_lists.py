@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from callmemaybe.wire.pieces import Arguments, Calls, Chain, Name, Text, chain
+from callmemaybe.wire.format_nodes import Arguments, Calls, Chain, Name, Text, chain
 
 CALLS = Calls(
     chain(Text('{"name": "'), Name(), Text('", "arguments": '), Arguments("spaced"), Text("}")),

@@ -6,7 +6,7 @@ Strings of DeepSeek's template as in vLLM's examples/tool_chat_template_deepseek
 from __future__ import annotations
 
 from callmemaybe.wire.chat import Chat, Tools, declare
-from callmemaybe.wire.pieces import (
+from callmemaybe.wire.format_nodes import (
     Answer,
     Arguments,
     Calls,

@@ -6,6 +6,16 @@ Strings of DeepSeek's template as in vLLM's examples/tool_chat_template_deepseek
 from __future__ import annotations
 
 from callmemaybe.wire.chat import Chat, Tools, declare
+from callmemaybe.wire.format_nodes import (
+    Answer,
+    Arguments,
+    Calls,
+    Either,
+    Name,
+    Thought,
+    Token,
+    chain,
+)
 from callmemaybe.wire.formats.deepseek_v3 import (
     ASSISTANT,
     BEGIN,
@@ -19,16 +29,6 @@ from callmemaybe.wire.formats.deepseek_v3 import (
     SEP,
     TOKENS,
     USER,
-)
-from callmemaybe.wire.pieces import (
-    Answer,
-    Arguments,
-    Calls,
-    Either,
-    Name,
-    Thought,
-    Token,
-    chain,
 )
 
 _BEHIND = f"""\

@@ -5,10 +5,9 @@ Strings of LG's template for EXAONE 4.0, as pinned in ollama's exaone4 renderer 
 
 from __future__ import annotations
 
-from callmemaybe._json import dumps
+from callmemaybe.jsonio.writer import dumps
 from callmemaybe.wire.chat import Chat, Tools, declare
-from callmemaybe.wire.formats.hermes import CLOSE, NO_THINKING, OPEN, THINK
-from callmemaybe.wire.pieces import (
+from callmemaybe.wire.format_nodes import (
     Answer,
     Arguments,
     Calls,
@@ -18,6 +17,7 @@ from callmemaybe.wire.pieces import (
     Token,
     chain,
 )
+from callmemaybe.wire.formats.hermes import CLOSE, NO_THINKING, OPEN, THINK
 
 _END = "[|endofturn|]"
 _BEFORE = """\

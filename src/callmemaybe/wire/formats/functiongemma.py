@@ -7,8 +7,8 @@ tools are declared in a developer's turn, keys are sorted, results come as recor
 from __future__ import annotations
 
 from callmemaybe.wire.chat import Chat, Tools, declare
+from callmemaybe.wire.format_nodes import Answer, Calls, Either
 from callmemaybe.wire.formats._gemma import call, declaration
-from callmemaybe.wire.pieces import Answer, Calls, Either
 
 _OPEN, _CLOSE, _FENCE = "<start_function_call>", "<end_function_call>", "<escape>"
 _TURN, _END = "<start_of_turn>", "<end_of_turn>"

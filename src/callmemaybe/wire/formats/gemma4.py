@@ -6,8 +6,8 @@ Strings of the template in vLLM's examples/tool_chat_template_gemma4.jinja (Goog
 from __future__ import annotations
 
 from callmemaybe.wire.chat import Chat, Tools, declare
+from callmemaybe.wire.format_nodes import Answer, Calls, Either, Text, Thought, Token, chain
 from callmemaybe.wire.formats._gemma import call, declaration
-from callmemaybe.wire.pieces import Answer, Calls, Either, Text, Thought, Token, chain
 
 _OPEN, _CLOSE, _FENCE = "<|tool_call>", "<tool_call|>", '<|"|>'
 _TURN, _END = "<|turn>", "<turn|>"

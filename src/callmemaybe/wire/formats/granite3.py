@@ -7,8 +7,8 @@ Strings of IBM's template for Granite 3.x (tools in a turn of their own, results
 from __future__ import annotations
 
 from callmemaybe.wire.chat import Chat, Tools, declare, indented
+from callmemaybe.wire.format_nodes import Answer, Either, Text, Token, chain
 from callmemaybe.wire.formats._lists import listed
-from callmemaybe.wire.pieces import Answer, Either, Text, Token, chain
 
 _CALL, _ROLE, _ROLE_END, _END = (
     "<|tool_call|>",

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from callmemaybe._json import dumps
-from callmemaybe.calls import ToolSpec
+from callmemaybe.jsonio.writer import dumps
+from callmemaybe.tools import ToolSpec
 from callmemaybe.wire.chat import Chat, Tools, declare
-from callmemaybe.wire.pieces import (
+from callmemaybe.wire.format_nodes import (
     Answer,
     Arguments,
     Calls,

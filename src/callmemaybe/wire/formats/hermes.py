@@ -8,7 +8,7 @@ token (Qwen2.5, Hermes) gets none.
 from __future__ import annotations
 
 from callmemaybe.wire.chat import Chat, Tools, declare
-from callmemaybe.wire.pieces import (
+from callmemaybe.wire.format_nodes import (
     Answer,
     Arguments,
     Calls,

@@ -6,8 +6,8 @@ No model's files give it away: choose it by name. Turns are written as plain wor
 from __future__ import annotations
 
 from callmemaybe.wire.chat import Chat, Tools, declare
+from callmemaybe.wire.format_nodes import Answer, Either, Text, chain
 from callmemaybe.wire.formats._lists import listed
-from callmemaybe.wire.pieces import Answer, Either, Text, chain
 
 _BEFORE = """\
 You can call these functions:

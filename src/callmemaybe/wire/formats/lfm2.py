@@ -7,9 +7,9 @@ llama.cpp's models/templates/llama-cpp-lfm2.jinja, and of vLLM's lfm2 tool parse
 from __future__ import annotations
 
 from callmemaybe.wire.chat import Tools, declare
+from callmemaybe.wire.format_nodes import Answer, Calls, Either, Text, Token, chain
 from callmemaybe.wire.formats.hermes import chatml
 from callmemaybe.wire.formats.pythonic import CALL
-from callmemaybe.wire.pieces import Answer, Calls, Either, Text, Token, chain
 
 _OPEN, _CLOSE = "<|tool_call_start|>", "<|tool_call_end|>"
 _LIST, _LIST_END = "<|tool_list_start|>", "<|tool_list_end|>"

@@ -7,9 +7,9 @@ first system turn as for Llama 3.2's small models. The model ends with ``<|eot_i
 
 from __future__ import annotations
 
-from callmemaybe._json import dumps
+from callmemaybe.jsonio.writer import dumps
 from callmemaybe.wire.chat import Chat, Tools, declare, indented
-from callmemaybe.wire.pieces import Answer, Arguments, Calls, Either, Name, Text, chain
+from callmemaybe.wire.format_nodes import Answer, Arguments, Calls, Either, Name, Text, chain
 
 _END = "<|eot_id|>"
 TOKENS = (

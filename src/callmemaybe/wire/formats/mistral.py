@@ -6,9 +6,19 @@ mistral-common's instruct tokenizer v3. The model writes the id; a result refers
 
 from __future__ import annotations
 
-from callmemaybe._json import dumps
+from callmemaybe.jsonio.writer import dumps
 from callmemaybe.wire.chat import Chat, Tools, declare
-from callmemaybe.wire.pieces import Answer, Arguments, Calls, Either, Id, Name, Text, Token, chain
+from callmemaybe.wire.format_nodes import (
+    Answer,
+    Arguments,
+    Calls,
+    Either,
+    Id,
+    Name,
+    Text,
+    Token,
+    chain,
+)
 
 CALLS = "[TOOL_CALLS]"
 TOKENS = (

@@ -6,8 +6,8 @@ Strings as mistral-common's tokenizer v11 renders them for Mistral-Small-3.2-24B
 from __future__ import annotations
 
 from callmemaybe.wire.chat import Chat, Tools, declare
+from callmemaybe.wire.format_nodes import Answer, Arguments, Calls, Either, Id, Name, Token, chain
 from callmemaybe.wire.formats.mistral import CALLS
-from callmemaybe.wire.pieces import Answer, Arguments, Calls, Either, Id, Name, Token, chain
 
 TOKENS = (
     "<s>", "</s>", "[INST]", "[/INST]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[AVAILABLE_TOOLS]",

@@ -6,9 +6,7 @@ Strings as mistral-common's tokenizer v13 renders them.
 from __future__ import annotations
 
 from callmemaybe.wire.chat import declare
-from callmemaybe.wire.formats.mistral import CALLS
-from callmemaybe.wire.formats.mistral_v11 import TOKENS, chat
-from callmemaybe.wire.pieces import (
+from callmemaybe.wire.format_nodes import (
     Answer,
     Arguments,
     Calls,
@@ -18,6 +16,8 @@ from callmemaybe.wire.pieces import (
     Token,
     chain,
 )
+from callmemaybe.wire.formats.mistral import CALLS
+from callmemaybe.wire.formats.mistral_v11 import TOKENS, chat
 
 FORMAT = declare(
     "mistral_v13",

@@ -26,12 +26,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from callmemaybe._json import dumps
-from callmemaybe.calls import ToolSpec
 from callmemaybe.grammar.nodes import Control
+from callmemaybe.jsonio.writer import dumps
+from callmemaybe.tools import ToolSpec
+from callmemaybe.wire.enum_glosses import boolean_glosses, enum_glosses, options
 from callmemaybe.wire.format import Format
-from callmemaybe.wire.legends import meanings, options, poles
-from callmemaybe.wire.pieces import (
+from callmemaybe.wire.format_nodes import (
     Arguments,
     Calls,
     Controls,
@@ -39,7 +39,7 @@ from callmemaybe.wire.pieces import (
     Name,
     Part,
     Parts,
-    Reminder,
+    SchemaEcho,
     Token,
     chain,
     join,
@@ -106,7 +106,7 @@ def told_type(schema: Any) -> str:
     about = " ".join(about.split())
     if isinstance(schema.get("enum"), list):
         return _explained(schema["enum"], about)
-    if plain == "boolean" and (sides := poles(about)):
+    if plain == "boolean" and (sides := boolean_glosses(about)):
         return "{} true|{} false".format(*sides)
     if plain == "string" and (listed := options(about)):
         return f"{_explained(listed, about)}|{plain}"
@@ -114,7 +114,7 @@ def told_type(schema: Any) -> str:
 
 
 def _explained(values: Sequence[Any], about: str) -> str:
-    said = meanings([each if isinstance(each, str) else dumps(each) for each in values], about)
+    said = enum_glosses([each if isinstance(each, str) else dumps(each) for each in values], about)
     written = (dumps(each, compact=True) for each in values)
     return "|".join(f"{words} {each}".lstrip() for words, each in zip(said, written, strict=True))
 
@@ -178,7 +178,7 @@ FORMAT = Format(
     tree=chain(
         Either(
             Calls(
-                chain(Name(), Token(_ARGS), Reminder(form), Token(_FILL), Arguments("compact")),
+                chain(Name(), Token(_ARGS), SchemaEcho(form), Token(_FILL), Arguments("compact")),
                 between=chain(Token(_CALL)),
             ),
             no_call=Token(_NONE),

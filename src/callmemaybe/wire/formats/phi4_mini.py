@@ -7,8 +7,8 @@ phi_fc.py. Left alone the model often forgets the end tag; the grammar writes it
 from __future__ import annotations
 
 from callmemaybe.wire.chat import Chat, Tools, declare
+from callmemaybe.wire.format_nodes import Answer, Either, Text, Token, chain
 from callmemaybe.wire.formats._lists import listed
-from callmemaybe.wire.pieces import Answer, Either, Text, Token, chain
 
 _OPEN, _CLOSE, _END = "<|tool_call|>", "<|/tool_call|>", "<|end|>"
 

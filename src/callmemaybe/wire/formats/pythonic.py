@@ -6,10 +6,10 @@ quotes of either kind; a parameter that is no Python name, in quotes too.
 
 from __future__ import annotations
 
+from callmemaybe.wire.arg_syntax import PYTHON
 from callmemaybe.wire.chat import declare
+from callmemaybe.wire.format_nodes import Answer, Arguments, Calls, Either, Name, Text, chain
 from callmemaybe.wire.formats.llama3_json import TOKENS, llama
-from callmemaybe.wire.notation import PYTHON
-from callmemaybe.wire.pieces import Answer, Arguments, Calls, Either, Name, Text, chain
 
 _HOW = (
     "You have access to the following functions. To call functions, please respond with a python "

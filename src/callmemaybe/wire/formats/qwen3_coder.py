@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from callmemaybe._json import dumps
-from callmemaybe.calls import ToolSpec
+from callmemaybe.jsonio.writer import dumps
+from callmemaybe.tools import ToolSpec
+from callmemaybe.wire.arg_syntax import XML
 from callmemaybe.wire.chat import Tools, declare
-from callmemaybe.wire.formats.hermes import CLOSE, OPEN, THINK, TOKENS, chatml
-from callmemaybe.wire.notation import XML
-from callmemaybe.wire.pieces import (
+from callmemaybe.wire.format_nodes import (
     Answer,
     Arguments,
     Calls,
@@ -26,6 +25,7 @@ from callmemaybe.wire.pieces import (
     Token,
     chain,
 )
+from callmemaybe.wire.formats.hermes import CLOSE, OPEN, THINK, TOKENS, chatml
 
 _BEFORE = """\
 # Tools

@@ -7,9 +7,9 @@ of BFCL's hammer.py for the empty list.
 from __future__ import annotations
 
 from callmemaybe.wire.chat import Tools, declare, indented
+from callmemaybe.wire.format_nodes import Either, Text, chain
 from callmemaybe.wire.formats._lists import listed
 from callmemaybe.wire.formats.hermes import chatml
-from callmemaybe.wire.pieces import Either, Text, chain
 
 _BEFORE = """\
 You have access to a set of tools. When using tools, make calls in a single JSON array:

@@ -1,0 +1,1 @@
+"""Turns of a model and results of tools, until there is an answer."""

@@ -1,0 +1,1 @@
+"""One turn of a model: prompt and grammar from a wire format, decoding, reading, validation."""

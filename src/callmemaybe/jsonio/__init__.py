@@ -1,0 +1,1 @@
+"""JSON in and out: one strict reader, one writer."""

@@ -1,0 +1,452 @@
+"""A tool: a function a model may call, with everything the gateway must know about it.
+
+``@tool`` reads the signature and the docstring; what running it does to the world is declared, and
+checked for sense right here. Nothing is run in this module.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import cached_property, partial
+from typing import Any, Literal, Protocol, overload
+
+from callmemaybe.errors import InputError
+from callmemaybe.tools.effects import Effect
+from callmemaybe.tools.naming import held_as, may_be_held, resource_part
+from callmemaybe.tools.signature import Signature, innermost, read_signature
+from callmemaybe.tools.spec import ToolSpec
+
+
+class Mode(StrEnum):
+    """Where a tool's function runs."""
+
+    ASYNC = "async"
+    THREAD = "thread"
+    PROCESS = "process"
+    """A warm worker process; its whole process group is killed at the timeout."""
+    FRESH = "fresh"
+    """A process for this call alone, with resource limits and an empty environment."""
+    TRANSACTION = "transaction"
+    """Inside the store's transaction that records the result."""
+
+
+class NotExecuted(Exception):
+    """Raised by a tool that is certain that nothing happened; even a `once` call may be retried."""
+
+
+class TransientError(Exception):
+    """Raised by a tool whose failure may pass; ConnectionError and TimeoutError count as such."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a tool may know about the call it serves; a parameter annotated with it gets one."""
+
+    key: str
+    """The call's key, for downstream de-duplication."""
+    attempt: int = 1
+    run: str = ""
+    tenant: str = ""
+    fence: int = 0
+    """Grows from one call to the next that touches the same resources, over all processes that share
+    a store. A service that refuses a smaller number than it has seen is safe from a stalled process."""
+
+
+class Transaction(Protocol):
+    """The store's open transaction; a `transactional` tool takes one and writes through it."""
+
+    def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> Any:
+        """Run one statement. SQLite: ``?`` for parameters; PostgreSQL: ``%s``."""
+
+
+@dataclass(frozen=True)
+class ProcessLimits:
+    """Resource limits of a worker process (setrlimit). Bytes and seconds; None leaves it as it is."""
+
+    memory: int | None = 1 << 30
+    cpu: int | None = 60
+    file_size: int | None = 1 << 28
+    open_files: int | None = 256
+
+
+#: The attempt's default timeout of the gateway applies.
+UNSET = -1.0
+Locks = Callable[[Mapping[str, Any]], Sequence[tuple[str, bool]]]
+_FIELD = re.compile(r"\{([^{}]*)\}")
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A function with its declaration. Call it like the function; hand it to a Gateway."""
+
+    spec: ToolSpec
+    function: Callable[..., Any]
+    effect: Effect = Effect.ONCE
+    mode: Mode = Mode.THREAD
+    writes: tuple[str, ...] | None = None
+    reads: tuple[str, ...] | None = None
+    locks: Locks | None = None
+    timeout: float | None = UNSET
+    attempts: int = 3
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    sensitive: frozenset[str] = frozenset()
+    approval: Literal["always"] | None = None
+    trusted: bool = False
+    reconcile: Callable[[str], Any] | None = None
+    limits: ProcessLimits = ProcessLimits()
+    signature: Signature | None = None
+    bound_to: Any = None
+    unbound: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "effect", Effect(self.effect))
+        object.__setattr__(self, "mode", Mode(self.mode))
+        _check(self)
+
+    @property
+    def name(self) -> str:
+        """The name a model calls it by."""
+        return self.spec.name
+
+    @cached_property
+    def _resources(self) -> tuple[tuple[tuple[str, ...], bool], ...]:
+        """Each declared resource, split at its parameters, and whether the lock is exclusive."""
+        named = [(_FIELD.split(text), self.effect.writes) for text in self.writes or ()]
+        named += [(_FIELD.split(text), False) for text in self.reads or ()]
+        return tuple((tuple(parts), exclusive) for parts, exclusive in named)
+
+    @cached_property
+    def _defaults(self) -> dict[str, Any]:
+        properties = self.spec.parameters.get("properties", {})
+        return {
+            name: part["default"]
+            for name, part in properties.items()
+            if isinstance(part, Mapping) and "default" in part
+        }
+
+    @property
+    def injected(self) -> Mapping[str, type]:
+        """Parameters that the gateway fills: name -> Context or Transaction."""
+        return self.signature.injected if self.signature else {}
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Call the function itself, without any gateway."""
+        if self.bound_to is not None:
+            return self.function(self.bound_to, *args, **kwargs)
+        return self.function(*args, **kwargs)
+
+    def call(self, values: Mapping[str, Any]) -> Any:
+        """Call the function with values as :meth:`bind` returns them, each where it belongs."""
+        if self.signature is None or not self.signature.positional:
+            return self(**values)
+        first, named = self.signature.split(values)
+        return self(*first, **named)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Tool:
+        """Bind a method's tool to its object, as Python binds a method."""
+        if instance is None or not self.unbound:
+            return self
+        return replace(self, bound_to=instance, unbound=False)
+
+    def bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments as the function's Python values; raises InputError with a pointer."""
+        return self.signature.bind(arguments) if self.signature else dict(arguments)
+
+    def locks_for(self, arguments: Mapping[str, Any] | None) -> tuple[tuple[str, bool], ...]:
+        """Return (resource, exclusive) pairs; ``arguments`` is None while they are not known.
+
+        A write that declares nothing takes everything; a read that declares nothing shares it.
+        """
+        if self.effect is Effect.PURE:
+            return ()
+        undeclared = self.locks is None and self.writes is None and self.reads is None
+        if undeclared or arguments is None:
+            return (("*", self.effect.writes),)
+        if self.locks is not None:
+            given = {**self._defaults, **arguments}
+            plain = {name: resource_part(value) for name, value in given.items()}
+            return tuple((str(name), bool(exclusive)) for name, exclusive in self.locks(plain))
+        if all(len(parts) == 1 for parts, _ in self._resources):
+            return tuple([(parts[0], exclusive) for parts, exclusive in self._resources])
+        try:
+            received = self.bind(arguments)
+            # Only what was passed: a default that is made anew is another one when the tool runs.
+            given = {name: received[name] for name in arguments if name in received}
+            own = self.signature.defaults if self.signature else {}
+            given = {**self._defaults, **own, **given}
+            return tuple([(_fill(parts, given), exclusive) for parts, exclusive in self._resources])
+        except Exception:  # a type of the user's own; what has no name may touch anything
+            return (("*", self.effect.writes),)
+
+    @property
+    def location(self) -> tuple[str, str, str] | None:
+        """(module, file, name) under which another process finds this very function, or None."""
+        found = None if self.bound_to is not None else held_as(self.function, _held)
+        if found is None:
+            return None
+        inner = inspect.unwrap(self.function)
+        return (inner.__module__, inner.__code__.co_filename, found)
+
+
+@overload
+def tool(function: Callable[..., Any], /, **declared: Any) -> Tool: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    effect: Effect | str = Effect.ONCE,
+    mode: Mode | str | None = None,
+    writes: str | Sequence[str] | None = None,
+    reads: str | Sequence[str] | None = None,
+    locks: Locks | None = None,
+    timeout: float | None = UNSET,
+    attempts: int = 3,
+    secrets: Mapping[str, str] | None = None,
+    sensitive: str | Sequence[str] = (),
+    approval: Literal["always"] | None = None,
+    trusted: bool = False,
+    reconcile: Callable[[str], Any] | None = None,
+    limits: ProcessLimits = ProcessLimits(),
+) -> Callable[[Callable[..., Any]], Tool]: ...
+
+
+def tool(function: Callable[..., Any] | None = None, /, **declared: Any) -> Any:
+    """Make a tool of a function: ``@tool`` or ``@tool(effect="read", ...)``.
+
+    ``effect``: its class; undeclared means once. ``writes``, ``reads``: the resources it changes or
+    looks at, such as ``"account:{source}"`` with parameters in braces; ``locks`` computes them instead.
+    ``timeout``: seconds per attempt, None for none. ``attempts``: at most, for failures that may pass.
+    ``secrets``: parameter -> name of a secret; such a parameter is never shown to a model.
+    ``sensitive``: parameters that are written down nowhere, neither as such nor in results and errors. ``approval="always"``: a person says yes each
+    time. ``trusted``: its results may flow into arguments of `once` and `keyed` tools unasked.
+    ``reconcile(key)``: finds out whether a call that was lost happened: True, False, or None.
+    Raises InputError with the parameter's name for what JSON Schema cannot express.
+    """
+    if function is not None:
+        return make_tool(function, **declared)
+    return lambda wrapped: make_tool(wrapped, **declared)
+
+
+def make_tool(function: Callable[..., Any], **declared: Any) -> Tool:
+    """As :func:`tool`, called directly."""
+    if isinstance(function, Tool):
+        raise InputError("it is a tool already", where=f"tool {function.name}")
+    name = declared.pop("name", None) or _own_name(function)
+    secrets = dict(declared.pop("secrets", None) or {})
+    unbound = _is_method(function)
+    signature = read_signature(
+        function,
+        name,
+        hidden=frozenset(secrets),
+        markers=(Context, Transaction),
+        skip_first=unbound,
+    )
+    description = declared.pop("description", None) or signature.description
+    effect = _effect(declared.pop("effect", Effect.ONCE), name)
+    wanted = declared.pop("mode", None)
+    timeout = declared.pop("timeout", UNSET)
+    return Tool(
+        ToolSpec(name, description, signature.parameters, signature.returns),
+        function,
+        effect,
+        _mode(function, effect, wanted, timeout, name),
+        writes=_names(declared.pop("writes", None)),
+        reads=_names(declared.pop("reads", None)),
+        timeout=timeout,
+        secrets=secrets,
+        sensitive=frozenset(_names(declared.pop("sensitive", ())) or ()),
+        signature=signature,
+        unbound=unbound,
+        **declared,
+    )
+
+
+def plain_tool(function: Callable[..., Any]) -> Tool:
+    """Return the tool of a function that is called here, without a gateway.
+
+    Raises InputError as :func:`tool` does, and for a parameter that only a gateway can pass.
+    """
+    # Without a timeout, what cannot be sent to another process is a tool as well.
+    made = function if isinstance(function, Tool) else make_tool(function, timeout=None)
+    own = made.signature.defaults if made.signature else {}
+    missing = next((name for name in (*made.injected, *made.secrets) if name not in own), None)
+    if missing is not None:
+        raise InputError(
+            "only a gateway passes it", where=f"tool {made.name}, parameter {missing}",
+            hint="run the calls by a Gateway, in a conversation with through(gateway)",
+        )  # fmt: skip
+    return made
+
+
+def spec_of(function: Callable[..., Any]) -> ToolSpec:
+    """Return what a model gets to read of a function, wherever it may run.
+
+    Raises InputError for one without a name, and as :func:`read_signature` does.
+    """
+    if isinstance(function, Tool):
+        return function.spec
+    name = _own_name(function)
+    # Whoever only offers a function never sees what it returns: a table, say.
+    signature = read_signature(function, name, markers=(Context, Transaction), is_run=False)
+    return ToolSpec(name, signature.description, signature.parameters, signature.returns)
+
+
+def _own_name(function: Callable[..., Any]) -> str:
+    while isinstance(function, partial) and not hasattr(function, "__name__"):
+        function = function.func
+    inner = function if hasattr(function, "__name__") else innermost(function)
+    name = getattr(inner, "__name__", "<lambda>")
+    if name in {"<lambda>", "__call__"}:
+        raise InputError("a tool needs a name", where="tool", hint='pass name="..." to tool()')
+    return str(name)
+
+
+def _is_method(function: Callable[..., Any]) -> bool:
+    parts = getattr(function, "__qualname__", "").split(".")
+    if len(parts) < 2 or parts[-2] == "<locals>":
+        return False
+    try:
+        return next(iter(inspect.signature(function).parameters), None) == "self"
+    except (TypeError, ValueError):
+        return False  # Python does not tell, which whoever reads the signature says
+
+
+def _effect(value: Effect | str, name: str) -> Effect:
+    try:
+        return Effect(value)
+    except ValueError:
+        raise InputError(
+            f"unknown effect class {value!r}",
+            where=f"tool {name}, effect",
+            hint=f"use one of {', '.join(item.value for item in Effect)}",
+        ) from None
+
+
+def _names(value: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def _mode(
+    function: Callable[..., Any],
+    effect: Effect,
+    wanted: Mode | str | None,
+    timeout: float | None,
+    name: str,
+) -> Mode:
+    if wanted is not None:
+        try:
+            return Mode(wanted)
+        except ValueError:
+            raise InputError(
+                f"unknown mode {wanted!r}",
+                where=f"tool {name}, mode",
+                hint=f"use one of {', '.join(item.value for item in Mode)}",
+            ) from None
+    if effect is Effect.TRANSACTIONAL:
+        return Mode.TRANSACTION
+    if inspect.iscoroutinefunction(function):
+        return Mode.ASYNC
+    if not effect.writes or timeout is None:
+        return Mode.THREAD
+    return Mode.PROCESS
+
+
+def _check(made: Tool) -> None:
+    """Refuse declarations that cannot keep the promises made for them."""
+    where = f"tool {made.name}"
+    approval: object = made.approval
+    if approval not in (None, "always"):
+        # Anything else would be taken for None: nobody would be asked.
+        raise InputError(
+            f"there is no {approval!r} here", where=f"{where}, approval",
+            hint='use "always", or leave it out',
+        )  # fmt: skip
+    if inspect.isgeneratorfunction(made.function) or inspect.isasyncgenfunction(made.function):
+        # What it does between its yields would go on after its result was recorded.
+        raise InputError(
+            "a tool returns once, and this function yields", where=where, hint="return a list"
+        )
+    is_async = inspect.iscoroutinefunction(made.function)
+    if (made.mode is Mode.ASYNC) != is_async:
+        raise InputError("mode async and an `async def` belong together", where=f"{where}, mode")
+    if (made.mode is Mode.TRANSACTION) != (made.effect is Effect.TRANSACTIONAL):
+        raise InputError(
+            "effect transactional and mode transaction belong together", where=f"{where}, effect"
+        )
+    if made.mode is Mode.THREAD and made.effect.writes and made.timeout is not None:
+        raise InputError(
+            "a thread cannot be killed, so a write with a timeout must not run in one",
+            where=f"{where}, mode",
+            hint='use mode="process", make it `async def`, or set timeout=None',
+        )
+    is_sent = made.mode in {Mode.PROCESS, Mode.FRESH} and not made.unbound
+    if is_sent and (made.bound_to is not None or not may_be_held(made.function)):
+        raise InputError(
+            "another process cannot import it: it is a closure, a lambda, a bound method or an object",
+            where=where,
+            hint="define it at the top level of a module, make it `async def`, or set timeout=None",
+        )
+    if made.mode in {Mode.PROCESS, Mode.FRESH} and made.unbound:
+        raise InputError(
+            "a method's object cannot be sent to another process",
+            where=where,
+            hint="make it `async def`, or set timeout=None",
+        )
+    markers = set(made.injected.values())
+    if made.effect is Effect.KEYED and made.signature and Context not in markers:
+        raise InputError(
+            "a keyed tool must pass the key on, but nothing gives it the key",
+            where=where,
+            hint="add a parameter annotated with Context and send context.key downstream",
+        )
+    if (made.effect is Effect.TRANSACTIONAL) != (Transaction in markers):
+        raise InputError(
+            "a transactional tool, and only such a tool, has a parameter annotated Transaction",
+            where=where,
+        )
+    _check_numbers(made, where)
+
+
+def _check_numbers(made: Tool, where: str) -> None:
+    if made.timeout is not None and made.timeout != UNSET and made.timeout <= 0:
+        raise InputError("a timeout must be positive", where=f"{where}, timeout")
+    if made.attempts < 1:
+        raise InputError("at least one attempt is needed", where=f"{where}, attempts")
+    properties = made.spec.parameters.get("properties", {})
+    for text in (*(made.writes or ()), *(made.reads or ())):
+        for parameter in _FIELD.findall(text):
+            if parameter not in properties:
+                raise InputError(
+                    f"the resource {text!r} names no parameter {parameter!r}", where=where
+                )
+            if parameter in made.sensitive:
+                raise InputError(
+                    f"the resource {text!r} would be written down with the sensitive {parameter!r}",
+                    where=where,
+                )
+    for parameter in made.sensitive - properties.keys():
+        raise InputError(f"there is no parameter {parameter!r}", where=f"{where}, sensitive")
+
+
+def _fill(parts: tuple[str, ...], arguments: Mapping[str, Any]) -> str:
+    """Put arguments in at the odd places of a resource's name; an absent one stands for everything."""
+    filled = parts[0]
+    for place in range(1, len(parts), 2):
+        if parts[place] not in arguments:
+            return "*"
+        filled += f"{resource_part(arguments[parts[place]])!s}{parts[place + 1]}"
+    return filled
+
+
+def _held(value: Any) -> Any:
+    """Return the function that stands behind a value of a module or class."""
+    if isinstance(value, staticmethod):
+        value = value.__func__
+    return value.function if isinstance(value, Tool) else value

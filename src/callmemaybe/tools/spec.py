@@ -1,0 +1,283 @@
+"""What a tool is, what a call of it is, and what came back: pure values.
+
+A :class:`ToolSpec` keeps the schema as it was given (that is what a model gets to read, and what a
+finished call is checked against). A :class:`ToolCall` keeps its arguments as the JSON text that was
+generated; the parsed view never rounds a number. This module knows no model, no grammar and no file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cached_property
+from typing import Any
+
+from callmemaybe.errors import InputError
+from callmemaybe.jsonio.writer import dumps, loads
+
+_SCHEMA_ONLY = ("$ref", "$defs", "$schema", "anyOf", "oneOf", "allOf")
+_NO_OBJECTS = frozenset(("array", "boolean", "integer", "null", "number", "string"))
+#: Keywords whose value may be a schema, which may have a type.
+_HOLD_SCHEMAS = frozenset((
+    "additionalProperties", "unevaluatedProperties", "propertyNames", "properties", "patternProperties",
+    "not", "if", "then", "else", "$defs", "definitions", "dependentSchemas", "dependencies", "items",
+    "contains", "default", "const",
+))  # fmt: skip
+#: Where definitions hold the schema of the arguments: OpenAI's, MCP's and Anthropic's.
+_PARAMETERS = ("parameters", "inputSchema", "input_schema")
+
+
+@dataclass(frozen=True)
+class ToolSpec:
+    """A function that a model may call: its name, what it is for, and its arguments.
+
+    ``parameters`` is the JSON Schema of the arguments object, as given (by default: no arguments);
+    ``returns`` that of the result, where it is known. Raises InputError for a name that no JSON string can carry and for
+    what is no schema of an object. :meth:`from_json` reads definitions of other forms.
+    """
+
+    name: str
+    description: str = ""
+    parameters: Mapping[str, Any] = field(
+        default_factory=lambda: {"type": "object", "properties": {}}
+    )
+    returns: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        check_name(self.name, "name")
+        if not isinstance(self.description, str):
+            raise InputError("the description must be a string", where=f"tool {self.name!r}")
+        if not isinstance(self.parameters, Mapping):
+            raise InputError("the parameters must be a JSON Schema", where=f"tool {self.name!r}")
+        kind = self.parameters.get("type")
+        if isinstance(kind, str) and kind in _NO_OBJECTS:
+            raise InputError(
+                f"the parameters are of type {kind!r}, but a call passes an object",
+                where=f"tool {self.name!r}",
+                hint='use "type": "object"',
+            )
+        if _is_flat(self.parameters):
+            raise InputError(
+                "the parameters are a JSON Schema here, and these are parameters by name",
+                where=f"tool {self.name!r}",
+                hint='say {"type": "object", "properties": {...}, "required": [...]}, or use '
+                "ToolSpec.from_json for the short form",
+            )
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.description))
+
+    @classmethod
+    def from_json(cls, value: object, where: str = "") -> ToolSpec:
+        """Read one definition: the exercise's flat form, OpenAI's, bare or wrapped, MCP's or Anthropic's.
+
+        Flat: ``{"name", "description", "parameters": {"a": {"type": "number"}}, "returns"}``, where
+        every parameter is required and no other is allowed. OpenAI's: ``{"type": "function",
+        "function": {"name", "description", "parameters": <JSON Schema>}}``. MCP's and Anthropic's have the
+        schema under ``inputSchema`` and ``input_schema``. ``where`` is the JSON
+        pointer of ``value``, for messages. Raises InputError with the pointer of what is wrong.
+        """
+        return _tool_from_json(value, where)
+
+    def as_openai(self) -> dict[str, Any]:
+        """Return the definition in the form of OpenAI's ``tools``, which chat templates expect."""
+        function: dict[str, Any] = {"name": self.name}
+        if self.description:
+            function["description"] = self.description
+        function["parameters"] = dict(self.parameters)
+        return {"type": "function", "function": function}
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """The schema of the arguments: ``parameters``, and that they are an object."""
+        parameters = self.parameters
+        if type(parameters) is dict and parameters.get("type") == "object":
+            return parameters
+        return {**parameters, "type": "object"}
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """A call: which tool, with which arguments, under which id (empty where none is known).
+
+    ``arguments`` is the JSON text of an object, exactly as written.
+    """
+
+    name: str
+    arguments: str = "{}"
+    id: str = ""
+
+    @cached_property
+    def parsed(self) -> dict[str, Any]:
+        """The arguments as Python values; integers of any size, other numbers as Decimal.
+
+        Raises InputError if the text is not a JSON object.
+        """
+        value = loads(self.arguments, where="arguments")
+        if not isinstance(value, dict):
+            raise InputError("the arguments must be a JSON object", where="arguments")
+        return value
+
+    @cached_property
+    def meaning(self) -> str:
+        """The same text for calls that ask for the same: the name, and the arguments as values.
+
+        The order of keys does not count; 1 and 1.0 are equal, true and 1 are not. Raises InputError
+        as :attr:`parsed` does.
+        """
+        return dumps([self.name, self.parsed], canonical=True)
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """What a call came to: the text for the model, and whether it tells of a failure."""
+
+    call_id: str
+    content: str
+    is_error: bool = False
+
+
+def check_name(name: object, where: str) -> str:
+    """Return ``name`` if it can name a function; raise InputError pointing at ``where`` if not.
+
+    Any non-empty Unicode text will do: JSON can carry it, so the engine can.
+    """
+    if not isinstance(name, str):
+        raise InputError(f"a function's name must be a string, not {_kind(name)}", where=where)
+    if not name:
+        raise InputError("a function's name must not be empty", where=where)
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise InputError(
+            "the name holds half of a surrogate pair, which UTF-8 cannot carry", where=where
+        ) from None
+    return name
+
+
+def check_distinct(tools: Sequence[ToolSpec], where: str = "") -> None:
+    """Raise InputError if two tools share a name; the pointer is that of the second."""
+    seen: dict[str, int] = {}
+    for index, tool in enumerate(tools):
+        first = seen.setdefault(tool.name, index)
+        if first != index:
+            raise InputError(
+                f"the name {tool.name!r} is used twice (first at {where}/{first})",
+                where=f"{where}/{index}/name",
+                hint="give every function a name of its own",
+            )
+
+
+def _tool_from_json(value: object, where: str) -> ToolSpec:
+    if not isinstance(value, Mapping):
+        raise InputError(
+            f"a function must be a JSON object, not {_kind(value)}", where=where or "/"
+        )
+    if "function" in value and "name" not in value:
+        kind = value.get("type", "function")
+        if kind != "function":
+            raise InputError(f"unknown kind of tool {kind!r}", where=f"{where}/type")
+        return _tool_from_json(value["function"], f"{where}/function")
+    if "name" not in value:
+        raise InputError("the function has no name", where=where or "/", hint='add a "name"')
+    name = check_name(value["name"], f"{where}/name")
+    description = value.get("description")
+    if description is not None and not isinstance(description, str):
+        raise InputError(
+            f"the description must be a string, not {_kind(description)}",
+            where=f"{where}/description",
+        )
+    returns = value.get("returns")
+    if returns is not None and not isinstance(returns, Mapping):
+        raise InputError(f"it must be an object, not {_kind(returns)}", where=f"{where}/returns")
+    key = next((one for one in _PARAMETERS if one in value), _PARAMETERS[0])
+    parameters = _parameters(value.get(key), f"{where}/{key}")
+    return ToolSpec(name, description or "", parameters, returns)
+
+
+def _parameters(value: object, where: str) -> Mapping[str, Any]:
+    if value is None:
+        return {"type": "object", "properties": {}}
+    if not isinstance(value, Mapping):
+        raise InputError(f"the parameters must be an object, not {_kind(value)}", where=where)
+    if _is_schema(value):
+        kinds = value.get("type", "object")
+        if kinds != "object" and not (isinstance(kinds, list) and "object" in kinds):
+            raise InputError(
+                f"the parameters are of type {kinds!r}, but a call passes an object",
+                where=f"{where}/type",
+                hint='use "type": "object"',
+            )
+        return value
+    for name, schema in value.items():
+        if not isinstance(schema, Mapping):
+            raise InputError(
+                f'the parameter must be an object such as {{"type": "string"}}, not {_kind(schema)}',
+                where=f"{where}/{pointer_token(name)}",
+            )
+        if "type" not in schema and not any(
+            word in schema for word in (*_SCHEMA_ONLY, "enum", "const")
+        ):
+            raise InputError(
+                "the parameter has no type",
+                where=f"{where}/{pointer_token(name)}",
+                hint='add one, such as "type": "string"',
+            )
+    return {
+        "type": "object",
+        "properties": dict(value),
+        "required": list(value),
+        "additionalProperties": False,
+    }
+
+
+def _is_schema(parameters: Mapping[str, Any]) -> bool:
+    """Tell a JSON Schema from the flat form, whose values are all schemas of parameters.
+
+    A flat parameter may well be called "type" or "properties"; its value then is a schema.
+    """
+    if "type" in parameters and not isinstance(parameters["type"], Mapping):
+        return True
+    if any(key in parameters and _is_keyword(key, parameters[key]) for key in _SCHEMA_ONLY):
+        return True
+    properties = parameters.get("properties")
+    return isinstance(properties, Mapping) and all(
+        isinstance(schema, Mapping | bool) for schema in properties.values()
+    )
+
+
+def _is_flat(parameters: Mapping[str, Any]) -> bool:
+    """Whether these can only be parameters by name: each has a type, and none is called as a keyword is.
+
+    As a schema they would say nothing, and every call would be one without arguments.
+    """
+    return bool(parameters) and all(
+        isinstance(schema, Mapping) and "type" in schema and key not in _HOLD_SCHEMAS
+        for key, schema in parameters.items()
+    )
+
+
+def _is_keyword(key: str, value: object) -> bool:
+    return key == "$defs" or not isinstance(value, Mapping)
+
+
+def pointer_token(name: str) -> str:
+    """Escape one reference token of a JSON pointer (RFC 6901, section 3)."""
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def _kind(value: object) -> str:
+    """Name the JSON type of a value, for messages."""
+    if value is None:
+        return "null"
+    for types, name in (
+        (bool, "a boolean"),
+        (str, "a string"),
+        ((int, float, Decimal), "a number"),
+        (list, "an array"),
+        (Mapping, "an object"),
+    ):
+        if isinstance(value, types):
+            return name
+    return type(value).__name__

@@ -1,0 +1,239 @@
+"""The reader says exactly what is wrong with a JSON text and where."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from callmemaybe.cli.files import read_text
+from callmemaybe.errors import InputError
+from callmemaybe.jsonio.reader import Number, plain_number, read
+from callmemaybe.jsonio.writer import LongNumber, dumps, loads
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: st.lists(inner, max_size=4)
+    | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"]), max_size=5), inner, max_size=4),
+    max_leaves=12,
+)  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None)
+@given(values, st.sampled_from([None, 1]), st.booleans())
+def test_reads_what_json_writes(value: object, indent: int | None, escaped: bool) -> None:
+    """Whatever the standard library writes is read back equal."""
+    text = json.dumps(value, indent=indent, ensure_ascii=escaped)
+    assert read(text, source="x").value == value
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(st.sampled_from('{}[]",:\\ \n0123.-+eEtrufalsn/x\t'), max_size=14))
+def test_accepts_only_what_json_accepts(text: str) -> None:
+    """On arbitrary text the reader and the standard library agree on what is JSON."""
+
+    def refuse(_: object) -> object:
+        raise ValueError
+
+    def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        if len({key for key, _ in pairs}) < len(pairs):
+            raise ValueError
+        return dict(pairs)
+
+    try:
+        expected = json.loads(text, parse_constant=refuse, object_pairs_hook=unique)
+    except ValueError:
+        with pytest.raises(InputError):
+            read(text, source="x")
+    else:
+        assert read(text, source="x").value == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[1, 2,]', "f:1:6 (/2): a comma before the closing bracket; remove the comma"),
+        ('{"a": 1,}', "f:1:8 (/a): a comma before the closing bracket; remove the comma"),
+        ('[\n  1\n  2]', "f:3:3 (/1): expected a comma or ], found 2; check the line before, too"),
+        ('{"a": 1 "b": 2}', 'f:1:9 (/a): expected a comma or }, found "; check the line before, too'),
+        ('{"a": {"b": [1, x]}}', ("f:1:17 (/a/b/1): expected a value, found x; texts need double quotes; "
+         "the words of JSON are true, false and null")),
+        ("{'a': 1}", "f:1:2: expected a key in double quotes, found '; write \"key\": value"),
+        ("['a']", "f:1:2 (/0): expected a value, found '; use double quotes"),
+        ("[1] // no", "f:1:5: there is more text after the end of the value; remove it"),
+        ("// no\n[1]", "f:1:1: expected a value, found /; JSON has no comments"),
+        ('{"a": 1, "a": 2}', 'f:1:10 (/a): the key "a" occurs twice; keep one of the two'),
+        ("[NaN]", "f:1:2 (/0): JSON has no NaN; use a number or null"),
+        ("[-Infinity]", "f:1:2 (/0): JSON has no -Infinity; use a number or null"),
+        ("[True]", ("f:1:2 (/0): expected a value, found True; texts need double quotes; "
+         "the words of JSON are true, false and null")),
+        ("[01]", ("f:1:2 (/0): 01 is not a number of JSON; no leading + or zeros, digits on both "
+         "sides of the point")),
+        ('["a\nb"]', ("f:1:4 (/0): a string holds the control character U+000A; write it as an "
+         "escape such as \\n")),
+        ('["\\d"]', "f:1:3 (/0): \\d is not an escape of JSON; write \\\\ for a backslash"),
+        ('["\\ud800x"]', ("f:1:3 (/0): \\ud800 is half of a surrogate pair; write both halves or "
+         "the character")),
+        ('["\\udc00"]', ("f:1:3 (/0): \\udc00 is half of a surrogate pair; write both halves or "
+         "the character")),
+        ('{"a": "b', 'f:1:7 (/a): a string is never closed; add the missing "'),
+        ('[1, {"a": 1', "f:1:5: the object is never closed; add the missing }"),
+        ('[1, [2', "f:1:5: the array is never closed; add the missing ]"),
+        ('{"a"', 'f:1:5: a colon is missing after the key "a"; write "key": value'),
+        ('{"a":', "f:1:6 (/a): the text ends where a value should be; the file may be cut off"),
+        ('{"a/b~c": [}', "f:1:12 (/a~1b~0c/0): expected a value, found }"),
+    ],
+)  # fmt: skip
+def test_errors_have_a_place_and_advice(text: str, message: str) -> None:
+    """Each mistake gives one line: file, line, column, pointer, what, and what to do."""
+    with pytest.raises(InputError) as caught:
+        read(text, source="f")
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("opening", ["[", '{"a":', '[{"a":'])
+def test_depth_cannot_crash_it(opening: str) -> None:
+    """A hundred thousand levels are refused in one short line; any depth is read when asked for."""
+    depth = 100_000
+    with pytest.raises(InputError, match="nested more than 500 levels deep") as caught:
+        read(opening * depth, source="f")
+    assert len(str(caught.value)) < 200
+    depth = 20_000
+    closing = {"[": "]", '{"a":': "}", '[{"a":': "}]"}[opening]
+    assert read(opening * depth + "1" + closing * depth, source="f", max_depth=None).value
+
+
+@pytest.mark.parametrize(
+    ("digits", "value"),
+    [
+        ("3", 3), ("-0", 0), ("9" * 5000, Decimal("9" * 5000)), ("0.1", 0.1), ("0.10", 0.1),
+        ("1e400", Decimal("1e400")), ("0.1000000000000000000001", Decimal("0.1000000000000000000001")),
+        ("1E2", 100.0), ("12345678901234567890.0", Decimal("12345678901234567890.0")),
+    ],
+)  # fmt: skip
+def test_numbers_are_never_rounded(digits: str, value: object) -> None:
+    """A number becomes a float only where the float is the number."""
+    read_value = plain_number(digits)
+    assert read_value == value
+    assert type(read_value) is type(value)
+    raw = read(digits, source="f", number=Number).value
+    assert isinstance(raw, Number)
+    assert raw == digits
+
+
+@pytest.mark.parametrize("digits", ["1e99999999999999999999", "-1.5E+9999999999999999999"])
+def test_numbers_beyond_all_counting_have_a_place(digits: str) -> None:
+    """An exponent that no Decimal holds is the file's mistake; as digits alone it is read."""
+    with pytest.raises(InputError) as caught:
+        read(f'{{"a": [1,\n {digits}, 2]}}', source="f")
+    assert str(caught.value) == (
+        "f:2:2 (/a/1): the number has an exponent beyond all counting; write a smaller one"
+    )
+    assert read(digits, source="f", number=Number).value == digits
+
+
+def test_places_of_pointers() -> None:
+    """A pointer into a document leads to its line and column, or to the nearest that exists."""
+    document = read('\n[\n  {"a": {"b/c": 1},\n   "d": [true, null]}\n]', source="f")
+    assert document.place() == "f:2:1"
+    assert document.place("/0") == "f:3:3 (/0)"
+    assert document.place("/0/a/b~1c") == "f:3:17 (/0/a/b~1c)"
+    assert document.place("/0/d/1") == "f:4:16 (/0/d/1)"
+    assert document.place("/0/d/2/x") == "f:4:9 (/0/d/2/x)"
+    assert document.place("/0/missing") == "f:3:3 (/0/missing)"
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "the file is empty"), (b" \n", "the file is empty"), (b"\xef\xbb\xbf", "the file is empty"),
+        (b'["a\xff"]', ":1: byte 0xff is not UTF-8; save the file as UTF-8"),
+        (b'[\n"caf\xe9"]', ":2: byte 0xe9 is not UTF-8; save the file as UTF-8"),
+        ("[1]".encode("utf-16"), "is UTF-16, not UTF-8; save it as UTF-8"),
+    ],
+)  # fmt: skip
+def test_bytes_that_are_no_text(tmp_path: Path, data: bytes, message: str) -> None:
+    """A file that is empty or not UTF-8 is refused by name and line."""
+    path = tmp_path / "x.json"
+    path.write_bytes(data)
+    with pytest.raises(InputError) as caught:
+        read_text(path)
+    assert str(caught.value).startswith(str(path))
+    assert str(caught.value).endswith(message)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    """A missing file, a folder and an impossible path are told apart."""
+    with pytest.raises(InputError, match="no such file"):
+        read_text(tmp_path / "none.json")
+    with pytest.raises(InputError, match="is a folder"):
+        read_text(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="cannot be read: Not a directory"):
+        read_text(tmp_path / "file" / "x.json")
+    with pytest.raises(InputError, match="cannot be read"):
+        read_text(Path("a\0b"))
+
+
+def test_a_byte_order_mark_is_dropped(tmp_path: Path) -> None:
+    """Files saved by editors that mark UTF-8 are read like any other."""
+    path = tmp_path / "x.json"
+    path.write_bytes(b"\xef\xbb\xbf[1]")
+    assert read(read_text(path), source="x").value == [1]
+
+
+@settings(max_examples=20, deadline=None)
+@given(text=values.map(json.dumps) | st.sampled_from(
+    ['{"a": 1, "a": 2}', '"\\ud800"', '["\\ud83d", "\\udc00\\ud83d\\ude00"]', "1.50", "-0", "1e400", "[", '{"a"}'],
+))  # fmt: skip
+def test_depth_makes_no_difference_to_what_is_read(text: str) -> None:
+    """Law: a call's text nested beyond any stack is read as it is alone: digits, twice the same key, halves."""
+    depth = 20_000
+    try:
+        alone = loads(text)
+    except InputError:
+        with pytest.raises(InputError):
+            loads("[" * depth + text + "]" * depth)
+        return
+    deep = loads("[" * depth + text + "]" * depth)
+    for _ in range(depth):
+        (deep,) = deep
+    assert (deep, repr(deep)) == (alone, repr(alone))
+
+
+@pytest.mark.parametrize(
+    ("text", "is_read"),
+    [
+        ("7" * 400, True),
+        ("-" + "7" * 400, True),
+        ("7" * 401, False),
+        ("0." + "7" * 400, True),
+        ("0." + "0" * 1000 + "7", True),
+        ("7." + "7" * 400, False),
+        ("7e" + "0" * 400 + "1", False),
+        ("[" * 5000 + "7" * 400 + "]" * 5000, True),
+        ("[" * 5000 + "7" * 401 + "]" * 5000, False),
+        ("[" * 5000 + "7." + "7" * 400 + "]" * 5000, False),
+    ],
+    ids=range(10),
+)
+def test_digits_are_counted_before_a_number_is_made(text: str, is_read: bool) -> None:
+    """Whoever says how many digits there may be gets none of more; all others, each of them."""
+    if is_read:
+        assert dumps(loads(text, most_digits=400)) == dumps(loads(text))
+        return
+    loads(text)
+    with pytest.raises(LongNumber, match="x: a number has more than 400 digits"):
+        loads(text, where="x", most_digits=400)
+
+
+def test_an_exponent_beyond_all_counting_is_an_error_of_the_text() -> None:
+    """Decimal has an end; what lies behind it is told as everything that is wrong with a text."""
+    for text in ("1e" + "9" * 30, "[" * 5000 + "1e" + "9" * 30 + "]" * 5000):
+        with pytest.raises(LongNumber, match="exponent"):
+            loads(text)
