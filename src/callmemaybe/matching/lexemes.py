@@ -14,7 +14,6 @@ import numpy as np
 
 from callmemaybe.grammar.automaton import Automaton
 from callmemaybe.grammar.counting import Counted
-from callmemaybe.matching.hostnames import Sweeps
 from callmemaybe.matching.mask_bulk import Indices, Tables
 from callmemaybe.matching.token_set import FEW, Sets, TokenSet, frozen
 from callmemaybe.vocabulary import mask as masks
@@ -233,7 +232,7 @@ class Parts:
         """Prepare for parts of ``trie``."""
         self._trie = trie
         self._sets = sets
-        self._tables = Sweeps()
+        self._tables = Tables()
         self._behind = Behind(trie)
         self._kept: OrderedDict[tuple[int, int, int], Part] = OrderedDict()
         self._counts: OrderedDict[tuple[int, int, int], Counts] = OrderedDict()
