@@ -23,9 +23,10 @@ from numpy.typing import NDArray
 from onnx import numpy_helper
 
 from callmemaybe import models
-from callmemaybe.caller import Caller, Outcome
+from callmemaybe.caller import Caller
 from callmemaybe.evals import sources
 from callmemaybe.evals.case import Case
+from callmemaybe.generation.result import CallResult
 from callmemaybe.models.base import Model
 from training.cases import cases
 from training.pieces import recipe as recipes
@@ -46,7 +47,7 @@ class Trade(NamedTuple):
     refused: float
 
 
-def margin(outcome: Outcome) -> float:
+def margin(outcome: CallResult) -> float:
     """Log-odds of calling nothing against the likeliest function."""
     chances = outcome.distribution
     best = max(chance for name, chance in chances.items() if name is not None)

@@ -9,8 +9,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from callmemaybe.wire.legends import options
 
+from callmemaybe.wire.enum_glosses import options
 from training.pieces import recipe as recipes
 from training.pieces import riddles, slots, synthetic
 from training.pieces.census import count_drawn, count_written, table

@@ -7,8 +7,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from callmemaybe.calls import ToolCall, ToolSpec
 
+from callmemaybe.tools import ToolCall, ToolSpec
 from callmemaybe.wire.formats import nano
 from training.pieces.rendering import (
     Choice,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
-from callmemaybe.wire.legends import meanings, options, poles
+from callmemaybe.wire.enum_glosses import boolean_glosses, enum_glosses, options
 
 PAD, TOOLS, USER, CALL, NONE, END = (
     "<|pad|>",
@@ -152,7 +152,7 @@ def told_values(schema: Mapping[str, Any]) -> tuple[str, Sequence[Any], Sequence
     kind, about = type_text(schema), one_line(schema.get("description") or "")
     if "enum" in schema:
         return explained(schema["enum"], about)
-    if kind == "boolean" and (sides := poles(about)):
+    if kind == "boolean" and (sides := boolean_glosses(about)):
         return "{} true|{} false".format(*sides), (True, False), sides
     if kind == "string" and (listed := options(about)):
         text, values, told = explained(listed, about)
@@ -162,7 +162,9 @@ def told_values(schema: Mapping[str, Any]) -> tuple[str, Sequence[Any], Sequence
 
 def explained(values: Sequence[Any], about: str) -> tuple[str, Sequence[Any], Sequence[str]]:
     """Values as a type, each behind what is said of it."""
-    told = meanings([each if isinstance(each, str) else to_json(each) for each in values], about)
+    told = enum_glosses(
+        [each if isinstance(each, str) else to_json(each) for each in values], about
+    )
     pairs = zip(told, map(to_json, values), strict=True)
     return "|".join(f"{words} {value}".lstrip() for words, value in pairs), values, told
 
