@@ -24,12 +24,11 @@ import numpy as np
 
 from callmemaybe import models
 from callmemaybe.decoding import scoring
-from callmemaybe.decoding.batch import Batch
-from callmemaybe.decoding.decoder import check_budget
-from callmemaybe.decoding.name_choice import spell
+from callmemaybe.decoding.batch import DecodeBatch
+from callmemaybe.decoding.decoder import Step, check_budget
+from callmemaybe.decoding.name_choice import symbols_to_bytes
 from callmemaybe.decoding.prefix_cache import PrefixCache
 from callmemaybe.decoding.sampler import Sampler
-from callmemaybe.decoding.step import Step
 from callmemaybe.decoding.strategy import DecodeRequest, DecodeResult, DecodingStrategy, decode
 from callmemaybe.errors import (
     DuplicateKeyError,
@@ -229,7 +228,7 @@ class Caller:
                 self._callers.pop(next(iter(self._callers)), None)
         return found
 
-    def _call(self, prompt: str, on_step: OnStep, batch: Batch | None = None) -> CallResult:
+    def _call(self, prompt: str, on_step: OnStep, batch: DecodeBatch | None = None) -> CallResult:
         """Return the call that ``prompt`` asks for; within a task of ``batch``, if there is one."""
         config.check_text(prompt)
         if self.catalogue is not None:
@@ -251,7 +250,7 @@ class Caller:
         encoded = self._clock()
         session = self._prefixes.fork(self._shared)
         if batch is not None and batch is not self._local:
-            session = batch.seat(session)
+            session = batch.share_passes(session)
         found = decode(
             session, language.matcher, language.choices, self._strategy, seeded(self._sampler, self._seed, prompt),
             DecodeRequest(request, prompt, min(self.max_tokens, room)), on_step, self._counts,
@@ -261,8 +260,8 @@ class Caller:
         checked = self._clock()
         seconds = {
             "prompt": encoded - started,
-            "model": found.effort.seconds,
-            "engine": decoded - encoded - found.effort.seconds,
+            "model": found.stats.seconds,
+            "engine": decoded - encoded - found.stats.seconds,
             "check": checked - decoded,
             "total": checked - started,
         }
@@ -445,7 +444,7 @@ class Caller:
         seconds: Mapping[str, float],
     ) -> CallResult:
         name = None if call is None else call.name
-        chances = self._distribution(decoder) if self._strategy.weighs_names else {}
+        chances = self._distribution(decoder) if self._strategy.scores_names else {}
         chance = chances.get(name)
         others = (value for other, value in chances.items() if other != name)
         margin = None if chance is None else chance - max(others, default=1.0 - chance)
@@ -457,11 +456,11 @@ class Caller:
             forced=len(decoder.forced),
             chosen=len(decoder.matcher.ids) - len(decoder.forced),
             remarks=self._validators.remarks(call),
-            passes=decoder.effort.passes,
+            passes=decoder.stats.passes,
             seconds=seconds,
-            text=spell(decoder.symbols),
+            text=symbols_to_bytes(decoder.symbols),
             steps=tuple(decoder.steps),
-            logprob=decoder.logprob if self._strategy.is_scored else None,
+            logprob=decoder.logprob if self._strategy.scores_answers else None,
             argument_logprobs=self._by_argument(call, decoder),
         )
 
@@ -473,7 +472,7 @@ class Caller:
         scores = np.array(found.logprobs)
         reader = self.format.reader(self.tools, controls=self._controls)
         places = argument_places(reader, found.symbols)
-        return scoring.by_member(scores, lengths, places, call.arguments)
+        return scoring.logprob_by_member(scores, lengths, places, call.arguments)
 
     def _distribution(self, decoder: DecodeResult) -> dict[str | None, float]:
         """Return the probability of every name that was weighed, likeliest first."""

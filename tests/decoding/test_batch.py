@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callmemaybe.decoding.batch import Batch, patiently
+from callmemaybe.decoding.batch import DecodeBatch, run_blocking
 from callmemaybe.decoding.decoder import Decoder
 from callmemaybe.decoding.prefix_cache import PrefixCache
 from callmemaybe.decoding.prompt_lookup import PromptLookupDrafter
@@ -26,8 +26,8 @@ MATCHERS = [Matcher(LANGUAGE, PIECED), Matcher(WITH_TEXT, PIECED)]
 
 
 @pytest.fixture
-def batch() -> Iterator[Batch]:
-    with Batch(ScriptedModel(PIECED.size), most=4) as made:
+def batch() -> Iterator[DecodeBatch]:
+    with DecodeBatch(ScriptedModel(PIECED.size), most=4) as made:
         yield made
 
 
@@ -41,7 +41,7 @@ def decode(model: Model, prompt: list[int], kind: int) -> Callable[[], tuple[int
             Sampler(1.0, generator=np.random.default_rng(kind)) if kind % 3 else Sampler(),
             prompt,
             60,
-            draft=PromptLookupDrafter("ab 10, 0.5") if kind % 5 else None,
+            drafter=PromptLookupDrafter("ab 10, 0.5") if kind % 5 else None,
             forcing=kind % 7 > 0,
         )
         for _ in decoder.steps():
@@ -61,7 +61,7 @@ def test_a_batch_is_what_each_would_be_alone(jobs: list[tuple[list[int], int]], 
     """Whatever runs beside it, and however it is decoded, an answer is token for token its own."""
     model = ScriptedModel(PIECED.size, 3)
     alone = [decode(model, prompt, kind)() for prompt, kind in jobs]
-    with Batch(model, most) as batch:
+    with DecodeBatch(model, most) as batch:
         tasks = [batch.submit(decode(batch, prompt, kind)) for prompt, kind in jobs]
         assert [task.result(20) for task in tasks] == alone
 
@@ -73,7 +73,7 @@ def test_everyone_who_asks_is_fed_in_one_pass() -> None:
     def work(session: Session, start: int) -> Callable[[], list[float]]:
         return lambda: [float(session.feed([start]).max()) for _ in range(10)]
 
-    batch = Batch(model, 4)
+    batch = DecodeBatch(model, 4)
     gate = threading.Event()
     blocker = batch.submit(lambda: gate.wait(10))  # so that all begin together
     tasks = [batch.submit(work(batch.open(), start)) for start in range(3)]
@@ -86,7 +86,7 @@ def test_everyone_who_asks_is_fed_in_one_pass() -> None:
     batch.close()
 
 
-def test_who_waits_enters_when_one_leaves(batch: Batch) -> None:
+def test_who_waits_enters_when_one_leaves(batch: DecodeBatch) -> None:
     """At most ``most`` tasks run; the next one begins as soon as one ends, not when all have."""
     seen: list[int] = []
 
@@ -107,7 +107,7 @@ def test_who_waits_enters_when_one_leaves(batch: Batch) -> None:
     assert all(seen.index(number) < last_of_the_long_one for number in range(12))
 
 
-def test_one_task_at_a_time(batch: Batch) -> None:
+def test_one_task_at_a_time(batch: DecodeBatch) -> None:
     """Between two passes only one task runs, so tasks may share what is not locked."""
     inside: list[int] = []
 
@@ -125,7 +125,7 @@ def test_one_task_at_a_time(batch: Batch) -> None:
         task.result(10)
 
 
-def test_a_task_that_is_cancelled_stops_at_its_next_pass(batch: Batch) -> None:
+def test_a_task_that_is_cancelled_stops_at_its_next_pass(batch: DecodeBatch) -> None:
     """CancelledError is raised in the work (what it holds is released); others do not notice."""
     released = threading.Event()
     begun = threading.Event()
@@ -157,7 +157,7 @@ def test_a_task_that_is_cancelled_stops_at_its_next_pass(batch: Batch) -> None:
         task.cancel()
 
 
-def test_what_fails_fails_alone(batch: Batch) -> None:
+def test_what_fails_fails_alone(batch: DecodeBatch) -> None:
     """An error in one task's pass, or in its own work, reaches whoever asks for its result only."""
 
     def wrong() -> None:
@@ -175,7 +175,7 @@ def test_what_fails_fails_alone(batch: Batch) -> None:
     assert tasks[2].result(10) == decode(batch.model, [1], 4)()
 
 
-def test_what_fails_before_its_pass_fails_alone(batch: Batch) -> None:
+def test_what_fails_before_its_pass_fails_alone(batch: DecodeBatch) -> None:
     """An engine that cannot fork a session says so to whoever needed that; the others go on."""
 
     class Unforked(ScriptedSession):
@@ -183,7 +183,7 @@ def test_what_fails_before_its_pass_fails_alone(batch: Batch) -> None:
             raise ModelError("no session is left")
 
     assert isinstance(batch.model, ScriptedModel)
-    session = batch.seat(Unforked(batch.model))
+    session = batch.share_passes(Unforked(batch.model))
     works = [lambda: session.branches([[1, 2]]), decode(batch, [1], 4)]
     wrong, right = [batch.submit(work) for work in works]
     with pytest.raises(ModelError, match="no session is left"):
@@ -195,7 +195,7 @@ def test_what_fails_before_its_pass_fails_alone(batch: Batch) -> None:
 def test_a_prefix_in_common_is_fed_once_and_waited_for() -> None:
     """Tasks that begin together with the same prefix feed it once; no task holds up another."""
     model = ScriptedModel(20)
-    with Batch(model, 6) as batch:
+    with DecodeBatch(model, 6) as batch:
         prefixes = PrefixCache(batch)
         tasks = [
             batch.submit(lambda at=at: prefixes.fork([1, 2, 3, at % 2]).feed([at]).argmax())
@@ -206,12 +206,12 @@ def test_a_prefix_in_common_is_fed_once_and_waited_for() -> None:
     assert model.counter.tokens - 5 * 6 <= 6 + 2 * 4
 
 
-def test_sessions_work_outside_tasks_and_between_threads(batch: Batch) -> None:
+def test_sessions_work_outside_tasks_and_between_threads(batch: DecodeBatch) -> None:
     """What is warmed up before any task is what tasks go on with; waiting patiently is allowed."""
     session = batch.open()
     session.feed([1, 2])
     ready = threading.Event()
-    first = batch.submit(lambda: patiently(lambda: ready.wait(10)))
+    first = batch.submit(lambda: run_blocking(lambda: ready.wait(10)))
 
     def second() -> float:
         ready.set()
@@ -224,12 +224,12 @@ def test_sessions_work_outside_tasks_and_between_threads(batch: Batch) -> None:
 
     assert batch.submit(second).result(10) == float(batch.model.open().feed([1, 2, 3]).max())
     assert first.result(10)
-    assert patiently(lambda: 7) == 7
+    assert run_blocking(lambda: 7) == 7
 
 
 def test_a_closed_batch_takes_nothing_more() -> None:
     """Closing awaits what runs, drops what waits, and refuses what comes."""
-    batch = Batch(ScriptedModel(20), 1)
+    batch = DecodeBatch(ScriptedModel(20), 1)
     gate = threading.Event()
     runs = batch.submit(lambda: gate.wait(10))
     waits = batch.submit(lambda: 1)
@@ -240,4 +240,4 @@ def test_a_closed_batch_takes_nothing_more() -> None:
     with pytest.raises(ModelError, match="closed"):
         batch.submit(lambda: 1)
     with pytest.raises(ModelError, match="at least 1"):
-        Batch(ScriptedModel(20), 0)
+        DecodeBatch(ScriptedModel(20), 0)

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callmemaybe.decoding.decoder import Decoder
+from callmemaybe.decoding.decoder import Decoder, Step
 from callmemaybe.decoding.sampler import Sampler
-from callmemaybe.decoding.step import Step
 from callmemaybe.errors import BudgetError, ModelError
 from callmemaybe.grammar import Grammar
 from callmemaybe.grammar import compile as compile_grammar
@@ -138,15 +137,15 @@ def test_no_pass_is_wasted(seed: int, pieced: bool) -> None:
     steps = run(made)
     chosen = [step for step in steps if step.kind == "chosen"]
     extra = made.decisions[0][0].passes
-    assert made.effort.passes == len(chosen) + extra
+    assert made.stats.passes == len(chosen) + extra
     unfed = 0
     for step in reversed(steps):
         unfed += len(step.ids)
         if step.kind == "chosen":
             break
     total = 3 + sum(len(step.ids) for step in steps)
-    assert made.effort.fed == total - unfed
-    assert model.counter.feeds >= made.effort.passes
+    assert made.stats.fed == total - unfed
+    assert model.counter.feeds >= made.stats.passes
 
 
 def test_forced_tokens_ride_along() -> None:
@@ -186,7 +185,7 @@ def test_exact_choice_beats_a_tempting_beginning() -> None:
     assert b'"ping"' in made.matcher.text
     assert b'"get' in greedy.matcher.text
     found, index = made.decisions[0]
-    assert found.branches[index].name == b"ping"
+    assert found.candidates[index].name == b"ping"
     assert found.probabilities[index] > 0.99
 
 
@@ -262,7 +261,7 @@ def test_seeds_repeat_and_vary() -> None:
 
 def test_watching_shows_the_likeliest() -> None:
     """A watched step holds the five likeliest tokens before the mask and after it."""
-    made, model = decoder(PIECED, 3, watch=True)
+    made, model = decoder(PIECED, 3, trace=True)
     steps = run(made)
     for step in steps:
         if step.kind == "forced":

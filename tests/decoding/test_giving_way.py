@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callmemaybe.decoding import batch as batch_module
-from callmemaybe.decoding.batch import TURN, Batch
+from callmemaybe.decoding.batch import TURN, DecodeBatch
 from callmemaybe.decoding.decoder import Decoder
 from callmemaybe.decoding.sampler import Sampler
 from callmemaybe.errors import GrammarError
@@ -49,7 +49,9 @@ def reading(made: Automaton, steps: int, seed: int = 0) -> Callable[[], int]:
     return work
 
 
-def begun_together(batch: Batch, *works: Callable[[], object]) -> list[batch_module.Task[object]]:
+def begun_together(
+    batch: DecodeBatch, *works: Callable[[], object]
+) -> list[batch_module.DecodeTask[object]]:
     """Submit work that begins only once all of it is there."""
     gate = threading.Event()
     batch.submit(lambda: gate.wait(20))
@@ -83,7 +85,7 @@ def test_whoever_asks_for_passes_waits_for_one_turn_at_a_time() -> None:
             session.feed([1])
             taken.append(sum(one.spent for one in heavy))
 
-    batch = Batch(ScriptedModel(20), 8)
+    batch = DecodeBatch(ScriptedModel(20), 8)
     before = sum(one.spent for one in heavy)
     enough = 2 * rounds * MOST
     works = [reading(one, enough, seed) for seed, one in enumerate(heavy)]
@@ -112,7 +114,7 @@ def test_those_that_compute_take_turns() -> None:
 
         return work
 
-    with Batch(ScriptedModel(20), 8) as batch:
+    with DecodeBatch(ScriptedModel(20), 8) as batch:
         tasks = begun_together(batch, *(watched(one, i) for i, one in enumerate(heavy)))
         for task in tasks:
             task.result(60)
@@ -123,7 +125,7 @@ def test_a_task_that_is_cancelled_ends_within_its_turn() -> None:
     """Law: cancelling ends work that never asks for a pass; what it made so far stays usable."""
     heavy = machine()
     seen: list[int] = []
-    batch = Batch(ScriptedModel(20), 4)
+    batch = DecodeBatch(ScriptedModel(20), 4)
 
     def cancelling() -> None:
         batch.open().feed([1])
@@ -143,7 +145,7 @@ def test_a_task_that_is_cancelled_ends_within_its_turn() -> None:
 def test_the_limit_holds_where_turns_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """Law: a language that takes too much work is an error in its own task alone."""
     monkeypatch.setattr(automaton_module, "WORK", 3000)
-    with Batch(ScriptedModel(20), 4) as batch:
+    with DecodeBatch(ScriptedModel(20), 4) as batch:
         works = (reading(machine(), 10**6), lambda: int(batch.open().feed([1]).argmax()))
         hostile, other = begun_together(batch, *works)
         with pytest.raises(GrammarError, match="more than 3,000 steps"):
@@ -181,7 +183,7 @@ def test_giving_way_anywhere_changes_nothing(schema: object, seeds: list[int]) -
     shared = None
     alone = [decode(model, grammar, seed)() for seed in seeds]
     shared = automaton_of(grammar)
-    with pytest.MonkeyPatch.context() as patch, Batch(model, 4) as batch:
+    with pytest.MonkeyPatch.context() as patch, DecodeBatch(model, 4) as batch:
         patch.setattr(batch_module, "TURN", 1)
         patch.setattr(automaton_module, "STRIDE", 0)
         tasks = [batch.submit(decode(batch, grammar, seed)) for seed in seeds]

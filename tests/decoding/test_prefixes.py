@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from callmemaybe import models
 from callmemaybe.caller import Caller
-from callmemaybe.decoding.batch import Batch
+from callmemaybe.decoding.batch import DecodeBatch
 from callmemaybe.decoding.prefix_cache import MOST_KEPT, PrefixCache
 from callmemaybe.errors import ModelError
 from callmemaybe.models.base import Model
@@ -134,7 +134,7 @@ class OneOfFew(ScriptedSession):
         return OneOfFew(self._few, self._ids)
 
 
-@pytest.mark.parametrize("through", [lambda model: model, Batch], ids=["alone", "in a batch"])
+@pytest.mark.parametrize("through", [lambda model: model, DecodeBatch], ids=["alone", "in a batch"])
 def test_an_engine_with_few_sessions_serves_any_number_of_prompts(
     through: Callable[[Model], Model],
 ) -> None:

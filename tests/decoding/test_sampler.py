@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from callmemaybe.decoding.sampler import Sampler, log_total
+from callmemaybe.decoding.sampler import Sampler, logsumexp
 from callmemaybe.errors import InputError, ModelError
 
 LOGITS = arrays(np.float32, st.integers(1, 30), elements=st.floats(-30, 30, width=32))
@@ -100,6 +100,6 @@ def test_chance_needs_a_generator() -> None:
 @given(logits=LOGITS)
 def test_the_total_normalises(logits: np.ndarray) -> None:
     """exp(logits - total) sums to one."""
-    assert np.exp(logits.astype(np.float64) - log_total(logits)).sum() == pytest.approx(
+    assert np.exp(logits.astype(np.float64) - logsumexp(logits)).sum() == pytest.approx(
         1.0, abs=1e-5
     )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from callmemaybe.decoding.beam import search
 from callmemaybe.decoding.decoder import Decoder
-from callmemaybe.decoding.sampler import Sampler, log_total
+from callmemaybe.decoding.sampler import Sampler, logsumexp
 from callmemaybe.decoding.scoring import logprobs
 from callmemaybe.grammar import Grammar
 from callmemaybe.grammar import compile as compile_grammar
@@ -41,7 +41,7 @@ def probability(model: ScriptedModel, ids: list[int]) -> float:
     total, held = 0.0, tuple(PROMPT)
     for index in ids:
         row = model.logits(held)
-        total += float(row[index]) - log_total(row)
+        total += float(row[index]) - logsumexp(row)
         held += (index,)
     return total
 
@@ -101,7 +101,7 @@ def test_what_is_forced_can_count_as_certain(seed: int) -> None:
     model = ScriptedModel(VOCAB.size, seed)
     found = search(
         model.open(), Matcher(LANGUAGE, VOCAB), PROMPT, width=len(SENTENCES), max_tokens=20,
-        certain=True,
+        forced_are_certain=True,
     )  # fmt: skip
     for one in found:
         session = model.open()

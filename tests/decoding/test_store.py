@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callmemaybe import models
-from callmemaybe.decoding.batch import Batch
+from callmemaybe.decoding.batch import DecodeBatch
 from callmemaybe.decoding.disk_prefix_cache import DiskPrefixCache, _packed, _unpacked
 from callmemaybe.decoding.prefix_cache import WORTH_STORING, PrefixCache
 from callmemaybe.models.onnx import Engine
@@ -54,7 +54,7 @@ def test_a_prefix_is_fed_once_over_all_processes(
     # Beside what another session has fed, sums are taken in another order.
     again = prefixes.fork(IDS).feed([7, 8], keep=2)
     np.testing.assert_allclose(again, expected, atol=1e-4)
-    with Batch(second, 2) as batch:
+    with DecodeBatch(second, 2) as batch:
         prefixes = PrefixCache(batch, store=DiskPrefixCache(tmp_path))
         counts.clear()
         task = batch.submit(lambda: prefixes.fork(IDS).feed([7, 8], keep=2))

@@ -10,7 +10,7 @@ import pytest
 
 from callmemaybe import models
 from callmemaybe.caller import Caller, CallResult
-from callmemaybe.decoding.batch import Batch
+from callmemaybe.decoding.batch import DecodeBatch
 from callmemaybe.errors import ModelError
 from callmemaybe.generation.batching import in_order, on_server
 from callmemaybe.models.base import Model
@@ -92,7 +92,7 @@ def test_a_batch_takes_fewer_passes() -> None:
 
 def test_a_batch_that_is_given_is_used() -> None:
     """A caller over a batch hands its prompts to that one, and leaves it open."""
-    with Batch(ScriptedModel(VOCABULARY.size, 7), 3) as batch:
+    with DecodeBatch(ScriptedModel(VOCABULARY.size, 7), 3) as batch:
         expected = [said(asked(batch.model).call(prompt)) for prompt in PROMPTS]
         assert [said(one) for one in asked(batch).call_many(PROMPTS)] == expected
         assert batch.passes

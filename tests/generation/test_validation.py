@@ -341,7 +341,7 @@ def test_the_likeliest_candidate_that_counts_is_taken(
     strategy = DecodingStrategy(beam=9) if beam else DecodingStrategy(best_of=6)
     sampler = Sampler(temperature=2.0, generator=np.random.default_rng(seed))
     found = decode(
-        session, matcher, choices, strategy, sampler, DecodeRequest([66], "", 9), counts=counts
+        session, matcher, choices, strategy, sampler, DecodeRequest([66], "", 9), is_valid=counts
     )
     assert text(found) == (seen[-1] if seen[-1] in good else seen[0])
     assert not good & set(seen[:-1])

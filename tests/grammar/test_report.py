@@ -18,7 +18,7 @@ from callmemaybe.grammar.grammar import INFINITE, Grammar, alt, lit, many, repea
 from callmemaybe.grammar.measure import size_of
 from callmemaybe.grammar.schema import Check
 from callmemaybe.grammar.schema.certificate import certificate
-from callmemaybe.matching.measure import tokens_of
+from callmemaybe.matching.matcher import shortest_output
 from callmemaybe.vocabulary import Vocabulary
 from tests.grammar.oracle import sample
 from tests.grammar.schemas import schemas
@@ -173,6 +173,6 @@ def test_tokens_of_single_bytes_are_bytes() -> None:
     schema = {"properties": {"a": {"enum": ["x", "yy"]}}, "required": ["a"], "type": "object"}
     grammar = json_schema(schema, additional=False)
     report = grammar.report()
-    tokens = tokens_of(automaton_of(grammar), BYTES)
+    tokens = shortest_output(automaton_of(grammar), BYTES)
     assert tokens.fewest == report.fewest
     assert tokens.forced <= report.forced.forced

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callmemaybe.matching.token_set import FEW, NONE, TRIES, Sets, TokenSet
+from callmemaybe.matching.token_set import EMPTY, FEW, TRIES, TokenSet, TokenSets
 
 SIZE = 5000
 sets = st.tuples(
@@ -17,7 +17,7 @@ sets = st.tuples(
 
 def _set(seed: int, count: int) -> tuple[TokenSet, list[int]]:
     ids = np.random.default_rng(seed).permutation(SIZE)[:count]
-    return Sets(SIZE).of(ids.tolist()), sorted(ids.tolist())
+    return TokenSets(SIZE).of(ids.tolist()), sorted(ids.tolist())
 
 
 @given(sets, st.integers(0, 2 * TRIES), st.sampled_from([np.float32, np.float64, np.float16]))
@@ -65,7 +65,7 @@ def test_the_best_of_any_logits(
         logits[index % width] = value
     others = np.setdiff1d(np.arange(width), ids)
     logits[random.permutation(others)[:refused]] = 50
-    allowed = Sets(width).of(ids.tolist())
+    allowed = TokenSets(width).of(ids.tolist())
     before = logits.copy()
     expected = int(ids[logits[ids].argmax()])
     assert [allowed.argmax(logits) for _ in range(3)] == [expected] * 3
@@ -77,7 +77,7 @@ def test_the_best_of_any_logits(
 
 def test_nothing_is_allowed() -> None:
     """Of the empty set no token is chosen."""
-    assert NONE.argmax(np.zeros(SIZE, np.float32)) == -1
+    assert EMPTY.argmax(np.zeros(SIZE, np.float32)) == -1
 
 
 @pytest.mark.parametrize("count", [40, 3000])

@@ -96,7 +96,7 @@ def test_every_budget_closes(name: str, grammar: str) -> None:
         for spent in range(budget):
             if matcher.is_terminated:
                 break
-            allowed = matcher.choices(budget - spent).to_ids()
+            allowed = matcher.allowed_set(budget - spent).to_ids()
             matcher.accept(int(allowed[(spent * 7919) % len(allowed)]))
         assert matcher.is_terminated or (matcher.is_accepting and not words.ends)
 

@@ -47,9 +47,9 @@ def check_state(matcher: Matcher, words: Vocabulary) -> None:
     assert matcher.count_allowed() == len(expected)
     assert expected or matcher.is_terminated or (matcher.is_accepting and not words.ends)
     picked = expected[:: max(1, len(expected) // 5)]
-    assert all(matcher.choices().has(i) and matcher.is_allowed(i) for i in picked)
+    assert all(matcher.allowed_set().has(i) and matcher.is_allowed(i) for i in picked)
     refused = [i for i in range(0, words.size, max(1, words.size // 50)) if i not in set(expected)]
-    assert not any(matcher.choices().has(i) or matcher.is_allowed(i) for i in refused)
+    assert not any(matcher.allowed_set().has(i) or matcher.is_allowed(i) for i in refused)
     logits = np.random.default_rng(state + 1).standard_normal(words.size).astype(np.float32)
     best = max(expected, key=lambda i: logits[i]) if expected else -1
     assert matcher.argmax_allowed(logits) == best
@@ -146,9 +146,9 @@ def test_tokens_across_boundaries() -> None:
     of = {token: i for i, token in enumerate(words.tokens) if token}
     matcher = Matcher(automaton_of(Grammar(seq(lit('{"a": '), STRING, lit(', "b": 1}}')))), words)
     for token in (b"{", b'"a', b'": "', b"\xc3\xa9\xc3", b"\xa9a", b'",', b" ", b'"', b"b", b'":'):
-        assert matcher.choices().has(of[token])
+        assert matcher.allowed_set().has(of[token])
         matcher.accept(of[token])
-    assert not matcher.choices().has(of[b'": "'])
+    assert not matcher.allowed_set().has(of[b'": "'])
     assert matcher.try_accept([of[b" "], of[b"1}"], of[b"}"]]) == 3
     assert matcher.is_terminated
     assert matcher.text == '{"a": "ééa", "b": 1}}'.encode()
@@ -201,7 +201,7 @@ def test_ends() -> None:
     words = vocabulary("bytes")
     end = words.controls["<|end|>"]
     matcher = Matcher(automaton_of(Grammar(seq(lit("a"), opt(lit("b"))))), words)
-    assert not matcher.choices().has(end)
+    assert not matcher.allowed_set().has(end)
     matcher.accept(ord("a"))
     assert matcher.allowed().tolist() == [ord("b"), end]
     assert (matcher.is_accepting, matcher.is_terminated) == (True, False)

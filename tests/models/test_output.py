@@ -12,7 +12,7 @@ import onnx
 import pytest
 
 from callmemaybe import models
-from callmemaybe.decoding.batch import Batch
+from callmemaybe.decoding.batch import DecodeBatch
 from callmemaybe.decoding.decoder import Decoder
 from callmemaybe.decoding.prefix_cache import PrefixCache
 from callmemaybe.decoding.prompt_lookup import PromptLookupDrafter
@@ -131,7 +131,7 @@ class Way:
 
     def answers(self, model: Model) -> list[tuple[int, ...]]:
         """Return the ids of the answer to each request."""
-        with Batch(model, self.at_once) as batch:
+        with DecodeBatch(model, self.at_once) as batch:
             used: Model = batch if self.at_once > 1 else model
             prefixes = PrefixCache(used) if self.keeping else None
             works = [lambda said=said: self.answer(used, prefixes, said) for said in REQUESTS]
@@ -148,7 +148,7 @@ class Way:
             session = prefixes.fork(SHARED)
         decoder = Decoder(
             session, Matcher(LANGUAGE, WIDE), Sampler(), prompt, MOST,
-            forcing=self.forcing, draft=PromptLookupDrafter(said) if self.guessing else None,
+            forcing=self.forcing, drafter=PromptLookupDrafter(said) if self.guessing else None,
         )  # fmt: skip
         for _ in decoder.steps():
             pass

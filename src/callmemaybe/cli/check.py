@@ -170,13 +170,13 @@ def _data(name: str | None, found: Certificate, tokens: _Counter | None) -> dict
 def _counter(path: Path) -> _Counter:
     """Return what counts the tokens of a grammar's outputs; every token is at least one byte."""
     from callmemaybe.grammar import compile as compile_grammar
-    from callmemaybe.matching.measure import tokens_of
+    from callmemaybe.matching.matcher import shortest_output
     from callmemaybe.vocabulary import Vocabulary
 
     known = Vocabulary.from_file(path)
 
     def count(grammar: Grammar) -> dict[str, Any]:
-        tokens = tokens_of(compile_grammar(grammar), known)
+        tokens = shortest_output(compile_grammar(grammar), known)
         return {"fewest": tokens.fewest, "forced": tokens.forced}
 
     return count

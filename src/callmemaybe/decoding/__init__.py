@@ -5,10 +5,9 @@ what is forced, and decides among names by looking at all of them. It knows no t
 format: a choice among names is recognised by the captures in the automaton.
 """
 
-from callmemaybe.decoding.decoder import Decoder
+from callmemaybe.decoding.decoder import Decoder, Step
 from callmemaybe.decoding.name_choice import NameChoices
-from callmemaybe.decoding.posterior import Posterior
 from callmemaybe.decoding.sampler import Sampler
-from callmemaybe.decoding.step import Step
+from callmemaybe.decoding.scoring import Posterior
 
 __all__ = ["Decoder", "NameChoices", "Posterior", "Sampler", "Step"]

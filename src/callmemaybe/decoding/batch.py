@@ -1,6 +1,6 @@
 """Batched decoding: tasks that ask a model at the same time are answered by one forward pass.
 
-Batching sits behind the seam of models: a :class:`Batch` is a model whose sessions share passes.
+Batching sits behind the seam of models: a :class:`DecodeBatch` is a model whose sessions share passes.
 What decodes (a decoder, a caller, a speaker) is written as if it were alone and runs as a *task*;
 where it asks for logits it is held until every running task asks, and all are fed together. A task
 that ends makes place for the next one; nobody waits for a batch to fill or to drain ("continuous
@@ -35,14 +35,14 @@ Answer = Logits | list[Logits]
 TURN = 128
 
 
-class Task(Future[T]):
+class DecodeTask(Future[T]):
     """What becomes of work that was submitted; a ``concurrent.futures.Future``.
 
     ``cancel`` also stops work that has begun: CancelledError is raised in it where it next asks for
     a pass or would give way, and is what ``result`` then raises. It returns False if the work is done.
     """
 
-    def __init__(self, work: Callable[[], T], batch: Batch) -> None:
+    def __init__(self, work: Callable[[], T], batch: DecodeBatch) -> None:
         super().__init__()
         self.work = work
         self.batch = batch
@@ -65,7 +65,7 @@ class Task(Future[T]):
 class _Asked:
     """A task that is held until a pass has been made for it."""
 
-    task: Task[Any]
+    task: DecodeTask[Any]
     feed: Feed | None
     paths: tuple[Session, Sequence[Sequence[int]]] | None
     answer: Answer | BaseException | None = None
@@ -90,7 +90,7 @@ class _Asked:
 _here = threading.local()
 
 
-class Batch:
+class DecodeBatch:
     """A model whose sessions share forward passes, and the tasks that use them.
 
     ``most`` is how many tasks run at a time; others wait, first come first served. Engines without
@@ -105,14 +105,14 @@ class Batch:
         self._changed = threading.Condition()
         self._baton = threading.Lock()
         self._passing = threading.Lock()
-        self._queue: deque[Task[Any]] = deque()
+        self._queue: deque[DecodeTask[Any]] = deque()
         self._asked: list[_Asked] = []
         self._running = 0
         self._awake = 0  # tasks that run and are not held for a pass
         self._is_passing = False
         self._rounds = 0  # passes made
         #: Those that give way, first come first; the round in which one of them last went on.
-        self._yielding: deque[Task[Any]] = deque()
+        self._yielding: deque[DecodeTask[Any]] = deque()
         self._went_on = 0
         self._is_driven = False
         self._is_closed = False
@@ -154,21 +154,21 @@ class Batch:
 
     def open(self) -> Session:
         """Return an empty session."""
-        return self.seat(self.model.open())
+        return self.share_passes(self.model.open())
 
-    def seat(self, session: Session) -> Session:
+    def share_passes(self, session: Session) -> Session:
         """Return ``session``, one of the model's own, as one that shares passes."""
         return _Seat(session, self)
 
     # -- tasks ------------------------------------------------------------------------------------
 
-    def submit(self, work: Callable[[], T]) -> Task[T]:
+    def submit(self, work: Callable[[], T]) -> DecodeTask[T]:
         """Let ``work`` run as a task, soon; from any thread.
 
-        It must not wait for anything but passes (see :func:`patiently`). Raises ModelError if the
+        It must not wait for anything but passes (see :func:`run_blocking`). Raises ModelError if the
         batch is closed.
         """
-        task = Task(work, self)
+        task = DecodeTask(work, self)
         with self._changed:
             if self._is_closed:
                 raise ModelError("the batch is closed; it takes no more work")
@@ -193,7 +193,7 @@ class Batch:
         """How many tasks wait for one that runs to end."""
         return len(self._queue)
 
-    def forget(self, task: Task[Any]) -> None:
+    def forget(self, task: DecodeTask[Any]) -> None:
         """Take a task that was cancelled from those that wait."""
         with self._changed:
             if task in self._queue:
@@ -222,9 +222,9 @@ class Batch:
 
     # -- inside -----------------------------------------------------------------------------------
 
-    def _work(self, task: Task[Any]) -> None:
+    def _work(self, task: DecodeTask[Any]) -> None:
         """Run a task, and those that waited for it to end."""
-        following: Task[Any] | None = task
+        following: DecodeTask[Any] | None = task
         while following is not None:
             if following.set_running_or_notify_cancel():
                 self._run(following)
@@ -235,7 +235,7 @@ class Batch:
                     self._awake -= 1
                 self._changed.notify_all()
 
-    def _run(self, task: Task[Any]) -> None:
+    def _run(self, task: DecodeTask[Any]) -> None:
         result, error = None, None
         with self._baton:
             _here.task = task
@@ -257,7 +257,7 @@ class Batch:
         paths: tuple[Session, Sequence[Sequence[int]]] | None = None,
     ) -> Answer:
         """Return what feeding (or branching) gives, in a pass with the other tasks."""
-        task: Task[Any] | None = getattr(_here, "task", None)
+        task: DecodeTask[Any] | None = getattr(_here, "task", None)
         if task is None or task.batch is not self:
             with self._passing:
                 return feed.session.feed(feed.ids, feed.keep) if feed else _branches(paths)
@@ -288,7 +288,7 @@ class Batch:
                 self._awake += 1
             self._baton.acquire()
 
-    def _paced(self, task: Task[Any], steps: int) -> None:
+    def _paced(self, task: DecodeTask[Any], steps: int) -> None:
         """Count the steps of a task, and let it give way where they are enough."""
         if task.is_stopped:
             raise CancelledError
@@ -297,7 +297,7 @@ class Batch:
             task.steps = 0
             self._give_way(task)
 
-    def _give_way(self, task: Task[Any]) -> None:
+    def _give_way(self, task: DecodeTask[Any]) -> None:
         """Let the others run until they are held, and have their pass; in a task only."""
         with self._changed:
             if self._awake == 1 and not (self._asked or self._is_passing or self._yielding):
@@ -319,7 +319,7 @@ class Batch:
         if task.is_stopped:
             raise CancelledError
 
-    def _may_go_on(self, task: Task[Any], begun: int) -> bool:
+    def _may_go_on(self, task: DecodeTask[Any], begun: int) -> bool:
         if self._yielding[0] is not task:
             return False
         is_idle = not (self._awake or self._asked or self._is_passing)
@@ -383,7 +383,7 @@ class Batch:
 class _Seat(Session):
     """A session of the model whose passes are made by the batch."""
 
-    def __init__(self, session: Session, batch: Batch) -> None:
+    def __init__(self, session: Session, batch: DecodeBatch) -> None:
         self._session, self._batch = session, batch
 
     @property
@@ -430,12 +430,12 @@ class _Seat(Session):
         return cast("list[Logits]", self._batch.ask(paths=(self._session, paths)))
 
 
-def patiently(wait: Callable[[], T]) -> T:
+def run_blocking(wait: Callable[[], T]) -> T:
     """Return ``wait()``, which may have to wait for another task of the same batch.
 
     Within a task the others go on meanwhile; elsewhere it is just called.
     """
-    task: Task[Any] | None = getattr(_here, "task", None)
+    task: DecodeTask[Any] | None = getattr(_here, "task", None)
     return wait() if task is None else task.batch.rest(wait)
 
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from callmemaybe.decoding.decoder import DecodeStats, check_budget
 from callmemaybe.decoding.name_choice import NameChoices
-from callmemaybe.decoding.posterior import score_candidates
-from callmemaybe.decoding.sampler import Floats, log_total
+from callmemaybe.decoding.sampler import Floats, logsumexp
+from callmemaybe.decoding.scoring import score_candidates
 from callmemaybe.matching.matcher import Matcher
 from callmemaybe.models.base import Session
 
@@ -36,9 +36,9 @@ class Hypothesis:
     #: Places among the matcher's ids that the language forced.
     forced: tuple[int, ...] = ()
     #: Ids of which the next is one; none: any that is allowed.
-    heads: tuple[int, ...] = ()
+    openings: tuple[int, ...] = ()
     #: log P of all texts together, where the answer is left off in front of one.
-    declined: float | None = None
+    no_call_logprob: float | None = None
 
 
 def search(
@@ -49,30 +49,30 @@ def search(
     width: int,
     max_tokens: int,
     choices: NameChoices | None = None,
-    certain: bool = False,
-    effort: DecodeStats | None = None,
+    forced_are_certain: bool = False,
+    stats: DecodeStats | None = None,
 ) -> list[Hypothesis]:
     """Return the finished answers, likeliest first; at least one.
 
     ``session`` has not seen ``prompt`` (at least one id) yet. With a ``width`` of at least the number
     of sentences this is exhaustive. With ``choices``, whether a text takes the place of a call is decided
-    first, as the decoder does; such a text is not written. ``certain``: forced tokens count as certain.
+    first, as the decoder does; such a text is not written. ``forced_are_certain``: forced tokens count as certain.
     Raises BudgetError if no answer fits into ``max_tokens``.
     """
     check_budget(matcher.remaining, max_tokens)
-    effort = effort or DecodeStats()
+    stats = stats or DecodeStats()
     row = session.feed(prompt, keep=1)[0]
-    effort.passes, effort.fed = effort.passes + 1, effort.fed + len(prompt)
+    stats.passes, stats.fed = stats.passes + 1, stats.fed + len(prompt)
     live, finished = [Hypothesis(session, matcher, row)], list[Hypothesis]()
     if choices is not None:
-        _advance(live[0], max_tokens, certain, effort)
-        _decide(live[0], choices, max_tokens, effort)
-        if live[0].declined is not None:
+        _advance(live[0], max_tokens, forced_are_certain, stats)
+        _decide(live[0], choices, max_tokens, stats)
+        if live[0].no_call_logprob is not None:
             return live
     while live:
         going: list[Hypothesis] = []
         for one in live:
-            _advance(one, max_tokens, certain, effort)
+            _advance(one, max_tokens, forced_are_certain, stats)
             (finished if one.matcher.is_terminated else going).append(one)
         live = _expand(going, width, max_tokens)
         finished.sort(key=lambda one: -one.logprob)
@@ -81,22 +81,22 @@ def search(
     return finished
 
 
-def _decide(one: Hypothesis, choices: NameChoices, max_tokens: int, effort: DecodeStats) -> None:
+def _decide(one: Hypothesis, choices: NameChoices, max_tokens: int, stats: DecodeStats) -> None:
     """Where a text may stand in place of a call, take what is likelier: all texts together, or a call."""
     matcher = one.matcher
     fork = None if matcher.is_terminated else choices.at(matcher.state, matcher.symbols)
-    if fork is None or not fork.is_gate:
+    if fork is None or not fork.decides_call:
         return
     left = max_tokens - len(matcher.ids)
     found = score_candidates(one.session, one.row, fork, matcher, left)
-    effort.passes += found.passes
-    ids = fork.branches[0].ids
-    calls = np.isin(matcher.allowed(left), fork.heads or ids[:1])
+    stats.passes += found.passes
+    ids = fork.candidates[0].ids
+    calls = np.isin(matcher.allowed(left), fork.openings or ids[:1])
     wants_text = found.best == 1 and not calls.all()
-    if wants_text or not (calls.any() if fork.heads else _take(one, ids, max_tokens)):
-        one.declined = float(found.logprobs[1])
+    if wants_text or not (calls.any() if fork.openings else _take(one, ids, max_tokens)):
+        one.no_call_logprob = float(found.logprobs[1])
     else:
-        one.heads = fork.heads
+        one.openings = fork.openings
 
 
 def _take(one: Hypothesis, ids: Sequence[int], max_tokens: int) -> bool:
@@ -109,7 +109,9 @@ def _take(one: Hypothesis, ids: Sequence[int], max_tokens: int) -> bool:
     return True
 
 
-def _advance(one: Hypothesis, max_tokens: int, certain: bool, effort: DecodeStats) -> None:
+def _advance(
+    one: Hypothesis, max_tokens: int, forced_are_certain: bool, stats: DecodeStats
+) -> None:
     """Take what is forced, and feed and score everything that is pending."""
     while (ids := one.matcher.forced()) and _take(one, ids, max_tokens):
         held = len(one.matcher.ids)
@@ -121,11 +123,11 @@ def _advance(one: Hypothesis, max_tokens: int, certain: bool, effort: DecodeStat
     rows = [one.row]
     if fed:
         rows += list(one.session.feed(fed, keep=len(fed)))
-        effort.passes, effort.fed = effort.passes + 1, effort.fed + len(fed)
+        stats.passes, stats.fed = stats.passes + 1, stats.fed + len(fed)
     first = len(one.matcher.ids) - len(one.pending)
     for place, (index, row) in enumerate(zip(one.pending, rows, strict=False), first):
-        if not (certain and place in one.forced):
-            one.logprob += float(row[index]) - log_total(row)
+        if not (forced_are_certain and place in one.forced):
+            one.logprob += float(row[index]) - logsumexp(row)
     one.row, one.pending = rows[-1], []
 
 
@@ -134,9 +136,9 @@ def _expand(live: Sequence[Hypothesis], width: int, max_tokens: int) -> list[Hyp
     found: list[tuple[float, int, int]] = []
     for place, one in enumerate(live):
         allowed = one.matcher.allowed(max_tokens - len(one.matcher.ids))
-        if one.heads:
-            allowed = allowed[np.isin(allowed, one.heads)]
-        scores = one.row[allowed].astype(np.float64) - log_total(one.row) + one.logprob
+        if one.openings:
+            allowed = allowed[np.isin(allowed, one.openings)]
+        scores = one.row[allowed].astype(np.float64) - logsumexp(one.row) + one.logprob
         best = np.argsort(-scores, kind="stable")[:width]
         found += [(-float(scores[at]), place, int(allowed[at])) for at in best]
     chosen = sorted(found)[:width]

@@ -10,15 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from callmemaybe.decoding.name_choice import NameChoice, NameChoices, Symbol
-from callmemaybe.decoding.posterior import Posterior, score_candidates
 from callmemaybe.decoding.prompt_lookup import PromptLookupDrafter
-from callmemaybe.decoding.sampler import Floats, Ids, Sampler, check, log_total
-from callmemaybe.decoding.step import Kind, Likeliest, Step
+from callmemaybe.decoding.sampler import Floats, Ids, Sampler, check_logits, logsumexp
+from callmemaybe.decoding.scoring import Posterior, score_candidates
 from callmemaybe.errors import BudgetError, DecodingError
 from callmemaybe.grammar.tree import TreeAutomaton
 from callmemaybe.matching.matcher import Matcher
@@ -28,7 +27,61 @@ from callmemaybe.models.base import Session, common
 #: How many ids are guessed ahead, and behind how many of the last ones a guess is spelled.
 DEPTH, REACH = 16, 8
 #: How many of the likeliest tokens a watched step shows.
-SHOWN = 5
+TOP_TOKENS = 5
+
+
+#: Who decided: the grammar, the model, or a draft that the model confirmed.
+StepKind = Literal["forced", "chosen", "drafted"]
+#: Tokens (their bytes; a control token's text) with their probabilities, likeliest first.
+Likeliest = tuple[tuple[bytes, float], ...]
+
+#: Stands for the logarithm of nought, which JSON cannot write.
+LOWEST_LOGPROB = -9999.0
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One move: a run of forced tokens, one chosen token, or a chosen name."""
+
+    ids: tuple[int, ...]
+    #: What the ids spell; a control token as its text.
+    data: bytes
+    #: The whole completion after this step, spelled in the same way.
+    text: bytes
+    kind: StepKind
+    #: How many tokens (or, for a name, names) were allowed; None where nothing was asked.
+    allowed: int | None = None
+    #: Log-probability of the ids under the model, unmasked; None where the model was not asked, and
+    #: for single tokens only when watched.
+    logprob: float | None = None
+    #: The five likeliest tokens for the model, before the mask and after it; only when watched.
+    before: Likeliest = ()
+    after: Likeliest = ()
+    #: What each of the ids spells.
+    parts: tuple[bytes, ...] = ()
+    #: Forward passes that this step took, and seconds in them.
+    passes: int = 0
+    seconds: float = 0.0
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the step as traces write it.
+
+        Bytes are told as text and, since a token may end inside a character, as hexadecimal digits.
+        """
+        told: dict[str, Any] = {
+            "kind": self.kind, "ids": list(self.ids), "text": _text(self.data),
+            "hex": self.data.hex(), "parts": [_text(part) for part in self.parts],
+            "allowed": self.allowed, "logprob": None if self.logprob is None else max(self.logprob, LOWEST_LOGPROB), "passes": self.passes,
+            "seconds": round(self.seconds, 6),
+        }  # fmt: skip
+        if self.before or self.after:
+            told["before"] = [[_text(token), chance] for token, chance in self.before]
+            told["after"] = [[_text(token), chance] for token, chance in self.after]
+        return told
+
+
+def _text(token: bytes | str) -> str:
+    return token if isinstance(token, str) else token.decode(errors="replace")
 
 
 def check_budget(shortest: int, max_tokens: int) -> None:
@@ -44,14 +97,14 @@ def check_budget(shortest: int, max_tokens: int) -> None:
 class DecodeStats:
     """What a decoding took: forward passes, ids through the model (of these guessed), seconds in it.
 
-    ``held`` are ids of the prompt that the model did not have to be fed.
+    ``cached`` counts the ids of the prompt that a cached session held already; they cost no pass.
     """
 
     passes: int = 0
     fed: int = 0
     seconds: float = 0.0
-    guessed: int = 0
-    held: int = 0
+    drafted: int = 0
+    cached: int = 0
 
 
 @dataclass
@@ -61,8 +114,8 @@ class Decoder:
     ``prompt`` are ids that ``session`` has not seen yet (at least one); they are fed with the first
     forced tokens. ``choose`` is how names are chosen: "exact" by :mod:`posterior`, "greedy" token
     by token. ``answers`` says what follows when the grammar leaves free text in place of a call:
-    generate it (True), or stop there. ``draft`` guesses ahead: fewer passes, the same answer.
-    ``watch`` adds log-probabilities and the ``shown`` likeliest tokens to each step. ``clock``
+    generate it (True), or stop there. ``drafter`` guesses ahead: fewer passes, the same answer.
+    ``trace`` adds log-probabilities and the ``top_tokens`` likeliest tokens to each step. ``clock``
     returns seconds. Raises BudgetError if no completion fits into ``max_tokens``.
     """
 
@@ -74,12 +127,12 @@ class Decoder:
     choose: Literal["exact", "greedy"] = "exact"
     choices: NameChoices | None = None
     forcing: bool = True
-    draft: PromptLookupDrafter | None = None
+    drafter: PromptLookupDrafter | None = None
     answers: bool = True
-    watch: bool = False
-    shown: int = SHOWN
+    trace: bool = False
+    top_tokens: int = TOP_TOKENS
     clock: Callable[[], float] = lambda: 0.0
-    effort: DecodeStats = field(default_factory=DecodeStats)
+    stats: DecodeStats = field(default_factory=DecodeStats)
     #: What was decided among names, in order: the distribution and the index taken.
     decisions: list[tuple[Posterior, int]] = field(default_factory=list)
 
@@ -100,9 +153,9 @@ class Decoder:
         #: Whether the answer was written to its end (not left off where a free one would begin).
         self.is_complete = False
         #: How many tokens may still be chosen here before the shortest way on is taken; None: no limit.
-        self.spare: int | None = None
+        self.section_budget: int | None = None
         #: Whether the budget kept the model from what it would have written.
-        self.is_cut = False
+        self.is_truncated = False
         automaton = self.matcher.automaton
         if self.choose == "greedy":
             self.choices = None
@@ -121,11 +174,11 @@ class Decoder:
                 step = self._decide(fork)
                 if step is not None:
                     yield step
-                    if self.decisions[-1][0].branches[self.decisions[-1][1]].ids:
+                    if self.decisions[-1][0].candidates[self.decisions[-1][1]].ids:
                         continue
                     if not self.answers:
                         return
-                    self._excluded = fork.heads or fork.branches[0].ids[:1]
+                    self._excluded = fork.openings or fork.candidates[0].ids[:1]
                     continue
             yield self._choose()
 
@@ -166,28 +219,28 @@ class Decoder:
         self._turn_back()
         start = self.clock()
         found = score_candidates(self.session, logits, fork, self.matcher, self._left)
-        self.effort.seconds += self.clock() - start
-        self.effort.passes += found.passes
-        left = len(fork.branches)
+        self.stats.seconds += self.clock() - start
+        self.stats.passes += found.passes
+        left = len(fork.candidates)
         while left:
             with np.errstate(divide="ignore"):
                 index = self.sampler.choose(np.log(found.probabilities).astype(np.float32))
-            ids = found.branches[index].ids
+            ids = found.candidates[index].ids
             if self._fits(ids) and (ids or self._may_differ(fork)):
                 self.decisions.append((found, index))
                 self._accept(ids)
                 return self._step(
-                    ids, "chosen", len(fork.branches), float(found.logprobs[index]), logits
+                    ids, "chosen", len(fork.candidates), float(found.logprobs[index]), logits
                 )
             found, left = found.without(index), left - 1
-            self.is_cut = True
+            self.is_truncated = True
         self._logits = logits
         return None
 
     def _may_differ(self, fork: NameChoice) -> bool:
         """Whether the budget leaves a way on that does not begin like the branch of a gate."""
-        heads = fork.heads or fork.branches[0].ids[:1]
-        return bool((~np.isin(self.matcher.allowed(self._left), heads)).any())
+        openings = fork.openings or fork.candidates[0].ids[:1]
+        return bool((~np.isin(self.matcher.allowed(self._left), openings)).any())
 
     def _fits(self, ids: Sequence[int]) -> bool:
         """Whether an end can still be reached within the budget behind these ids."""
@@ -202,10 +255,10 @@ class Decoder:
 
     def _choose(self) -> Step:
         """Ask the model for one token that the language and the budget allow."""
-        allowed = self.matcher.choices(self._left)
-        every = self.matcher.choices()
+        allowed = self.matcher.allowed_set(self._left)
+        every = self.matcher.allowed_set()
         # Within a tight budget it is worth a look whether the model wanted something else.
-        is_tight = not self.is_cut and allowed is not every and allowed.count < every.count
+        is_tight = not self.is_truncated and allowed is not every and allowed.count < every.count
         if not self._excluded and self.forcing and allowed.count == 1 and not is_tight:
             only = int(allowed.to_ids()[0])
             self._accept([only])
@@ -216,24 +269,26 @@ class Decoder:
         index = self._sample(logits, every if is_tight else allowed)
         if is_tight and not allowed.has(index):
             # Drawing again among the rest gives the probabilities of the mask.
-            self.is_cut = True
+            self.is_truncated = True
             index = self._sample(logits, allowed)
-        if self.spare is not None:
-            within = self.matcher.choices(min(self._left, self.spare + self.matcher.remaining))
+        if self.section_budget is not None:
+            within = self.matcher.allowed_set(
+                min(self._left, self.section_budget + self.matcher.remaining)
+            )
             if not within.has(index):
                 index = self._sample(logits, within)
-            self.spare = max(0, self.spare - 1)
+            self.section_budget = max(0, self.section_budget - 1)
         # A sum over the whole vocabulary costs more than the choice; only those who watch pay it.
-        logprob = float(logits[index]) - log_total(logits) if self.watch else None
+        logprob = float(logits[index]) - logsumexp(logits) if self.trace else None
         self._excluded = ()
-        kind: Kind = "drafted" if self._ahead[:1] == [index] else "chosen"
+        kind: StepKind = "drafted" if self._ahead[:1] == [index] else "chosen"
         self._accept([index])
         return self._step([index], kind, allowed.count, logprob, logits, allowed)
 
     def _sample(self, logits: Floats, allowed: TokenSet) -> int:
         if self.sampler.is_greedy and not self._excluded:
             index = allowed.argmax(logits)
-            check(float(logits[index]), logits)
+            check_logits(float(logits[index]), logits)
             return index
         ids = allowed.to_ids()
         if self._excluded:
@@ -253,10 +308,10 @@ class Decoder:
             guess = self._guess()
             rows = self.session.feed(self._pending + guess, keep=1 + len(guess))
             self._logits, self._rows, self._ahead = rows[0], rows[1:], guess
-            self.effort.seconds += self.clock() - start
-            self.effort.passes += 1
-            self.effort.fed += len(self._pending) + len(guess)
-            self.effort.guessed += len(guess)
+            self.stats.seconds += self.clock() - start
+            self.stats.passes += 1
+            self.stats.fed += len(self._pending) + len(guess)
+            self.stats.drafted += len(guess)
             self._pending = []
         return self._logits
 
@@ -264,9 +319,9 @@ class Decoder:
 
     def _guess(self) -> list[int]:
         """Return ids that may come after what is accepted: in the language and the budget."""
-        if self.draft is None or self._excluded or self.matcher.state < 0:
+        if self.drafter is None or self._excluded or self.matcher.state < 0:
             return []
-        more = self.draft.guess(self.matcher.automaton, self.matcher.state, bytes(self._text))
+        more = self.drafter.guess(self.matcher.automaton, self.matcher.state, bytes(self._text))
         if not more:
             return []
         recent = self.matcher.ids[-REACH:]
@@ -311,7 +366,7 @@ class Decoder:
     def _step(
         self,
         ids: Sequence[int],
-        kind: Kind,
+        kind: StepKind,
         count: int | None = None,
         logprob: float | None = None,
         logits: Floats | None = None,
@@ -319,12 +374,12 @@ class Decoder:
     ) -> Step:
         before: Likeliest = ()
         after: Likeliest = ()
-        if self.watch and logits is not None:
+        if self.trace and logits is not None:
             before = self._likeliest(logits, None)
             after = before if allowed is None else self._likeliest(logits, allowed.to_ids())
         parts = tuple(map(self._spell, ids))
         passes, seconds = self._told
-        self._told = self.effort.passes, self.effort.seconds
+        self._told = self.stats.passes, self.stats.seconds
         return Step(
             ids=tuple(ids),
             data=b"".join(parts),
@@ -335,20 +390,20 @@ class Decoder:
             before=before,
             after=after,
             parts=parts,
-            passes=self.effort.passes - passes,
-            seconds=self.effort.seconds - seconds,
+            passes=self.stats.passes - passes,
+            seconds=self.stats.seconds - seconds,
         )
 
     def _likeliest(self, logits: Floats, allowed: Ids | None) -> Likeliest:
         """Return the likeliest tokens with their probabilities among the allowed (None: all)."""
         some = logits if allowed is None else logits[allowed]
-        count = min(self.shown, len(some))
+        count = min(self.top_tokens, len(some))
         if not count:
             return ()
         # All that are at least as likely as the last one shown; of equals, the lowest ids.
         few = np.flatnonzero(some >= np.partition(some, -count)[-count])
         top = few[np.argsort(-some[few], kind="stable")[:count]]
-        chances = np.exp(some[top] - np.float32(log_total(some)))
+        chances = np.exp(some[top] - np.float32(logsumexp(some)))
         ids = top if allowed is None else allowed[top]
         return tuple(
             (self._spell(int(index)), float(chance))

@@ -48,12 +48,12 @@ class NameChoice(NamedTuple):
     """A place where the ways part; a ``gate`` decides first whether anything is named at all.
 
     The branches of a gate are (name it, do not); its first one's name is empty. Where what leads to
-    a name is text (an opening bracket), ``heads`` are all tokens that begin with it.
+    a name is text (an opening bracket), ``openings`` are all tokens that begin with it.
     """
 
-    branches: tuple[Candidate, ...]
-    is_gate: bool
-    heads: tuple[int, ...] = ()
+    candidates: tuple[Candidate, ...]
+    decides_call: bool
+    openings: tuple[int, ...] = ()
 
 
 class _Way(NamedTuple):
@@ -114,7 +114,7 @@ class NameChoices:
         if ways is None or len(ways) < 2:
             return None
         return NameChoice(
-            _parted([self._branch(way, symbols, tail) for way in ways]), is_gate=False
+            _parted([self._branch(way, symbols, tail) for way in ways]), decides_call=False
         )
 
     def _heads(self, state: int, path: tuple[Symbol, ...]) -> tuple[int, ...]:
@@ -236,7 +236,7 @@ class NameChoices:
         """Return the branch with all its tokens."""
         capture = way.capture
         assert capture is not None
-        name = spell([*symbols, *way.path][capture.start : capture.end])
+        name = symbols_to_bytes([*symbols, *way.path][capture.start : capture.end])
         ids = tuple(self._ids(way.path, tail))
         return Candidate(None if capture.name == NO_CALL else name, ids)
 
@@ -269,7 +269,7 @@ def _last(trace: Trace, done: int) -> Captured | None:
     return None
 
 
-def spell(symbols: Sequence[Symbol]) -> bytes:
+def symbols_to_bytes(symbols: Sequence[Symbol]) -> bytes:
     """Write symbols as bytes; a control token as its text."""
     return b"".join(s.encode() if isinstance(s, str) else bytes([s]) for s in symbols)
 

@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from callmemaybe.decoding.batch import patiently
+from callmemaybe.decoding.batch import run_blocking
 from callmemaybe.decoding.disk_prefix_cache import DiskPrefixCache
 from callmemaybe.models.base import Model, Session, common
 
@@ -36,7 +36,7 @@ ROOMY, ROOMY_SHARE = 16, 8
 Key = tuple[int, ...]
 
 
-class Taken(NamedTuple):
+class CachedSession(NamedTuple):
     """A session, and how many of its ids were held before it was asked for: those cost no pass."""
 
     session: Session
@@ -75,7 +75,7 @@ class PrefixCache:
         """Return a session that holds ``ids`` and is the caller's own."""
         return self.take(ids).session
 
-    def take(self, ids: Sequence[int]) -> Taken:
+    def take(self, ids: Sequence[int]) -> CachedSession:
         """Return what :meth:`fork` does, and how many of the ids were held already.
 
         Held are those in a kept session, on disk, or fed meanwhile for somebody else.
@@ -86,7 +86,7 @@ class PrefixCache:
                 found = self._kept.get(key)
                 if found is not None:
                     self._kept.move_to_end(key)
-                    return Taken(found.fork(), len(key))
+                    return CachedSession(found.fork(), len(key))
                 made = self._making.get(key)
                 if made is None:
                     # Only then is it being made: what cannot begin keeps nobody waiting.
@@ -94,7 +94,7 @@ class PrefixCache:
                     self._making[key] = threading.Event()
             if made is None:
                 return self._make(key, begun)
-            patiently(made.wait)
+            run_blocking(made.wait)
 
     def _nearest(self, key: Key) -> Session:
         """Return a session of our own that holds as much of ``key`` as any kept one does."""
@@ -110,7 +110,7 @@ class PrefixCache:
         fork.rewind(fork.length - shared)
         return fork
 
-    def _make(self, key: Key, session: Session) -> Taken:
+    def _make(self, key: Key, session: Session) -> CachedSession:
         """Feed what ``session`` lacks of ``key``, and keep it."""
         held = session.length
         try:
@@ -127,28 +127,28 @@ class PrefixCache:
                     fork = session.fork()  # in front of the rest: it takes over the room to grow in
                 finally:
                     self._make_room()
-                return Taken(fork, held)
+                return CachedSession(fork, held)
         finally:
             with self._lock:
                 self._making.pop(key).set()
 
-    def _fed(self, key: Key, session: Session) -> Taken:
+    def _fed(self, key: Key, session: Session) -> CachedSession:
         """Return a session that holds ``key``: from the disk, or by feeding ``session`` the rest."""
         held = session.length
         rest = len(key) - held
         if self._store is None or rest < WORTH_STORING:
             session.feed(key[-rest:], keep=0)
-            return Taken(session, held)
+            return CachedSession(session, held)
         stored = self._store.load(self._model, key)
         if stored is not None:
             fresh = self._model.open()
             if fresh.thaw(len(key), stored):
-                return Taken(fresh, len(key))
+                return CachedSession(fresh, len(key))
         session.feed(key[-rest:], keep=0)
         frozen = session.freeze()
         if frozen is not None:
             self._store.save(self._model, key, frozen)
-        return Taken(session, held)
+        return CachedSession(session, held)
 
     def _make_room(self) -> None:
         # A prefix that has all room to itself is what every request begins with; it stays as it is.

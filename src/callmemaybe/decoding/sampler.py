@@ -53,7 +53,7 @@ class Sampler:
         Raises ModelError if one of them is not, or none has any probability.
         """
         best = int(np.argmax(logits))
-        check(float(logits[best]), logits)
+        check_logits(float(logits[best]), logits)
         if self.is_greedy or len(logits) == 1:
             return best
         assert self.generator is not None
@@ -79,7 +79,7 @@ class Sampler:
         return weights
 
 
-def check(best: float, logits: Floats) -> None:
+def check_logits(best: float, logits: Floats) -> None:
     """Raise ModelError unless the best of some logits is a number, so that all are usable.
 
     NaN is the maximum of anything that contains it, so looking at the best sees them all.
@@ -95,11 +95,11 @@ def check(best: float, logits: Floats) -> None:
     raise ModelError(f"the model gives no probability to any of the {len(logits)} allowed tokens")
 
 
-def log_total(logits: Floats) -> float:
+def logsumexp(logits: Floats) -> float:
     """Return log(sum(exp(logits))): subtract it from a logit for its log-probability."""
     top = float(logits.max())
     if not np.isfinite(top):
-        check(top, logits)
+        check_logits(top, logits)
     return top + float(np.log(np.exp(logits - np.float32(top)).sum(dtype=np.float64)))
 
 

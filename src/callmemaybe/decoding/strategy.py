@@ -7,20 +7,18 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from callmemaybe.decoding.beam import search
-from callmemaybe.decoding.decoder import Decoder, DecodeStats
+from callmemaybe.decoding.decoder import Decoder, DecodeStats, Step
 from callmemaybe.decoding.name_choice import NameChoices, Symbol
-from callmemaybe.decoding.posterior import Posterior
 from callmemaybe.decoding.prompt_lookup import PromptLookupDrafter
 from callmemaybe.decoding.sampler import Sampler
-from callmemaybe.decoding.scoring import logprobs
-from callmemaybe.decoding.step import Step
+from callmemaybe.decoding.scoring import Posterior, logprobs
 from callmemaybe.errors import InputError
 from callmemaybe.matching.matcher import Matcher
 from callmemaybe.models.base import Session
 
-Watcher = Callable[[Step], None] | None
+OnStep = Callable[[Step], None] | None
 #: Whether a candidate counts, where there are several.
-Counts = Callable[["DecodeResult"], bool] | None
+CandidateCheck = Callable[["DecodeResult"], bool] | None
 #: Hypotheses of a beam: each has a cache of its own, and a thousand are enough to search anything.
 _WIDEST = 1_000
 
@@ -38,9 +36,9 @@ class DecodingStrategy:
     logprobs: bool = False
     best_of: int = 1
     beam: int = 1
-    watch: bool = False
+    trace: bool = False
     #: Whether forced tokens count as certain: the model's training graded none, so it cannot tell.
-    certain: bool = False
+    forced_are_certain: bool = False
     clock: Callable[[], float] = lambda: 0.0
 
     def __post_init__(self) -> None:
@@ -52,12 +50,12 @@ class DecodingStrategy:
             raise InputError("either draw several answers or search", where="best_of, beam")
 
     @property
-    def is_scored(self) -> bool:
+    def scores_answers(self) -> bool:
         """Whether the probability of whole answers is worked out."""
         return self.logprobs or self.best_of > 1
 
     @property
-    def weighs_names(self) -> bool:
+    def scores_names(self) -> bool:
         """Whether the probabilities of all names become known."""
         return self.choose == "exact" and self.beam == 1
 
@@ -69,7 +67,7 @@ class DecodeResult:
     matcher: Matcher
     symbols: Sequence[Symbol]
     is_complete: bool
-    effort: DecodeStats
+    stats: DecodeStats
     decisions: Sequence[tuple[Posterior, int]] = ()
     #: Every step, if they were to be watched.
     steps: Sequence[Step] = ()
@@ -78,12 +76,12 @@ class DecodeResult:
     #: Places among the matcher's ids that the language forced.
     forced: Sequence[int] = ()
     #: log P of all texts together where the answer was left off in front of a text that calls nothing.
-    declined: float = 0.0
+    no_call_logprob: float = 0.0
 
     @property
     def logprob(self) -> float:
         """Log P of the whole answer, in nats, where that was asked for."""
-        return sum(self.logprobs) + self.declined
+        return sum(self.logprobs) + self.no_call_logprob
 
     @property
     def rank(self) -> tuple[bool, float]:
@@ -97,7 +95,7 @@ class DecodeResult:
 
 def _is_unlikely(found: Posterior, index: int) -> bool:
     """Whether a choice of names calls where calling nothing is likelier, or the other way round."""
-    return (found.branches[index].name is None) is not (found.branches[found.best].name is None)
+    return (found.candidates[index].name is None) is not (found.candidates[found.best].name is None)
 
 
 @dataclass(frozen=True)
@@ -116,40 +114,40 @@ def decode(
     strategy: DecodingStrategy,
     sampler: Sampler,
     request: DecodeRequest,
-    on_step: Watcher = None,
-    counts: Counts = None,
+    on_step: OnStep = None,
+    is_valid: CandidateCheck = None,
 ) -> DecodeResult:
     """Return the answer to ``request``; ``session`` holds the shared prefix and stays as it is.
 
     ``on_step`` sees the steps of every answer that is drawn, but none of a search. Of several candidates
-    those that ``counts`` is not true of come last.
+    those that ``is_valid`` is not true of come last.
     """
     tries = []
     for _ in range(strategy.best_of):
         fork = session.fork()
         if strategy.beam > 1:
-            found, used = _searched(fork, matcher.fork(), choices, strategy, request, counts)
+            found, used = _searched(fork, matcher.fork(), choices, strategy, request, is_valid)
         else:
             found, used = _decoded(
                 fork, matcher.fork(), choices, strategy, sampler, request, on_step
             )
-        if strategy.is_scored:
+        if strategy.scores_answers:
             start = strategy.clock()
             _back_to_prompt(used, session.length, request.ids)
             scores = logprobs(used, request.ids[-1], found.matcher.ids)
-            if strategy.certain:
+            if strategy.forced_are_certain:
                 scores[list(found.forced)] = 0.0
             found.logprobs = scores.tolist()
-            found.effort.seconds += strategy.clock() - start
-            found.effort.passes += 1
+            found.stats.seconds += strategy.clock() - start
+            found.stats.passes += 1
         tries.append(found)
     tries.sort(key=lambda one: one.rank)
-    best = _first(tries, counts)
-    best.effort = DecodeStats(
-        passes=sum(one.effort.passes for one in tries),
-        fed=sum(one.effort.fed for one in tries),
-        seconds=sum(one.effort.seconds for one in tries),
-        guessed=sum(one.effort.guessed for one in tries),
+    best = _first(tries, is_valid)
+    best.stats = DecodeStats(
+        passes=sum(one.stats.passes for one in tries),
+        fed=sum(one.stats.fed for one in tries),
+        seconds=sum(one.stats.seconds for one in tries),
+        drafted=sum(one.stats.drafted for one in tries),
     )
     return best
 
@@ -173,7 +171,7 @@ def _decoded(
     strategy: DecodingStrategy,
     sampler: Sampler,
     request: DecodeRequest,
-    on_step: Watcher,
+    on_step: OnStep,
 ) -> tuple[DecodeResult, Session]:
     decoder = Decoder(
         session=session,
@@ -184,29 +182,29 @@ def _decoded(
         choose=strategy.choose,
         choices=choices,
         forcing=strategy.forcing,
-        draft=PromptLookupDrafter(request.text) if strategy.speculate else None,
+        drafter=PromptLookupDrafter(request.text) if strategy.speculate else None,
         answers=False,
-        watch=strategy.watch,
+        trace=strategy.trace,
         clock=strategy.clock,
     )
     steps: list[Step] = []
     forced: list[int] = []
     written = 0
     for step in decoder.steps():
-        if strategy.watch:  # each holds a copy of all that is written
+        if strategy.trace:  # each holds a copy of all that is written
             steps.append(step)
         if step.kind == "forced":
             forced += range(written, written + len(step.ids))
         written += len(step.ids)
         if on_step is not None:
             on_step(step)
-    declined = 0.0
+    no_call_logprob = 0.0
     if not decoder.is_complete:
         gate, index = decoder.decisions[-1]
-        declined = float(gate.logprobs[index])
+        no_call_logprob = float(gate.logprobs[index])
     found = DecodeResult(
-        matcher, decoder.symbols, decoder.is_complete, decoder.effort, decoder.decisions, steps,
-        forced=forced, declined=declined,
+        matcher, decoder.symbols, decoder.is_complete, decoder.stats, decoder.decisions, steps,
+        forced=forced, no_call_logprob=no_call_logprob,
     )  # fmt: skip
     return found, session
 
@@ -217,9 +215,9 @@ def _searched(
     choices: NameChoices,
     strategy: DecodingStrategy,
     request: DecodeRequest,
-    counts: Counts,
+    is_valid: CandidateCheck,
 ) -> tuple[DecodeResult, Session]:
-    effort = DecodeStats()
+    stats = DecodeStats()
     start = strategy.clock()
     finished = search(
         session,
@@ -228,23 +226,23 @@ def _searched(
         width=strategy.beam,
         max_tokens=request.max_tokens,
         choices=choices,
-        certain=strategy.certain,
-        effort=effort,
+        forced_are_certain=strategy.forced_are_certain,
+        stats=stats,
     )
-    effort.seconds = strategy.clock() - start
+    stats.seconds = strategy.clock() - start
     candidates = {
         DecodeResult(
-            one.matcher, one.matcher.symbols, one.declined is None, effort, forced=one.forced,
-            declined=one.declined or 0.0,
+            one.matcher, one.matcher.symbols, one.no_call_logprob is None, stats, forced=one.forced,
+            no_call_logprob=one.no_call_logprob or 0.0,
         ): one.session
         for one in finished
     }  # fmt: skip
-    best = _first([*candidates], counts)
+    best = _first([*candidates], is_valid)
     return best, candidates[best]
 
 
-def _first(candidates: Sequence[DecodeResult], counts: Counts) -> DecodeResult:
+def _first(candidates: Sequence[DecodeResult], is_valid: CandidateCheck) -> DecodeResult:
     """Return the first candidate that counts; where none does, the first."""
-    if counts is None or len(candidates) == 1:
+    if is_valid is None or len(candidates) == 1:
         return candidates[0]
-    return next(filter(counts, candidates), candidates[0])
+    return next(filter(is_valid, candidates), candidates[0])

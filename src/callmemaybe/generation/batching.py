@@ -10,8 +10,8 @@ from threading import Lock, Thread
 from typing import Generic, Protocol, TypeVar
 from weakref import WeakSet
 
-from callmemaybe.decoding.batch import Batch, Task
-from callmemaybe.decoding.step import Step
+from callmemaybe.decoding.batch import DecodeBatch, DecodeTask
+from callmemaybe.decoding.decoder import Step
 from callmemaybe.models.base import Model
 
 T = TypeVar("T")
@@ -100,15 +100,15 @@ def on_server(call: Callable[[str, OnStep], T], at_once: int | None = None) -> I
 
 @contextmanager
 def in_batch(
-    call: Callable[[str, OnStep, Batch], T], model: Model, at_once: int | None = None
+    call: Callable[[str, OnStep, DecodeBatch], T], model: Model, at_once: int | None = None
 ) -> Iterator[Submit[T]]:
     """Let ``call`` work on ``at_once`` prompts whose forward passes are shared.
 
     A model that is a batch is used as it is. At the end what has not begun is dropped, and what runs
     is stopped.
     """
-    batch = model if isinstance(model, Batch) else Batch(model, at_once or AT_ONCE)
-    tasks: WeakSet[Task[T]] = WeakSet()
+    batch = model if isinstance(model, DecodeBatch) else DecodeBatch(model, at_once or AT_ONCE)
+    tasks: WeakSet[DecodeTask[T]] = WeakSet()
 
     def submit(prompt: str, on_step: OnStep = None) -> Future[T]:
         task = batch.submit(lambda: call(prompt, on_step, batch))

@@ -36,7 +36,7 @@ class Constraint:
         if fork is None:
             return matcher.remaining
         lengths = []
-        for branch in fork.branches:
+        for branch in fork.candidates:
             if branch.name is not None and matcher.try_accept(branch.ids) == len(branch.ids):
                 lengths.append(len(branch.ids) + matcher.remaining)
                 matcher.rollback(len(branch.ids))

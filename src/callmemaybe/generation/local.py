@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from callmemaybe.conversation.history import text_of
-from callmemaybe.decoding.decoder import SHOWN, Decoder, DecodeStats, check_budget
+from callmemaybe.decoding.decoder import TOP_TOKENS, Decoder, DecodeStats, check_budget
 from callmemaybe.decoding.name_choice import NameChoices
 from callmemaybe.decoding.prefix_cache import PrefixCache
 from callmemaybe.decoding.prompt_lookup import PromptLookupDrafter
@@ -370,7 +370,7 @@ class LocalGenerator:
             most = min(most, room)
         matcher = language.matcher.fork()
         check_budget(matcher.remaining, most)
-        session, held = self._prefixes.take(ids[:-1])
+        session, cached = self._prefixes.take(ids[:-1])
         return Decoder(
             session=session,
             matcher=matcher,
@@ -381,12 +381,12 @@ class LocalGenerator:
             choose=self._choose if weighs else "greedy",
             choices=language.choices,
             forcing=not options.logprobs,
-            draft=PromptLookupDrafter(said),
+            drafter=PromptLookupDrafter(said),
             answers=True,
-            watch=options.logprobs or options.watch,
-            shown=options.top_logprobs if options.logprobs else SHOWN,
+            trace=options.logprobs or options.watch,
+            top_tokens=options.top_logprobs if options.logprobs else TOP_TOKENS,
             clock=self._clock,
-            effort=DecodeStats(held=held),
+            stats=DecodeStats(cached=cached),
         )
 
 

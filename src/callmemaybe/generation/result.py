@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from callmemaybe.decoding.decoder import Step
 from callmemaybe.decoding.name_choice import Symbol
-from callmemaybe.decoding.step import Step
 from callmemaybe.grammar.nodes import Control
 from callmemaybe.tools import ToolCall
 from callmemaybe.wire.reader import ArgumentsDelta, Reader

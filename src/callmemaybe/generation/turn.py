@@ -11,9 +11,8 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mappin
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from callmemaybe.decoding.decoder import Decoder
-from callmemaybe.decoding.posterior import Posterior
-from callmemaybe.decoding.step import Likeliest, Step
+from callmemaybe.decoding.decoder import Decoder, Likeliest, Step
+from callmemaybe.decoding.scoring import Posterior
 from callmemaybe.errors import DuplicateKeyError, SchemaViolationError
 from callmemaybe.generation.config import parts_of
 from callmemaybe.generation.validation import CallValidator
@@ -174,7 +173,7 @@ class TurnStream:
             try:
                 events = tuple(turn.read(decoder.symbols))
             except (DuplicateKeyError, SchemaViolationError):
-                if not decoder.is_cut:
+                if not decoder.is_truncated:
                     raise
                 turn.is_void = True  # nothing of it counts, so the budget is what ended it
                 break
@@ -198,16 +197,16 @@ class TurnStream:
         if place == before:
             return
         if place == "thought" and wish.thinking:
-            self._decoder.spare = wish.thinking
+            self._decoder.section_budget = wish.thinking
         elif place == "answer" and wish.text and wish.calls and not wish.no_call:
-            self._decoder.spare = wish.text
+            self._decoder.section_budget = wish.text
         else:
-            self._decoder.spare = None
+            self._decoder.section_budget = None
 
     def _whole(self) -> TurnResult:
         decoder, turn = self._decoder, self._turn
         ended: How = "stop"
-        if decoder.is_cut or not (turn.is_over or decoder.matcher.is_terminated):
+        if decoder.is_truncated or not (turn.is_over or decoder.matcher.is_terminated):
             ended = "length"
         elif turn.is_repeated:
             ended = "repeated"
@@ -222,10 +221,10 @@ class TurnStream:
             stop=turn.stopped,
             distribution=distribution(decoder.decisions, turn.spellings, turn.names),
             prompt_tokens=self._prompt_tokens,
-            cached_tokens=decoder.effort.held,
+            cached_tokens=decoder.stats.cached,
             tokens=len(decoder.matcher.ids),
             thought_tokens=self._thought_tokens,
-            passes=decoder.effort.passes,
+            passes=decoder.stats.passes,
             seconds=self._clock() - self._started,
             raw="".join(
                 part.decode(errors="replace")
@@ -412,8 +411,8 @@ def distribution(
     chances: dict[str | None, float] = {}
     share = 1.0
     for found, _ in decisions:
-        is_named = any(branch.name for branch in found.branches)
-        for branch, chance in zip(found.branches, found.probabilities.tolist(), strict=True):
+        is_named = any(branch.name for branch in found.candidates)
+        for branch, chance in zip(found.candidates, found.probabilities.tolist(), strict=True):
             if branch.name is None:
                 chances[None] = share * chance
             elif branch.name:

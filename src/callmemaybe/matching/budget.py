@@ -21,7 +21,7 @@ from callmemaybe.grammar.automaton import Automaton
 from callmemaybe.grammar.grammar import bytes_of
 from callmemaybe.matching.cache import ENDED, Entry, VocabularyTables
 from callmemaybe.matching.mask_fastpath import MOST_BRANCHES
-from callmemaybe.matching.token_set import NONE, TokenSet
+from callmemaybe.matching.token_set import EMPTY, TokenSet
 from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.vocabulary.trie import Int32
 
@@ -190,10 +190,10 @@ def within(
     if entry.levels is None:
         entry.levels = _levels(tables, vocabulary, automaton, state)
         tables.remember_levels(entry)
-        worst, every = entry.levels[-1] if entry.levels else (NEVER, NONE)
+        worst, every = entry.levels[-1] if entry.levels else (NEVER, EMPTY)
         # Behind a token that is in none of the sets there is no end that the vocabulary can spell.
         entry.worst = worst if every.count == entry.allowed.count else NEVER
-    best = NONE
+    best = EMPTY
     for needed, allowed in entry.levels:
         if needed >= budget:
             break

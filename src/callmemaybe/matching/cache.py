@@ -17,7 +17,7 @@ from callmemaybe.grammar.grammar import bytes_of
 from callmemaybe.matching.lexemes import Part, Parts, Slice, Without
 from callmemaybe.matching.mask_bulk import BulkMasks, Indices, mask_bulk
 from callmemaybe.matching.mask_fastpath import Inner, Led, stride
-from callmemaybe.matching.token_set import NONE, Sets, TokenSet
+from callmemaybe.matching.token_set import EMPTY, TokenSet, TokenSets
 from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.vocabulary.trie import Trie
 
@@ -94,7 +94,7 @@ class AutomatonTable:
     __slots__ = ("entries", "forced", "free", "moves", "remaining", "runs")
 
     def __init__(self) -> None:
-        self.entries: dict[int, Entry] = {ENDED: Entry(NONE, (), ())}
+        self.entries: dict[int, Entry] = {ENDED: Entry(EMPTY, (), ())}
         self.moves: dict[int, int] = {}
         self.forced: dict[Hashable, tuple[int, ...]] = {}
         #: States in which nothing is forced, whatever was emitted.
@@ -112,7 +112,7 @@ class VocabularyTables:
         """Prepare; the vocabulary's prefix tree is built here if it was not before."""
         self.trie: Trie = vocabulary.trie
         self.deepest = len(self.trie.starts)
-        self.sets = Sets(vocabulary.size)
+        self.sets = TokenSets(vocabulary.size)
         self.parts = Parts(self.trie, self.sets)
         self.controls = vocabulary.controls
         self.ends = vocabulary.ends
@@ -151,7 +151,7 @@ class VocabularyTables:
         entry = Entry(*found) if found else self.walked(automaton, state)
         if len(entries) >= KEPT_ENTRIES:
             entries.clear()
-            entries[ENDED] = Entry(NONE, (), ())
+            entries[ENDED] = Entry(EMPTY, (), ())
         entries[state] = entry
         return entry
 

@@ -15,7 +15,7 @@ import numpy as np
 from callmemaybe.grammar.automaton import Automaton
 from callmemaybe.grammar.counting import Counted
 from callmemaybe.matching.mask_bulk import Indices, Tables
-from callmemaybe.matching.token_set import FEW, Sets, TokenSet, frozen
+from callmemaybe.matching.token_set import FEW, TokenSet, TokenSets, frozen
 from callmemaybe.vocabulary import mask as masks
 from callmemaybe.vocabulary.trie import Int32, Trie
 
@@ -82,7 +82,7 @@ class Part:
     __slots__ = ("_behind", "_tails", "exits", "reached", "stays")
 
     def __init__(
-        self, trie: Trie, machine: Automaton, state: int, node: int, sets: Sets, tables: Tables,
+        self, trie: Trie, machine: Automaton, state: int, node: int, sets: TokenSets, tables: Tables,
         behind: Behind,
     ) -> None:  # fmt: skip
         """Sweep the tokens below ``node`` through the lexeme's machine."""
@@ -228,7 +228,7 @@ class Without:
 class Parts:
     """The parts of one vocabulary, the last used ones kept."""
 
-    def __init__(self, trie: Trie, sets: Sets) -> None:
+    def __init__(self, trie: Trie, sets: TokenSets) -> None:
         """Prepare for parts of ``trie``."""
         self._trie = trie
         self._sets = sets

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -53,14 +53,14 @@ class Matcher:
         if the vocabulary cannot express what the grammar needs next.
         """
         if budget is not None:
-            return self._tables.sets.mask_of(self.choices(budget))
+            return self._tables.sets.mask_of(self.allowed_set(budget))
         entry = self._entries.get(self._state)
         if entry is None:
             entry = self._tables.entry(self._automaton, self._state, self._table)
         mask = entry.allowed.mask
         return self._tables.sets.mask_of(entry.allowed) if mask is None else mask
 
-    def choices(self, budget: int | None = None) -> TokenSet:
+    def allowed_set(self, budget: int | None = None) -> TokenSet:
         """Return the allowed ids in whatever form is cheapest; see :meth:`mask`."""
         entry = self._entries.get(self._state)
         if entry is None:
@@ -71,11 +71,11 @@ class Matcher:
 
     def allowed(self, budget: int | None = None) -> Ids:
         """Return the allowed ids, int64, ascending."""
-        return self.choices(budget).to_ids()
+        return self.allowed_set(budget).to_ids()
 
     def count_allowed(self, budget: int | None = None) -> int:
         """Return how many ids are allowed."""
-        return self.choices(budget).count
+        return self.allowed_set(budget).count
 
     def is_allowed(self, index: int) -> bool:
         """Whether an id may come next; found without the mask."""
@@ -83,7 +83,7 @@ class Matcher:
 
     def argmax_allowed(self, logits: npt.NDArray[np.floating], budget: int | None = None) -> int:
         """Return the allowed id with the largest of ``logits`` (float[size]); -1 if none is allowed."""
-        return self.choices(budget).argmax(logits)
+        return self.allowed_set(budget).argmax(logits)
 
     def forced(self) -> list[int]:
         """Return the ids that come next whatever is chosen later, as the tokenizer would write them.
@@ -299,3 +299,29 @@ class Matcher:
 
     def __repr__(self) -> str:
         return f"<Matcher after {self.text[-40:]!r}, state {self._state}>"
+
+
+class ShortestOutput(NamedTuple):
+    """Tokens of an output that is shortest in bytes (without the end token), and the forced ones."""
+
+    fewest: int
+    forced: int
+
+
+def shortest_output(automaton: Automaton, vocabulary: Vocabulary) -> ShortestOutput:
+    """Write an output that is shortest in bytes with as few tokens as that takes.
+
+    Where several tokens are on such a way, the one with the lowest id is taken. Raises
+    VocabularyError if the vocabulary cannot express the language.
+    """
+    matcher = Matcher(automaton, vocabulary)
+    written = forced = 0
+    while not matcher.is_accepting:
+        ids = matcher.forced()
+        forced += len(ids)
+        if not ids:
+            ids = [int(matcher.allowed(matcher.remaining)[0])]
+        written += len(ids)
+        for index in ids:
+            matcher.accept(index)
+    return ShortestOutput(written, forced)

@@ -118,10 +118,10 @@ class TokenSet:
         return int(chosen[logits[chosen].argmax()])
 
 
-NONE = TokenSet(np.zeros(0, np.int64), None, 0)
+EMPTY = TokenSet(np.zeros(0, np.int64), None, 0)
 
 
-class Sets:
+class TokenSets:
     """All sets of one vocabulary: equal sets are one object, the last used ones are kept."""
 
     def __init__(self, size: int) -> None:

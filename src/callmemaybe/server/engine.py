@@ -1,7 +1,7 @@
 """Turns that wait and turns that run: the bridge between the event loop and the model.
 
 Everything here happens on the event loop, except a turn's decoding, which is a task of the
-:class:`~callmemaybe.decoding.batch.Batch`: all running turns are held where they ask for a forward
+:class:`~callmemaybe.decoding.batch.DecodeBatch`: all running turns are held where they ask for a forward
 pass, and go through the model together. A turn whose client is gone, or whose time is up, ends at
 its next piece or pass, or where it gives way, whichever comes first.
 """

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from callmemaybe.caller import load_model
-from callmemaybe.decoding.batch import Batch
+from callmemaybe.decoding.batch import DecodeBatch
 from callmemaybe.decoding.prefix_cache import PrefixCache
 from callmemaybe.errors import ModelError
 from callmemaybe.generation.local import LocalGenerator
@@ -38,7 +38,7 @@ def application(
     ``name`` is what requests call it; ``options`` are those of ``LocalGenerator``. Raises ModelError for a
     model that cannot be used here.
     """
-    batch = Batch(model, most=settings.slots)
+    batch = DecodeBatch(model, most=settings.slots)
     prefixes = PrefixCache(batch, settings.cache_bytes)
     speaker = LocalGenerator(batch, format=format, prefixes=prefixes, **options)  # type: ignore[arg-type]
     served = Served(name or model.name, speaker.format, int(time.time()), settings)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from callmemaybe.decoding.step import Step
+from callmemaybe.decoding.decoder import Step
 from callmemaybe.errors import BudgetError
 from callmemaybe.generation.local import DecodingConfig, LocalGenerator, TokenLogprob, TurnResult
 from callmemaybe.tools import ToolSpec

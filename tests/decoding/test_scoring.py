@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callmemaybe.decoding.name_choice import Candidate, NameChoice, NameChoices
-from callmemaybe.decoding.posterior import gate, score
+from callmemaybe.decoding.scoring import score_call, score_names
 from callmemaybe.grammar import Grammar
 from callmemaybe.grammar import compile as compile_grammar
 from callmemaybe.grammar.nodes import (
@@ -76,13 +76,13 @@ def test_it_equals_brute_force(names: list[str], seed: int) -> None:
     """The distribution is that of the products of all tokens' probabilities, normalised."""
     fork = fork_of(seq(lit('{"name": "'), named(names)))
     assert fork is not None
-    assert not fork.is_gate
+    assert not fork.decides_call
     model = ScriptedModel(SIZE, seed)
     session = model.open()
     logits = session.feed(PROMPT)[0]
-    found = score(session, logits, fork.branches)
+    found = score_names(session, logits, fork.candidates)
     np.testing.assert_allclose(
-        found.probabilities, brute_force(model, list(fork.branches)), atol=1e-7
+        found.probabilities, brute_force(model, list(fork.candidates)), atol=1e-7
     )
     assert session.length == len(PROMPT)
     assert found.best == int(np.argmax(found.probabilities))
@@ -94,13 +94,13 @@ def test_every_name_is_one_branch(names: list[str]) -> None:
     """All names are found, and each has just enough tokens to be told from all others."""
     fork = fork_of(seq(lit('{"name": "'), named(names)))
     assert fork is not None
-    assert sorted(branch.name or b"" for branch in fork.branches) == sorted(
+    assert sorted(branch.name or b"" for branch in fork.candidates) == sorted(
         n.encode() for n in names
     )
-    for branch in fork.branches:
+    for branch in fork.candidates:
         spelled = VOCABULARY.decode(branch.ids)
         assert (b'{"name": "' + (branch.name or b"") + b'", "arguments": {}').startswith(spelled)
-        others = [other.ids for other in fork.branches if other is not branch]
+        others = [other.ids for other in fork.candidates if other is not branch]
         assert not any(ids[: len(branch.ids)] == branch.ids for ids in others)
         assert any(ids[: len(branch.ids) - 1] == branch.ids[:-1] for ids in others)
 
@@ -110,7 +110,7 @@ def test_tokens_are_those_of_the_tokenizer() -> None:
     fork = fork_of(seq(lit('{"name": "'), named(["get", "get_weather"])))
     assert fork is not None
     ids = {
-        branch.name: [VOCABULARY.token(token) for token in branch.ids] for branch in fork.branches
+        branch.name: [VOCABULARY.token(token) for token in branch.ids] for branch in fork.candidates
     }
     assert ids[b"get_weather"] == [b'{"name": "', b"get", b"_weather"]
     assert ids[b"get"] == [b'{"name": "', b"get", b'", "arguments": ']
@@ -120,7 +120,7 @@ def test_the_text_before_counts() -> None:
     """Behind text that was already written, the tokens continue it."""
     fork = fork_of(seq(lit('{"name": "'), named(["get", "ti"])), tuple(b'{"name": "'))
     assert fork is not None
-    assert {branch.name: VOCABULARY.decode(branch.ids) for branch in fork.branches} == {
+    assert {branch.name: VOCABULARY.decode(branch.ids) for branch in fork.candidates} == {
         b"get": b"get",
         b"ti": b"ti",
     }
@@ -137,12 +137,12 @@ def test_single_tokens_cost_nothing() -> None:
     assert fork is not None
     model = ScriptedModel(SIZE, 5)
     session = model.open()
-    found = score(session, session.feed(PROMPT)[0], fork.branches)
+    found = score_names(session, session.feed(PROMPT)[0], fork.candidates)
     assert found.passes == 0
     assert model.counter.feeds == 1
-    names = [branch.name for branch in fork.branches]
+    names = [branch.name for branch in fork.candidates]
     assert set(names) == {b"<think>", b"</think>", b"<tool_call>", None}
-    assert all(len(branch.ids) == 1 for branch in fork.branches)
+    assert all(len(branch.ids) == 1 for branch in fork.candidates)
 
 
 def test_prefixes_go_through_the_model_once() -> None:
@@ -155,7 +155,7 @@ def test_prefixes_go_through_the_model_once() -> None:
     ]
     model = ScriptedModel(SIZE, 3)
     session = model.open()
-    found = score(session, session.feed(PROMPT)[0], branches)
+    found = score_names(session, session.feed(PROMPT)[0], branches)
     assert found.passes == 1
     assert model.counter.tokens - len(PROMPT) == 2
     np.testing.assert_allclose(found.probabilities, brute_force(model, branches), atol=1e-7)
@@ -174,7 +174,7 @@ def test_hopeless_branches_are_not_scored() -> None:
     ]
     model = ScriptedModel(SIZE, script)
     session = model.open()
-    found = score(session, session.feed(PROMPT)[0], branches, pass_bytes=8 * SIZE)
+    found = score_names(session, session.feed(PROMPT)[0], branches, pass_bytes=8 * SIZE)
     assert found.passes == 1
     assert found.best == 0
     assert 0 < found.unscored < 1e-9
@@ -186,8 +186,8 @@ def test_bounded_passes_give_the_same_distribution() -> None:
     model = ScriptedModel(SIZE, 9)
     session = model.open()
     logits = session.feed(PROMPT)[0]
-    whole = score(session, logits, branches)
-    parts = score(session, logits, branches, pass_bytes=4 * SIZE * 10)
+    whole = score_names(session, logits, branches)
+    parts = score_names(session, logits, branches, pass_bytes=4 * SIZE * 10)
     assert whole.passes == 1
     assert parts.passes == 10
     np.testing.assert_allclose(whole.probabilities, parts.probabilities, atol=1e-12)
@@ -201,11 +201,11 @@ def test_a_gate_in_front_of_a_control_token() -> None:
     call = seq(Control("<tool_call>"), named(["a", "b"]))
     fork = fork_of(alt(call, capture("no_call", lexeme(TEXT))))
     token = VOCABULARY.controls["<tool_call>"]
-    assert fork == NameChoice((Candidate(b"", (token,)), Candidate(None, ())), is_gate=True)
+    assert fork == NameChoice((Candidate(b"", (token,)), Candidate(None, ())), decides_call=True)
     model = ScriptedModel(SIZE, 11)
     session = model.open()
     logits = session.feed(PROMPT)[0]
-    found = gate(session, logits, fork.branches[0])
+    found = score_call(session, logits, fork.candidates[0])
     expected = np.exp(log_softmax(logits)[token])
     np.testing.assert_allclose(found.probabilities, [expected, 1 - expected], atol=1e-7)
     assert found.passes == 0
@@ -219,8 +219,8 @@ def test_a_gate_in_front_of_text() -> None:
     free = Except(TEXT, seq(anything, lit("<tool_call>"), anything))
     fork = fork_of(alt(seq(lit("<tool_call>\n"), named(["a", "b"])), capture("no_call", free)))
     assert fork is not None
-    assert fork.is_gate
-    assert VOCABULARY.decode(fork.branches[0].ids) == b"<tool_call>"
+    assert fork.decides_call
+    assert VOCABULARY.decode(fork.candidates[0].ids) == b"<tool_call>"
 
 
 @pytest.mark.parametrize(
@@ -251,4 +251,4 @@ def test_thousands_of_names_are_listed_in_bounded_time() -> None:
     names = [f"tool_{index:05d}" for index in range(2_000)]
     fork = fork_of(seq(lit('{"name": "'), named(names)))
     assert fork is not None
-    assert len(fork.branches) == len({branch.ids for branch in fork.branches}) == 2_000
+    assert len(fork.candidates) == len({branch.ids for branch in fork.candidates}) == 2_000
