@@ -170,9 +170,9 @@ it by hand. What is not in the table is refused with a `ConversationError`, and 
 | state | meaning | what may happen, and what it leads to |
 |---|---|---|
 {rows}
-Where an event may lead to several states, what was said decides: a turn that stopped by itself leads to
-*awaiting* if it called something, else to *idle*; one that was cut short leaves the question open. Each
-result leads to *awaiting* until the last call has its own.
+Where an event may lead to several states, the conversation's data decide: a turn that stopped by itself
+leads to *awaiting_results* if it has calls, else to *idle*; one that was cut short leads back to
+*awaiting_model*. Each result leads to *awaiting_results* until every call has its own.
 """
 
 

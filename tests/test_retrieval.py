@@ -10,18 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callmemaybe.conversation import (
-    CallClosed,
-    CallOpened,
     Conversation,
     FinishReason,
-    ResultGiven,
     TurnEnded,
     TurnStarted,
     UserMessage,
 )
 from callmemaybe.errors import InputError
 from callmemaybe.retrieval import ToolIndex, terms
-from callmemaybe.tools import ToolCall, ToolResult, ToolSpec
+from callmemaybe.tools import CallEnded, CallStarted, ToolCall, ToolResult, ToolSpec
 
 TOOLS = [
     ToolSpec("getWeather", "The current weather of a city.",
@@ -109,8 +106,8 @@ def test_the_choice_moves_with_the_conversation() -> None:
     moved = conversation("book me a flight", "and the weather there?")
     assert [tool.name for tool in CATALOGUE.choose(moved)][:2] == ["getWeather", "book_flight"]
     call = ToolCall("ping", "{}", "call_1")
-    moved.take_all([TurnStarted(), CallOpened("call_1", "ping"), CallClosed(call)])
-    moved.take_all([TurnEnded(FinishReason.STOP), ResultGiven(ToolResult("call_1", "pong"))])
+    moved.take_all([TurnStarted(), CallStarted(0, "ping"), CallEnded(0, call)])
+    moved.take_all([TurnEnded(FinishReason.STOP), ToolResult("call_1", "pong")])
     chosen = [tool.name for tool in CATALOGUE.choose(moved)]
     assert chosen == ["ping", "getWeather", "book_flight"]
     assert CATALOGUE.choose(conversation("zzz qqq")) == []

@@ -20,8 +20,8 @@ from callmemaybe.errors import ConversationError, InputError
 from callmemaybe.gateway import Gateway
 from callmemaybe.gateway.run import Run
 from callmemaybe.gateway.store import StoreTransient
-from callmemaybe.tools import ToolCall, ToolResult, ToolSpec, tool
-from callmemaybe.wire import CallEnded, Part, formats
+from callmemaybe.tools import CallEnded, ToolCall, ToolResult, ToolSpec, tool
+from callmemaybe.wire import Part, formats
 from tests.decoding.helpers import CHATML, vocabulary
 from tests.talking import speaks
 
@@ -186,7 +186,7 @@ def test_a_result_that_does_not_come_is_missed() -> None:
     conversation.take(UserMessage("user", "The weather in Paris?"))
     with pytest.raises(ConversationError, match="'call_1' was run but has no result"):
         made.run(conversation, lambda _calls: [])
-    assert conversation.state is ConversationState.AWAITING
+    assert conversation.state is ConversationState.AWAITING_RESULTS
     ran = made.run(conversation, functions(get_weather=lambda city: city))
     assert (ran.reason, ran.text) == ("answered", "Fine.")
     with pytest.raises(ConversationError, match="nothing to answer"):
@@ -210,7 +210,7 @@ def test_a_run_is_cancelled_within_a_step() -> None:
             await task
 
     asyncio.run(scene())
-    assert conversation.state is ConversationState.ASKED
+    assert conversation.state is ConversationState.AWAITING_MODEL
     assert not any(isinstance(entry, ModelTurn) for entry in conversation.entries)
 
 
@@ -249,7 +249,7 @@ def test_a_plan_that_waits_for_itself_ends() -> None:
         ToolCall("f", '{"x": {"$ref": "d.y.z"}}', "e"),
         ToolCall("f", '{"x": 1}', "d"),
     ]
-    loop = conversation_loop(conversation, LoopConfig(), own_ids=True)
+    loop = conversation_loop(conversation, LoopConfig(), model_ids=True)
     next(loop)
     need: Any = loop.send(ModelReply("", tuple(calls)))
     assert [call.id for call in need.calls] == ["d"]

@@ -35,8 +35,17 @@ from callmemaybe.generation.config import TEMPLATES
 from callmemaybe.generation.local import DecodingConfig, LocalGenerator
 from callmemaybe.models.scripted import ScriptedModel
 from callmemaybe.retrieval import ToolIndex
-from callmemaybe.tools import Context, ToolCall, ToolResult, ToolSpec, tool
-from callmemaybe.wire import ArgumentsDelta, CallEnded, CallStarted, Part, formats
+from callmemaybe.tools import (
+    ArgumentsDelta,
+    CallEnded,
+    CallStarted,
+    Context,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    tool,
+)
+from callmemaybe.wire import Part, formats
 from callmemaybe.wire.output_grammar import OutputSpec
 from callmemaybe.wire.tool_choice import output_spec
 from tests.decoding.helpers import CHATML, vocabulary

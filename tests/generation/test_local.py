@@ -28,8 +28,8 @@ from callmemaybe.grammar import regex
 from callmemaybe.grammar.automaton import WORK
 from callmemaybe.grammar.ebnf import ebnf
 from callmemaybe.models.scripted import ScriptedModel
-from callmemaybe.tools import ToolCall, ToolSpec
-from callmemaybe.wire import AnswerDelta, CallEnded, CallStarted, formats
+from callmemaybe.tools import CallEnded, CallStarted, TextDelta, ToolCall, ToolSpec
+from callmemaybe.wire import formats
 from callmemaybe.wire.output_grammar import OutputSpec
 from callmemaybe.wire.tool_choice import output_spec
 from tests.decoding.helpers import CHATML, vocabulary
@@ -67,7 +67,7 @@ def test_a_text_ends_in_front_of_the_first_stop(text: str, stop: list[str]) -> N
     speech = speaker(text).open(USER, TOOLS, NONE, DecodingConfig(stop=tuple(stop)))
     told = b""
     for events in speech:
-        told += b"".join(event.data for event in events if isinstance(event, AnswerDelta))
+        told += b"".join(event.data for event in events if isinstance(event, TextDelta))
         assert not any(one.encode() in told for one in stop)
     ends = [(text.find(one) + len(one), text.find(one), one) for one in stop if one in text]
     _, place, first = min(ends, default=(0, len(text), None))

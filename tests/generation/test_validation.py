@@ -34,8 +34,8 @@ from callmemaybe.grammar import regex
 from callmemaybe.integrations._language import Language
 from callmemaybe.matching import Matcher
 from callmemaybe.models.scripted import ScriptedModel
-from callmemaybe.tools import ToolCall, ToolResult, ToolSpec
-from callmemaybe.wire import CallEnded, formats
+from callmemaybe.tools import CallEnded, ToolCall, ToolResult, ToolSpec
+from callmemaybe.wire import formats
 from callmemaybe.wire.output_grammar import DeferredChecks, OutputSpec
 from callmemaybe.wire.tool_choice import output_spec
 from tests.decoding.helpers import CHATML, NANO, vocabulary

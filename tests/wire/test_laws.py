@@ -17,18 +17,17 @@ from callmemaybe.errors import InputError
 from callmemaybe.grammar import compile as compile_grammar
 from callmemaybe.grammar.nodes import Control, bytes_of
 from callmemaybe.jsonio.writer import dumps
-from callmemaybe.tools import ToolCall, ToolSpec
-from callmemaybe.tools.dialects import standard
-from callmemaybe.wire import (
-    AnswerDelta,
+from callmemaybe.tools import (
     ArgumentsDelta,
     CallEnded,
     CallStarted,
-    Event,
-    Format,
-    Part,
-    formats,
+    StreamEvent,
+    TextDelta,
+    ToolCall,
+    ToolSpec,
 )
+from callmemaybe.tools.dialects import standard
+from callmemaybe.wire import Format, Part, formats
 
 FORMATS = [formats.get(name) for name in formats.names()]
 every_format = pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.name)
@@ -81,15 +80,15 @@ def symbols(parts: tuple[Part, ...]) -> list[int | Control]:
     return found
 
 
-def joined(events: list[Event]) -> list[Event]:
+def joined(events: list[StreamEvent]) -> list[StreamEvent]:
     """Join neighbouring deltas: where a stream was cut is not an event."""
-    out: list[Event] = []
+    out: list[StreamEvent] = []
     for event in events:
         last = out[-1] if out else None
         if isinstance(event, ArgumentsDelta) and isinstance(last, ArgumentsDelta):
             out[-1] = ArgumentsDelta(last.index, last.data + event.data)
-        elif isinstance(event, AnswerDelta) and isinstance(last, AnswerDelta):
-            out[-1] = AnswerDelta(last.data + event.data)
+        elif isinstance(event, TextDelta) and isinstance(last, TextDelta):
+            out[-1] = TextDelta(last.data + event.data)
         else:
             out.append(event)
     return out
@@ -180,7 +179,7 @@ def test_a_stream_may_be_cut_anywhere(form: Format, scene, data: st.DataObject) 
     )
     cuts = sorted(data.draw(st.sets(st.integers(0, len(path)), max_size=6)) | {0, len(path)})
     reader = form.reader()
-    events: list[Event] = []
+    events: list[StreamEvent] = []
     for start, end in pairwise(cuts):
         piece = path[start:end]
         while piece:
@@ -253,8 +252,8 @@ def test_free_text_is_no_call() -> None:
     """Where a model answers in text, the text is told as it comes and no call is read."""
     form = formats.get("hermes")
     reader = form.reader(controls=frozenset())
-    assert reader.feed(b"I think <tool_c") == [AnswerDelta(b"I think ")]
-    assert reader.feed(b"hair> is") == [AnswerDelta(b"<tool_chair> is")]
+    assert reader.feed(b"I think <tool_c") == [TextDelta(b"I think ")]
+    assert reader.feed(b"hair> is") == [TextDelta(b"<tool_chair> is")]
     assert form.read(["hello"]) == form.read([""]) == []
 
 

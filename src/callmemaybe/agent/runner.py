@@ -19,10 +19,10 @@ from callmemaybe.conversation.loop import (
     ExecuteCalls,
     GenerateTurn,
     LoopConfig,
+    LoopEnd,
+    LoopReply,
+    LoopRequest,
     ModelReply,
-    Need,
-    Reason,
-    Reply,
     conversation_loop,
     correction,
 )
@@ -32,10 +32,9 @@ from callmemaybe.generation.local import DecodingConfig, LocalGenerator
 from callmemaybe.generation.turn import TurnResult, in_thread
 from callmemaybe.generation.validation import pointer_of, validator_of
 from callmemaybe.jsonio.reader import with_numbers
-from callmemaybe.tools import ToolCall, ToolResult, ToolSpec, pointed
+from callmemaybe.tools import StreamEvent, ToolCall, ToolResult, ToolSpec, pointed
 from callmemaybe.wire.format_nodes import Id
 from callmemaybe.wire.output_grammar import OutputSpec
-from callmemaybe.wire.reader import Event
 from callmemaybe.wire.tool_choice import output_spec
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ class RunResult:
 
     conversation: Conversation
     text: str
-    reason: Reason
+    reason: LoopEnd
     turns: tuple[TurnResult, ...] = ()
 
 
@@ -84,7 +83,7 @@ class RunKeywords(TypedDict, total=False):
     text: int
     answer: Any
     options: DecodingConfig | None
-    on_event: Callable[[Event], None] | None
+    on_event: Callable[[StreamEvent], None] | None
 
 
 @dataclass(frozen=True)
@@ -102,7 +101,7 @@ class RunConfig:
     text: int = 0
     answer: Any = None
     options: DecodingConfig | None = None
-    on_event: Callable[[Event], None] | None = None
+    on_event: Callable[[StreamEvent], None] | None = None
 
     def __post_init__(self) -> None:
         check_settings(vars(self), frozenset(("most_calls",)))
@@ -232,7 +231,7 @@ class AgentRunner:
     def _driver(self, *, is_whole: bool = False) -> Generator[ExecuteCalls | None, Any, RunResult]:
         """Yield the calls to run, and None after each step of the model; return what came of it."""
         loop = self._loop(is_whole)
-        reply: Reply | None = None
+        reply: LoopReply | None = None
         while True:
             try:
                 need = loop.send(reply)
@@ -242,15 +241,15 @@ class AgentRunner:
                 (yield need) if isinstance(need, ExecuteCalls) else (yield from self._heard(need))
             )
 
-    def _loop(self, is_whole: bool) -> Generator[Need, Reply | None, Reason]:
+    def _loop(self, is_whole: bool) -> Generator[LoopRequest, LoopReply | None, LoopEnd]:
         own = self.speaker.format.has_ids or self.settings.plan
         rules = LoopConfig(
             self.settings.steps, self.settings.repeats, self.settings.clarify, self._missing,
-            check=self._check, spell_id=self._spell_id, is_whole=is_whole,
+            check=self._check, format_id=self._spell_id, keep_references=is_whole,
         )  # fmt: skip
-        return conversation_loop(self.conversation, rules, own_ids=own)
+        return conversation_loop(self.conversation, rules, model_ids=own)
 
-    def _ran(self, reason: Reason) -> RunResult:
+    def _ran(self, reason: LoopEnd) -> RunResult:
         last = self.conversation.entries[-1]
         return RunResult(self.conversation, getattr(last, "text", ""), reason, tuple(self.turns))
 

@@ -1,16 +1,24 @@
-"""What can happen in a conversation, as values.
+"""What can happen in a conversation, and what is kept of it.
 
-Events of the outside (a message, a result) and of the model (text, a call being written, the end of
-its turn) are alike: the :class:`~callmemaybe.conversation.conversation.Conversation` takes either and
-says whether it may happen now.
+What a model writes comes as the stream's own events (:mod:`callmemaybe.tools.events`), and what a tool
+returns as a ``ToolResult``. Declared here is only what neither has a word for: a message from outside,
+and the begin and end of a turn, which are no part of what the model writes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from callmemaybe.tools import ToolCall, ToolResult
+from callmemaybe.tools import (
+    CallEnded,
+    CallStarted,
+    StreamEvent,
+    TextDelta,
+    ToolCall,
+    ToolResult,
+)
 
 
 class FinishReason(Enum):
@@ -33,36 +41,7 @@ class UserMessage:
 
 @dataclass(frozen=True)
 class TurnStarted:
-    """The model was asked and begins to answer."""
-
-
-@dataclass(frozen=True)
-class TextAdded:
-    """The model wrote some more text for the person."""
-
-    text: str
-
-
-@dataclass(frozen=True)
-class CallOpened:
-    """The model has begun to write a call of this tool; nothing is promised yet."""
-
-    id: str
-    name: str
-
-
-@dataclass(frozen=True)
-class ArgumentsAdded:
-    """Some more of the arguments' JSON text of the call being written."""
-
-    text: str
-
-
-@dataclass(frozen=True)
-class CallClosed:
-    """The call being written is whole and valid; it is committed when the turn stops."""
-
-    call: ToolCall
+    """The model begins to generate a turn."""
 
 
 @dataclass(frozen=True)
@@ -73,19 +52,40 @@ class TurnEnded:
 
 
 @dataclass(frozen=True)
-class ResultGiven:
-    """The result of a committed call."""
+class ModelTurn:
+    """One finished turn of the model: its text, its committed calls, and why it ended."""
 
-    result: ToolResult
+    text: str
+    calls: tuple[ToolCall, ...]
+    ended: FinishReason
 
 
-Event = (
-    UserMessage
-    | TurnStarted
-    | TextAdded
-    | CallOpened
-    | ArgumentsAdded
-    | CallClosed
-    | TurnEnded
-    | ResultGiven
-)
+ConversationEvent = UserMessage | TurnStarted | StreamEvent | TurnEnded | ToolResult
+#: What a conversation consists of once its events have happened.
+Entry = UserMessage | ModelTurn | ToolResult
+
+
+def turn_events(
+    text: str, calls: Sequence[ToolCall] = (), reason: FinishReason = FinishReason.STOP
+) -> Iterator[ConversationEvent]:
+    """Yield the events of a turn that is known as a whole."""
+    yield TurnStarted()
+    if text:
+        yield TextDelta(encode_text(text))
+    for index, call in enumerate(calls):
+        yield CallStarted(index, call.name, call.id)
+        yield CallEnded(index, call)
+    yield TurnEnded(reason)
+
+
+def encode_text(text: str) -> bytes:
+    """Return ``text`` in UTF-8. JSON can hold half a surrogate pair, so that is kept, too."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def decode_text(data: bytes | bytearray) -> str:
+    """Return the text of ``data``, the replacement character for part of a character that was cut."""
+    try:
+        return data.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return data.decode(errors="replace")

@@ -2,7 +2,7 @@
 
 The table is the specification: the conversation looks here and nowhere else, the diagram in the
 documentation is drawn from it, and the tests walk it. Where an event may lead to several states, the
-conversation's data decide (are there calls to answer? did the turn stop by itself?).
+conversation's data decide (does the turn have calls? did it stop by itself?).
 """
 
 from __future__ import annotations
@@ -13,26 +13,29 @@ from types import MappingProxyType
 from typing import Self
 
 from callmemaybe.conversation.events import (
-    ArgumentsAdded,
-    CallClosed,
-    CallOpened,
-    Event,
-    ResultGiven,
-    TextAdded,
+    ConversationEvent,
     TurnEnded,
     TurnStarted,
     UserMessage,
 )
+from callmemaybe.tools import (
+    ArgumentsDelta,
+    CallEnded,
+    CallStarted,
+    TextDelta,
+    ThoughtDelta,
+    ToolResult,
+)
 
 
 class ConversationState(Enum):
-    """Whose turn it is, and how far they are."""
+    """What the conversation waits for."""
 
-    IDLE = "idle", "Nobody has anything to answer."
-    ASKED = "asked", "There is something for the model to answer."
-    SPEAKING = "speaking", "The model is answering, between calls."
-    CALLING = "calling", "The model is in the middle of a call."
-    AWAITING = "awaiting", "Committed calls wait for their results."
+    IDLE = "idle", "Nothing waits for an answer."
+    AWAITING_MODEL = "awaiting_model", "There is something for the model to answer."
+    GENERATING = "generating", "The model writes its turn, between calls."
+    WRITING_CALL = "writing_call", "The model is in the middle of a call."
+    AWAITING_RESULTS = "awaiting_results", "Committed calls wait for their results."
 
     meaning: str
 
@@ -44,39 +47,30 @@ class ConversationState(Enum):
         return made
 
 
+_S = ConversationState
+
 #: (state, event) -> the states it may lead to. What is not here is a protocol error.
-TRANSITIONS: Mapping[tuple[ConversationState, type[Event]], tuple[ConversationState, ...]] = (
-    MappingProxyType(
-        {
-            (ConversationState.IDLE, UserMessage): (
-                ConversationState.ASKED,
-                ConversationState.IDLE,
-            ),
-            # A model may speak first: a greeting, or a second message in a row.
-            (ConversationState.IDLE, TurnStarted): (ConversationState.SPEAKING,),
-            (ConversationState.ASKED, UserMessage): (ConversationState.ASKED,),
-            (ConversationState.ASKED, TurnStarted): (ConversationState.SPEAKING,),
-            (ConversationState.SPEAKING, TextAdded): (ConversationState.SPEAKING,),
-            (ConversationState.SPEAKING, CallOpened): (ConversationState.CALLING,),
-            (ConversationState.CALLING, ArgumentsAdded): (ConversationState.CALLING,),
-            (ConversationState.CALLING, CallClosed): (ConversationState.SPEAKING,),
-            # Cut short, the question is still open; stopped, calls wait for results, or all is said.
-            (ConversationState.SPEAKING, TurnEnded): (
-                ConversationState.IDLE,
-                ConversationState.AWAITING,
-                ConversationState.ASKED,
-            ),
-            (ConversationState.CALLING, TurnEnded): (ConversationState.ASKED,),
-            (ConversationState.AWAITING, ResultGiven): (
-                ConversationState.AWAITING,
-                ConversationState.ASKED,
-            ),
-        }
-    )
-)
+TRANSITIONS: Mapping[
+    tuple[ConversationState, type[ConversationEvent]], tuple[ConversationState, ...]
+] = MappingProxyType({
+    (_S.IDLE, UserMessage): (_S.AWAITING_MODEL, _S.IDLE),
+    # A model may begin: with a greeting, or with a second message in a row.
+    (_S.IDLE, TurnStarted): (_S.GENERATING,),
+    (_S.AWAITING_MODEL, UserMessage): (_S.AWAITING_MODEL,),
+    (_S.AWAITING_MODEL, TurnStarted): (_S.GENERATING,),
+    (_S.GENERATING, TextDelta): (_S.GENERATING,),
+    (_S.GENERATING, ThoughtDelta): (_S.GENERATING,),
+    (_S.GENERATING, CallStarted): (_S.WRITING_CALL,),
+    (_S.WRITING_CALL, ArgumentsDelta): (_S.WRITING_CALL,),
+    (_S.WRITING_CALL, CallEnded): (_S.GENERATING,),
+    # Cut short, the question is still open; stopped, its calls wait for results if it has any.
+    (_S.GENERATING, TurnEnded): (_S.IDLE, _S.AWAITING_RESULTS, _S.AWAITING_MODEL),
+    (_S.WRITING_CALL, TurnEnded): (_S.AWAITING_MODEL,),
+    (_S.AWAITING_RESULTS, ToolResult): (_S.AWAITING_RESULTS, _S.AWAITING_MODEL),
+})  # fmt: skip
 
 
-def may_follow(state: ConversationState) -> tuple[type[Event], ...]:
+def may_follow(state: ConversationState) -> tuple[type[ConversationEvent], ...]:
     """Return the kinds of event that may happen in ``state``, in the table's order."""
     return tuple(event for at, event in TRANSITIONS if at is state)
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from callmemaybe.conversation.history import text_of
+from callmemaybe.conversation.history import content_text
 from callmemaybe.decoding.decoder import TOP_TOKENS, Decoder, DecodeStats, check_budget
 from callmemaybe.decoding.name_choice import NameChoices
 from callmemaybe.decoding.prefix_cache import PrefixCache
@@ -31,13 +31,12 @@ from callmemaybe.grammar.compile import OFTEN, let_go, tidy
 from callmemaybe.jsonio.writer import dumps
 from callmemaybe.matching import Matcher
 from callmemaybe.models.base import Model
-from callmemaybe.tools import ToolCall, ToolSpec, referring
+from callmemaybe.tools import StreamEvent, ToolCall, ToolSpec, referring
 from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.wire import Format
 from callmemaybe.wire.format import Message
 from callmemaybe.wire.grounding import GroundingConfig
 from callmemaybe.wire.output_grammar import OutputSpec
-from callmemaybe.wire.reader import Event
 
 __all__ = ["DecodingConfig", "LocalGenerator", "TokenLogprob", "TurnResult", "TurnStream"]
 
@@ -219,7 +218,7 @@ class LocalGenerator:
         tools: Sequence[ToolSpec] = (),
         wanted: OutputSpec | None = None,
         options: DecodingConfig | None = None,
-    ) -> Generator[Event, None, TurnResult]:
+    ) -> Generator[StreamEvent, None, TurnResult]:
         """Yield what the model says next, as it becomes certain, and return the whole.
 
         Closing the generator ends the turn; nothing of it counts then. See :meth:`open`.
@@ -235,7 +234,7 @@ class LocalGenerator:
         tools: Sequence[ToolSpec] = (),
         wanted: OutputSpec | None = None,
         options: DecodingConfig | None = None,
-    ) -> Generator[tuple[Event, ...], None, TurnResult]:
+    ) -> Generator[tuple[StreamEvent, ...], None, TurnResult]:
         """Yield the events of each step, and return the whole; see :meth:`open`."""
         speech = self.open(messages, tools, wanted, options)
         yield from speech
@@ -272,7 +271,7 @@ class LocalGenerator:
         wanted: OutputSpec | None = None,
         options: DecodingConfig | None = None,
         taken: Collection[str] = (),
-    ) -> Generator[tuple[Event, ...], None, TurnResult]:
+    ) -> Generator[tuple[StreamEvent, ...], None, TurnResult]:
         """Plan as :meth:`plan` does, step by step: yield the events of each."""
         if not self.format.is_parallel:
             raise InputError("this format calls one function a turn, so it can write no plans")
@@ -404,7 +403,7 @@ def plain(messages: Sequence[Message]) -> list[Message]:
     return [
         message
         if isinstance(message.get("content"), str | None)
-        else {**message, "content": text_of(message["content"], f"/messages/{number}")}
+        else {**message, "content": content_text(message["content"], f"/messages/{number}")}
         for number, message in enumerate(messages)
     ]
 

@@ -26,12 +26,11 @@ from callmemaybe.generation.validation import CallValidator
 from callmemaybe.grammar.compile import automaton_of
 from callmemaybe.grammar.grammar import Grammar
 from callmemaybe.models.remote import RemoteModel, StructuredOutput
-from callmemaybe.tools import ToolCall, ToolSpec
+from callmemaybe.tools import StreamEvent, ToolCall, ToolSpec
 from callmemaybe.wire.format import Message
 from callmemaybe.wire.grounding import GroundingConfig
 from callmemaybe.wire.output_grammar import OutputSpec
 from callmemaybe.wire.plain import TALKING, prefix
-from callmemaybe.wire.reader import Event
 
 _NOTHING: frozenset[str] = frozenset()
 #: Options of a turn that the servers' interfaces have in common.
@@ -84,7 +83,7 @@ class RemoteGenerator:
         tools: Sequence[ToolSpec] = (),
         wanted: OutputSpec | None = None,
         options: DecodingConfig | None = None,
-    ) -> Generator[tuple[Event, ...], None, TurnResult]:
+    ) -> Generator[tuple[StreamEvent, ...], None, TurnResult]:
         """Yield the events of the turn, and return the whole.
 
         Raises InputError for a wish or an option that no server can be asked for, ModelError if the
@@ -137,7 +136,9 @@ class RemoteGenerator:
             raw=said,
         )
 
-    def planning(self, *_: object, **__: object) -> Generator[tuple[Event, ...], None, TurnResult]:
+    def planning(
+        self, *_: object, **__: object
+    ) -> Generator[tuple[StreamEvent, ...], None, TurnResult]:
         """Refuse: each call of a plan has a language of its own, behind those before it."""
         raise InputError("plans need a model in this process, not one on a server", where="plan")
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from callmemaybe.decoding.decoder import Step
 from callmemaybe.decoding.name_choice import Symbol
 from callmemaybe.grammar.nodes import Control
-from callmemaybe.tools import ToolCall
-from callmemaybe.wire.reader import ArgumentsDelta, Reader
+from callmemaybe.tools import ArgumentsDelta, ToolCall
+from callmemaybe.wire.reader import Reader
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,17 @@ from callmemaybe.errors import DuplicateKeyError, SchemaViolationError
 from callmemaybe.generation.config import parts_of
 from callmemaybe.generation.validation import CallValidator
 from callmemaybe.grammar import Grammar
-from callmemaybe.tools import ToolCall, ToolSpec
+from callmemaybe.tools import (
+    CallEnded,
+    CallStarted,
+    StreamEvent,
+    TextDelta,
+    ThoughtDelta,
+    ToolCall,
+    ToolSpec,
+)
 from callmemaybe.wire import Format
 from callmemaybe.wire.output_grammar import OutputSpec
-from callmemaybe.wire.reader import AnswerDelta, CallEnded, CallStarted, Event, ThoughtDelta
 
 NOBODY: Mapping[str | None, float] = {}
 Place = Literal["thought", "answer"] | None
@@ -121,10 +128,10 @@ class TurnStream:
         self._spoken: TurnResult | None = None
         self._run = self._running()
 
-    def __iter__(self) -> Iterator[tuple[Event, ...]]:
+    def __iter__(self) -> Iterator[tuple[StreamEvent, ...]]:
         return self
 
-    def __next__(self) -> tuple[Event, ...]:
+    def __next__(self) -> tuple[StreamEvent, ...]:
         """Take one step.
 
         Raises DecodingError for a bug of ours, ModelError where the model fails; for a call, or an answer
@@ -133,7 +140,7 @@ class TurnStream:
         """
         return next(self._run)
 
-    async def aiter(self) -> AsyncIterator[tuple[Event, ...]]:
+    async def aiter(self) -> AsyncIterator[tuple[StreamEvent, ...]]:
         """Yield what iterating yields; each step is taken in a thread."""
         over = object()
         while (events := await in_thread(lambda: next(self, over))) is not over:
@@ -161,7 +168,7 @@ class TurnStream:
         """The steps so far, if they were asked for."""
         return self._steps
 
-    def _running(self) -> Generator[tuple[Event, ...], None, None]:
+    def _running(self) -> Generator[tuple[StreamEvent, ...], None, None]:
         decoder, turn = self._decoder, self._turn
         self._pace(None)
         before = turn.place
@@ -259,7 +266,6 @@ class TurnReader:
         self._given = len(wish.given)
         self._stops = [stop.encode() for stop in stops]
         self._seen = 0
-        self._name = ""
         self.held = b""
         self.spellings = form.spellings(tools)
         self.names = [tool.name for tool in tools if tool.name in (wish.only or [tool.name])]
@@ -280,14 +286,14 @@ class TurnReader:
         """Whether nothing more counts, though the model may go on."""
         return self.is_repeated or self.is_void or self.stopped is not None
 
-    def read(self, symbols: Sequence[int | str]) -> Iterator[Event]:
+    def read(self, symbols: Sequence[int | str]) -> Iterator[StreamEvent]:
         """Read what is new in ``symbols``."""
         for part in parts_of(symbols[self._seen :]):
             if part:
                 yield from self._events(self._reader.feed(part))
         self._seen = len(symbols)
 
-    def end(self, symbols: Sequence[int | str]) -> Iterator[Event]:
+    def end(self, symbols: Sequence[int | str]) -> Iterator[StreamEvent]:
         """Read the rest; the turn is over."""
         yield from self.read(symbols)
         yield from self._events(self._reader.end())
@@ -303,27 +309,26 @@ class TurnReader:
             return
         self._validators.check_answer(self.text.decode(errors="replace"))
 
-    def _events(self, events: Sequence[Event]) -> Iterator[Event]:
+    def _events(self, events: Sequence[StreamEvent]) -> Iterator[StreamEvent]:
         for event in events:
             if self.is_over:
                 return
             # Calls that stood there before are not told again.
             is_new = getattr(event, "index", self._given) >= self._given
             match event:
-                case AnswerDelta():
+                case TextDelta():
                     yield from self._answered(event.data)
                     continue
                 case CallStarted():
                     yield from self._told(self.held)
-                    self._name = event.name
                 case CallEnded():
-                    self._ended(ToolCall(self._name, event.arguments, event.id))
+                    self._ended(event.call)
                 case ThoughtDelta():
                     self.thought += event.data
             if is_new and not self.is_repeated:
                 yield event
 
-    def _answered(self, data: bytes) -> Iterator[Event]:
+    def _answered(self, data: bytes) -> Iterator[StreamEvent]:
         """Tell text, up to the first stop; keep back what may become one."""
         held = self.held + data
         found = [(at + len(stop), at, stop) for stop in self._stops if (at := held.find(stop)) >= 0]
@@ -345,11 +350,11 @@ class TurnReader:
         yield from self._told(held[: len(held) - keep])
         self.held = held[len(held) - keep :]
 
-    def _told(self, data: bytes) -> Iterator[Event]:
+    def _told(self, data: bytes) -> Iterator[StreamEvent]:
         self.held = b""
         self.text += data
         if data:
-            yield AnswerDelta(data)
+            yield TextDelta(data)
 
     def _ended(self, call: ToolCall) -> None:
         if len(self.calls) >= self._given:

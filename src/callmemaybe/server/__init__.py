@@ -1,7 +1,7 @@
 """An OpenAI-compatible endpoint over one model: the third user of ``Caller``.
 
-``shapes`` says what a request may look like and ``mistakes`` what is wrong with one, ``chat`` and
-``responses`` translate between the two interfaces and :class:`turn.Ask` / :data:`turn.Piece`, which
+``shapes`` says what a request may look like and ``validation_errors`` what is wrong with one, ``chat`` and
+``responses`` translate between the two interfaces and :class:`turns.TurnRequest` and :class:`turns.TurnUpdate`, which
 know neither HTTP nor OpenAI;
 ``engine`` is the only thread that touches the model, and takes a step of each running turn in
 turn; ``app`` is the only file that knows HTTP. What is observed (logs, metrics, spans) hangs on

@@ -18,6 +18,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from callmemaybe.generation.turn import TurnResult
 from callmemaybe.server import chat, responses
 from callmemaybe.server.common import Served, new_id
 from callmemaybe.server.engine import Engine, Ticket
@@ -38,7 +39,7 @@ from callmemaybe.server.metrics import Metrics
 from callmemaybe.server.observe import Facts, Observer
 from callmemaybe.server.openapi import document
 from callmemaybe.server.page import playground
-from callmemaybe.server.turns import Done, Piece
+from callmemaybe.server.turns import TurnUpdate, finish_reason
 
 #: nginx's number for a client that closed the request; for logs and metrics only.
 CLIENT_GONE = 499
@@ -179,41 +180,41 @@ class App:
                 if not asked.stream:
                     whole = await until_gone(receive, _whole(ticket, answer))
                     return Json(whole)
-                # The first piece decides between an error and a stream.
-                pieces = ticket.__aiter__()
-                first = await until_gone(receive, anext(pieces))
+                # The first update decides between an error and a stream.
+                updates = ticket.__aiter__()
+                first = await until_gone(receive, anext(updates))
             except BaseException:
                 self.engine.drop(ticket)
                 raise
             finally:
                 if not asked.stream:
-                    self._note(facts, ticket, answer.dones)
+                    self._note(facts, ticket, answer.results)
                     self.engine.drop(ticket)
 
             def over(is_gone: bool) -> None:
                 self.engine.drop(ticket)
-                self._note(facts, ticket, answer.dones)
+                self._note(facts, ticket, answer.results)
                 facts.is_dropped = is_gone
                 self._over(facts, request.state.began, CLIENT_GONE if is_gone else 200)
 
-            return EventStream(self._events(answer, first, pieces, facts), over, {})
+            return EventStream(self._events(answer, first, updates, facts), over, {})
 
         return complete
 
-    def _note(self, facts: Facts, ticket: Ticket, dones: Sequence[Done]) -> None:
+    def _note(self, facts: Facts, ticket: Ticket, results: Sequence[TurnResult]) -> None:
         facts.waited = ticket.waited
         if ticket.first is not None:
             facts.first = ticket.first - ticket.created
-        facts.finish = tuple(done.finish for done in dones)
-        facts.prompt_tokens = max((done.prompt_tokens for done in dones), default=0)
-        facts.tokens = sum(done.tokens for done in dones)
-        facts.passes = sum(done.passes for done in dones)
+        facts.finish = tuple(map(finish_reason, results))
+        facts.prompt_tokens = max((result.prompt_tokens for result in results), default=0)
+        facts.tokens = sum(result.tokens for result in results)
+        facts.passes = sum(result.passes for result in results)
 
     async def _events(
         self,
         answer: Any,
-        first: tuple[int, Piece],
-        pieces: AsyncIterator[tuple[int, Piece]],
+        first: tuple[int, TurnUpdate],
+        updates: AsyncIterator[tuple[int, TurnUpdate]],
         facts: Facts,
     ) -> AsyncIterator[bytes]:
         """Yield server-sent events: of the chat interface, or (those have a type) of the other."""
@@ -222,8 +223,8 @@ class App:
                 yield _event(event)
             for event in answer.take(*first):
                 yield _event(event)
-            async for index, piece in pieces:
-                for event in answer.take(index, piece):
+            async for index, update in updates:
+                for event in answer.take(index, update):
                     yield _event(event)
             for event in answer.last():
                 yield _event(event)
@@ -303,8 +304,8 @@ def _id_of(request: Request) -> str:
 
 
 async def _whole(ticket: Ticket, answer: Any) -> dict[str, Any]:
-    async for index, piece in ticket:
-        answer.take(index, piece)
+    async for index, update in ticket:
+        answer.take(index, update)
     whole: dict[str, Any] = answer.whole()
     return whole
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from callmemaybe.generation.local import TokenLogprob
+from callmemaybe.generation.local import TokenLogprob, TurnResult
 from callmemaybe.server import shapes
 from callmemaybe.server.common import (
     Served,
@@ -21,7 +21,8 @@ from callmemaybe.server.common import (
 )
 from callmemaybe.server.http_errors import Problem, invalid, unsupported
 from callmemaybe.server.shapes import BySchema, ChatRequest
-from callmemaybe.server.turns import Ask, Begun, Done, More, Piece, Said, Walked
+from callmemaybe.server.turns import TurnRequest, TurnUpdate, finish_reason
+from callmemaybe.tools import ArgumentsDelta, CallStarted, StreamEvent, TextDelta
 
 ROUTE = "/v1/chat/completions"
 #: OpenAI's seeds may be negative, the engine's may not.
@@ -42,7 +43,7 @@ def read(data: Any) -> ChatRequest:
     return request
 
 
-def asks(request: ChatRequest, served: Served) -> list[Ask]:
+def asks(request: ChatRequest, served: Served) -> list[TurnRequest]:
     """Return what is asked of the model, once for each choice."""
     settings = served.settings
     served.check_name(request.model)
@@ -81,7 +82,7 @@ def asks(request: ChatRequest, served: Served) -> list[Ask]:
             top_logprobs=request.top_logprobs or 0,
             watch=bool(request.callmemaybe and request.callmemaybe.steps),
         )
-        found.append(Ask(messages, tools, wish, options))
+        found.append(TurnRequest(messages, tools, wish, options))
     return found
 
 
@@ -106,11 +107,11 @@ class _Choice:
     text: str = ""
     tokens: list[TokenLogprob] = field(default_factory=list)
     calls: list[dict[str, Any]] = field(default_factory=list)
-    done: Done | None = None
+    result: TurnResult | None = None
 
 
 class Answer:
-    """Tells pieces in the chat interface: chunk by chunk, and as a whole."""
+    """Writes updates of turns in the form of the chat interface: chunk by chunk, and as a whole."""
 
     def __init__(self, request: ChatRequest, served: Served, now: int) -> None:
         self._request = request
@@ -122,54 +123,67 @@ class Answer:
         }  # fmt: skip
 
     @property
-    def dones(self) -> Sequence[Done]:
-        """The ends of the choices that have ended."""
-        return [choice.done for choice in self._choices if choice.done is not None]
+    def results(self) -> Sequence[TurnResult]:
+        """The results of the choices that have ended."""
+        return [choice.result for choice in self._choices if choice.result is not None]
 
     #: What ends a stream.
     closing = b"data: [DONE]\n\n"
 
     def begin(self) -> list[dict[str, Any]]:
-        """Return the chunks in front of all pieces: none."""
+        """Return the chunks in front of all updates: none."""
         return []
 
     def failed(self, problem: Problem) -> list[dict[str, Any]]:
         """Return what a stream tells of a turn that failed after it had begun."""
         return [problem.body]
 
-    def take(self, index: int, piece: Piece) -> list[dict[str, Any]]:
-        """Note a piece of choice number ``index``, and return the chunks that tell it."""
-        choice = self._choices[index]
+    def take(self, index: int, update: TurnUpdate) -> list[dict[str, Any]]:
+        """Record an update of choice number ``index``, and return its chunks."""
+        choice, result = self._choices[index], update.result
         chunks = []
-        if not choice.is_begun and not isinstance(piece, Walked):
+        if update.steps:
+            steps = [step.as_json() for step in update.steps]
+            chunks.append(self._extension({"index": index, "steps": steps}))
+        if not choice.is_begun and (update.events or result is not None):
             choice.is_begun = True
-            content = None if isinstance(piece, Begun) else ""
-            chunks.append(self._chunk(index, {"role": "assistant", "content": content,
-                                              "refusal": None}))  # fmt: skip
-        match piece:
-            case Said():
-                choice.text += piece.text
-                choice.tokens += piece.tokens
-                chunks.append(self._chunk(index, {"content": piece.text}, piece.tokens))
-            case Begun():
-                head = {"id": piece.id, "type": "function"}
-                function = {"name": piece.name, "arguments": ""}
-                choice.calls.append({**head, "function": function})
-                delta = {"index": piece.index, **head, "function": dict(function)}
-                chunks.append(self._chunk(index, {"tool_calls": [delta]}))
-            case More():
-                choice.calls[piece.index]["function"]["arguments"] += piece.text
-                delta = {"index": piece.index, "function": {"arguments": piece.text}}
-                chunks.append(self._chunk(index, {"tool_calls": [delta]}))
-            case Walked():
-                steps = [step.as_json() for step in piece.steps]
-                chunks.append(self._extension({"index": index, "steps": steps}))
-            case Done():
-                choice.done = piece
-                if self._request.callmemaybe and self._request.callmemaybe.steps:
-                    chunks.append(self._extension({"index": index, "end": _end(piece)}))
-                chunks.append(self._chunk(index, {}, finish=piece.finish))
+            content = None if update.events and isinstance(update.events[0], CallStarted) else ""
+            delta = {"role": "assistant", "content": content, "refusal": None}
+            chunks.append(self._chunk(index, delta))
+        tokens = update.tokens
+        for event in update.events:
+            chunks.append(self._event_chunk(index, event, tokens))
+            if isinstance(event, TextDelta):
+                tokens = ()
+        if result is not None:
+            choice.result = result
+            if self._request.callmemaybe and self._request.callmemaybe.steps:
+                chunks.append(self._extension({"index": index, "end": _end(result)}))
+            chunks.append(self._chunk(index, {}, finish=finish_reason(result)))
         return chunks
+
+    def _event_chunk(
+        self, index: int, event: StreamEvent, tokens: Sequence[TokenLogprob]
+    ) -> dict[str, Any]:
+        choice = self._choices[index]
+        match event:
+            case TextDelta():
+                text = event.data.decode()
+                choice.text += text
+                choice.tokens += tokens
+                return self._chunk(index, {"content": text}, tokens)
+            case CallStarted():
+                head = {"id": event.id, "type": "function"}
+                function = {"name": event.name, "arguments": ""}
+                choice.calls.append({**head, "function": function})
+                delta = {"index": event.index, **head, "function": dict(function)}
+            case ArgumentsDelta():
+                text = event.data.decode()
+                choice.calls[event.index]["function"]["arguments"] += text
+                delta = {"index": event.index, "function": {"arguments": text}}
+            case _:
+                raise AssertionError(f"no update has {event!r}")
+        return self._chunk(index, {"tool_calls": [delta]})
 
     def last(self) -> list[dict[str, Any]]:
         """Return the chunks behind those of the choices."""
@@ -189,9 +203,10 @@ class Answer:
 
     def _whole(self, index: int) -> dict[str, Any]:
         choice = self._choices[index]
-        assert choice.done is not None
+        assert choice.result is not None
+        finish = finish_reason(choice.result)
         # What was cut off is no call.
-        calls = choice.calls if choice.done.finish == "tool_calls" else []
+        calls = choice.calls if finish == "tool_calls" else []
         message: dict[str, Any] = {
             "role": "assistant", "content": choice.text if choice.text or not calls else None,
             "refusal": None, "annotations": [],
@@ -202,7 +217,7 @@ class Answer:
             "index": index,
             "message": message,
             "logprobs": self._logprobs(choice.tokens),
-            "finish_reason": choice.done.finish,
+            "finish_reason": finish,
         }
 
     def _base(self) -> dict[str, Any]:
@@ -231,12 +246,12 @@ class Answer:
         return {"content": [logprob_json(token) for token in tokens], "refusal": None}
 
     def _usage(self) -> dict[str, Any]:
-        dones = self.dones
-        read = max((done.prompt_tokens for done in dones), default=0)
-        # The prompt counts once, so of it counts as kept what was before any of the choices.
-        cached = min((done.cached_tokens for done in dones), default=0)
-        written = sum(done.tokens for done in dones)
-        thought = sum(done.thought_tokens for done in dones)
+        results = self.results
+        read = max((result.prompt_tokens for result in results), default=0)
+        # The prompt counts once, so of it counts as cached what was cached before any of the choices.
+        cached = min((result.cached_tokens for result in results), default=0)
+        written = sum(result.tokens for result in results)
+        thought = sum(result.thought_tokens for result in results)
         return {
             "prompt_tokens": read,
             "completion_tokens": written,
@@ -251,10 +266,10 @@ class Answer:
         }  # fmt: skip
 
 
-def _end(done: Done) -> dict[str, Any]:
-    """Return what is told of a turn's end to those who watch its steps."""
+def _end(result: TurnResult) -> dict[str, Any]:
+    """Return what is sent of a turn's end to those who asked for its steps."""
     return {
-        "finish_reason": done.finish, "prompt_tokens": done.prompt_tokens, "tokens": done.tokens,
-        "passes": done.passes, "seconds": done.seconds,
-        "distribution": [[name, chance] for name, chance in done.distribution.items()],
+        "finish_reason": finish_reason(result), "prompt_tokens": result.prompt_tokens,
+        "tokens": result.tokens, "passes": result.passes, "seconds": result.seconds,
+        "distribution": [[name, chance] for name, chance in result.distribution.items()],
     }  # fmt: skip

@@ -3,7 +3,7 @@
 Everything here happens on the event loop, except a turn's decoding, which is a task of the
 :class:`~callmemaybe.decoding.batch.DecodeBatch`: all running turns are held where they ask for a forward
 pass, and go through the model together. A turn whose client is gone, or whose time is up, ends at
-its next piece or pass, or where it gives way, whichever comes first.
+its next update or pass, or where it gives way, whichever comes first.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from callmemaybe.generation.local import LocalGenerator
 from callmemaybe.server.http_errors import Problem, translated
 from callmemaybe.server.queue import FairQueue, Full
 from callmemaybe.server.settings import Settings
-from callmemaybe.server.turns import Ask, Done, Piece, pieces
+from callmemaybe.server.turns import TurnRequest, TurnUpdate, turn_updates
 
 #: How many of the latest turns the estimate of a wait is made from.
 _RECENT = 32
@@ -47,7 +47,7 @@ class Job:
 
     ticket: Ticket
     index: int
-    ask: Ask
+    request: TurnRequest
     task: Future[None] | None = None
     started: float = 0.0
     #: When it was told to end before its time.
@@ -69,17 +69,19 @@ class Ticket:
     is_over: bool = False
     #: Why everything of it is to end, if it is.
     problem: Problem | None = None
-    told: asyncio.Queue[tuple[int, Piece | BaseException]] = field(default_factory=asyncio.Queue)
+    told: asyncio.Queue[tuple[int, TurnUpdate | BaseException]] = field(
+        default_factory=asyncio.Queue
+    )
 
-    async def __aiter__(self) -> AsyncIterator[tuple[int, Piece]]:
-        """Yield the pieces of all turns, each with the number of its choice, as they come."""
+    async def __aiter__(self) -> AsyncIterator[tuple[int, TurnUpdate]]:
+        """Yield the updates of all turns, each with the number of its choice, as they come."""
         left = len(self.jobs)
         while left:
-            index, piece = await self.told.get()
-            if isinstance(piece, BaseException):
-                raise translated(piece) from piece
-            yield index, piece
-            left -= isinstance(piece, Done)
+            index, update = await self.told.get()
+            if isinstance(update, BaseException):
+                raise translated(update) from update
+            yield index, update
+            left -= update.result is not None
 
     @property
     def waited(self) -> float:
@@ -131,21 +133,21 @@ class Engine:
         """How many turns are being decoded."""
         return len(self._running)
 
-    def submit(self, client: str, asks: Sequence[Ask]) -> Ticket:
+    def submit(self, client: str, requests: Sequence[TurnRequest]) -> Ticket:
         """Let the turns of a request wait for their slots.
 
         Raises Problem (429) if there is no room to wait, and (503) if the server is stopping.
         """
         self.check()
         ticket = Ticket(self, client, created=self.clock())
-        ticket.jobs = [Job(ticket, index, ask) for index, ask in enumerate(asks)]
+        ticket.jobs = [Job(ticket, index, request) for index, request in enumerate(requests)]
         try:
             free = self._settings.slots - len(self._running)
             self._queue.put(client, *ticket.jobs, free=free)
         except Full:
             raise Problem(
                 429,
-                f"{self.waiting} turns wait already, and {len(asks)} more find no room; try again "
+                f"{self.waiting} turns wait already, and {len(requests)} more find no room; try again "
                 "later.",
                 code="queue_full",
                 retry_after=self.expected_wait(),
@@ -242,17 +244,14 @@ class Engine:
         loop, ticket = self.loop, job.ticket
         job.started = self.clock()
 
-        def tell(piece: Piece | BaseException) -> None:
-            loop.call_soon_threadsafe(self._tell, job, piece)
-
         def work() -> None:
-            turn = pieces(self.speaker, job.ask, self._new_id)
+            turn = turn_updates(self.speaker, job.request, self._new_id)
             try:
-                for piece in turn:
+                for update in turn:
                     if ticket.is_over:
                         return
-                    if piece is not None:
-                        tell(piece)
+                    if update:
+                        loop.call_soon_threadsafe(self._tell, job, update)
             finally:
                 turn.close()
 
@@ -263,13 +262,13 @@ class Engine:
         job.task = self._tasks.submit(work)
         job.task.add_done_callback(ended)
 
-    def _tell(self, job: Job, piece: Piece | BaseException) -> None:
+    def _tell(self, job: Job, update: TurnUpdate | BaseException) -> None:
         ticket = job.ticket
         if ticket.is_over:
             return
-        if ticket.first is None and not isinstance(piece, BaseException):
+        if ticket.first is None and not isinstance(update, BaseException):
             ticket.first = self.clock()
-        ticket.told.put_nowait((job.index, piece))
+        ticket.told.put_nowait((job.index, update))
 
     def _ended(self, job: Job, task: Future[None]) -> None:
         """Free the slot, and tell of a turn that failed."""

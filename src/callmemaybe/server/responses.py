@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from callmemaybe.generation.local import TokenLogprob
+from callmemaybe.generation.local import TokenLogprob, TurnResult
 from callmemaybe.server import shapes
 from callmemaybe.server.common import (
     Served,
@@ -26,7 +26,8 @@ from callmemaybe.server.shapes import (
     InputResult,
     ResponsesRequest,
 )
-from callmemaybe.server.turns import Ask, Begun, Done, More, Piece, Said
+from callmemaybe.server.turns import TurnRequest, TurnUpdate
+from callmemaybe.tools import ArgumentsDelta, CallStarted, TextDelta
 
 ROUTE = "/v1/responses"
 #: Parameters of chats, as errors from below call them, and their names here.
@@ -50,7 +51,7 @@ def read(data: Any) -> ResponsesRequest:
     return request
 
 
-def asks(request: ResponsesRequest, served: Served) -> list[Ask]:
+def asks(request: ResponsesRequest, served: Served) -> list[TurnRequest]:
     """Return what is asked of the model: always one turn."""
     settings = served.settings
     served.check_name(request.model)
@@ -82,7 +83,7 @@ def asks(request: ResponsesRequest, served: Served) -> list[Ask]:
         logprobs=_wants_logprobs(request),
         top_logprobs=request.top_logprobs or 0,
     )
-    return [Ask(messages, tools, wish, options)]
+    return [TurnRequest(messages, tools, wish, options)]
 
 
 def _wants_logprobs(request: ResponsesRequest) -> bool:
@@ -118,7 +119,7 @@ def _text(content: Any) -> str:
 
 
 class Answer:
-    """Tells pieces in the responses interface: event by event, and as a whole."""
+    """Writes updates of a turn in the form of the responses interface: event by event, and as a whole."""
 
     def __init__(self, request: ResponsesRequest, served: Served, now: int) -> None:
         self._request = request
@@ -127,49 +128,44 @@ class Answer:
         #: The message that is being written, if one is; and the number of each call's item.
         self._message: int | None = None
         self._calls: dict[int, int] = {}
-        self._done: Done | None = None
+        self._result: TurnResult | None = None
         self._base = _base(request, served, now)
 
     @property
-    def dones(self) -> Sequence[Done]:
-        """The end of the turn, if it has ended."""
-        return [self._done] if self._done is not None else []
+    def results(self) -> Sequence[TurnResult]:
+        """The result of the turn, if it has ended."""
+        return [self._result] if self._result is not None else []
 
     #: Streams of events end with their last one.
     closing = b""
 
     def last(self) -> list[dict[str, Any]]:
-        """Return the events behind all pieces: the end of the turn has told them."""
+        """Return the events behind all updates: none, the turn's end is in the last update."""
         return []
 
     def begin(self) -> list[dict[str, Any]]:
-        """Return the events in front of all pieces."""
+        """Return the events in front of all updates."""
         response = {**self._base, "status": "in_progress", "output": [], "usage": None}
         return [
             self._event("response.created", response=response),
             self._event("response.in_progress", response=response),
         ]
 
-    def take(self, _index: int, piece: Piece) -> list[dict[str, Any]]:
-        """Note a piece, and return the events that tell it."""
-        match piece:
-            case Said():
-                return self._said(piece)
-            case Begun():
-                return [*self._end_item(), *self._begun(piece)]
-            case More():
-                at = self._calls[piece.index]
-                item = self._output[at]
-                item["arguments"] += piece.text
-                return [
-                    self._event(
-                        "response.function_call_arguments.delta",
-                        item_id=item["id"], output_index=at, delta=piece.text,
-                    )
-                ]  # fmt: skip
-            case Done():
-                return self._ended(piece)
-        return []
+    def take(self, _index: int, update: TurnUpdate) -> list[dict[str, Any]]:
+        """Record an update, and return the events for it."""
+        events, tokens = [], update.tokens
+        for event in update.events:
+            match event:
+                case TextDelta():
+                    events += self._add_text(event.data.decode(), tokens)
+                    tokens = ()
+                case CallStarted():
+                    events += [*self._end_item(), self._start_call(event)]
+                case ArgumentsDelta():
+                    events.append(self._add_arguments(event))
+        if update.result is not None:
+            events += self._end_turn(update.result)
+        return events
 
     def failed(self, problem: Problem) -> list[dict[str, Any]]:
         """Return the events of a turn that failed after it had begun."""
@@ -179,9 +175,9 @@ class Answer:
 
     def whole(self) -> dict[str, Any]:
         """Return everything as one response."""
-        done = self._done
-        assert done is not None
-        is_cut = done.finish == "length"
+        result = self._result
+        assert result is not None
+        is_cut = result.ended == "length"
         return {
             **self._base,
             "status": "incomplete" if is_cut else "completed",
@@ -191,20 +187,20 @@ class Answer:
                 item for item in self._output if not is_cut or item["type"] != "function_call"
             ],
             "usage": {
-                "input_tokens": done.prompt_tokens,
+                "input_tokens": result.prompt_tokens,
                 "input_tokens_details": {
-                    "cached_tokens": done.cached_tokens,
+                    "cached_tokens": result.cached_tokens,
                     "cache_write_tokens": 0,
                 },
-                "output_tokens": done.tokens,
-                "output_tokens_details": {"reasoning_tokens": done.thought_tokens},
-                "total_tokens": done.prompt_tokens + done.tokens,
+                "output_tokens": result.tokens,
+                "output_tokens_details": {"reasoning_tokens": result.thought_tokens},
+                "total_tokens": result.prompt_tokens + result.tokens,
             },
         }
 
     # -- items ------------------------------------------------------------------------------------
 
-    def _said(self, piece: Said) -> list[dict[str, Any]]:
+    def _add_text(self, text: str, tokens: Sequence[TokenLogprob]) -> list[dict[str, Any]]:
         events = []
         if self._message is None:
             self._message = len(self._output)
@@ -221,19 +217,28 @@ class Answer:
             events.append(self._in_part("response.content_part.added", part=dict(part)))
             item["content"] = [part]
         written = self._output[self._message]["content"][0]
-        written["text"] += piece.text
-        logprobs = self._logprobs(piece.tokens)
+        written["text"] += text
+        logprobs = self._logprobs(tokens)
         written["logprobs"] += logprobs
-        events.append(self._in_part("response.output_text.delta", delta=piece.text,
+        events.append(self._in_part("response.output_text.delta", delta=text,
                                     logprobs=logprobs))  # fmt: skip
         return events
 
-    def _begun(self, piece: Begun) -> list[dict[str, Any]]:
+    def _start_call(self, started: CallStarted) -> dict[str, Any]:
         item = {"id": new_id("fc_"), "type": "function_call", "status": "in_progress",
-                "arguments": "", "call_id": piece.id, "name": piece.name}  # fmt: skip
-        self._calls[piece.index] = len(self._output)
+                "arguments": "", "call_id": started.id, "name": started.name}  # fmt: skip
+        self._calls[started.index] = len(self._output)
         self._output.append(item)
-        return [self._added(item)]
+        return self._added(item)
+
+    def _add_arguments(self, delta: ArgumentsDelta) -> dict[str, Any]:
+        at, text = self._calls[delta.index], delta.data.decode()
+        item = self._output[at]
+        item["arguments"] += text
+        return self._event(
+            "response.function_call_arguments.delta",
+            item_id=item["id"], output_index=at, delta=text,
+        )  # fmt: skip
 
     def _end_item(self, status: str = "completed") -> list[dict[str, Any]]:
         """Return the events that end the item that is being written, if one is."""
@@ -258,9 +263,9 @@ class Answer:
         events.append(self._event("response.output_item.done", output_index=at, item=dict(item)))
         return events
 
-    def _ended(self, done: Done) -> list[dict[str, Any]]:
-        self._done = done
-        is_cut = done.finish == "length"
+    def _end_turn(self, result: TurnResult) -> list[dict[str, Any]]:
+        self._result = result
+        is_cut = result.ended == "length"
         events = self._end_item("incomplete" if is_cut else "completed")
         kind = "response.incomplete" if is_cut else "response.completed"
         return [*events, self._event(kind, response=self.whole())]

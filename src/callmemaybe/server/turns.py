@@ -1,30 +1,31 @@
-"""One turn of the model, as either interface needs it: what is asked, and the pieces that come.
+"""One turn of the model, as either interface needs it: the request, and one update for each step.
 
-The pieces are the same whether they are streamed or folded into one answer, so the two cannot
-disagree. Of the first call's arguments the last byte, and everything of later calls, is held back
-until the turn has ended well: neither what was cut off nor a repeat can ever be taken for a call.
+The updates are the same whether they are streamed or folded into one answer, so the two cannot
+disagree. Their events are the stream's own (:mod:`callmemaybe.tools.events`), held back until a client
+may read them: text and arguments until their characters are whole, the last byte of the first call's
+arguments and everything of later calls until the turn has ended well. So neither what was cut off nor
+a repeat can ever be taken for a call.
 """
 
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from callmemaybe.decoding.decoder import Step
 from callmemaybe.errors import BudgetError
 from callmemaybe.generation.local import DecodingConfig, LocalGenerator, TokenLogprob, TurnResult
-from callmemaybe.tools import ToolSpec
-from callmemaybe.wire import AnswerDelta, ArgumentsDelta, CallStarted, Event
+from callmemaybe.tools import ArgumentsDelta, CallStarted, StreamEvent, TextDelta, ToolSpec
 from callmemaybe.wire.output_grammar import OutputSpec
 
 Finish = Literal["stop", "length", "tool_calls"]
 
 
 @dataclass(frozen=True)
-class Ask:
-    """What one turn is asked for; the answer that is wanted may be a function that reads its grammar."""
+class TurnRequest:
+    """What one turn is asked for; ``wanted.answer`` may be a function that reads its grammar."""
 
     messages: Sequence[Mapping[str, Any]]
     tools: Sequence[ToolSpec]
@@ -33,145 +34,110 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class Said:
-    """More of the text, and the tokens that became certain with it, where they were asked for."""
+class TurnUpdate:
+    """What one step of a turn brings: events, and what no event of the stream can carry.
 
-    text: str
-    tokens: tuple[TokenLogprob, ...] = ()
-
-
-@dataclass(frozen=True)
-class Begun:
-    """Call number ``index`` begins."""
-
-    index: int
-    id: str
-    name: str
-
-
-@dataclass(frozen=True)
-class More:
-    """More of the arguments of call number ``index``."""
-
-    index: int
-    text: str
-
-
-@dataclass(frozen=True)
-class Walked:
-    """Steps of the decoder, for those who asked."""
-
-    steps: tuple[Step, ...]
-
-
-@dataclass(frozen=True)
-class Done:
-    """The end of a turn. ``distribution`` is the probability of each function, and of none."""
-
-    finish: Finish
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-    tokens: int = 0
-    thought_tokens: int = 0
-    passes: int = 0
-    seconds: float = 0.0
-    distribution: Mapping[str | None, float] = field(default_factory=dict)
-
-
-Piece = Said | Begun | More | Walked | Done
-#: A step that told nothing; whoever drives the turn may stop here.
-Pieces = Generator[Piece | None, None, None]
-
-
-def pieces(speaker: LocalGenerator, ask: Ask, new_id: Callable[[], str]) -> Pieces:
-    """Yield the pieces of a turn, None after a step that told nothing; the last one is Done.
-
-    Each ``next`` takes a step of the decoder at most. Where not even the shortest answer fits into
-    the tokens that were asked for, the turn is over before it begins; its prompt counts all the
-    same. Raises what :meth:`LocalGenerator.open` does, and GrammarError for a grammar that cannot be read.
+    Events are about what was written and know no token. ``tokens`` are those of the first TextDelta
+    among ``events`` and ``steps`` those of the decoder, where they were asked for; the last update has
+    the turn's ``result``.
     """
-    wanted = ask.wanted
+
+    events: tuple[StreamEvent, ...] = ()
+    tokens: tuple[TokenLogprob, ...] = ()
+    steps: tuple[Step, ...] = ()
+    result: TurnResult | None = None
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to send."""
+        return bool(self.events or self.steps or self.result is not None)
+
+
+def finish_reason(result: TurnResult) -> Finish:
+    """Return why a turn ended, in OpenAI's words."""
+    if result.ended == "length":
+        return "length"
+    return "tool_calls" if result.calls else "stop"
+
+
+def turn_updates(
+    generator: LocalGenerator, request: TurnRequest, new_id: Callable[[], str]
+) -> Generator[TurnUpdate, None, None]:
+    """Yield an update for each step of a turn, empty ones too; the last one has its result.
+
+    Where not even the shortest answer fits into the tokens that were asked for, the turn is over before
+    it begins; its prompt counts all the same. Raises what :meth:`LocalGenerator.open` does, and
+    GrammarError for a grammar that cannot be read.
+    """
+    wanted, options = request.wanted, request.options
     if callable(wanted.answer):
         wanted = replace(wanted, answer=wanted.answer())
     try:
-        speech = speaker.open(ask.messages, ask.tools, wanted, ask.options)
+        stream = generator.open(request.messages, request.tools, wanted, options)
     except BudgetError:
-        yield Done("length", speaker.measure(ask.messages, ask.tools, wanted))
+        length = generator.measure(request.messages, request.tools, wanted)
+        yield TurnUpdate(result=TurnResult(ended="length", prompt_tokens=length))
         return
-    teller = _Teller(new_id)
-    walked = told = 0
+    held = _HeldBack(new_id)
+    step_count = token_count = 0
     try:
-        for events in speech:
-            if ask.options.watch and len(speech.steps) > walked:
-                yield Walked(tuple(speech.steps[walked:]))
-                walked = len(speech.steps)
-            tokens = tuple(speech.logprobs[told:]) if ask.options.logprobs else ()
-            told += len(tokens)
-            yield from teller.tell(events, tokens)
-            yield None
-        yield from teller.end(speech.spoken)
+        for events in stream:
+            steps = tuple(stream.steps[step_count:]) if options.watch else ()
+            tokens = tuple(stream.logprobs[token_count:]) if options.logprobs else ()
+            step_count, token_count = step_count + len(steps), token_count + len(tokens)
+            ready = tuple(held.take(events, has_tokens=bool(tokens)))
+            yield TurnUpdate(ready, tokens, steps)
+        yield TurnUpdate(tuple(held.end(stream.spoken)), result=stream.spoken)
     finally:
-        speech.close()
+        stream.close()
 
 
-class _Teller:
-    """Turns events into pieces.
+class _HeldBack:
+    """Holds back the parts of a stream that a client may not read yet.
 
-    Clients take a call for done when the next begins (openai's ``chat.completions.stream`` reads its
-    arguments then), so all others wait behind the byte of the first that is held back.
+    Clients take a call for complete when the next begins (openai's ``chat.completions.stream`` reads
+    its arguments then), so all others wait behind the byte of the first that is held back.
     """
 
     def __init__(self, new_id: Callable[[], str]) -> None:
         self._new_id = new_id
         self._text = codecs.getincrementaldecoder("utf-8")("replace")
         self._arguments = codecs.getincrementaldecoder("utf-8")("replace")
-        self._held = b""
+        self._last_byte = b""
         #: The calls behind the first: their names, and their arguments so far.
         self._later: list[tuple[str, bytearray]] = []
 
-    def tell(
-        self, events: Sequence[Event], tokens: tuple[TokenLogprob, ...] = ()
-    ) -> Generator[Piece, None, None]:
-        """Yield what the events tell."""
+    def take(
+        self, events: Sequence[StreamEvent], *, has_tokens: bool = False
+    ) -> Iterator[StreamEvent]:
+        """Yield what may be read of the events; with tokens, a TextDelta for them, if only an empty one."""
         for event in events:
             match event:
-                case AnswerDelta():
+                case TextDelta():
                     text = self._text.decode(event.data)
-                    if text or tokens:
-                        yield Said(text, tokens)
-                    tokens = ()
+                    if text or has_tokens:
+                        yield TextDelta(text.encode())
+                    has_tokens = False
                 case CallStarted(index=0):
-                    yield Begun(0, self._new_id(), event.name)
+                    yield CallStarted(0, event.name, self._new_id())
                 case CallStarted():
                     self._later.append((event.name, bytearray()))
                 case ArgumentsDelta(index=0):
-                    data = self._held + event.data
-                    self._held = data[-1:]
-                    if more := self._arguments.decode(data[:-1]):
-                        yield More(0, more)
+                    data = self._last_byte + event.data
+                    self._last_byte = data[-1:]
+                    if ready := self._arguments.decode(data[:-1]):
+                        yield ArgumentsDelta(0, ready.encode())
                 case ArgumentsDelta():
                     self._later[-1][1].extend(event.data)
-        if tokens:
-            yield Said("", tokens)
+        if has_tokens:
+            yield TextDelta(b"")
 
-    def end(self, spoken: TurnResult) -> Generator[Piece, None, None]:
-        """Yield what was held back of the calls that count, and the end of the turn."""
+    def end(self, result: TurnResult) -> Iterator[StreamEvent]:
+        """Yield what was held back of the text and of the calls that count."""
         if text := self._text.decode(b"", True):
-            yield Said(text)
-        if spoken.calls:
-            yield More(0, self._arguments.decode(self._held, True))
+            yield TextDelta(text.encode())
+        if result.calls:
+            yield ArgumentsDelta(0, self._arguments.decode(self._last_byte, True).encode())
         # A repeat was written last, and is not among the calls that count.
-        for index, (name, data) in enumerate(self._later[: max(0, len(spoken.calls) - 1)], 1):
-            yield Begun(index, self._new_id(), name)
-            yield More(index, data.decode(errors="replace"))
-        finish: Finish = "tool_calls" if spoken.calls else "stop"
-        yield Done(
-            "length" if spoken.ended == "length" else finish,
-            spoken.prompt_tokens,
-            spoken.cached_tokens,
-            spoken.tokens,
-            spoken.thought_tokens,
-            spoken.passes,
-            spoken.seconds,
-            spoken.distribution,
-        )
+        for index, (name, data) in enumerate(self._later[: max(0, len(result.calls) - 1)], 1):
+            yield CallStarted(index, name, self._new_id())
+            yield ArgumentsDelta(index, data.decode(errors="replace").encode())

@@ -9,6 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from callmemaybe.tools.effects import Effect
+from callmemaybe.tools.events import (
+    ArgumentsDelta,
+    CallEnded,
+    CallStarted,
+    StreamEvent,
+    TextDelta,
+    ThoughtDelta,
+)
 from callmemaybe.tools.offered import Offered, tool_of, tools_of
 from callmemaybe.tools.references import pointed, references, referring, resolved
 from callmemaybe.tools.spec import (
@@ -36,12 +44,18 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "ArgumentsDelta",
+    "CallEnded",
+    "CallStarted",
     "Context",
     "Effect",
     "Mode",
     "NotExecuted",
     "Offered",
     "ProcessLimits",
+    "StreamEvent",
+    "TextDelta",
+    "ThoughtDelta",
     "Tool",
     "ToolCall",
     "ToolResult",

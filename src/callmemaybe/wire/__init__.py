@@ -11,21 +11,9 @@ This room knows no token ids, no vocabulary, no model, no array, no clock and no
 from callmemaybe.wire.format import Format
 from callmemaybe.wire.format_nodes import Part
 from callmemaybe.wire.formats import detect, get, names
-from callmemaybe.wire.reader import (
-    AnswerDelta,
-    ArgumentsDelta,
-    CallEnded,
-    CallStarted,
-    Event,
-    Reader,
-)
+from callmemaybe.wire.reader import Reader
 
 __all__ = [
-    "AnswerDelta",
-    "ArgumentsDelta",
-    "CallEnded",
-    "CallStarted",
-    "Event",
     "Format",
     "Part",
     "Reader",

@@ -15,7 +15,7 @@ from typing import Any
 
 from callmemaybe.errors import InputError
 from callmemaybe.grammar.grammar import Grammar
-from callmemaybe.tools import ToolCall, ToolSpec, check_distinct
+from callmemaybe.tools import CallEnded, TextDelta, ToolCall, ToolSpec, check_distinct
 from callmemaybe.wire.format_nodes import (
     Answer,
     Calls,
@@ -32,7 +32,7 @@ from callmemaybe.wire.format_nodes import (
 )
 from callmemaybe.wire.output_grammar import MOST_CALLS, DeferredChecks, OutputGrammar, OutputSpec
 from callmemaybe.wire.prompt import ChatTemplate, TemplateRenderer
-from callmemaybe.wire.reader import AnswerDelta, CallEnded, CallStarted, Reader
+from callmemaybe.wire.reader import Reader
 from callmemaybe.wire.rendering import render
 
 #: One message of a conversation, in OpenAI's shape: {"role": ..., "content": ...}.
@@ -247,13 +247,11 @@ class Format:
         reader = self.reader(tools, controls=controls)
         events = [event for part in parts for event in reader.feed(part)]
         calls: list[ToolCall] = []
-        name, text = "", bytearray()
+        text = bytearray()
         for event in [*events, *reader.end()]:
-            if isinstance(event, CallStarted):
-                name = event.name
-            elif isinstance(event, CallEnded):
-                calls.append(ToolCall(name, event.arguments, event.id))
-            elif isinstance(event, AnswerDelta):
+            if isinstance(event, CallEnded):
+                calls.append(event.call)
+            elif isinstance(event, TextDelta):
                 text += event.data
         return text.decode(errors="replace"), tuple(calls)
 

@@ -8,12 +8,20 @@ anywhere and still gives the same events.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from callmemaybe.errors import InputError
 from callmemaybe.grammar.nodes import Control
 from callmemaybe.jsonio.writer import loads
+from callmemaybe.tools import (
+    ArgumentsDelta,
+    CallEnded,
+    CallStarted,
+    StreamEvent,
+    TextDelta,
+    ThoughtDelta,
+    ToolCall,
+)
 from callmemaybe.wire.arg_parser import Translator
 from callmemaybe.wire.arg_syntax import BARE
 from callmemaybe.wire.format_nodes import (
@@ -32,51 +40,6 @@ from callmemaybe.wire.format_nodes import (
     Thought,
     Token,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class CallStarted:
-    """The name of call number ``index`` is known."""
-
-    index: int
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class ArgumentsDelta:
-    """More of the arguments' JSON text, in UTF-8; a cut may split a character."""
-
-    index: int
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class CallEnded:
-    """Call number ``index`` is complete; ``arguments`` is its whole JSON text.
-
-    ``id`` is what the model wrote for it, where the format has ids.
-    """
-
-    index: int
-    arguments: str
-    id: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerDelta:
-    """More of a free-text answer, in UTF-8."""
-
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class ThoughtDelta:
-    """More of what the model thinks aloud, in UTF-8."""
-
-    data: bytes
-
-
-Event = CallStarted | ArgumentsDelta | CallEnded | AnswerDelta | ThoughtDelta
 
 
 class _End(NamedTuple):
@@ -133,7 +96,7 @@ class Reader:
         self._arguments = bytearray()
         self._read = 0
 
-    def feed(self, part: Part | bytes) -> list[Event]:
+    def feed(self, part: Part | bytes) -> list[StreamEvent]:
         """Read more of the answer and return what is now certain.
 
         Raises InputError if this cannot be an answer in this format.
@@ -141,7 +104,7 @@ class Reader:
         if isinstance(part, Control):
             return _merged(self._one(part))
         data = part.encode() if isinstance(part, str) else part
-        events: list[Event] = []
+        events: list[StreamEvent] = []
         at = 0
         while at < len(data):
             taken = self._run(data, at)
@@ -153,7 +116,7 @@ class Reader:
                 events += self._certain()
         return _merged(events)
 
-    def _one(self, symbol: int | Control) -> list[Event]:
+    def _one(self, symbol: int | Control) -> list[StreamEvent]:
         """Move every way over one symbol."""
         ways = [after for way in self._ways for after in self._step(way, symbol)]
         if not ways:
@@ -208,7 +171,7 @@ class Reader:
             return "thought"
         return "answer" if any(isinstance(way.leaf, Answer) for way in self._ways) else None
 
-    def end(self) -> list[Event]:
+    def end(self) -> list[StreamEvent]:
         """Return what the end of the answer makes certain.
 
         Raises InputError if the answer is cut off.
@@ -219,7 +182,7 @@ class Reader:
                 return _merged(self._certain())
         raise InputError("the answer is cut off", where=f"symbol {self._read} of the answer")
 
-    def _certain(self) -> list[Event]:
+    def _certain(self) -> list[StreamEvent]:
         """Tell what every way has told, and let the ways forget it."""
         told = self._ways[0].told
         if told is None or any(way.told is not told for way in self._ways):
@@ -229,7 +192,7 @@ class Reader:
         while told is not None:
             note, told = told
             notes.append(note)
-        events: list[Event] = []
+        events: list[StreamEvent] = []
         for note in reversed(notes):
             if note.kind == "id":
                 self._id += chr(note.data)
@@ -237,7 +200,7 @@ class Reader:
                 events.append(self._event(note))
         return events
 
-    def _event(self, note: _Note) -> Event:
+    def _event(self, note: _Note) -> StreamEvent:
         if note.kind == "name":
             self._name = note.data
             return CallStarted(self._calls, note.data)
@@ -245,13 +208,13 @@ class Reader:
             self._arguments += note.data
             return ArgumentsDelta(self._calls, note.data)
         if note.kind in ("answer", "thought"):
-            return AnswerDelta(note.data) if note.kind == "answer" else ThoughtDelta(note.data)
+            return TextDelta(note.data) if note.kind == "answer" else ThoughtDelta(note.data)
         text = self._arguments.decode(errors="replace")
         loads(text, where=f"arguments of call {self._calls}")
         self._arguments.clear()
         self._calls += 1
         call_id, self._id = self._id, ""
-        return CallEnded(self._calls - 1, text, call_id)
+        return CallEnded(self._calls - 1, ToolCall(self._name, text, call_id))
 
     # -- the ways ---------------------------------------------------------------------------
 
@@ -459,15 +422,15 @@ def _stop_step(stop: bytes, matched: int, byte: int) -> int | None:
     return None if seen == stop else len(seen)
 
 
-def _merged(events: list[Event]) -> list[Event]:
+def _merged(events: list[StreamEvent]) -> list[StreamEvent]:
     """Join neighbouring deltas."""
-    merged: list[Event] = []
+    merged: list[StreamEvent] = []
     for event in events:
         last = merged[-1] if merged else None
         if isinstance(event, ArgumentsDelta) and isinstance(last, ArgumentsDelta):
             merged[-1] = ArgumentsDelta(last.index, last.data + event.data)
-        elif isinstance(event, AnswerDelta) and isinstance(last, AnswerDelta):
-            merged[-1] = AnswerDelta(last.data + event.data)
+        elif isinstance(event, TextDelta) and isinstance(last, TextDelta):
+            merged[-1] = TextDelta(last.data + event.data)
         elif isinstance(event, ThoughtDelta) and isinstance(last, ThoughtDelta):
             merged[-1] = ThoughtDelta(last.data + event.data)
         else:
