@@ -82,8 +82,8 @@ core: {calls_per_second} calls/s; {ms_p50} ms in the median, {ms_p99} ms at 99%.
 def held_out(part: str, count: int) -> list[Case]:
     """Return cases of functions, or of whole domains, that training never saw."""
     sys.path.insert(0, str(ROOT))
+    from training import recipe
     from training.cases import cases
-    from training.pieces import recipe
 
     made = cases(recipe.load(ROOT / "training/runs/nano-2.toml"), part, count)
     return [Case.from_json(one) for one in made]

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from training import export_gguf, export_onnx, export_rows
-from training.pieces.qwen3 import Shape
+from training.export import qwen3_gguf as export_gguf
+from training.export import qwen3_onnx as export_onnx
+from training.export import qwen3_rows as export_rows
+from training.export.qwen3_config import Shape
 
 #: Published configurations (Qwen/Qwen3-0.6B's config.json), and a small one to try things out.
 CONFIGS: dict[str, dict[str, Any]] = {

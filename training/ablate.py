@@ -15,13 +15,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+from training import recipe as recipes
 from training.curve import CASES, PARTS, SHOWN, known, smaller
-from training.pieces import recipe as recipes
-from training.pieces.evaluate import evaluate, fixed_set
-from training.pieces.loop import Run
-from training.pieces.packing import Encoder
-from training.pieces.recipe import ROOT, Recipe
-from training.pieces.rendering import CALL, USER, escape
+from training.data.packing import Encoder
+from training.data.rendering import CALL, USER, escape
+from training.loop import Run
+from training.recipe import ROOT, Recipe
+from training.scoring import evaluate, fixed_set
 
 PIECES = ("nothing", "lexicon", "wholes", "twice")
 

@@ -16,10 +16,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from training.pieces import recipe as recipes
-from training.pieces.growth import grown
-from training.pieces.loop import new_model, store
-from training.pieces.recipe import ROOT
+from training import recipe as recipes
+from training.loop import new_model, store
+from training.nn.growth import grown
+from training.recipe import ROOT
 
 
 def mean(weights: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
-from training.pieces import lexicon, tokenizer
-from training.pieces.files import complete
-from training.pieces.recipe import Recipe, from_arguments
-from training.pieces.rendering import escape, to_json, tool_text
+from training.checkpoint import complete
+from training.data import tokenizer, wordnet_vectors
+from training.data.rendering import escape, to_json, tool_text
+from training.recipe import Recipe, from_arguments
 
 
 def texts(recipe: Recipe, blocks: int = 3000) -> Iterator[str]:
@@ -29,7 +29,7 @@ def texts(recipe: Recipe, blocks: int = 3000) -> Iterator[str]:
 def counts(recipe: Recipe) -> Counter[str]:
     """Words of the mixture, and words that WordNet uses often: unseen functions have those."""
     found = tokenizer.words(texts(recipe))
-    for word, count in lexicon.counts().items():
+    for word, count in wordnet_vectors.counts().items():
         found[word] += min(count, 400)
     return found
 

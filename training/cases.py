@@ -17,11 +17,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from training.pieces import recipe as recipes
-from training.pieces.likeness import SMALL, stem_set
-from training.pieces.mixture import Block, BlockMaker, Pair
-from training.pieces.recipe import Recipe
-from training.pieces.rendering import to_json
+from training import recipe as recipes
+from training.data.mixture import Block, BlockMaker, Pair
+from training.data.rendering import to_json
+from training.data.similarity import SMALL, stem_set
+from training.recipe import Recipe
 
 SIZES = range(4, 13)
 PAIRS = 12

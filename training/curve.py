@@ -19,10 +19,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from training.pieces import recipe as recipes
-from training.pieces.evaluate import evaluate, fixed_set
-from training.pieces.loop import Run
-from training.pieces.recipe import ROOT, Recipe
+from training import recipe as recipes
+from training.loop import Run
+from training.recipe import ROOT, Recipe
+from training.scoring import evaluate, fixed_set
 
 PARTS = ("function", "domain")
 CASES = 760

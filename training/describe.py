@@ -12,11 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
-from training.pieces import recipe as recipes
-from training.pieces.census import count_drawn, count_written, table
-from training.pieces.mixture import BlockMaker
-from training.pieces.recipe import Recipe
-from training.pieces.rendering import to_json, tool_text
+from training import recipe as recipes
+from training.data.mixture import BlockMaker
+from training.data.rendering import to_json, tool_text
+from training.data.statistics import count_drawn, count_written, table
+from training.recipe import Recipe
 
 
 def draw_for(recipe: Recipe, kind: str | None) -> BlockMaker:

@@ -1,6 +1,6 @@
 """Measure a run on the held-out sets: `python -m training.evaluate --run R [--cases N]`.
 
-Writes `report.json` beside the checkpoint; `training.export` puts it into card and manifest.
+Writes `report.json` beside the checkpoint; `training.export.model_folder` puts it into card and manifest.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from pathlib import Path
 
 import torch
 
-from training.export import load
-from training.pieces import recipe as recipes
-from training.pieces.card import score_table
-from training.pieces.evaluate import evaluate, fixed_set
+from training import recipe as recipes
+from training.export.model_card import score_table
+from training.export.model_folder import load
+from training.scoring import evaluate, fixed_set
 
 
 def main() -> None:

@@ -18,11 +18,11 @@ from typing import Any
 
 import torch
 
-from training.pieces import recipe as recipes
-from training.pieces.evaluate import brief, evaluate, fixed_set
-from training.pieces.growth import grown
-from training.pieces.loop import new_model
-from training.pieces.recipe import ROOT, Recipe
+from training import recipe as recipes
+from training.loop import new_model
+from training.nn.growth import grown
+from training.recipe import ROOT, Recipe
+from training.scoring import brief, evaluate, fixed_set
 
 PARTS = {"function": "functions", "domain": "domains", "dev": "SGD services"}
 LATER = ("pointer.begun",)  # parts that do something before they are trained

@@ -22,18 +22,19 @@ from numpy.typing import NDArray
 from onnx import NodeProto, numpy_helper
 from torch import Tensor
 
-from training.export import TARGET
-from training.pieces import lexicon, meanings
-from training.pieces import recipe as recipes
-from training.pieces import tokenizer as tokenizers
-from training.pieces.graph import trace
-from training.pieces.loop import new_model, store
-from training.pieces.model import Nano
-from training.pieces.optimizer import build
-from training.pieces.packing import Encoder
-from training.pieces.recipe import ROOT, Recipe
-from training.pieces.rendering import CONTROL_TOKENS
-from training.pieces.step import Step
+from training import recipe as recipes
+from training.data import tokenizer as tokenizers
+from training.data import wordnet_vectors
+from training.data.packing import Encoder
+from training.data.rendering import CONTROL_TOKENS
+from training.export.cached_network import Step
+from training.export.model_folder import TARGET
+from training.export.onnx_graph import trace
+from training.loop import new_model, store
+from training.nn import word_vectors
+from training.nn.model import Nano
+from training.optim.muon import build
+from training.recipe import ROOT, Recipe
 
 Array = NDArray[Any]
 CODES = ".codes"
@@ -157,12 +158,13 @@ def known_words(recipe: Recipe, held: Mapping[str, Array]) -> None:
     keys, rows = held["model.wholes.held"], held["model.wholes.rows"]
     used = np.flatnonzero(keys)
     tokenizer = tokenizers.load(recipe.out / "tokenizer.json")
-    of_bases, of_words = meanings.discovered(recipe, tokenizer, rows.shape[1])
+    of_bases, of_words = word_vectors.discovered(recipe, tokenizer, rows.shape[1])
     here = np.array([of_words.get(int(key), np.zeros(rows.shape[1])) for key in keys[used]])
     told = rows.shape[1] - recipe.table["model"].get("associations", 0)
     parts = [slice(told), slice(told, None)] if told < rows.shape[1] else [slice(None)]
     turned = [
-        lexicon.turned(of_bases[:, part], here[:, part], rows[used][:, part]) for part in parts
+        wordnet_vectors.turned(of_bases[:, part], here[:, part], rows[used][:, part])
+        for part in parts
     ]
     np.save(recipe.out / "lexicon.npy", np.hstack(turned))
     np.savez(recipe.out / "wholes.npz", keys=keys[used], more=rows[used])

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import torch
 
-from training import build_tokenizer
-from training.pieces import recipe
-from training.pieces.crew import Crew, together
-from training.pieces.loop import Run, new_model
+from training import build_tokenizer, recipe
+from training.loop import Run, new_model
+from training.optim.data_parallel import Crew, together
 
 
 def train(crew: Crew, path: Path, resume: bool) -> None:

@@ -18,7 +18,7 @@ import pytest
 import callmemaybe
 from callmemaybe.cli.main import main
 from tests.training.qwen3_reference import random_tensors, tiny_config
-from training.export_onnx import export
+from training.export.qwen3_onnx import export
 
 NANO = Path(callmemaybe.__file__).parent / "data" / "nano"
 FUNCTIONS: list[dict[str, Any]] = [

@@ -104,7 +104,7 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Llama:
     pytest.importorskip("llama_cpp", reason="llama-cpp-python is not installed")
     from tests.training.qwen3_reference import random_tensors, tiny_config
     from tests.vocabulary.samples import train
-    from training.export_gguf import export
+    from training.export.qwen3_gguf import export
 
     config = tiny_config(vocab_size=420, intermediate_size=128)
     path = tmp_path_factory.mktemp("llama") / "tiny.gguf"

@@ -56,7 +56,7 @@ def random_model(folder: Path) -> Path:
     """Write a model of random weights with the embedded model's tokenizer."""
     from safetensors.numpy import save_file
 
-    from training.pieces.qwen3 import Shape
+    from training.export.qwen3_config import Shape
 
     about = json.loads((NANO / "config.json").read_text())
     config = SHAPE | {"vocab_size": about["vocab_size"], "eos_token_id": about["eos_token_id"]}

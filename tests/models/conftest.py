@@ -11,7 +11,7 @@ import pytest
 
 from tests.models.placed import place
 from tests.training.qwen3_reference import random_tensors, tiny_config
-from training.export_onnx import Layout, Precision, export
+from training.export.qwen3_onnx import Layout, Precision, export
 
 Maker = Callable[..., Path]
 

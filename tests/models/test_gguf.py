@@ -16,7 +16,7 @@ from callmemaybe.testing.sessions import LAWS, Subject
 from callmemaybe.vocabulary import Vocabulary
 from tests.training.qwen3_reference import forward, random_tensors, tiny_config
 from tests.vocabulary.samples import train
-from training.export_gguf import Kind, export
+from training.export.qwen3_gguf import Kind, export
 
 pytest.importorskip("llama_cpp", reason="the extra 'gguf' is not installed")
 

@@ -27,7 +27,8 @@ from tests.decoding.test_decoder import NUMBER, STRING
 from tests.models.placed import place
 from tests.training.qwen3_reference import random_tensors, tiny_config
 from tests.vocabulary.samples import train
-from training import export_onnx, export_rows
+from training.export import qwen3_onnx as export_onnx
+from training.export import qwen3_rows as export_rows
 
 CONFIG = tiny_config(
     vocab_size=420, intermediate_size=128, max_position_embeddings=512, tie_word_embeddings=False
@@ -78,7 +79,7 @@ def rows_model(folder: Path) -> Model:
 
 def gguf_model(folder: Path, kind: str) -> Model:
     pytest.importorskip("llama_cpp", reason="the extra 'gguf' is not installed")
-    from training import export_gguf
+    from training.export import qwen3_gguf as export_gguf
 
     path = export_gguf.export(
         CONFIG, random_tensors(CONFIG), folder / "model.gguf", kind=kind,  # type: ignore[arg-type]

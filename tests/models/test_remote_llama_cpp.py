@@ -16,7 +16,7 @@ from callmemaybe.errors import ModelError
 from callmemaybe.models.remote import RemoteModel
 from tests.training.qwen3_reference import random_tensors, tiny_config
 from tests.vocabulary.samples import train
-from training.export_gguf import export
+from training.export.qwen3_gguf import export
 
 pytest.importorskip("llama_cpp.server.app", reason="llama-cpp-python[server] is not installed")
 

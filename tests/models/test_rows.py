@@ -16,7 +16,7 @@ from callmemaybe.models.onnx import OnnxModel
 from callmemaybe.testing.sessions import LAWS, Subject
 from tests.models.conftest import Maker, tiny  # noqa: F401 - a fixture
 from tests.training.qwen3_reference import random_tensors, tiny_config
-from training import export_rows
+from training.export import qwen3_rows as export_rows
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ pytest.importorskip("scipy", reason="training needs scipy")
 
 import numpy as np
 
-from training.pieces import associations, nearness
+from training.data import association_vectors, associations
 
 LINES = """lamp: light bright dark shine bulb
 gloomy: dark dim sad light
@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
 def test_what_stands_together_is_near(folder: Path) -> None:
     """A word is nearer to its associations, and to words with the same ones, than to any other line's."""
     targets = ["umbrella", "drizzle", "storm", "invoice", "receipt", "gloomy"]
-    found = nearness.vectors(targets, 8, folder)
+    found = association_vectors.vectors(targets, 8, folder)
     near = found @ found.T
     assert np.allclose(np.diag(near), 1, atol=1e-5)
     for one, other in (("umbrella", "storm"), ("umbrella", "drizzle"), ("invoice", "receipt")):
@@ -40,12 +40,12 @@ def test_what_stands_together_is_near(folder: Path) -> None:
 
 def test_forms_of_a_word_share_its_meaning_and_strangers_have_none(folder: Path) -> None:
     """`umbrellas` means what `umbrella` does; a word of no line is zero, and so is all without lines."""
-    one, form, stranger = nearness.vectors(["umbrella", "umbrellas", "zebra"], 8, folder)
+    one, form, stranger = association_vectors.vectors(["umbrella", "umbrellas", "zebra"], 8, folder)
     assert np.allclose(one, form, atol=1e-6)
     assert not stranger.any()
-    assert nearness.vectors(["umbrella"], 0, folder).shape == (1, 0)
+    assert association_vectors.vectors(["umbrella"], 0, folder).shape == (1, 0)
     (folder / "words.txt").write_text("", "utf-8")
-    assert not nearness.vectors(["umbrella"], 8, folder).any()
+    assert not association_vectors.vectors(["umbrella"], 8, folder).any()
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ pytest.importorskip("scipy", reason="training needs scipy")
 
 import numpy as np  # noqa: E402
 
-from training.pieces import tokenizer as tokenizers  # noqa: E402
-from training.pieces.attention import Attention, Casting, by_head  # noqa: E402
-from training.pieces.packing import Batch, Encoder, Limits, draw_batch  # noqa: E402
-from training.pieces.recipe import ROOT, load  # noqa: E402
-from training.pieces.tensors import places  # noqa: E402
+from training.data import tokenizer as tokenizers  # noqa: E402
+from training.data.packing import Batch, Encoder, Limits, draw_batch  # noqa: E402
+from training.nn.attention import Attention, Casting, by_head  # noqa: E402
+from training.nn.batch_tensors import places  # noqa: E402
+from training.recipe import ROOT, load  # noqa: E402
 
 HEADS, KV, HEAD = 4, 2, 8
 

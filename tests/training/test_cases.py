@@ -8,8 +8,8 @@ import jsonschema_rs
 import pytest
 
 from callmemaybe.evals.case import Case
+from training import recipe as recipes
 from training.cases import cases, difficulties, shares_word
-from training.pieces import recipe as recipes
 
 RECIPE = recipes.load(recipes.ROOT / "training/runs/nano-2.toml")
 

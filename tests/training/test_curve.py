@@ -13,9 +13,8 @@ import pytest
 pytest.importorskip("torch", reason="training needs PyTorch (make train installs it)")
 pytest.importorskip("scipy", reason="training needs scipy")
 
-from training import ablate, curve
-from training.pieces import recipe
-from training.pieces.recipe import Recipe
+from training import ablate, curve, recipe
+from training.recipe import Recipe
 
 RUN = recipe.load(recipe.ROOT / "training/runs/nano-2.toml")
 SCORES = {part: {name: {"share": 0.5} for name in curve.SHOWN} for part in curve.PARTS}

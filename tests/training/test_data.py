@@ -11,19 +11,19 @@ from random import Random
 import pytest
 
 from callmemaybe.wire.enum_glosses import options
-from training.pieces import recipe as recipes
-from training.pieces import riddles, slots, synthetic
-from training.pieces.census import count_drawn, count_written, table
-from training.pieces.likeness import Kinship, describe_function
-from training.pieces.mixture import GREETINGS, Block, BlockMaker, Mix, Offer, Sources
-from training.pieces.openings import NO_VERB, SYNONYMS, reword
-from training.pieces.polarity import draw_features, say_state, slot
-from training.pieces.rendering import to_json
-from training.pieces.requests import draw_request, expand, with_article
-from training.pieces.scenes import draw_scene, read_scenes
-from training.pieces.scenes import read_file as read_scene_file
-from training.pieces.tasks import Function, Parameter, check, read_file, read_tasks
-from training.pieces.variants import BlockStyle, draw_variant
+from training import recipe as recipes
+from training.data.generators import association_tasks, slots, synthetic
+from training.data.generators.boolean_parameters import draw_features, say_state, slot
+from training.data.mixture import GREETINGS, Block, BlockMaker, Mix, Offer, Sources
+from training.data.openings import NO_VERB, SYNONYMS, reword
+from training.data.rendering import to_json
+from training.data.requests import draw_request, expand, with_article
+from training.data.scenes import draw_scene, read_scenes
+from training.data.scenes import read_file as read_scene_file
+from training.data.similarity import Kinship, describe_function
+from training.data.statistics import count_drawn, count_written, table
+from training.data.tasks import Function, Parameter, check, read_file, read_tasks
+from training.data.variants import BlockStyle, draw_variant
 
 FULL = BlockStyle("snake", 1.0, 1.0)
 
@@ -331,7 +331,7 @@ def test_two_lists_and_two_units_differ_to_the_eye() -> None:
 
 def test_made_up_functions_stand_beside_nothing_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a made-up function is offered, no other function and no refused request has its topic."""
-    monkeypatch.setattr("training.pieces.mixture.talk_about", lambda *_: "hello")
+    monkeypatch.setattr("training.data.mixture.talk_about", lambda *_: "hello")
     sources = Sources(read_tasks(), None)
     maker = BlockMaker(sources, Mix({"tasks": 1.0}, none=1.0))
     made_up = 0
@@ -501,9 +501,9 @@ def test_nobody_is_named_twice_in_a_list() -> None:
 
 def test_a_riddle_says_what_comes_to_mind_and_not_the_word() -> None:
     """Whoever asks for a riddle's function names its associations, never the thing itself."""
-    told = dict(riddles.lines())
+    told = dict(association_tasks.lines())
     for number in range(200):
-        function = riddles.draw_riddle(Random(number))
+        function = association_tasks.draw_riddle(Random(number))
         for request in function.requests:
             said = set(re.findall("[a-z]+", re.sub(r"\{\w+\}", "", request).lower()))
             assert function.domain not in said
@@ -512,8 +512,8 @@ def test_a_riddle_says_what_comes_to_mind_and_not_the_word() -> None:
 
 def test_a_choice_of_riddles_has_one_answer() -> None:
     """What is said for one value comes to mind with no other value of the list, nor is it one."""
-    told = dict(riddles.lines())
-    drawn = [riddles.draw_riddle_choice(Random(number), set()) for number in range(200)]
+    told = dict(association_tasks.lines())
+    drawn = [association_tasks.draw_riddle_choice(Random(number), set()) for number in range(200)]
     assert sum(each is None for each in drawn) < 60
     for parameter in filter(None, drawn):
         for value, ways in parameter.choices.items():
@@ -526,7 +526,9 @@ def test_a_choice_of_riddles_has_one_answer() -> None:
             assert len(ways) >= 2
             assert others.isdisjoint(ways)
             assert value not in ways
-    assert riddles.draw_riddle_choice(Random(0), set(riddles.CHOICE_NAMES)) is None
+    assert (
+        association_tasks.draw_riddle_choice(Random(0), set(association_tasks.CHOICE_NAMES)) is None
+    )
 
 
 def test_a_tool_described_at_length_keeps_what_it_said() -> None:

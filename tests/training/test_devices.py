@@ -7,11 +7,11 @@ import pytest
 torch = pytest.importorskip("torch", reason="training needs PyTorch (make train installs it)")
 pytest.importorskip("scipy", reason="training needs scipy")
 
-from training.pieces import tokenizer as tokenizers  # noqa: E402
-from training.pieces.model import Nano, Shape  # noqa: E402
-from training.pieces.packing import Encoder, Limits, draw_batch  # noqa: E402
-from training.pieces.recipe import ROOT, load  # noqa: E402
-from training.pieces.tensors import moved, places  # noqa: E402
+from training.data import tokenizer as tokenizers  # noqa: E402
+from training.data.packing import Encoder, Limits, draw_batch  # noqa: E402
+from training.nn.batch_tensors import moved, places  # noqa: E402
+from training.nn.model import Nano, Shape  # noqa: E402
+from training.recipe import ROOT, load  # noqa: E402
 
 ELSEWHERE = torch.device("meta")  # computes shapes, and refuses what lies on another device
 

@@ -12,8 +12,8 @@ import pytest
 pytest.importorskip("torch", reason="training needs PyTorch (make train installs it)")
 pytest.importorskip("scipy", reason="training needs scipy")
 
-from training import export
-from training.pieces import recipe
+from training import recipe
+from training.export import model_folder
 
 RUN = recipe.load(recipe.ROOT / "training/runs/nano-2.toml")
 COUNTED = {
@@ -30,7 +30,7 @@ def test_a_folder_of_other_files_is_left_alone(tmp_path: Path) -> None:
     """Whoever names a folder of their own gets a sentence, and keeps their files."""
     (tmp_path / "thesis.txt").write_text("years of work", "utf-8")
     with pytest.raises(SystemExit, match="holds no exported model: name a folder that is new"):
-        export.export(RUN, tmp_path, 8)
+        model_folder.export(RUN, tmp_path, 8)
     assert (tmp_path / "thesis.txt").read_text("utf-8") == "years of work"
 
 
@@ -50,12 +50,12 @@ def test_shipped_files_are_replaced_once_all_are_written(
         if fails:
             raise OSError("No space left on device")
 
-    monkeypatch.setattr(export, "fill", fill)
+    monkeypatch.setattr(model_folder, "fill", fill)
     if fails:
         with pytest.raises(OSError, match="No space"):
-            export.export(RUN, target, 8)
+            model_folder.export(RUN, target, 8)
     else:
-        export.export(RUN, target, 8)
+        model_folder.export(RUN, target, 8)
     assert (target / "manifest.json").read_text("utf-8") == ("old" if fails else "new")
     assert (target / "left.over").exists() is fails
     assert [each.name for each in tmp_path.iterdir()] == ["nano"]
@@ -65,15 +65,15 @@ def test_shipped_files_are_replaced_once_all_are_written(
 def test_scores_are_those_of_the_weights(tmp_path: Path, more: dict[str, Any]) -> None:
     """A run that went on behind its evaluation is not told by the figures, or the counts, of before."""
     file = tmp_path / "report.json"
-    assert export.scored(COUNTED, file) == COUNTED
+    assert model_folder.scored(COUNTED, file) == COUNTED
     file.write_text(
         json.dumps({**COUNTED, "finished": False, **more, "scores": {"dev": {}}}), "utf-8"
     )
     if more:
         with pytest.raises(SystemExit, match=r"tells of another checkpoint .*: measure this one"):
-            export.scored(COUNTED, file)
+            model_folder.scored(COUNTED, file)
     else:
-        assert export.scored(COUNTED, file) == {**COUNTED, "scores": {"dev": {}}}
+        assert model_folder.scored(COUNTED, file) == {**COUNTED, "scores": {"dev": {}}}
 
 
 def test_a_recipe_may_lie_anywhere(tmp_path: Path) -> None:

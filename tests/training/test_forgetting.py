@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="training needs PyTorch (make train installs it)")
 
-from training.pieces.model import Nano, Shape  # noqa: E402
+from training.nn.model import Nano, Shape  # noqa: E402
 
 BASES = 400
 

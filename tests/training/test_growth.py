@@ -8,9 +8,9 @@ torch = pytest.importorskip("torch", reason="training needs PyTorch (make train 
 
 from torch import nn  # noqa: E402
 
-from training.pieces.growth import fitted, grow_momenta, grown  # noqa: E402
-from training.pieces.model import Layer, Shape  # noqa: E402
-from training.pieces.optimizer import Muon  # noqa: E402
+from training.nn.growth import fitted, grow_momenta, grown  # noqa: E402
+from training.nn.model import Layer, Shape  # noqa: E402
+from training.optim.muon import Muon  # noqa: E402
 
 
 def layer(inner: int) -> Layer:

@@ -8,12 +8,12 @@ from random import Random
 
 import pytest
 
-from training.leaks import Guard, build_guard, normalise, spans
-from training.pieces import dialogue
-from training.pieces.mixture import BlockMaker, Mix, Sources
-from training.pieces.requests import draw_request
-from training.pieces.tasks import read_tasks
-from training.pieces.variants import BlockStyle, draw_variant
+from training.data import dialogues
+from training.data.leak_filter import Guard, build_guard, normalise, spans
+from training.data.mixture import BlockMaker, Mix, Sources
+from training.data.requests import draw_request
+from training.data.tasks import read_tasks
+from training.data.variants import BlockStyle, draw_variant
 
 EXAMPLES = Path(__file__).parents[2] / "data" / "input"
 EVALUATION = Path(__file__).parents[3] / "shared" / "data"
@@ -108,5 +108,5 @@ def test_real_evaluation_sets_do_not_come_out_of_the_real_functions() -> None:
 
 def test_dialogue_services_are_split_by_service() -> None:
     """Requests of one kind of service count as near, so that a refusal is really one."""
-    assert dialogue.family("Hotels_1_BookHotel") == dialogue.family("Hotels_4_SearchHotel")
-    assert dialogue.family("Hotels_1_BookHotel") != dialogue.family("Homes_1_FindHome")
+    assert dialogues.family("Hotels_1_BookHotel") == dialogues.family("Hotels_4_SearchHotel")
+    assert dialogues.family("Hotels_1_BookHotel") != dialogues.family("Homes_1_FindHome")

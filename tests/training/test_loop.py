@@ -16,10 +16,9 @@ pytest.importorskip("torch", reason="training needs PyTorch (make train installs
 import torch
 from torch.nn import functional
 
-from training import train
-from training.pieces import loop
-from training.pieces.packing import Limits
-from training.pieces.recipe import ROOT
+from training import loop, train
+from training.data.packing import Limits
+from training.recipe import ROOT
 
 
 @pytest.mark.timeout(20)

@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="training needs PyTorch (make train installs it)")
 
-from training.pieces.norms import EPSILON, Normed, Turned, turns  # noqa: E402
+from training.nn.norms import EPSILON, Normed, Turned, turns  # noqa: E402
 
 
 def drawn(*shape: int) -> torch.Tensor:

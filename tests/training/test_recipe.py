@@ -10,12 +10,12 @@ from zlib import crc32
 
 import pytest
 
-from training.pieces import plan, recipe
+from training import recipe, recipe_schema
 
 RECIPE = recipe.ROOT / "training/runs/nano-2.toml"
 
 
-SCHEMA = plan.Table.model_json_schema()
+SCHEMA = recipe_schema.Table.model_json_schema()
 
 
 def needed(part: dict[str, Any], before: str = "") -> Iterator[str]:
@@ -100,9 +100,9 @@ def test_what_is_held_out_is_drawn_as_before(part: str) -> None:
     mix = run.maker(part).mix
     assert (mix.none, mix.close, mix.siblings) == (0.18, 0.55, 0.0)
     mix = run.maker("train").mix
-    assert {name: getattr(mix, name) for name in plan.Strays.model_fields} == run.table["mix"][
-        "training"
-    ]
+    assert {name: getattr(mix, name) for name in recipe_schema.Strays.model_fields} == run.table[
+        "mix"
+    ]["training"]
 
 
 @pytest.mark.parametrize(("more", "excess"), [("none = 0.24", 0.3637), ("none = 0.18", 0.0)])

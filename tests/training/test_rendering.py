@@ -10,7 +10,7 @@ import pytest
 
 from callmemaybe.tools import ToolCall, ToolSpec
 from callmemaybe.wire.formats import nano
-from training.pieces.rendering import (
+from training.data.rendering import (
     Choice,
     Number,
     completion,
@@ -21,9 +21,9 @@ from training.pieces.rendering import (
     tool_text,
     type_text,
 )
-from training.pieces.requests import draw_request
-from training.pieces.tasks import read_tasks
-from training.pieces.variants import BlockStyle, draw_variant
+from training.data.requests import draw_request
+from training.data.tasks import read_tasks
+from training.data.variants import BlockStyle, draw_variant
 
 SCHEMAS: list[Any] = [
     True,

@@ -14,13 +14,14 @@ pytest.importorskip("scipy", reason="training needs scipy")
 import numpy as np  # noqa: E402
 import onnx  # noqa: E402
 
-from training import restore  # noqa: E402
-from training.pieces import graph, recipe, wholes  # noqa: E402
-from training.pieces import tokenizer as tokenizers  # noqa: E402
-from training.pieces.model import Nano, Shape  # noqa: E402
-from training.pieces.packing import Encoder  # noqa: E402
-from training.pieces.rendering import CONTROL_TOKENS  # noqa: E402
-from training.pieces.step import Step  # noqa: E402
+from training import recipe, restore  # noqa: E402
+from training.data import tokenizer as tokenizers  # noqa: E402
+from training.data.packing import Encoder  # noqa: E402
+from training.data.rendering import CONTROL_TOKENS  # noqa: E402
+from training.export import onnx_graph  # noqa: E402
+from training.export.cached_network import Step  # noqa: E402
+from training.nn import whole_words  # noqa: E402
+from training.nn.model import Nano, Shape  # noqa: E402
 
 TOKENIZER = recipe.ROOT / "src/callmemaybe/data/nano/tokenizer.json"
 WORDS = ["lessons", "pupil", "umbrella", "quarterly"]
@@ -34,9 +35,9 @@ def network(seed: int, deep: int = 2) -> tuple[Nano, Encoder]:
     shape = Shape(
         len(bases), deep=deep, width=64, heads=4, kv_heads=2, head=16, inner=96, lexicon=64
     )
-    pieces = wholes.cut(tokenizer, WORDS)
+    pieces = whole_words.cut(tokenizer, WORDS)
     more = np.random.default_rng(0).normal(size=(len(pieces), 64)).astype(np.float32)
-    whole = wholes.Wholes(bases, [wholes.key(each) for each in pieces.values()], more)
+    whole = whole_words.Wholes(bases, [whole_words.key(each) for each in pieces.values()], more)
     known = torch.randn(len(bases), 64, generator=torch.Generator().manual_seed(0))
     model = Nano(shape, known, *map(torch.from_numpy, tables), torch.float32, whole)
     with torch.no_grad():
@@ -60,7 +61,7 @@ def written(model: Nano, encoder: Encoder, file: Path) -> tuple[Step, dict[str, 
         step.controls["<|call|>"],
         *encoder.text("umbrella lessons quarterly pupil"),  # layers for answers see these alone
     ]
-    graph.write(model, step.controls, encoder.text("\n")[0], file, samples=[said])
+    onnx_graph.write(model, step.controls, encoder.text("\n")[0], file, samples=[said])
     return step, restore.floats(onnx.load(file).graph)
 
 

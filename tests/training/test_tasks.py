@@ -8,11 +8,11 @@ from random import Random
 
 import pytest
 
-from training.pieces.mixture import BlockMaker, Mix, Sources
-from training.pieces.requests import draw_request, expand
-from training.pieces.synthetic import draw_function
-from training.pieces.tasks import Function, check, read_file, read_tasks
-from training.pieces.variants import BlockStyle, draw_variant, write_poles
+from training.data.generators.synthetic import draw_function
+from training.data.mixture import BlockMaker, Mix, Sources
+from training.data.requests import draw_request, expand
+from training.data.tasks import Function, check, read_file, read_tasks
+from training.data.variants import BlockStyle, draw_variant, write_poles
 
 
 def test_every_function_is_complete() -> None:

@@ -18,8 +18,8 @@ from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.vocabulary.readers import _gguf_file, gguf
 from tests.training.qwen3_reference import random_tensors, tiny_config
 from tests.vocabulary.samples import REAL, train
-from training import export_gguf
-from training.export_gguf import export
+from training.export import qwen3_gguf as export_gguf
+from training.export.qwen3_gguf import export
 
 SIZE = 420
 

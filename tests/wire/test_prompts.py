@@ -14,7 +14,7 @@ from callmemaybe.grammar.nodes import Control
 from callmemaybe.tools import ToolSpec
 from callmemaybe.wire import Part, formats
 from callmemaybe.wire.prompt import ChatTemplate, with_controls
-from training.pieces import rendering
+from training.data import rendering
 
 CHATML = frozenset(
     ("<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>", "<think>", "</think>")

@@ -1,0 +1,389 @@
+"""Blocks: a tool list with many (request, calls) pairs that share it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from random import Random
+from typing import Any
+
+from training.data import dialogues
+from training.data.generators import confusable_tools, synthetic
+from training.data.generators.extra_parameters import widened
+from training.data.requests import BEFORE_ANY, LEADS, draw_request, spoken, wear
+from training.data.scenes import read_scenes
+from training.data.similarity import (
+    SMALL,
+    Kinship,
+    describe_dialogue,
+    describe_function,
+    stem_set,
+    stems,
+    without_slots,
+)
+from training.data.tasks import Function
+from training.data.variants import BlockStyle, Variant, draw_variant
+
+Calls = list[tuple[int, dict[str, Any]]]
+CHAT = """hello there|how are you today?|tell me a joke|who won the match last night?|thanks a lot!|good morning
+what is the meaning of life?|you are so helpful|I am bored|never mind|what can you do?|sing me a song
+who was the first emperor of Rome?|why is the sky blue?|I had a long day at work|that was great, thank you
+explain how magnets work|write a poem about autumn|do you like cats?|ok|what's your name?|see you later
+tell me something interesting about whales|I think we should talk|is there life on Mars?|yes|no|maybe
+my back hurts|what do you think about politics?|who wrote Hamlet?|how tall is Mount Everest?
+that's not what I meant|wait, let me think about it|you got that wrong last time|are you a robot?
+I'll do it myself, thanks|it doesn't matter any more|I love this song|my sister is getting married
+what would you do in my place?|is it normal to feel tired all day?|give me three reasons to learn Latin
+what's the difference between a virus and a bacterium?|I can't sleep|the weather was awful on our trip
+who invented the telephone?|let's just chat for a while|did you understand me?|that was fast!|cool
+summarise the plot of Romeo and Juliet|how do vaccines work?|I disagree with you|can we change the subject?
+what rhymes with orange?|why do cats purr?|happy birthday to me|I've changed my mind, leave it""".replace(
+    "\n", "|"
+).split("|")
+# Talk about what a function does that does not ask for it to be done.
+ABOUT = (
+    "what does it mean to {}?",
+    "why would anybody {}?",
+    "who invented the word {}?",
+    "I read an article about {} yesterday",
+    "is it hard to learn how to {}?",
+    "my uncle always wanted to {}, he never did",
+    "tell me the history of {}",
+    "what do people like about {}?",
+    "I had a dream about {} last night",
+    "write a short story about {}",
+    "what is the opposite of {}?",
+    "thanks, I have already done the {} myself",
+    "we talked about {} at school",
+    "how would you explain {} to a child?",
+    "can you recommend a book about {}?",
+    "is {} a good name for a band?",
+    "translate the word {} into Latin",
+    "I don't feel like {} today",
+)
+
+
+NATURAL = 0.2  # share of made-up functions of real things among the written ones
+
+
+# Share of requests drawn in training from those alone that share no word with their function. Drawn evenly, a
+# quarter of all that calls something shares none, but 35% of what is asked of held-out functions; a network
+# that sees too few learns to refuse them, and one that sees too many (0.4) forgets the plain ones.
+INDIRECT = 0.2
+SIBLING = 0.9  # below this share of what fits no function of siblings, it is another sibling's
+NEAR = 0.5  # below this share of what fits nothing, it sounds like an offered function if that has such requests
+WORDY = 0.3  # share of the lists in training whose tools are described at length
+LISTED = 0.2  # share of the choices in training that are strings whose description lists the values
+WIDENED = 0.15  # share of written functions that get an optional parameter that is not theirs
+REWORDED = 0.2  # share of imperatives that begin in training with another verb than was written
+
+
+GREETINGS = tuple(words.strip().lower() for words in (*BEFORE_ANY, *LEADS))
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A tool as shown, with a source of requests for it."""
+
+    key: str
+    tool: dict[str, Any]
+    draw: Callable[[Random], tuple[str, dict[str, Any]]]
+    topic: str = ""  # what a made-up function is about
+    near: Sequence[str] = ()  # what it cannot do, in words that sound like it
+
+    def described(self) -> str:
+        """Name and description."""
+        return f"{self.tool['name']} {self.tool.get('description', '')}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A request and the calls it means (none: nothing fits)."""
+
+    prompt: str
+    calls: Calls
+    tag: str = ""
+
+
+@dataclass(slots=True)
+class Block:
+    """A tool list and pairs."""
+
+    tools: list[dict[str, Any]]
+    kind: str
+    pairs: list[Pair] = field(default_factory=list)
+    others: list[Offer] = field(default_factory=list)  # what might stand in the list and does not
+
+
+@dataclass
+class Sources:
+    """Where functions come from; `allow` refuses what would leak from an evaluation set."""
+
+    functions: Sequence[Function]
+    dialogues: dialogues.Dialogues | None
+    allow_tool: Callable[[dict[str, Any]], bool] = lambda tool: True
+    allow_prompt: Callable[[str], bool] = lambda prompt: True
+    dress: bool = (
+        True  # for training: dialogue functions under other names, made-up ones in between
+    )
+
+    def __post_init__(self) -> None:
+        self.by_domain: dict[str, list[Function]] = {}
+        for function in self.functions:
+            self.by_domain.setdefault(function.domain, []).append(function)
+        self.services = sorted(self.dialogues.tools) if self.dialogues else []
+
+    @cached_property
+    def kinship(self) -> Kinship:
+        """Which functions would answer each other's requests."""
+        texts = {scene.key: describe_function(scene.whole()) for scene in read_scenes()}
+        texts |= {function.key: describe_function(function) for function in self.functions}
+        for name in self.services:
+            assert self.dialogues
+            said = [prompt for prompt, _, _ in self.dialogues.examples[name][:40]]
+            key = dialogues.family(name)
+            texts[key] = texts.get(key, "") + describe_dialogue(self.dialogues.tools[name], said)
+        return Kinship(texts)
+
+    @cached_property
+    def indirect(self) -> dict[int, list[str]]:
+        """Of each written function the requests that share no telling word with its names and descriptions.
+
+        By identity: a made-up function may have the key of a written one.
+        """
+        found = {}
+        for function in self.functions:
+            about = (
+                stem_set(" ".join((*function.names, *function.abouts)).replace("_", " ")) - SMALL
+            )
+            said = [r for r in function.requests if about.isdisjoint(stems(without_slots(r)))]
+            if said:
+                found[id(function)] = said
+        return found
+
+    def offer(self, kind: str, rng: Random, style: BlockStyle, domain: str | None) -> Offer:
+        """Draw a tool of one kind."""
+        if kind == "dialogue" and self.dialogues:
+            return self.offer_dialogue(rng)
+        if kind == "synthetic":
+            function = synthetic.draw_function(rng)
+        elif self.dress and rng.random() < NATURAL:
+            function = synthetic.draw_natural(rng)
+        else:
+            among = self.by_domain[domain] if domain else self.functions
+            function = rng.choice(among)
+            if self.dress and not chooses(function) and rng.random() < 0.5:
+                function = rng.choice(among)  # switches, choices and lists are rare and hard
+            if self.dress and rng.random() < WIDENED:
+                function = widened(function, rng)
+        return self.shown(function, rng, style) or self.offer(kind, rng, style, None)
+
+    def shown(self, function: Function, rng: Random, style: BlockStyle) -> Offer | None:
+        """A function as a tool; None if no way to show it is allowed."""
+        for _ in range(20):
+            variant = draw_variant(function, rng, style)
+            if self.allow_tool(variant.tool):
+                break
+        else:
+            return None
+        return Offer(
+            function.key,
+            variant.tool,
+            lambda r: self.ask(function, variant, r),
+            function.topic,
+            function.near,
+        )
+
+    def ask(self, function: Function, variant: Variant, rng: Random) -> tuple[str, dict[str, Any]]:
+        """Draw a request; for training more often one that says no word of the function's name."""
+        if not self.dress:
+            return draw_request(function, variant, rng)
+        among = self.indirect.get(id(function), ()) if rng.random() < INDIRECT else ()
+        return draw_request(function, variant, rng, reworded=REWORDED, among=among)
+
+    def alike(self, one: Offer, other: Offer) -> bool:
+        """Whether a request for one of two functions may mean the other."""
+        kinship = self.kinship
+        return (
+            kinship.are_kin(one.key, other.key)
+            or kinship.touches(one.topic, other.described())
+            or kinship.touches(other.topic, one.described())
+        )
+
+    def offer_dialogue(self, rng: Random) -> Offer:
+        assert self.dialogues
+        name = rng.choice(self.services)
+        examples = self.dialogues.examples[name]
+        tool = dialogues.show(self.dialogues.tools[name], rng if self.dress else None)
+        return Offer(dialogues.family(name), tool, lambda r: r.choice(examples)[:2])
+
+
+@dataclass(frozen=True, slots=True)
+class Mix:
+    """Shares of the kinds of blocks and pairs."""
+
+    kinds: dict[str, float]
+    none: float = 0.12
+    two: float = 0.04
+    siblings: float = 0.0  # of the lists: functions that do different things with one kind of thing
+    close: float = 0.55  # of what fits another written function alone: of a domain of the list
+    sizes: tuple[int, ...] = (1, 1, 2, 2, 3, 4, 5, 6, 7, 8, 8, 10, 12)
+
+
+class BlockMaker:
+    """Draws blocks and the pairs of a block."""
+
+    def __init__(self, sources: Sources, mix: Mix) -> None:
+        self.sources, self.mix = sources, mix
+        self.sizes = mix.sizes
+
+    def start(self, rng: Random, size: int | None = None) -> tuple[Block, list[Offer]]:
+        """Draw tools; half of the blocks keep to few domains, so that distractors nearly fit."""
+        kind = rng.choices(list(self.mix.kinds), list(self.mix.kinds.values()))[0]
+        size = size or rng.choice(self.sizes)
+        style = BlockStyle.draw(rng)
+        if self.sources.dress:
+            style = replace(style, wordy=rng.random() < WORDY, listed=LISTED, told=True)
+        if self.mix.siblings and rng.random() < self.mix.siblings:
+            return self.siblings(rng, size, style)
+        close = rng.random() < 0.5
+        domains = rng.sample(sorted(self.sources.by_domain), min(2, len(self.sources.by_domain)))
+        offers: dict[str, Offer] = {}
+        for _ in range(size * 4):
+            each = rng.choice(("tasks", "synthetic", "dialogue")) if kind == "mixed" else kind
+            offer = self.sources.offer(each, rng, style, rng.choice(domains) if close else None)
+            if not any(self.sources.alike(offer, other) for other in offers.values()):
+                offers.setdefault(offer.tool["name"], offer)
+            if len(offers) == size:
+                break
+        chosen = list(offers.values())
+        return Block([offer.tool for offer in chosen], kind), chosen
+
+    def siblings(self, rng: Random, size: int, style: BlockStyle) -> tuple[Block, list[Offer]]:
+        """Draw functions that do different things with one kind of thing, and some that are not offered."""
+        sides = (
+            {o.tool["name"]: o for o in (self.sources.shown(f, rng, style) for f in side) if o}
+            for side in confusable_tools.draw_siblings(rng, size)
+        )
+        offers, others = (list(side.values()) for side in sides)
+        return Block([offer.tool for offer in offers], "siblings", others=others), offers
+
+    def request(self, offer: Offer, rng: Random) -> tuple[str, dict[str, Any]]:
+        while True:
+            prompt, arguments = offer.draw(rng)
+            if self.sources.allow_prompt(prompt):
+                return prompt, arguments
+
+    def pair(self, block: Block, offers: list[Offer], rng: Random) -> Pair:
+        """Draw one pair for a block."""
+        luck = rng.random()
+        if luck < self.mix.none:
+            return Pair(self.stray(block, offers, rng), [], "none")
+        index = rng.randrange(len(offers))
+        prompt, arguments = self.request(offers[index], rng)
+        if luck > 1 - self.mix.two and block.kind != "dialogue":
+            second = rng.randrange(len(offers))
+            for _ in range(4):  # nobody says hello before the second thing
+                more, others = self.request(offers[second], rng)
+                if not more.lower().startswith(GREETINGS):
+                    break
+            joint = rng.choice(
+                (" and ", ", then ", ". Then ", " and also ", "; ", ". ", " and then ")
+            )
+            # Nobody asks twice for the same call.
+            is_new = (second, others) != (index, arguments)
+            if is_new and len(prompt) + len(more) < 240:
+                first = more.split(" ")[0]
+                if first[1:].islower() and first[:2].isalpha() and not begins(others, more):
+                    more = more[0].lower() + more[1:]
+                both = unended(prompt, arguments) + joint + more
+                if self.sources.allow_prompt(both):
+                    return Pair(both, [(index, arguments), (second, others)], "two")
+        return Pair(prompt, [(index, arguments)], "one")
+
+    def near_miss(self, offers: list[Offer], rng: Random) -> str:
+        """What sounds like one of the offered functions and is none; empty if the others may do it."""
+        domains = [offer.key.split("/")[0] for offer in offers]
+        lone = [
+            o for o, own in zip(offers, domains, strict=True) if o.near and domains.count(own) == 1
+        ]
+        if not lone:
+            return ""
+        meant = rng.choice(lone)
+        prompt = rng.choice(meant.near)
+        others = (other.tool for other in offers if other is not meant)
+        if any(self.sources.kinship.mentions(prompt, other) for other in others):
+            return ""
+        return (
+            wear([(prompt, False)], rng, False, False) if self.sources.allow_prompt(prompt) else ""
+        )
+
+    def stray(self, block: Block, offers: list[Offer], rng: Random) -> str:
+        """A request that no tool of the block fits: idle talk, or what another function does.
+
+        Many of the latter are from the same domains, so that a likeness of topic is no reason to call.
+        """
+        luck = rng.random()
+        if luck < 0.07:
+            return rng.choice(CHAT)
+        if luck < 0.14:
+            return talk_about(rng.choice(offers).tool["name"], rng)
+        if luck < NEAR and (prompt := self.near_miss(offers, rng)):
+            return prompt
+        if block.others and luck < SIBLING:
+            return self.request(rng.choice(block.others), rng)[0]
+        kind = (
+            block.kind
+            if block.kind not in ("mixed", "siblings")
+            else rng.choice(("tasks", "synthetic"))
+        )
+        kinship = self.sources.kinship
+        near = [offer.key.split("/")[0] for offer in offers if "/" in offer.key]
+        near = [domain for domain in near if domain in self.sources.by_domain]
+        close = bool(near) and kind == "tasks" and rng.random() < self.mix.close
+        for attempt in range(60):
+            domain = rng.choice(near) if close and attempt < 15 else None
+            offer = self.sources.offer(kind, rng, BlockStyle.draw(rng), domain)
+            if any(self.sources.alike(offer, other) for other in offers):
+                continue
+            prompt = self.request(offer, rng)[0]
+            if not any(
+                kinship.mentions(prompt, other.tool) or kinship.touches(other.topic, prompt)
+                for other in offers
+            ):
+                return prompt
+        return rng.choice(CHAT)
+
+
+def chooses(function: Function) -> bool:
+    """Whether a function has a switch, a choice or a list among its parameters."""
+    return any(p.type in ("boolean", "enum") or p.type[0] == "[" for p in function.parameters)
+
+
+def texts(value: Any) -> Iterator[str]:
+    """The texts in an argument, however deep."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from texts(each)
+
+
+def begins(arguments: dict[str, Any], prompt: str) -> bool:
+    """Whether a request begins with an argument, which has to stay as it is."""
+    return any(text and prompt.startswith(text) for text in texts(arguments))
+
+
+def unended(prompt: str, arguments: dict[str, Any]) -> str:
+    """A request without the marks that end it, but for those that belong to an argument."""
+    short = prompt.rstrip(".?!")
+    return (
+        prompt if any(text in prompt and text not in short for text in texts(arguments)) else short
+    )
+
+
+def talk_about(name: str, rng: Random) -> str:
+    """A sentence in which a function's words occur although nobody wants it called."""
+    words = spoken(name.rpartition(".")[2]).removeprefix("fn ")
+    return rng.choice(ABOUT).format(rng.choice((words, words, words.split()[-1], f"'{words}'")))

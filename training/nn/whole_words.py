@@ -1,0 +1,141 @@
+"""What a word means that the vocabulary cuts in pieces.
+
+A vocabulary of six thousand pieces cuts every sixth word (`les|sons`, `pup|il`), and those are the words
+that tell functions apart. So the last piece of a word takes the meaning of the whole word instead of its
+own: it is found by the bases of up to three pieces, in a table without collisions (hash and displace:
+Belazzougui, Botelho & Dietzfelbinger, 2009), so that the exported graph finds it, too.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+
+from training.data import tokenizer as tokenizers
+
+PIECES = 3
+FACTOR = 0x5851F42D4C957F2D  # odd; of Knuth's MMIX generator
+LOAD, TRIES = 0.97, 50  # share of the places that are taken, if so many fit; sizes that are tried
+#: By form: what letters a piece goes on with (1: small ones, perhaps behind a capital; 2: capitals;
+#: a piece with a space or a capital begins a word), and what letters it is.
+GOES_ON, IS = (1, 9, 2, 9, 9, 9), (1, 1, 2, 1, 1, 2)
+Places = NDArray[np.int64]
+
+
+def powers(count: int) -> Tensor:
+    """int64 [count]: powers of `FACTOR`, modulo 2**64."""
+    return torch.tensor([signed(pow(FACTOR, n, 1 << 64)) for n in range(count)])
+
+
+def signed(number: int) -> int:
+    """The number that int64 makes of it."""
+    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+def key(pieces: Sequence[int]) -> int:
+    """A hash of the bases of a word, as `sums` has it."""
+    return signed(sum(base * FACTOR**n for n, base in enumerate(reversed(pieces))))
+
+
+def sums(bases: Tensor) -> Tensor:
+    """Hashes of the last one, two, three ... of bases [..., n], the last first."""
+    return torch.cumsum(bases * powers(bases.shape[-1]).to(bases.device), -1)
+
+
+def cut(tokenizer: Tokenizer, words: Iterable[str]) -> dict[str, tuple[int, ...]]:
+    """The bases of words (in lower case) that are cut into two or three."""
+    bases, base, _, _ = tokenizers.forms(tokenizer)
+    found = {}
+    for word in words:
+        pieces = tokenizer.encode(word, add_special_tokens=False).ids
+        if 1 < len(pieces) <= PIECES and word == "".join(bases[base[piece]] for piece in pieces):
+            found[word] = tuple(int(base[piece]) for piece in pieces)
+    return found
+
+
+def prime(least: int) -> int:
+    """The first prime from `least` on."""
+    while any(least % n == 0 for n in range(2, int(least**0.5) + 1)):
+        least += 1
+    return least
+
+
+def displaced(keys: Sequence[int]) -> tuple[Places, Places, Places]:
+    """Displacements by bucket, the key at each place (0 where there is none), and the place of each key.
+
+    Raises ValueError where two keys cannot be told apart.
+    """
+    buckets: Mapping[int, list[int]] = defaultdict(list)
+    count = max(1, len(keys) // 4)
+    for number, each in enumerate(keys):
+        buckets[each % count].append(number)
+    order = sorted(buckets.items(), key=lambda item: (-len(item[1]), item[0]))
+    size = int(len(keys) / LOAD)
+    for _ in range(TRIES):
+        size = prime(size + 2)
+        if found := _settled(keys, order, count, size):
+            return found
+    raise ValueError(f"{len(keys)} words cannot be told apart")
+
+
+def _settled(
+    keys: Sequence[int], order: Sequence[tuple[int, list[int]]], count: int, size: int
+) -> tuple[Places, Places, Places] | None:
+    """`displaced` in `size` places, bucket by bucket in that order; None if one does not fit."""
+    held, taken = np.zeros(size, np.int64), np.zeros(size, bool)
+    shifts, at = np.zeros(count, np.int64), np.zeros(len(keys), np.int64)
+    for bucket, members in order:
+        firsts = np.array([keys[n] % size for n in members])
+        for shift in range(size):
+            to = (firsts + shift) % size
+            if not taken[to].any() and len(set(to.tolist())) == len(to):
+                break
+        else:
+            return None
+        shifts[bucket], at[members] = shift, to
+        held[to], taken[to] = [keys[n] for n in members], True
+    return shifts, held, at
+
+
+class Wholes(nn.Module):
+    """Finds what the meaning of a place's token lacks to that of the word that it may end."""
+
+    def __init__(
+        self, bases: Sequence[str], keys: Sequence[int], more: NDArray[np.float32]
+    ) -> None:
+        """`more` [words, lexicon]: what the words with these `keys` mean beyond their last piece."""
+        super().__init__()
+        shifts, held, at = displaced(keys)
+        rows = np.zeros((len(held) + 1, more.shape[1]), np.float32)
+        rows[at] = more
+        letters = np.array([base.isascii() and base.isalpha() for base in bases], np.int64)
+        values: dict[str, Any] = {"letters": letters, "shifts": shifts, "held": held, "rows": rows}
+        values |= {"goes_on": np.array(GOES_ON), "shape": np.array(IS)}
+        for name, value in values.items():
+            self.register_buffer(name, torch.from_numpy(value))
+        self.buckets, self.places = len(shifts), len(held)
+
+    def _load_from_state_dict(self, *_: Any) -> None:
+        """The table belongs to the run's files; what a checkpoint holds of it is not read."""
+
+    def forward(self, sums: Tensor, bases: Tensor, forms: Tensor) -> Tensor:
+        """What to add to the meaning of a place's token [..., lexicon].
+
+        bases, forms [..., 3]: of the tokens at the place, one before it and two before it; sums: of
+        `bases`. What stands before a segment need not be told apart, because no segment begins with
+        letters.
+        """
+        letters = self.shape[forms[..., 1:]] * self.letters[bases[..., 1:]]
+        joined = self.goes_on[forms[..., :-1]] == letters
+        one, two = joined.long().split(1, -1)
+        found = torch.gather(sums, -1, one + one * two)  # [..., 1]
+        place = (found % self.places + self.shifts[found % self.buckets]) % self.places
+        place = torch.where(self.held[place] == found, place, self.places)
+        return self.rows[place[..., 0]]

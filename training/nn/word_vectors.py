@@ -1,0 +1,86 @@
+"""What the tokens of a run mean before training begins: of WordNet, and of what words bring to mind."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+
+from training.checkpoint import complete
+from training.data import association_vectors, associations, wordnet_vectors
+from training.data import tokenizer as tokenizers
+from training.nn import whole_words
+from training.nn.whole_words import Wholes
+from training.recipe import Recipe
+
+
+def documents(recipe: Recipe) -> list[list[str]]:
+    """What is said of each training function, and what is asked of it: words that belong together."""
+    found = []
+    for function in recipe.functions("train"):
+        texts = [*function.names, *function.abouts, *function.requests]
+        for parameter in function.parameters:
+            texts += [*parameter.names, *parameter.abouts]
+        found.append(wordnet_vectors.words(" ".join(texts).replace("_", " ")))
+    talk = recipe.dialogues("train")
+    for name, tool in talk.tools.items() if talk else ():
+        said = [example[0] for example in talk.examples[name][:40]] if talk else []
+        found.append(wordnet_vectors.words(" ".join([json.dumps(tool), *said])))
+    return found
+
+
+def discovered(
+    recipe: Recipe, tokenizer: Tokenizer, width: int, begun: np.ndarray | None = None
+) -> tuple[np.ndarray, dict[int, np.ndarray]]:
+    """Vectors [bases, width]; and of words that are cut, the commonest first, by their keys: what they mean
+    beyond their last piece. `begun`: see `_both`."""
+    bases = tokenizers.forms(tokenizer)[0]
+    said = documents(recipe)
+    lines = [[head, *words] for head, words in associations.read()]
+    pieces = whole_words.cut(tokenizer, wordnet_vectors.common([*said, *lines]))
+    brought = recipe.table["model"].get("associations", 0)
+    every = _both([*bases, *pieces], brought, width, said, begun)
+    of_bases, of_words = np.split(every, [len(bases)])
+    listed = list(pieces.values())
+    return of_bases, {
+        whole_words.key(listed[number]): of_words[number] - of_bases[listed[number][-1]]
+        for number in np.flatnonzero(np.abs(of_words).sum(1))
+    }
+
+
+def meanings(recipe: Recipe, tokenizer: Tokenizer, width: int) -> tuple[torch.Tensor, Wholes]:
+    """Vectors [bases, width], and those of words that are cut; found once for a run and kept in its folder."""
+    file, wholes_file = recipe.out / "lexicon.npy", recipe.out / "wholes.npz"
+    if not wholes_file.is_file() or np.load(wholes_file)["more"].shape[1] != width:
+        begun = np.load(file) if file.is_file() else None  # of a run that knew less of words
+        of_bases, of_words = discovered(recipe, tokenizer, width, begun)
+        common = dict(list(of_words.items())[: recipe.table["model"]["words"]])
+        more = np.array(list(common.values())).reshape(-1, width)
+        with complete(file) as part:
+            np.save(part, of_bases)
+        with complete(wholes_file) as part:
+            np.savez(part, keys=np.array(list(common), np.int64), more=more)
+    kept = np.load(wholes_file)
+    whole = Wholes(tokenizers.forms(tokenizer)[0], kept["keys"].tolist(), kept["more"])
+    return torch.from_numpy(np.load(file)), whole
+
+
+def _both(
+    targets: list[str], brought: int, width: int, said: list[list[str]], begun: np.ndarray | None
+) -> np.ndarray:
+    """Float32[len(targets), width]: WordNet's vectors, and behind them `brought` numbers of associations.
+
+    `begun` are the first targets' vectors as a network has learnt to read them: what is found anew is turned
+    towards them, part by part, and what WordNet said of the first targets stays.
+    """
+    told = width - brought
+    found = wordnet_vectors.vectors(targets, told, said)
+    more = association_vectors.vectors(targets, brought)
+    if begun is not None:
+        found = wordnet_vectors.turned(found, found[: len(begun)], begun[:, :told])
+        found[: len(begun)] = begun[:, :told]
+        if begun.shape[1] == width:
+            more = wordnet_vectors.turned(more, more[: len(begun)], begun[:, told:])
+    return np.hstack((found, more))

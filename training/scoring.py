@@ -1,0 +1,103 @@
+"""Accuracy on fixed sets of requests, given the truth before each choice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from training.data.mixture import BlockMaker
+from training.data.packing import Batch, Encoder, Limits, draw_row, stack
+from training.nn.batch_tensors import places
+from training.nn.model import Nano, Places
+
+SIZES = range(4, 13)
+LIMITS = Limits(8, 12, 200, 320)
+
+
+def fixed_set(maker: BlockMaker, encoder: Encoder, seed: str, cases: int) -> list[Batch]:
+    """Draw the same batches every time, with 4 to 12 functions per list where a part has them."""
+    rng = Random(seed)
+    per_batch = LIMITS.blocks * LIMITS.pairs
+    return [
+        stack(
+            [draw_row(maker, encoder, rng, LIMITS, rng.choice(SIZES)) for _ in range(LIMITS.blocks)]
+        )
+        for _ in range(-(-cases // per_batch))
+    ]
+
+
+@torch.no_grad()
+def likeliest(model: Nano, x: Tensor, own: Tensor, p: Places) -> Tensor:
+    """The likeliest next token behind each graded place, nothing forbidden. int64 [G]."""
+    base, form, copy, ids = model.parts(x, own, p)
+    size = len(model.base)
+    best = torch.empty(len(base), dtype=torch.int64, device=base.device)
+    for start in range(0, len(base), 64):
+        part = slice(start, start + 64)
+        all_tokens = (base[part][:, model.base] + form[part][:, model.form]).exp()
+        all_tokens.scatter_add_(1, ids[part], copy[part, 0].sum(1))
+        all_tokens.scatter_add_(1, model.bare[ids[part]], copy[part, 1].sum(1))
+        best[part] = all_tokens[:, :size].argmax(-1)
+    return best
+
+
+def count(batch: Batch, right_token: np.ndarray, called: np.ndarray, tally: Counter[str]) -> None:
+    """Add the cases of a batch to a tally of `what/right` and `what/all`."""
+    right_call = called == batch.call_right
+    none = batch.row_tools.shape[1]
+    pairs = [placed for row in batch.rows for placed in row.pairs]
+    for index, placed in enumerate(pairs):
+        at = batch.call_pair == index
+        named = bool(right_call[at].all())
+        if not placed.pair.calls:
+            tally["none/all"] += 1
+            tally["none/right"] += named
+            continue
+        refused = called[at][0] == none
+        for key, value in (("false refusal", refused), ("name", named)):
+            tally[f"{key}/all"] += 1
+            tally[f"{key}/right"] += bool(value)
+        own = batch.graded_pair == index
+        tally["exact/all"] += 1
+        tally["exact/right"] += named and bool(right_token[own].all())
+        tally["arguments/all"] += 1
+        tally["arguments/right"] += bool(right_token[own].all())
+        for number, kind in enumerate(placed.kinds, 1):
+            mine = own & (batch.graded_argument == number)
+            tally[f"{kind}/all"] += 1
+            tally[f"{kind}/right"] += bool(right_token[mine].all())
+
+
+def evaluate(model: Nano, batches: list[Batch]) -> dict[str, Any]:
+    """Shares by what was asked, with the number of cases."""
+    was = model.training
+    model.eval()
+    tally: Counter[str] = Counter()
+    for batch in batches:
+        device = model.embedding.device
+        p = places(batch, device)
+        with torch.no_grad(), torch.autocast(device.type, torch.bfloat16):
+            x, own, odds = model(p)
+            best = likeliest(model, x, own, p)
+        right = (best == p.ids[p.graded + 1]).cpu().numpy()
+        chosen = odds.argmax(-1).cpu().numpy()
+        count(batch, right, chosen, tally)
+    model.train(was)
+    names = sorted(key[:-4] for key in tally if key.endswith("/all"))
+    return {
+        n: {
+            "share": round(tally[f"{n}/right"] / max(1, tally[f"{n}/all"]), 4),
+            "cases": tally[f"{n}/all"],
+        }
+        for n in names
+    }
+
+
+def brief(scores: dict[str, Any]) -> str:
+    """One line."""
+    return " ".join(f"{name} {100 * item['share']:.1f}" for name, item in scores.items())
