@@ -1,4 +1,4 @@
-"""Ship a run: `python -m training.export.model_folder --run training/runs/nano-2.toml`.
+"""Ship a run: `python -m training.export --run training/runs/nano-2.toml`.
 
 Writes the averaged weights as an ONNX graph with integer weights, with tokenizer, config, card and
 manifest, to `src/callmemaybe/data/nano`. The scores are those of `training.evaluate`.
