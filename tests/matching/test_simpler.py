@@ -28,10 +28,10 @@ from callmemaybe.grammar.nodes import INFINITE
 from callmemaybe.grammar.regex import matching
 from callmemaybe.grammar.schema.strings import of_length
 from callmemaybe.grammar.tree import machine_of
-from callmemaybe.matching import budget
-from callmemaybe.matching import mask_bulk as sweeping
-from callmemaybe.matching.cache import Entry, VocabularyTables
-from callmemaybe.matching.mask_fastpath import stride
+from callmemaybe.matching import budget, mask_bulk
+from callmemaybe.matching.cache import VocabularyTables
+from callmemaybe.matching.mask_fastpath import fast_entry
+from callmemaybe.matching.mask_walk import walk_entry
 from tests.matching.grammars import CHARACTER, OTHER_KEY, automata, random_walk, slow_allowed
 from tests.vocabulary.samples import vocabulary
 
@@ -125,12 +125,12 @@ def test_near_a_product_joins_lengths() -> None:
     assert near[3] == (machine, states[3])
 
 
-@pytest.mark.parametrize("kept", [0, 20, 8192])
-def test_tables_that_are_kept_change_nothing(kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sweep finds the same tokens in the same states with a table that other sweeps have filled."""
-    monkeypatch.setattr(sweeping, "KEPT_ROWS", kept)
+@pytest.mark.parametrize("size", [0, 20, 8192])
+def test_cached_tables_change_nothing(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bulk walk finds the same tokens in the same states with a table that other walks have filled."""
+    monkeypatch.setattr(mask_bulk, "TABLE_ROWS_CACHE_SIZE", size)
     trie = vocabulary("crossing").trie
-    tables = sweeping.Tables()
+    walker = mask_bulk.BulkWalker()
     machines = [machine_of(pattern_node(source)) for source in PATTERNS]
     for text in (b"", b"a", b"ab", b"abc", b"aa"):
         for machine in machines:
@@ -138,18 +138,16 @@ def test_tables_that_are_kept_change_nothing(kept: int, monkeypatch: pytest.Monk
             if state < 0:
                 continue
             found = []
-            for mask_bulk in (tables.mask_bulk, sweeping.mask_bulk):
-                swept = mask_bulk(trie, machine, [0], [state])
-                ids, rows = swept.tokens(trie)
-                found.append(
-                    sorted(zip(ids.tolist(), (swept.states[r] for r in rows), strict=True))
-                )
-                accepting = [machine.is_accepting(swept.states[row]) for row in swept.rows]
-                assert swept.where(machine.is_accepting).tolist() == accepting
+            for walk in (walker.walk, mask_bulk.bulk_walk):
+                bulk = walk(trie, machine, [0], [state])
+                ids, rows = bulk.tokens(trie)
+                found.append(sorted(zip(ids.tolist(), (bulk.states[r] for r in rows), strict=True)))
+                accepting = [machine.is_accepting(bulk.states[row]) for row in bulk.rows]
+                assert bulk.where(machine.is_accepting).tolist() == accepting
             assert found[0] == found[1]
 
 
-def test_every_way_to_sweep_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_kind_of_bulk_walk_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """Node by node, level by level, or all levels whole: the same nodes in the same order and states."""
     trie = vocabulary("crossing").trie
     machines = [machine_of(pattern_node(source)) for source in PATTERNS]
@@ -161,10 +159,10 @@ def test_every_way_to_sweep_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> N
                 continue
             found = []
             for few, wide in ((0, 300), (10**9, 300), (0, 0)):
-                monkeypatch.setattr(sweeping, "FEW_NODES", few)
-                monkeypatch.setattr(sweeping, "WIDE", wide)
-                swept = sweeping.mask_bulk(trie, machine, [0], [state])
-                found.append((swept.nodes.tolist(), [swept.states[row] for row in swept.rows]))
+                monkeypatch.setattr(mask_bulk, "MAX_PYTHON_NODES", few)
+                monkeypatch.setattr(mask_bulk, "WIDE_BYTES", wide)
+                bulk = mask_bulk.bulk_walk(trie, machine, [0], [state])
+                found.append((bulk.nodes.tolist(), [bulk.states[row] for row in bulk.rows]))
             assert found[0][0]
             assert found[0] == found[1] == found[2]
 
@@ -261,21 +259,20 @@ def test_what_a_state_says_without_being_expanded(machine: Automaton, seed: int)
 
 @given(automata(), st.integers(0, 1000), st.sampled_from(["bytes", "crossing"]))
 @settings(max_examples=100, deadline=None)
-def test_strides(machine: Automaton, seed: int, name: str) -> None:
-    """What is found in strides is what a walk finds, and bounds the way to an end as it does."""
+def test_the_fast_path_is_the_walk(machine: Automaton, seed: int, name: str) -> None:
+    """The fast path allows what a walk allows, and bounds the distance to an end from above."""
     words = vocabulary(name)
     tables = VocabularyTables(words)
     for _, state in random_walk(machine, words, seed, 6):
-        found = stride(tables, machine, state) if state >= 0 else None
+        found = fast_entry(tables, machine, state) if state >= 0 else None
         if found is None:
             continue
-        walked = tables.walked(machine, state)
-        assert found[0].to_ids().tolist() == walked.allowed.to_ids().tolist()
-        entry = Entry(*found)
-        after = [matched for index in found[0].to_ids().tolist() if words.tokens[index]
+        walked = walk_entry(tables, machine, state)
+        assert found.allowed.to_ids().tolist() == walked.allowed.to_ids().tolist()
+        after = [matched for index in found.allowed.to_ids().tolist() if words.tokens[index]
                  and (matched := machine.walk(state, words.tokens[index])) >= 0]  # fmt: skip
         for target in after:
-            assert machine.distance(target) + 1 <= budget._bound(words, machine, entry)
+            assert machine.distance(target) + 1 <= budget.max_needed(words, machine, found)
 
 
 @given(counted, st.binary(max_size=6).map(lambda raw: bytes(97 + b % 3 for b in raw)))
@@ -289,10 +286,10 @@ def test_counted(node: Node, text: bytes) -> None:
         return
     words = vocabulary("crossing")
     tables = VocabularyTables(words)
-    found = stride(tables, machine, state)
-    walked = tables.walked(machine, state)
+    found = fast_entry(tables, machine, state)
+    walked = walk_entry(tables, machine, state)
     if found is not None:
-        assert found[0].to_ids().tolist() == walked.allowed.to_ids().tolist()
+        assert found.allowed.to_ids().tolist() == walked.allowed.to_ids().tolist()
 
 
 @pytest.mark.parametrize("least", [0, 2, 7])
@@ -308,9 +305,9 @@ def test_limits_of_strings(least: int, name: str) -> None:
         state = machine.step(state, byte)
         if state < 0:
             break
-        found = stride(tables, machine, state)
+        found = fast_entry(tables, machine, state)
         assert found is not None
-        assert set(found[0].to_ids().tolist()) == set(slow_allowed(machine, words, state))
+        assert set(found.allowed.to_ids().tolist()) == set(slow_allowed(machine, words, state))
 
 
 @pytest.mark.parametrize("name", ["crossing", "toy"])
@@ -332,9 +329,9 @@ def test_strings_without_some(name: str, at_once: bool) -> None:
     machine = automaton_of(Grammar(seq(string, lit(": 1"))))
     for text in (b"", b'"', b'"a', b'"ab', b'"abc', b'"abcd', b'"\xc3', b'"\xc3\xa9', b'"x'):
         state = machine.walk(machine.start, text)
-        found = stride(tables, machine, state)
+        found = fast_entry(tables, machine, state)
         assert found is not None
-        assert set(found[0].to_ids().tolist()) == set(slow_allowed(machine, words_, state))
+        assert set(found.allowed.to_ids().tolist()) == set(slow_allowed(machine, words_, state))
 
 
 SHARED = VocabularyTables(vocabulary("crossing"))
@@ -361,25 +358,25 @@ LEXEMES = (
 def test_a_lexeme_between_texts(
     lead: bytes, node: Node, texts: list[tuple[bytes, str]], seed: int
 ) -> None:
-    """What is kept for a lexeme by the texts around it holds in every grammar that has them."""
+    """What is cached for a lexeme by the texts around it holds in every grammar that has them."""
     ends = {"control": Control("<b>"), "choice": opt(lit("a")), "end": lit("")}
     behind = alt(*(seq(lit(text), ends[last]) for text, last in texts))
     machine = automaton_of(Grammar(seq(lit(lead), node, behind)))
     words = vocabulary("crossing")
     for _, state in random_walk(machine, words, seed, 6):
-        found = stride(SHARED, machine, state) if state >= 0 else None
+        found = fast_entry(SHARED, machine, state) if state >= 0 else None
         if found is None:
             continue
-        allowed = found[0].to_ids().tolist()
-        assert allowed == SHARED.walked(machine, state).allowed.to_ids().tolist()
-        bound = budget._bound(words, machine, Entry(*found))
+        allowed = found.allowed.to_ids().tolist()
+        assert allowed == walk_entry(SHARED, machine, state).allowed.to_ids().tolist()
+        bound = budget.max_needed(words, machine, found)
         for index in allowed:
             target = machine.walk(state, words.tokens[index]) if words.tokens[index] else -1
             assert target < 0 or machine.distance(target) + 1 <= bound
 
 
 def test_texts_behind_a_lexeme_share_what_is_allowed() -> None:
-    """Two grammars whose texts behind a lexeme begin alike find one set, without another search."""
+    """Two grammars whose texts behind a lexeme begin alike share one set, without another search."""
     words = vocabulary("crossing")
     tables = VocabularyTables(words)
     found = []
@@ -388,10 +385,10 @@ def test_texts_behind_a_lexeme_share_what_is_allowed() -> None:
         machine = automaton_of(Grammar(seq(of_length(0, None), behind, Control("<b>"))))
         state = machine.walk(machine.start, b'"a')
         assert len(machine.branches(machine.walk(state, b'"'), 9) or ()) == 3
-        kept = sum(len(led.known) for led in tables.led.values())
-        found.append(stride(tables, machine, state))
-        assert sum(len(led.known) for led in tables.led.values()) == max(kept, 1)
+        kept = sum(len(one.by_prefix) for one in tables.lead_ins.values())
+        found.append(fast_entry(tables, machine, state))
+        assert sum(len(one.by_prefix) for one in tables.lead_ins.values()) == max(kept, 1)
     assert found[0] is not None
     assert found[1] is not None
-    assert found[0][0] is found[1][0]
-    assert set(found[1][0].to_ids().tolist()) == set(slow_allowed(machine, words, state))
+    assert found[0].allowed is found[1].allowed
+    assert set(found[1].allowed.to_ids().tolist()) == set(slow_allowed(machine, words, state))

@@ -177,7 +177,7 @@ def _counter(path: Path) -> _Counter:
 
     def count(grammar: Grammar) -> dict[str, Any]:
         tokens = shortest_output(compile_grammar(grammar), known)
-        return {"fewest": tokens.fewest, "forced": tokens.forced}
+        return {"fewest": tokens.tokens, "forced": tokens.forced}
 
     return count
 

@@ -2,8 +2,8 @@
 
 ``remaining`` counts tokens along completions that are shortest in bytes: every byte of such a path
 lowers ``automaton.distance`` by one. Where several bytes lead to the same state, or to keys of which
-any may come first, one of them (a function of the state alone) stands for all. So from every state
-some allowed token lowers ``remaining`` by exactly one, and a budget that was enough once stays enough
+any may come first, one of them (a function of the state alone) represents all. So from every state
+some allowed token lowers ``remaining`` by exactly one, and a budget that is enough once stays enough
 to the end.
 """
 
@@ -19,8 +19,9 @@ import numpy.typing as npt
 from callmemaybe.errors import VocabularyError
 from callmemaybe.grammar.automaton import Automaton
 from callmemaybe.grammar.grammar import bytes_of
-from callmemaybe.matching.cache import ENDED, Entry, VocabularyTables
-from callmemaybe.matching.mask_fastpath import MOST_BRANCHES
+from callmemaybe.matching.cache import ENDED, StateEntry, VocabularyTables
+from callmemaybe.matching.mask_fastpath import MAX_BRANCHES
+from callmemaybe.matching.mask_walk import state_entry, walk_tokens
 from callmemaybe.matching.token_set import EMPTY, TokenSet
 from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.vocabulary.trie import Int32
@@ -30,7 +31,7 @@ TEXT_BYTES = frozenset(
     [0x09, 0x0A, 0x0D, *range(0x20, 0x7F), *range(0x80, 0xC0), *range(0xC2, 0xF1)]
 )
 
-KEPT_STAND_INS = 4096
+REPRESENTATIVE_CACHE_SIZE = 4096
 #: More tokens than any budget.
 NEVER = 1 << 62
 
@@ -45,7 +46,7 @@ def remaining(
     """
     if state == ENDED:
         return 0
-    known = tables.table(automaton).remaining
+    known = tables.of(automaton).remaining
     plans: dict[int, _Plan] = {}
     stack = [state]
     while stack:
@@ -65,28 +66,28 @@ def remaining(
     return known[state][0]
 
 
-# A place on a path: a state, and how many bytes of its run are behind us.
-_Spot = tuple[int, int]
+# A point on a path: a state, and how many bytes of its run (the bytes that must come) are read.
+_RunOffset = tuple[int, int]
 
 
 class _Plan(NamedTuple):
-    """Where one token leads from each byte of a state's run: within the run, and beyond it."""
+    """Where one token leads from each offset in a state's run: within the run, and beyond it."""
 
     after: int
     within: list[list[int]]
-    beyond: list[set[_Spot]]
+    beyond: list[set[_RunOffset]]
     needs: set[int]
 
     def solve(self, known: Mapping[int, list[float]]) -> list[float]:
-        """Return the fewest tokens from each byte of the run, given those of all it needs."""
+        """Return the fewest tokens from each offset of the run, given those of all it ``needs``."""
         size = len(self.within)
         found = [math.inf] * size
-        for place in range(size - 1, -1, -1):
+        for offset in range(size - 1, -1, -1):
             ways = [
-                found[end] if end < size else known[self.after][0] for end in self.within[place]
+                found[end] if end < size else known[self.after][0] for end in self.within[offset]
             ]
-            ways += [known[target][offset] for target, offset in self.beyond[place]]
-            found[place] = 1 + min(ways, default=math.inf)
+            ways += [known[target][at] for target, at in self.beyond[offset]]
+            found[offset] = 1 + min(ways, default=math.inf)
         return found
 
 
@@ -96,34 +97,34 @@ def _plan(
     trie = tables.trie
     run, after = tables.run(automaton, state)
     if not run:
-        spots = {
+        points = {
             (target, 0)
             for target in automaton.controls(state).values()
-            if _nearer(automaton, state, target)
+            if _is_closer(automaton, state, target)
         }
-        _reach(tables, vocabulary, automaton, 0, state, spots)
-        return _Plan(state, [[]], [spots], {target for target, _ in spots})
+        _reach(tables, vocabulary, automaton, 0, state, points)
+        return _Plan(state, [[]], [points], {target for target, _ in points})
     within: list[list[int]] = []
-    beyond: list[set[_Spot]] = []
+    beyond: list[set[_RunOffset]] = []
     for start in range(len(run)):
         ends: list[int] = []
-        spots = set()
+        points = set()
         node = 0
-        for place in range(start, len(run)):
-            node = trie.child(node, run[place])
+        for at in range(start, len(run)):
+            node = trie.child(node, run[at])
             if node < 0:
                 break
             if trie.own_[node]:
-                ends.append(place + 1)
+                ends.append(at + 1)
         else:
-            _reach(tables, vocabulary, automaton, node, after, spots)
+            _reach(tables, vocabulary, automaton, node, after, points)
         within.append(ends)
-        beyond.append(spots)
-    needs = {after}.union(*({target for target, _ in spots} for spots in beyond))
+        beyond.append(points)
+    needs = {after}.union(*({target for target, _ in points} for points in beyond))
     return _Plan(after, within, beyond, needs)
 
 
-def _nearer(automaton: Automaton, state: int, target: int) -> bool:
+def _is_closer(automaton: Automaton, state: int, target: int) -> bool:
     return automaton.distance(target) < automaton.distance(state)
 
 
@@ -133,7 +134,7 @@ def _reach(
     automaton: Automaton,
     node: int,
     state: int,
-    spots: set[_Spot],
+    points: set[_RunOffset],
 ) -> None:
     """Add where tokens below ``node`` lead from ``state`` on paths shortest in bytes."""
     trie = tables.trie
@@ -143,38 +144,38 @@ def _reach(
         if not left or trie.first_[node] == trie.first_[node + 1]:
             continue
         run, after = tables.run(automaton, state)
-        for place, byte in enumerate(run, 1):
+        for length, byte in enumerate(run, 1):
             node = trie.child(node, byte)
             if node < 0:
                 break
             if trie.own_[node]:
-                spots.add((state, place) if place < len(run) else (after, 0))
+                points.add((state, length) if length < len(run) else (after, 0))
         else:
             if run:
                 stack.append((node, after, left - len(run)))
                 continue
             for mask, target in automaton.nearer(state):
-                child = trie.child(node, _standing_for(tables, vocabulary, mask))
+                child = trie.child(node, _representative(tables, vocabulary, mask))
                 if child >= 0:
                     if trie.own_[child]:
-                        spots.add((target, 0))
+                        points.add((target, 0))
                     stack.append((child, target, left - 1))
 
 
-def _standing_for(tables: VocabularyTables, vocabulary: Vocabulary, mask: int) -> int:
-    """Return the byte that stands for a set: a token by itself, printable, the lowest."""
-    found = tables.stand_ins.get(mask)
+def _representative(tables: VocabularyTables, vocabulary: Vocabulary, mask: int) -> int:
+    """Return the byte that represents a set: preferably a token by itself, printable, the lowest."""
+    found = tables.representatives.get(mask)
     if found is None:
-        if len(tables.stand_ins) >= KEPT_STAND_INS:
-            tables.stand_ins.clear()
-        found = tables.stand_ins[mask] = min(
+        if len(tables.representatives) >= REPRESENTATIVE_CACHE_SIZE:
+            tables.representatives.clear()
+        found = tables.representatives[mask] = min(
             bytes_of(mask),
             key=lambda byte: (byte not in vocabulary.single_bytes, not 0x20 <= byte < 0x7F, byte),
         )
     return found
 
 
-def within(
+def within_budget(
     tables: VocabularyTables,
     vocabulary: Vocabulary,
     automaton: Automaton,
@@ -182,55 +183,56 @@ def within(
     budget: int,
 ) -> TokenSet:
     """Return the allowed tokens after which at most ``budget - 1`` more reach an end."""
-    entry = tables.entry(automaton, state)
-    if entry.worst < 0:
-        entry.worst = _bound(vocabulary, automaton, entry)
-    if entry.worst < budget or state == ENDED:
+    entry = state_entry(tables, automaton, state)
+    if entry.max_needed < 0:
+        entry.max_needed = max_needed(vocabulary, automaton, entry)
+    if entry.max_needed < budget or state == ENDED:
         return entry.allowed
-    if entry.levels is None:
-        entry.levels = _levels(tables, vocabulary, automaton, state)
-        tables.remember_levels(entry)
-        worst, every = entry.levels[-1] if entry.levels else (NEVER, EMPTY)
-        # Behind a token that is in none of the sets there is no end that the vocabulary can spell.
-        entry.worst = worst if every.count == entry.allowed.count else NEVER
+    by_budget = entry.by_budget
+    if by_budget is None:
+        by_budget = _by_budget(tables, vocabulary, automaton, state)
+        tables.set_budgets(entry, by_budget)
+        most, every = by_budget[-1] if by_budget else (NEVER, EMPTY)
+        # After a token that is in none of the sets, the vocabulary cannot spell any end.
+        entry.max_needed = most if every.count == entry.allowed.count else NEVER
     best = EMPTY
-    for needed, allowed in entry.levels:
+    for needed, allowed in by_budget:
         if needed >= budget:
             break
         best = allowed
     return best
 
 
-def _bound(vocabulary: Vocabulary, automaton: Automaton, entry: Entry) -> int:
-    """Bound ``remaining`` after any allowed token by bytes, where every byte is a token."""
+def max_needed(vocabulary: Vocabulary, automaton: Automaton, entry: StateEntry) -> int:
+    """Return a bound on ``remaining`` after any allowed token, by bytes, where every byte is a token."""
     if not _spells_text(vocabulary):
         return NEVER
     longest = max(map(automaton.distance, entry.targets), default=0)
     for fork in entry.forks:
-        for text, onward in automaton.branches(fork, MOST_BRANCHES) or ():
+        for text, onward in automaton.branches(fork, MAX_BRANCHES) or ():
             longest = max(longest, len(text) + automaton.distance(automaton.after(onward)))
-    for part, machine, after in entry.parts:
-        longest = max(longest, part.farthest(machine) + automaton.distance(after))
+    for tokens, machine, after in entry.lexemes:
+        longest = max(longest, tokens.max_remaining(machine) + automaton.distance(after))
     return longest + 1
 
 
-def _levels(
+def _by_budget(
     tables: VocabularyTables, vocabulary: Vocabulary, automaton: Automaton, state: int
 ) -> list[tuple[int, TokenSet]]:
     """Return (tokens needed afterwards, all tokens that need at most so many), ascending."""
-    found = tables.explore(automaton, state)
+    walk = walk_tokens(tables, automaton, state)
     # Tokens, and a state they all lead to.
     groups: list[tuple[npt.NDArray[np.integer], int]] = []
-    for place in found.places:
-        for text, staying in tables.parts.groups(place.machine, place.inner, place.node):
-            groups.append((staying, automaton.walk(place.state, text)))
-    for swept, ids, rows in found.swept:
+    for one in walk.lexemes:
+        for text, staying in tables.lexemes.groups(one.machine, one.inner, one.node):
+            groups.append((staying, automaton.walk(one.state, text)))
+    for bulk, ids, rows in walk.bulk:
         present = np.flatnonzero(np.bincount(rows)).tolist()
-        groups += [(ids[rows == row], swept.states[row]) for row in present]
+        groups += [(ids[rows == row], bulk.states[row]) for row in present]
     # A token found twice (it may stay in a lexeme or leave it) is in a state that is neither.
-    every = np.concatenate([np.array(found.ids, np.int32), *(ids for ids, _ in groups)])
+    every = np.concatenate([np.array(walk.ids, np.int32), *(ids for ids, _ in groups)])
     times = np.bincount(every, minlength=vocabulary.size)
-    single = {*found.ids, *np.flatnonzero(times > 1).tolist()}
+    single = {*walk.ids, *np.flatnonzero(times > 1).tolist()}
     groups += [(_one(i), automaton.walk(state, vocabulary.tokens[i])) for i in sorted(single)]
     groups += [(_one(i), ENDED) for i in tables.ends_at(automaton, state)]
     groups += [(_one(tables.control(t)), to) for t, to in automaton.controls(state).items()]
@@ -240,7 +242,7 @@ def _levels(
         need = remaining(tables, vocabulary, automaton, target)
         needs[members] = NEVER if need == math.inf else int(need)
         steps.update([int(need)] if need < math.inf else [])
-    return [(step, tables.sets.of_array(np.flatnonzero(needs <= step))) for step in sorted(steps)]
+    return [(step, tables.sets.from_ids(np.flatnonzero(needs <= step))) for step in sorted(steps)]
 
 
 def _one(index: int) -> Int32:

@@ -1,9 +1,9 @@
-"""Forced tokens: what must come next, in the tokens that the tokenizer itself would produce.
+"""Canonical forcing: what must come next, in the tokens that the tokenizer itself would produce.
 
-The bytes that must come next are the automaton's business. Which tokens they become depends on what
-was emitted before and on what may follow, because a token may reach over either end of the run:
+The automaton knows the run of bytes that must come next. Which tokens they become depends on what was
+emitted before and on what may follow, because a token may reach over either end of the run:
 
-- before: the run is encoded together with the last emitted tokens, and counts only if those come out
+- before: the run is encoded together with the last emitted tokens, and is used only if those come out
   as they were emitted (a contiguous part of a byte-pair encoding is itself the encoding of its
   bytes, so it is enough to go back to a place where the tokenizer splits the text first);
 - after: if the tokenizer, given more text, put a token over the end of the run, that token would
@@ -22,27 +22,27 @@ from itertools import accumulate
 
 from callmemaybe.errors import VocabularyError
 from callmemaybe.grammar.automaton import NO_CONTROLS, Automaton
-from callmemaybe.matching.cache import AutomatonTable, VocabularyTables
+from callmemaybe.matching.cache import AutomatonTables, VocabularyTables
 from callmemaybe.vocabulary import Vocabulary
 
-#: At most so many emitted tokens are encoded again together with the run.
-MOST_TOKENS_BACK = 64
-#: So many tokens before a crossing are encoded again up to it.
+#: At most so many emitted tokens are encoded again, together with the run.
+MAX_TOKENS_BACK = 64
+#: So many tokens before a crossing (see above) are encoded again, up to it.
 TOKENS_BACK = 4
 #: ASCII letters and digits.
 WORD = frozenset(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
-#: One of them: nothing is split in front of it.
+#: One of them: tokenizers do not split in front of it.
 WORD_BYTE = 0x61
-KEPT_ENCODINGS = 8192
-KEPT_RUNS = 4096
-KEPT_ENDINGS = 4096
-#: Numbers of last bytes that are not told by the last three.
-FAR = 48
+ENCODING_CACHE_SIZE = 8192
+FORCED_CACHE_SIZE = 4096
+OVERLAP_CACHE_SIZE = 4096
+#: From so many last bytes on, overlaps are not cached.
+MAX_OVERLAP = 48
 
 
 def forced(
     tables: VocabularyTables,
-    table: AutomatonTable,
+    cached: AutomatonTables,
     vocabulary: Vocabulary,
     automaton: Automaton,
     state: int,
@@ -56,25 +56,25 @@ def forced(
     # The bytes that may come behind the run.
     edges = automaton.first_bytes(after)
     if _is_open(tables, run, edges) if run else edges or not _control_only(automaton, state):
-        table.free.add(state)
+        cached.unforced.add(state)
         return ()
     tail = _tail(vocabulary, emitted)
-    known = table.forced
+    known = cached.forced
     key = (state, tail)
     found = known.get(key)
     if found is None:
-        if len(known) >= KEPT_RUNS:
+        if len(known) >= FORCED_CACHE_SIZE:
             known.clear()
         found = known[key] = _forced(tables, vocabulary, automaton, run, after, edges, tail)
     return found
 
 
 def _is_open(tables: VocabularyTables, run: bytes, after: int) -> bool:
-    """Whether a token may begin with all of a run and go on, so that nothing is forced whatever came before."""
+    """Whether a token may begin with the whole run and go on: nothing is forced, whatever came before."""
     if run[-1] >= 0x80 or not after:
         return False
-    reaching = _reaching(tables, run, after)
-    return bool(reaching) and reaching[-1] == len(run)
+    overlaps = _overlaps(tables, run, after)
+    return bool(overlaps) and overlaps[-1] == len(run)
 
 
 def _control_only(automaton: Automaton, state: int) -> bool:
@@ -86,7 +86,7 @@ def _tail(vocabulary: Vocabulary, emitted: Sequence[int]) -> tuple[int, ...]:
     """Return the last tokens, back to where the tokenizer surely splits the text before merging.
 
     That is behind a control token, or between a letter or digit and a sign or space (not an
-    apostrophe: contractions). Where there is none for long, the start of a character must do.
+    apostrophe: contractions). After MAX_TOKENS_BACK tokens, the start of any character is taken.
     """
     tokens = vocabulary.tokens
     start = end = len(emitted)
@@ -94,7 +94,7 @@ def _tail(vocabulary: Vocabulary, emitted: Sequence[int]) -> tuple[int, ...]:
     while start > 0 and (previous := tokens[emitted[start - 1]]):
         if here < 0x80 and here != 0x27 and here not in WORD and previous[-1] in WORD:
             break
-        if end - start >= MOST_TOKENS_BACK and here & 0xC0 != 0x80:
+        if end - start >= MAX_TOKENS_BACK and here & 0xC0 != 0x80:
             break
         here = previous[0]
         start -= 1
@@ -110,7 +110,7 @@ def _forced(
     edges: int,
     tail: tuple[int, ...],
 ) -> tuple[int, ...]:
-    """Write out a run and what is forced behind it, from the state behind the run on.
+    """Encode a run and what is forced behind it, from the state behind the run on.
 
     ``edges`` are the bytes that may come in that state.
     """
@@ -143,10 +143,10 @@ def _encode_run(
 
     ``after`` is the set of bytes that may follow the run.
     """
-    kept = len(run) if run[-1] < 0x80 else _whole_characters(run)
-    cut = kept < len(run)
+    length = len(run) if run[-1] < 0x80 else _whole_characters(run)
+    cut = length < len(run)
     if cut:
-        run, after = run[:kept], 1 << run[kept]
+        run, after = run[:length], 1 << run[length]
     before = vocabulary.decode(tail)
     crossings = _crossings(tables, before, run, after)
     if crossings and crossings[-1] == 0:
@@ -175,11 +175,11 @@ def _encode_run(
 
 
 def _crossings(tables: VocabularyTables, before: bytes, run: bytes, after: int) -> list[int]:
-    """Return the places from which a token may reach over the end of the run, last first."""
+    """Return the offsets from which a token may reach over the end of the run, last first."""
     if not after:
         return []
     size = len(run)
-    found = [size - length for length in _reaching(tables, run, after)]
+    found = [size - length for length in _overlaps(tables, run, after)]
     last = (before + run)[-2:]
     if last and (0x20 < last[-1] < 0x80 or (last[-1] == 0x20 and 0x20 < last[0] < 0x80)):
         return found
@@ -193,32 +193,32 @@ def _crossings(tables: VocabularyTables, before: bytes, run: bytes, after: int) 
     return sorted(set(found), reverse=True)
 
 
-def _reaching(tables: VocabularyTables, run: bytes, after: int) -> tuple[int, ...]:
-    """Return for how many last bytes of a run there are tokens that begin so and go on, ascending.
+def _overlaps(tables: VocabularyTables, run: bytes, after: int) -> tuple[int, ...]:
+    """Return the numbers of last bytes of a run with which tokens begin and go on, ascending.
 
-    The last three bytes tell which numbers are worth a look; as many bytes as the largest of these
-    tell the answer, which is remembered.
+    The last three bytes determine the candidates, and as many last bytes as the largest candidate
+    determine the result. Both are cached.
     """
     ending = run[-3:]
-    lengths = tables.endings.get(ending)
+    lengths = tables.overlaps.get(ending)
     if lengths is None:
-        if len(tables.endings) >= KEPT_ENDINGS:
-            tables.endings.clear()
-        before = bytes(FAR) if len(run) > 2 else b""
-        lengths = tables.endings[ending] = tuple(tables.trie.endings(before + ending))
+        if len(tables.overlaps) >= OVERLAP_CACHE_SIZE:
+            tables.overlaps.clear()
+        before = bytes(MAX_OVERLAP) if len(run) > 2 else b""
+        lengths = tables.overlaps[ending] = tuple(tables.trie.endings(before + ending))
     longest = lengths[-1] if lengths else 0
-    if longest >= FAR:
-        return _found(tables, run, after, tables.trie.endings(run))
+    if longest >= MAX_OVERLAP:
+        return _confirmed(tables, run, after, tables.trie.endings(run))
     key = run[-longest:], after
-    found = tables.reaching.get(key)
+    found = tables.overlaps_into.get(key)
     if found is None:
-        if len(tables.reaching) >= KEPT_ENDINGS:
-            tables.reaching.clear()
-        found = tables.reaching[key] = _found(tables, run, after, lengths)
+        if len(tables.overlaps_into) >= OVERLAP_CACHE_SIZE:
+            tables.overlaps_into.clear()
+        found = tables.overlaps_into[key] = _confirmed(tables, run, after, lengths)
     return found
 
 
-def _found(
+def _confirmed(
     tables: VocabularyTables, run: bytes, after: int, lengths: Iterable[int]
 ) -> tuple[int, ...]:
     trie, size = tables.trie, len(run)
@@ -251,7 +251,7 @@ def _whole_characters(run: bytes) -> int:
 def _encode(tables: VocabularyTables, vocabulary: Vocabulary, text: bytes) -> tuple[int, ...]:
     found = tables.encoded.get(text)
     if found is None:
-        if len(tables.encoded) >= KEPT_ENCODINGS:
+        if len(tables.encoded) >= ENCODING_CACHE_SIZE:
             tables.encoded.clear()
         found = tables.encoded[text] = tuple(vocabulary.encode(text))
     return found

@@ -1,4 +1,8 @@
-"""One automaton over a whole subtree of tokens at once, level by level with numpy."""
+"""Walk all tokens below some trie nodes through an automaton at once, level by level with numpy.
+
+Each node of a level has one automaton state. A table of 256 columns gives the next state for each state
+and byte, so a whole level advances with one ``take``.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +18,18 @@ from callmemaybe.vocabulary.trie import Trie
 
 Indices = npt.NDArray[np.intp]
 
-#: How many bytes a state allows where whole levels of the tree are swept.
-WIDE = 64
-#: Rows of tables that are kept for the next sweep, 2 KB each.
-KEPT_ROWS = 8192
-#: Up to so many nodes, plain Python is done before numpy has begun.
-FEW_NODES = 400
+#: A state that allows so many bytes is walked over whole levels of the trie, dead nodes included.
+WIDE_BYTES = 64
+#: Rows of transition tables that are cached, 2 KB each.
+TABLE_ROWS_CACHE_SIZE = 8192
+#: Up to so many nodes, plain Python is faster than numpy.
+MAX_PYTHON_NODES = 400
 
 
-class BulkMasks:
-    """Where the automaton is behind every prefix that it allows.
+class BulkWalk:
+    """The prefixes of tokens that the automaton allows, and the state behind each.
 
-    ``nodes`` of the tree and ``rows`` (indices into ``states``) in parallel, level by level.
+    ``nodes`` of the trie and ``rows`` (indices into ``states``) in parallel, level by level.
     """
 
     __slots__ = ("_of_id", "nodes", "rows", "states")
@@ -33,7 +37,7 @@ class BulkMasks:
     def __init__(
         self, nodes: Indices, rows: Indices, states: list[int], of_id: Indices | None = None
     ) -> None:
-        """Take the arrays; ``of_id`` is the row of every token by id, where it is at hand."""
+        """Take the arrays; ``of_id`` is the row of every token by id, where that is known."""
         self.nodes = nodes
         self.rows = rows
         self.states = states
@@ -49,52 +53,52 @@ class BulkMasks:
         return trie.ids_of(nodes).astype(np.intp), np.repeat(rows, trie.own[nodes])
 
     def where(self, holds: Callable[[int], bool]) -> npt.NDArray[np.bool_]:
-        """Return for each node whether something holds of the state there; asks once per state."""
+        """Return for each node whether a predicate holds of its state; evaluated once per state."""
         answers = np.zeros(len(self.states), np.bool_)
         for row in np.flatnonzero(np.bincount(self.rows)).tolist():
             answers[row] = holds(self.states[row])
         return answers[self.rows]
 
-    def reached(self, rows: Indices) -> list[int]:
+    def states_of(self, rows: Indices) -> list[int]:
         """Return the distinct states of some rows."""
         return [self.states[row] for row in np.flatnonzero(np.bincount(rows)).tolist()]
 
 
-class Tables:
-    """The transition tables of the automata that were swept last: the next sweep finds them filled.
+class BulkWalker:
+    """Walks with cached transition tables: the next walk of an automaton finds its table filled.
 
-    A table is taken out while it is in use, so that no two threads write to the same one.
+    A table is taken out of the cache while it is in use, so that no two threads write to one.
     """
 
     def __init__(self) -> None:
-        """Keep nothing yet."""
-        self._kept: OrderedDict[int, _Table] = OrderedDict()
+        """Start with an empty cache."""
+        self._tables: OrderedDict[int, _TransitionTable] = OrderedDict()
 
-    def mask_bulk(
+    def walk(
         self, trie: Trie, automaton: Automaton, nodes: list[int], states: list[int]
-    ) -> BulkMasks:
-        """Do as the function of this name does."""
-        table = self._kept.pop(automaton.serial, None) or _Table()
-        swept = mask_bulk(trie, automaton, nodes, states, table)
-        self._kept[automaton.serial] = table
-        rows = sum(len(kept.states) for kept in list(self._kept.values()))
-        while rows > KEPT_ROWS and self._kept:
-            rows -= len(self._kept.popitem(last=False)[1].states)
-        return swept
+    ) -> BulkWalk:
+        """Return what :func:`bulk_walk` does."""
+        table = self._tables.pop(automaton.serial, None) or _TransitionTable()
+        found = bulk_walk(trie, automaton, nodes, states, table)
+        self._tables[automaton.serial] = table
+        rows = sum(len(one.states) for one in list(self._tables.values()))
+        while rows > TABLE_ROWS_CACHE_SIZE and self._tables:
+            rows -= len(self._tables.popitem(last=False)[1].states)
+        return found
 
 
-def mask_bulk(
+def bulk_walk(
     trie: Trie,
     automaton: Automaton,
     nodes: list[int],
     states: list[int],
-    table: _Table | None = None,
-) -> BulkMasks:
+    table: _TransitionTable | None = None,
+) -> BulkWalk:
     """Follow every token below ``nodes``, entered in ``states``, as far as the automaton allows."""
-    table = table or _Table()
+    table = table or _TransitionTable()
     if nodes == [0] and _is_wide(automaton, states[0]):
-        return _sweep_all(trie, automaton, table, states[0])
-    few = _sweep_few(trie, automaton, table, nodes, states)
+        return _walk_all(trie, automaton, table, states[0])
+    few = _walk_few(trie, automaton, table, nodes, states)
     if few is not None:
         return few
     here = np.array(nodes, np.intp)
@@ -109,15 +113,15 @@ def mask_bulk(
         here, rows = children[live], onward[live]
         all_nodes.append(here)
         all_rows.append(rows)
-    return BulkMasks(np.concatenate(all_nodes), np.concatenate(all_rows) >> 8, table.states)
+    return BulkWalk(np.concatenate(all_nodes), np.concatenate(all_rows) >> 8, table.states)
 
 
-def _sweep_few(
-    trie: Trie, automaton: Automaton, table: _Table, nodes: list[int], states: list[int]
-) -> BulkMasks | None:
-    """Do as `mask_bulk` does one node after the other; None if they are more than that pays for."""
+def _walk_few(
+    trie: Trie, automaton: Automaton, table: _TransitionTable, nodes: list[int], states: list[int]
+) -> BulkWalk | None:
+    """Do the same one node after the other; None if they are so many that numpy is faster."""
     first, label = trie.first_, trie.bytes_
-    left = FEW_NODES
+    left = MAX_PYTHON_NODES
     level = list(zip(nodes, states, strict=True))
     found: list[tuple[int, int]] = []
     while level:
@@ -140,16 +144,16 @@ def _sweep_few(
         found += below
         level = below
     rows = np.array([table.row_of(state) for _, state in found], np.intp)
-    return BulkMasks(np.array([node for node, _ in found], np.intp), rows, table.states)
+    return BulkWalk(np.array([node for node, _ in found], np.intp), rows, table.states)
 
 
 def _is_wide(automaton: Automaton, state: int) -> bool:
-    """Whether so many bytes are allowed that most tokens are worth a look."""
-    return sum(mask.bit_count() for mask, _ in automaton.edges(state)) >= WIDE
+    """Whether so many bytes are allowed that walking dead nodes costs less than sorting them out."""
+    return sum(mask.bit_count() for mask, _ in automaton.edges(state)) >= WIDE_BYTES
 
 
-def _sweep_all(trie: Trie, automaton: Automaton, table: _Table, state: int) -> BulkMasks:
-    """Follow every token from the root: whole levels at once, the dead ones too."""
+def _walk_all(trie: Trie, automaton: Automaton, table: _TransitionTable, state: int) -> BulkWalk:
+    """Walk every token from the root: whole levels at once, dead nodes too."""
     parent, byte = trie.parent, trie.wide_byte
     found = np.zeros(len(parent), np.intp)
     found[0] = table.row_of(state) << 8
@@ -163,11 +167,11 @@ def _sweep_all(trie: Trie, automaton: Automaton, table: _Table, state: int) -> B
     found[0] = 0
     found >>= 8
     nodes = np.flatnonzero(found)
-    return BulkMasks(nodes, found[nodes], table.states, found.take(trie.node_of_id, mode="clip"))
+    return BulkWalk(nodes, found[nodes], table.states, found.take(trie.node_of_id, mode="clip"))
 
 
-class _Table:
-    """A transition table of the states met so far, in rows of 256; row 0 is dead.
+class _TransitionTable:
+    """A transition table of the states met so far, in rows of 256; row 0 is the dead state.
 
     Entries are rows times 256, so that an entry plus a byte is the place of the next entry.
     """
@@ -187,8 +191,8 @@ class _Table:
         return row
 
     def filled(self, automaton: Automaton, entries: Indices) -> Indices:
-        """Return the table as one line, with the rows of all ``entries`` filled in."""
-        self._room()
+        """Return the flat table with the rows of all ``entries`` filled in."""
+        self._grow()
         rows = entries >> 8
         known = self._is_filled.take(rows)
         if known.all():
@@ -196,14 +200,14 @@ class _Table:
         for row in np.flatnonzero(np.bincount(rows[~known])).tolist():
             edges = automaton.edges(self.states[row])
             targets = [0, *(self.row_of(target) << 8 for _, target in edges)]
-            line = np.array(targets, np.intp)[_which(tuple(mask for mask, _ in edges))]
+            line = np.array(targets, np.intp)[_set_numbers(tuple(mask for mask, _ in edges))]
             self._flat[row << 8 : (row + 1) << 8] = line
             self._is_filled[row] = True
-        self._room()
+        self._grow()
         return self._flat
 
-    def _room(self) -> None:
-        """Make room for all states met."""
+    def _grow(self) -> None:
+        """Grow the table to hold all states met."""
         have, need = len(self._is_filled), len(self.states)
         if need > have:
             more = 2 * need - have
@@ -212,7 +216,7 @@ class _Table:
 
 
 @lru_cache(maxsize=1024)
-def _which(masks: tuple[int, ...]) -> Indices:
+def _set_numbers(masks: tuple[int, ...]) -> Indices:
     """Return, for each byte, the number (from 1) of the set it is in; 0 for none."""
     found = np.zeros(256, np.intp)
     for number, mask in enumerate(masks, 1):

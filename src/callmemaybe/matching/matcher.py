@@ -1,4 +1,4 @@
-"""The cursor: where an output stands in a language, seen through a vocabulary."""
+"""The cursor over an automaton, in tokens: what may come next, what must, and how to go back."""
 
 from __future__ import annotations
 
@@ -12,32 +12,33 @@ from callmemaybe.errors import DecodingError
 from callmemaybe.grammar.automaton import DEAD, Automaton, Captured
 from callmemaybe.matching import budget as budgets
 from callmemaybe.matching import canonical
-from callmemaybe.matching.cache import ENDED, KEPT_MOVES, byte_class, tables_of
+from callmemaybe.matching.cache import ENDED, MOVE_CACHE_SIZE, tables_of
+from callmemaybe.matching.mask_walk import describe_bytes, state_entry
 from callmemaybe.matching.token_set import TokenSet
 from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.vocabulary.mask import Ids, Mask
 
 
 class Matcher:
-    """Which tokens may come next, step by step; small, forkable, and exactly reversible.
+    """A position in a language, moved token by token; small, forkable, and exactly reversible.
 
     At an accepting state the vocabulary's end tokens are allowed; accepting one terminates. A control
     token is allowed where the grammar names it and never because of its text; an end token that the
-    grammar names is the grammar's. What is worked out for a state is shared by all matchers over the
+    grammar names ends nothing by itself. What is computed for a state is shared by all matchers over the
     same automaton and vocabulary.
     """
 
     __slots__ = (
-        "_automaton", "_entries", "_ids", "_state", "_states", "_table", "_tables", "_vocabulary",
+        "_automaton", "_cached", "_entries", "_ids", "_state", "_states", "_tables", "_vocabulary",
     )  # fmt: skip
 
     def __init__(self, automaton: Automaton, vocabulary: Vocabulary) -> None:
-        """Stand at the start of the automaton's language."""
+        """Begin at the start of the automaton's language."""
         self._automaton = automaton
         self._vocabulary = vocabulary
         self._tables = tables_of(vocabulary)
-        self._table = self._tables.table(automaton)
-        self._entries = self._table.entries
+        self._cached = self._tables.of(automaton)
+        self._entries = self._cached.entries
         self._state = automaton.start
         self._states: list[int | None] = [self._state]
         self._ids: list[int] = []
@@ -56,18 +57,20 @@ class Matcher:
             return self._tables.sets.mask_of(self.allowed_set(budget))
         entry = self._entries.get(self._state)
         if entry is None:
-            entry = self._tables.entry(self._automaton, self._state, self._table)
+            entry = state_entry(self._tables, self._automaton, self._state, self._cached)
         mask = entry.allowed.mask
         return self._tables.sets.mask_of(entry.allowed) if mask is None else mask
 
     def allowed_set(self, budget: int | None = None) -> TokenSet:
-        """Return the allowed ids in whatever form is cheapest; see :meth:`mask`."""
+        """Return the allowed ids as a set, which costs less than a bitmask; see :meth:`mask`."""
         entry = self._entries.get(self._state)
         if entry is None:
-            entry = self._tables.entry(self._automaton, self._state, self._table)
-        if budget is None or 0 <= entry.worst < budget:
+            entry = state_entry(self._tables, self._automaton, self._state, self._cached)
+        if budget is None or 0 <= entry.max_needed < budget:
             return entry.allowed
-        return budgets.within(self._tables, self._vocabulary, self._automaton, self._state, budget)
+        return budgets.within_budget(
+            self._tables, self._vocabulary, self._automaton, self._state, budget
+        )
 
     def allowed(self, budget: int | None = None) -> Ids:
         """Return the allowed ids, int64, ascending."""
@@ -86,22 +89,22 @@ class Matcher:
         return self.allowed_set(budget).argmax(logits)
 
     def forced(self) -> list[int]:
-        """Return the ids that come next whatever is chosen later, as the tokenizer would write them.
+        """Return the ids that must come next, as the tokenizer would encode them; none are accepted.
 
-        They are not accepted yet. Empty where the next token depends on a choice.
+        Empty where the next token depends on a choice.
         """
-        state, table = self._state, self._table
-        if state == ENDED or state in table.free:
+        state, cached = self._state, self._cached
+        if state == ENDED or state in cached.unforced:
             return []
         automaton = self._automaton
         return list(
-            canonical.forced(self._tables, table, self._vocabulary, automaton, state, self._ids)
+            canonical.forced(self._tables, cached, self._vocabulary, automaton, state, self._ids)
         )
 
     # -- moving -------------------------------------------------------------------------------
 
     def accept(self, index: int) -> None:
-        """Take one id. Raises DecodingError, and stays where it is, if the id is not allowed."""
+        """Accept one id. Raises DecodingError, and changes nothing, if the id is not allowed."""
         target = self._after(index)
         if target is None:
             raise DecodingError(self._refusal(index))
@@ -110,7 +113,7 @@ class Matcher:
         self._ids.append(index)
 
     def try_accept(self, ids: Iterable[int]) -> int:
-        """Take ids up to the first that is not allowed, and return how many were taken."""
+        """Accept ids up to the first that is not allowed; return how many were accepted."""
         listed = list(ids)
         taken, count = 0, len(listed)
         while taken < count:
@@ -128,7 +131,7 @@ class Matcher:
         return taken
 
     def _take_block(self, ids: list[int], start: int) -> int:
-        """Take several tokens with bytes in one walk, or none; the states between stay unknown."""
+        """Accept several tokens with bytes in one walk, or none; states in between stay unknown."""
         tokens, size = self._vocabulary.tokens, self._vocabulary.size
         pieces: list[bytes] = []
         for index in ids[start:] if start else ids:
@@ -149,7 +152,7 @@ class Matcher:
         return count
 
     def rollback(self, count: int) -> None:
-        """Take back the last ``count`` ids. Raises DecodingError if there are not so many."""
+        """Undo the last ``count`` ids. Raises DecodingError if there are not so many."""
         if not 0 <= count <= len(self._ids):
             raise DecodingError(f"cannot take back {count} of {len(self._ids)} tokens")
         if count:
@@ -181,7 +184,7 @@ class Matcher:
         state = self._state
         if not 0 <= index < size or state == ENDED:
             return None
-        moves = self._table.moves
+        moves = self._cached.moves
         key = state * size + index
         known = moves.get(key)
         if known is not None:
@@ -190,7 +193,7 @@ class Matcher:
         target = self._automaton.walk(state, token) if token else self._after_control(state, index)
         if target is None or (target == DEAD and token):
             return None
-        if len(moves) >= KEPT_MOVES:
+        if len(moves) >= MOVE_CACHE_SIZE:
             moves.clear()
         moves[key] = target
         return target
@@ -216,7 +219,7 @@ class Matcher:
         union = 0
         for mask, _ in self._automaton.edges(self._state):
             union |= mask
-        wanted = [byte_class(union)] if union else []
+        wanted = [describe_bytes(union)] if union else []
         wanted += self._automaton.controls(self._state)
         wanted += ["the end"] if self.is_accepting else []
         return f"{what} is not allowed after {self.text[-40:]!r}: expected {' or '.join(wanted)}"
@@ -250,9 +253,9 @@ class Matcher:
 
     @property
     def symbols(self) -> list[int | str]:
-        """What was accepted so far as the grammar sees it: bytes as ints, control tokens as text.
+        """What was accepted so far, as the grammar sees it: bytes as ints, control tokens as text.
 
-        An end token that the grammar does not name is none of it.
+        An end token that the grammar does not name is left out.
         """
         ids = self._ids[:-1] if self._state == ENDED else self._ids
         return self._symbols_of(ids)
@@ -271,15 +274,14 @@ class Matcher:
     def remaining(self) -> int:
         """The fewest tokens to an end, along the completions that are shortest in bytes.
 
-        Keys that may come in any order are counted in one order.
-        0 when terminated. An accepting output that could go on needs one more, the end token (none
+        Keys that may come in any order are counted in one order. 0 when terminated. An accepting output that could go on needs one more, the end token (none
         if no end token is at hand). Some allowed token always lowers it by one. Raises
         VocabularyError if the vocabulary cannot express any such completion.
         """
         return budgets.needed(self._tables, self._vocabulary, self._automaton, self._state)
 
     def fits(self, budget: int) -> bool:
-        """Whether ``remaining <= budget``; found without counting tokens where bytes already tell."""
+        """Whether ``remaining <= budget``; without counting tokens where the number of bytes decides."""
         return budgets.fits(self._tables, self._vocabulary, self._automaton, self._state, budget)
 
     def captures(self) -> list[Captured]:
@@ -302,16 +304,16 @@ class Matcher:
 
 
 class ShortestOutput(NamedTuple):
-    """Tokens of an output that is shortest in bytes (without the end token), and the forced ones."""
+    """Tokens of an output that is shortest in bytes, without the end token; how many are forced."""
 
-    fewest: int
+    tokens: int
     forced: int
 
 
 def shortest_output(automaton: Automaton, vocabulary: Vocabulary) -> ShortestOutput:
-    """Write an output that is shortest in bytes with as few tokens as that takes.
+    """Count the tokens of an output that is shortest in bytes, with as few tokens as that takes.
 
-    Where several tokens are on such a way, the one with the lowest id is taken. Raises
+    Where several tokens would do, the one with the lowest id is taken. Raises
     VocabularyError if the vocabulary cannot express the language.
     """
     matcher = Matcher(automaton, vocabulary)

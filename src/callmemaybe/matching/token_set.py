@@ -1,4 +1,7 @@
-"""Sets of token ids: a list where few are allowed, a bitmask where many are; interned and bounded."""
+"""Sets of token ids: a sorted array where few are allowed, a bitmask where many are.
+
+Equal sets are one object, so that thousands of automaton states share a few bitmasks.
+"""
 
 from __future__ import annotations
 
@@ -13,24 +16,23 @@ import numpy.typing as npt
 from callmemaybe.vocabulary import mask as masks
 from callmemaybe.vocabulary.mask import Ids, Mask
 
-#: Sets up to this size are kept as lists of ids; choosing among so many is faster than scanning all.
-FEW = 1024
-#: Where the best id is not allowed, the logits are looked at in so many rows (fewer where the width
-#: does not divide), and besides as many of the next best before all that are allowed are gathered.
-ROWS = 32
-TRIES = 6
-LEAST = -inf
-#: How many lists, bitmasks, and bitmasks made from lists are kept per vocabulary (19 KB a bitmask
+#: Sets up to this size are stored as ids; gathering so many logits is faster than scanning all.
+MAX_LISTED = 1024
+#: Where the largest logit is not allowed, the logits are split into so many rows (fewer where the width
+#: does not divide) to find the next largest. After so many more tries all allowed ones are gathered.
+ARGMAX_ROWS = 32
+ARGMAX_TRIES = 6
+#: Sets of ids, bitmasks, and bitmasks made from ids that are cached per vocabulary (19 KB a bitmask
 #: at 151,936 ids; thousands of them would make fresh ones slow through memory growth).
-KEPT_SMALL = 4096
-KEPT_LARGE = 512
-KEPT_MASKS = 256
+IDS_CACHE_SIZE = 4096
+BITMASK_CACHE_SIZE = 512
+CONVERTED_CACHE_SIZE = 256
 
 Logits = npt.NDArray[np.floating]
 
 
 class TokenSet:
-    """One immutable set of token ids; shared by all states that allow the same."""
+    """One immutable set of token ids, shared by all states that allow the same ids."""
 
     __slots__ = ("_count", "_is_contested", "ids", "mask")
 
@@ -39,7 +41,7 @@ class TokenSet:
         self.ids = ids
         self.mask = mask
         self._count = count
-        #: Whether an id that is not in the set was the best of all when last chosen from.
+        #: Whether the largest logit was not in the set at the last call of `argmax`.
         self._is_contested = False
 
     @property
@@ -61,7 +63,7 @@ class TokenSet:
         return place < len(self.ids) and int(self.ids[place]) == index
 
     def without(self, ids: Collection[int]) -> TokenSet:
-        """Return the set without some ids, of which it may have any, some or none."""
+        """Return the set without some ids, which need not be in it."""
         if not ids:
             return self
         if self.ids is not None:
@@ -79,7 +81,7 @@ class TokenSet:
         """Return the allowed id with the largest logit (the lowest such id); -1 for the empty set.
 
         ``logits`` is float[size]; NaN counts as largest. A small set is gathered. For a large one
-        the overall best is nearly always allowed, so that is tried first, unless it was not the
+        the overall largest is nearly always allowed, so that is tried first, unless it was not the
         last time.
         """
         if self.ids is not None:
@@ -91,15 +93,15 @@ class TokenSet:
         return self._argmax_of_rows(logits)
 
     def _argmax_of_rows(self, logits: Logits) -> int:
-        """Return the same by the best of each row of logits, so that the next best is in one row."""
+        """Return the same from the maximum of each row of logits, so that the next largest is in one row."""
         words = self.mask.data  # type: ignore[union-attr]
-        count = gcd(len(logits), ROWS)
+        count = gcd(len(logits), ARGMAX_ROWS)
         width = len(logits) // count
         rows = logits.reshape(count, width)
         # To find the largest is faster than to find where it is.
         values = np.maximum.reduce(rows, 1)
         copies: dict[int, Logits] = {}
-        for number in range(TRIES + count):
+        for number in range(ARGMAX_TRIES + count):
             row = int(values.argmax())
             rest = copies.get(row)
             top = int((rows[row] if rest is None else rest).argmax())
@@ -107,11 +109,11 @@ class TokenSet:
             if words[best >> 5] >> (best & 31) & 1:
                 self._is_contested = number > 0
                 return best
-            if values[row] == LEAST:
+            if values[row] == -inf:
                 break
             if rest is None:
                 rest = copies[row] = rows[row].copy()
-            rest[top] = LEAST
+            rest[top] = -inf
             values[row] = np.maximum.reduce(rest)
         self._is_contested = True
         chosen = self.to_ids()
@@ -122,17 +124,17 @@ EMPTY = TokenSet(np.zeros(0, np.int64), None, 0)
 
 
 class TokenSets:
-    """All sets of one vocabulary: equal sets are one object, the last used ones are kept."""
+    """All sets of one vocabulary: equal sets are one object, the most recently used ones are cached."""
 
     def __init__(self, size: int) -> None:
         """Prepare for sets over ``size`` ids."""
         self.size = size
         self._small: OrderedDict[Hashable, TokenSet] = OrderedDict()
         self._large: OrderedDict[Hashable, TokenSet] = OrderedDict()
-        self._filled: deque[TokenSet] = deque()
+        self._converted: deque[TokenSet] = deque()
         self._empty = frozen(masks.empty(size))
 
-    def of(self, ids: Iterable[int], parts: Sequence[TokenSet] = ()) -> TokenSet:
+    def union(self, ids: Iterable[int], parts: Sequence[TokenSet] = ()) -> TokenSet:
         """Return the union of single ids and of other sets."""
         listed = tuple(sorted(set(ids)))
         if not parts:
@@ -141,20 +143,24 @@ class TokenSets:
             return parts[0]
         else:
             key = (listed, frozenset(parts))
-        for kept in (self._small, self._large):
-            if (found := kept.get(key)) is not None:
-                kept.move_to_end(key)
+        for cache in (self._small, self._large):
+            if (found := cache.get(key)) is not None:
+                cache.move_to_end(key)
                 return found
         fresh = self._union(listed, parts)
-        kept, most = (self._large, KEPT_LARGE) if fresh.ids is None else (self._small, KEPT_SMALL)
-        kept[key] = fresh
-        if len(kept) > most:
-            kept.popitem(last=False)
+        cache, size = (
+            (self._large, BITMASK_CACHE_SIZE)
+            if fresh.ids is None
+            else (self._small, IDS_CACHE_SIZE)
+        )
+        cache[key] = fresh
+        if len(cache) > size:
+            cache.popitem(last=False)
         return fresh
 
-    def of_array(self, ids: npt.NDArray[np.integer]) -> TokenSet:
+    def from_ids(self, ids: npt.NDArray[np.integer]) -> TokenSet:
         """Return a set of its own (not interned) from an array of ids, in any order."""
-        if len(ids) <= FEW:
+        if len(ids) <= MAX_LISTED:
             return TokenSet(frozen(np.array(sorted(set(ids.tolist())), np.int64)), None)
         return TokenSet(None, frozen(masks.from_ids(ids, self.size)))
 
@@ -166,7 +172,7 @@ class TokenSets:
             ids = np.array(
                 sorted({*listed, *(i for array in arrays for i in array.tolist())}), np.int64
             )
-        if not dense and len(ids) <= FEW:
+        if not dense and len(ids) <= MAX_LISTED:
             return TokenSet(frozen(ids), None, len(ids))
         mask = dense[0].copy() if dense else masks.empty(self.size)
         for other in dense[1:]:
@@ -175,14 +181,14 @@ class TokenSets:
         return TokenSet(None, frozen(mask))
 
     def mask_of(self, allowed: TokenSet) -> Mask:
-        """Return the read-only bitmask; one made from a list of ids is kept for a while only."""
+        """Return the read-only bitmask; one made from ids is cached, of which there are few at a time."""
         if allowed.mask is None:
             if allowed.ids is None or not len(allowed.ids):
                 return self._empty
             allowed.mask = frozen(masks.from_ids(allowed.ids, self.size))
-            self._filled.append(allowed)
-            if len(self._filled) > KEPT_MASKS:
-                self._filled.popleft().mask = None
+            self._converted.append(allowed)
+            if len(self._converted) > CONVERTED_CACHE_SIZE:
+                self._converted.popleft().mask = None
         return allowed.mask
 
 
@@ -190,6 +196,6 @@ Array = TypeVar("Array", bound=npt.NDArray[Any])
 
 
 def frozen(array: Array) -> Array:
-    """Return the same array, which nobody may write to any more."""
+    """Return the same array, made read-only."""
     array.flags.writeable = False
     return array

@@ -7,20 +7,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callmemaybe.matching.token_set import EMPTY, FEW, TRIES, TokenSet, TokenSets
+from callmemaybe.matching.token_set import ARGMAX_TRIES, EMPTY, MAX_LISTED, TokenSet, TokenSets
 
 SIZE = 5000
 sets = st.tuples(
-    st.integers(0, 2**32), st.sampled_from([1, 40, FEW, FEW + 1, 3000, SIZE - 3, SIZE])
+    st.integers(0, 2**32),
+    st.sampled_from([1, 40, MAX_LISTED, MAX_LISTED + 1, 3000, SIZE - 3, SIZE]),
 )
 
 
 def _set(seed: int, count: int) -> tuple[TokenSet, list[int]]:
     ids = np.random.default_rng(seed).permutation(SIZE)[:count]
-    return TokenSets(SIZE).of(ids.tolist()), sorted(ids.tolist())
+    return TokenSets(SIZE).union(ids.tolist()), sorted(ids.tolist())
 
 
-@given(sets, st.integers(0, 2 * TRIES), st.sampled_from([np.float32, np.float64, np.float16]))
+@given(
+    sets, st.integers(0, 2 * ARGMAX_TRIES), st.sampled_from([np.float32, np.float64, np.float16])
+)
 @settings(max_examples=60, deadline=None)
 def test_the_best_allowed_token(chosen: tuple[int, int], above: int, dtype: type) -> None:
     """Whatever is on top, the allowed token with the largest logit is chosen, of equals the lowest."""
@@ -38,7 +41,7 @@ special = st.sampled_from([np.nan, np.inf, -np.inf, 0.0, -0.0, 7.0, 99.0])
 
 
 @given(
-    width=st.sampled_from([SIZE, 4096, 4099, 2048 + 32, FEW + 1]),
+    width=st.sampled_from([SIZE, 4096, 4099, 2048 + 32, MAX_LISTED + 1]),
     share=st.sampled_from([0.3, 0.6, 0.97, 1.0]),
     seed=st.integers(0, 2**32),
     values=st.lists(st.tuples(st.integers(0, 4098), special), max_size=12),
@@ -65,7 +68,7 @@ def test_the_best_of_any_logits(
         logits[index % width] = value
     others = np.setdiff1d(np.arange(width), ids)
     logits[random.permutation(others)[:refused]] = 50
-    allowed = TokenSets(width).of(ids.tolist())
+    allowed = TokenSets(width).union(ids.tolist())
     before = logits.copy()
     expected = int(ids[logits[ids].argmax()])
     assert [allowed.argmax(logits) for _ in range(3)] == [expected] * 3
