@@ -31,8 +31,8 @@ from callmemaybe.caller import Caller
 from callmemaybe.evals import sources
 from callmemaybe.evals.case import Case
 from callmemaybe.evals.report import judge, report
-from callmemaybe.evals.run import Bench
-from callmemaybe.evals.shares import percentile
+from callmemaybe.evals.runner import EvalRunner
+from callmemaybe.evals.statistics import percentile
 from callmemaybe.models.base import Model
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -115,7 +115,7 @@ def sampled(cases: Sequence[Case], count: int) -> list[Case]:
 
 def measure(model: Model, cases: Sequence[Case]) -> dict[str, Any]:
     """Return the report of one set."""
-    records = {record.id: record for record in Bench(model).records(cases)}
+    records = {record.id: record for record in EvalRunner(model).records(cases)}
     return report(judge(cases, records), {})
 
 

@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from masks import machine
 
-from callmemaybe.evals.shares import Share
 from callmemaybe.evals.sources.bfcl import schema
+from callmemaybe.evals.statistics import Proportion
 from callmemaybe.retrieval import ToolIndex
 from callmemaybe.tools import ToolSpec
 
@@ -105,7 +105,7 @@ def recall(catalogue: ToolIndex, asked: list[Asked]) -> dict[str, Any]:
         meant += len(one.names)
         for cut in CUTS:
             found[cut] += len(one.names & {*names[:cut]})
-    low, high = Share(found[8], meant).interval
+    low, high = Proportion(found[8], meant).interval
     shares = {str(cut): round(count / meant, 4) for cut, count in found.items()}
     return {
         "requests": len(asked), "meant": meant, "recall": shares,

@@ -12,8 +12,8 @@ from typing import Any
 
 import typer
 
-from callmemaybe.cli.exits import Exit
 from callmemaybe.cli.main import app
+from callmemaybe.cli.process import ExitCode
 from callmemaybe.conversation.state import TRANSITIONS, ConversationState, diagram, may_follow
 
 ROOT = Path(__file__).parents[1]
@@ -36,7 +36,7 @@ def command_line() -> str:
         parts.append(f"## callmemaybe {name}\n\n{command.help}\n")
         rows = [_option(parameter) for parameter in command.params]
         parts.append(_table(("option", "default", "what it does"), rows))
-    codes = [(str(int(code)), code.meaning) for code in Exit]
+    codes = [(str(int(code)), code.meaning) for code in ExitCode]
     parts.append("## Exit codes\n\n" + _table(("code", "meaning"), codes))
     return "\n".join(parts)
 

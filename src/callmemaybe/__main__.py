@@ -1,6 +1,6 @@
-"""``python -m callmemaybe`` and the command ``callmemaybe``: where the program begins.
+"""``python -m callmemaybe`` and the command ``callmemaybe``: the entry point.
 
-Reading the program in takes a moment, and more the first time. Ctrl-C is one line from the start.
+Imports take a moment; Ctrl-C during them prints one line and no traceback.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import sys
 from types import FrameType
 from typing import NoReturn
 
-_INTERRUPTED = 130  # cli.exits, which is not read in yet
+_INTERRUPTED = 130  # ExitCode.INTERRUPTED of cli.process, which is not imported yet
 
 
 def main() -> NoReturn:
-    """Read the program in and run it with the arguments of the process."""
+    """Import the program and run it with the arguments of the process."""
     before = signal.getsignal(signal.SIGINT)
-    if before is signal.default_int_handler:  # who ignores it (nohup) goes on ignoring it
+    if before is signal.default_int_handler:  # an ignored signal (nohup) stays ignored
         signal.signal(signal.SIGINT, _stop)
     from callmemaybe.cli.main import main as run
 
@@ -27,8 +27,8 @@ def main() -> NoReturn:
 
 
 def _stop(_number: int, _frame: FrameType | None) -> NoReturn:
-    """End at once: an exception would have to pass through whatever is being imported."""
-    # Standard error may be full, closed, gone, or never have been.
+    """Exit at once: an exception would have to pass through whatever is being imported."""
+    # Standard error may be full, closed or missing.
     with contextlib.suppress(OSError, ValueError, AttributeError):
         os.write(sys.stderr.fileno(), b"callmemaybe: stopped\n")
     os._exit(_INTERRUPTED)

@@ -181,8 +181,8 @@ def test_a_tool_that_fails_to_tell_is_named(cli: Any) -> None:
     (answer,) = json.loads(out)
     assert answer["code"] == "unknown_outcome", answer
     code, out = cli("reconcile", answer["key"], "--tools", "lost.py")
-    told = "lost.py: the tool fails to tell what became of it (ValueError: the service is away); "
-    assert (code, out) == (2, f"callmemaybe: {told}say --outcome done or not-done\n")
+    told = "lost.py: the tool cannot determine the outcome (ValueError: the service is away); "
+    assert (code, out) == (2, f"callmemaybe: {told}give --outcome done or not-done\n")
 
 
 def test_a_key_that_nobody_has_is_told(cli: Any) -> None:
@@ -199,10 +199,10 @@ def test_a_key_that_nobody_has_is_told(cli: Any) -> None:
     [
         (["audit", "list"], "there is no ledger"),
         (["exec", "nope.json", "--tools", str(TOOLS)], "nope.json: no such file"),
-        (["exec", "secrets.json", "--tools", "nope.py"], "nope.py: there is no such file"),
-        (["exec", "secrets.json", "--tools", str(TOOLS)], "a list of calls is expected"),
+        (["exec", "secrets.json", "--tools", "nope.py"], "nope.py: no such file"),
+        (["exec", "secrets.json", "--tools", str(TOOLS)], "expected a list of calls"),
         (["exec", "x.json", "--tools", str(TOOLS), "--yes", "maybe"], "no effect class 'maybe'"),
-        (["chat", "--tools", "broken.py"], "broken.py: it cannot be imported"),
+        (["chat", "--tools", "broken.py"], "broken.py: cannot be imported"),
         (["exec", "x.json", "--tools", f"{'n' * 300}.py"], "cannot be read: File name too long"),
         (
             ["exec", "x.json", "--tools", str(FEW), "--db", "none/x"],
@@ -245,7 +245,7 @@ def test_calls_that_can_be_read_in_two_ways_do_not_run(cli: Any, calls: str, wor
 
 def test_the_digits_of_a_file_of_calls_stay(tmp_path: Path) -> None:
     """Arguments are told as they were written, of any size; no id and an id of null are the place."""
-    from callmemaybe.cli.toolfiles import read_calls, read_secrets
+    from callmemaybe.cli.inputs import read_calls, read_secrets
 
     path = tmp_path / "calls.json"
     arguments = (
@@ -294,7 +294,7 @@ def test_a_decision_needs_a_name(cli: Any, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("getpass.getuser", unknown)
     code, out = cli("approvals", "approve", approval)
     assert (code, out) == (
-        2, "callmemaybe: --by: nobody is known under this user id; say who decides\n"
+        2, "callmemaybe: --by: this user id has no name; give the name of who decides\n"
     )  # fmt: skip
     assert cli("approvals", "approve", approval, "--by", "ada")[0] == 0
 

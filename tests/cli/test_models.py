@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from callmemaybe.cli.listings import ENGINES, KNOWN
 from callmemaybe.cli.main import main
-from callmemaybe.cli.models import ENGINES, KNOWN
 from callmemaybe.models import variants_in
 from tests.models.test_layouts import COMMUNITY, GGUF, SIDE, TORCH
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from callmemaybe.cli.files import NotWritten, check_writable, is_stream, write_atomically
-from callmemaybe.cli.results import Record, ResultFile, Settings
+from callmemaybe.cli.files import WriteError, check_writable, is_stream, write_atomically
+from callmemaybe.cli.results import ResultFile, ResultRecord, ResultSettings
 from callmemaybe.errors import InputError
 from callmemaybe.tools import ToolSpec
 
@@ -23,17 +23,19 @@ PROMPTS = ["one", "two", "three"]
 def result_file(
     tmp_path: Path, *tools: ToolSpec, model: str = "m", **options: object
 ) -> ResultFile:
-    return ResultFile(tmp_path / "out.json", Settings.of(tools or (ADD,), model, **options))
+    return ResultFile(tmp_path / "out.json", ResultSettings.of(tools or (ADD,), model, **options))
 
 
-def call(prompt: str, a: str = "1", b: str = "2") -> Record:
-    return Record.of_call(prompt, ADD, f'{{"a":{a},"b":{b}}}')
+def call(prompt: str, a: str = "1", b: str = "2") -> ResultRecord:
+    return ResultRecord.of_call(prompt, ADD, f'{{"a":{a},"b":{b}}}')
 
 
 def test_the_file_holds_exactly_three_keys(tmp_path: Path) -> None:
     """A record is prompt, name and parameters, in this order, digits as generated."""
     file = result_file(tmp_path)
-    file.write(PROMPTS, [call("one", "3", "0.10"), Record("two", None), call("three", "1e400")])
+    file.write(
+        PROMPTS, [call("one", "3", "0.10"), ResultRecord("two", None), call("three", "1e400")]
+    )
     text = file.path.read_text(encoding="utf-8")
     assert '"parameters": {"a": 3.0, "b": 0.10}' in text
     assert '"parameters": {"a": 1e400, "b": 2.0}' in text
@@ -54,12 +56,12 @@ def test_resume_keeps_what_is_finished(tmp_path: Path) -> None:
     file = result_file(tmp_path, options=1)
     file.write(
         [*PROMPTS, "four"],
-        [call("one", "0.10"), Record("two", None, failure="x"), None, call("four")],
+        [call("one", "0.10"), ResultRecord("two", None, failure="x"), None, call("four")],
     )
     before = file.path.read_text()
     kept = result_file(tmp_path, options=1).resume([*PROMPTS, "four"], [ADD])
     assert kept.records == {0: call("one", "0.10"), 3: call("four")}
-    assert kept.remark == "2 of 4 results are kept"
+    assert kept.message == "2 of 4 results are kept"
     assert file.path.read_text() == before
 
 
@@ -75,8 +77,8 @@ def test_resume_matches_by_position_and_prompt(tmp_path: Path) -> None:
 def test_a_finished_no_call_is_kept(tmp_path: Path) -> None:
     """A null name that the notes do not call a failure is a result."""
     file = result_file(tmp_path)
-    file.write(["one"], [Record("one", None)])
-    assert file.resume(["one"], [ADD]).records == {0: Record("one", None)}
+    file.write(["one"], [ResultRecord("one", None)])
+    assert file.resume(["one"], [ADD]).records == {0: ResultRecord("one", None)}
 
 
 @pytest.mark.parametrize(
@@ -94,10 +96,10 @@ def test_changed_settings_start_over(
     result_file(tmp_path, temperature=1).write(["one"], [call("one")])
     settings = {"tools": (ADD,), "model": "m", "temperature": 1} | changed
     tools, model = settings.pop("tools"), settings.pop("model")
-    file = ResultFile(tmp_path / "out.json", Settings.of(tools, model, **settings))  # type: ignore[arg-type]
+    file = ResultFile(tmp_path / "out.json", ResultSettings.of(tools, model, **settings))  # type: ignore[arg-type]
     kept = file.resume(["one"], tools)  # type: ignore[arg-type]
     assert not kept.records
-    assert kept.remark.startswith(remark)
+    assert kept.message.startswith(remark)
 
 
 def test_without_notes_the_schema_vouches(tmp_path: Path) -> None:
@@ -133,7 +135,7 @@ def test_a_file_that_holds_no_results_is_not_replaced(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not a result file"):
         result_file(tmp_path).resume(PROMPTS, [ADD])
     (tmp_path / "out.json").unlink()
-    assert "nothing to resume" in result_file(tmp_path).resume(PROMPTS, [ADD]).remark
+    assert "nothing to resume" in result_file(tmp_path).resume(PROMPTS, [ADD]).message
 
 
 def test_a_failed_write_leaves_the_old_file(
@@ -147,7 +149,7 @@ def test_a_failed_write_leaves_the_old_file(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(NotWritten, match=r"x\.json: cannot be written: No space left on device"):
+    with pytest.raises(WriteError, match=r"x\.json: cannot be written: No space left on device"):
         write_atomically(path, "new")
     assert path.read_text() == "old"
     assert [file.name for file in tmp_path.iterdir()] == ["x.json"]
@@ -167,7 +169,7 @@ def test_links_and_permissions_stay(tmp_path: Path) -> None:
 
 def test_a_full_device_is_an_error() -> None:
     """A device is written directly and its refusal is told."""
-    with pytest.raises(NotWritten, match="No space left"):
+    with pytest.raises(WriteError, match="No space left"):
         write_atomically(Path("/dev/full"), "x")
 
 

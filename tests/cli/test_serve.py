@@ -43,7 +43,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
         (["--port", "70000"], "65535"),
         (["--api-key", ""], "printable"),
         (["--api-key", "schlüssel"], "printable"),
-        (["--cors-origin", "*"], "no origin"),
+        (["--cors-origin", "*"], "is not an origin"),
         (["--host", "no.such.host.invalid", "--api-key", "k"], "no address"),
         (["--slots", "0"], "slots"),
     ],
@@ -243,7 +243,7 @@ def test_a_trace_becomes_a_page(capsys: pytest.CaptureFixture[str], tmp_path: Pa
 
 def test_a_trace_of_a_batch_tells_each_prompt_its_own_steps(tmp_path: Path) -> None:
     """Law: whichever way the steps of several prompts take turns, each stands with its prompt."""
-    from callmemaybe.cli.traceread import read_trace
+    from callmemaybe.cli.trace import read_trace
 
     def step(prompt: int, number: int) -> dict[str, object]:
         text = f"{prompt}.{number}\u2028"
@@ -283,7 +283,7 @@ def test_a_trace_of_a_batch_tells_each_prompt_its_own_steps(tmp_path: Path) -> N
 
 def test_no_digit_of_a_trace_is_rounded(tmp_path: Path) -> None:
     """Arguments are told as they were written."""
-    from callmemaybe.cli.traceread import read_trace
+    from callmemaybe.cli.trace import read_trace
 
     trace = tmp_path / "t.jsonl"
     trace.write_text(
@@ -299,8 +299,8 @@ def test_no_digit_of_a_trace_is_rounded(tmp_path: Path) -> None:
     ("text", "what"),
     [
         ("", "empty"),
-        ("{}\n", ":1: this is no event"),
-        ('{"event": ["step"]}\n', ":1: this is no event"),
+        ("{}\n", ":1: not an event"),
+        ('{"event": ["step"]}\n', ":1: not an event"),
         ('{"event": "step", "step": 0, "kind": "forced", "text": "x"}\n', "no finished prompt"),
         ('{"event": "result", "request": "x"}\nnonsense\n', ":2: not valid JSON"),
         ('{"event": "result", "request": NaN}\n', ":1: not valid JSON"),
@@ -327,7 +327,7 @@ def test_the_trace_is_not_replaced_by_its_page(
     trace.write_text('{"event": "result", "request": "x"}\n', encoding="utf-8")
     code, told = run(capsys, "show", str(trace), "--output", str(trace))
     assert code == 2
-    assert "the trace itself" in told
+    assert "the trace file itself" in told
 
 
 def test_a_page_on_standard_output_is_a_page_and_no_more(

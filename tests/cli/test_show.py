@@ -8,21 +8,23 @@ import sys
 import pytest
 
 from callmemaybe.caller import CallResult, Step
-from callmemaybe.cli.batch import Row
-from callmemaybe.cli.results import Record
-from callmemaybe.cli.show import Show, printable
+from callmemaybe.cli.batch import BatchRow
+from callmemaybe.cli.display import RunDisplay, printable
+from callmemaybe.cli.results import ResultRecord
 from callmemaybe.tools import ToolCall
 
 
-def row(index: int, *, omitted: int = 0, failure: str | None = None) -> Row:
-    record = Record(f"prompt {index}\x1b[31m\r", None if failure else "f", '{"a": 1.0}', failure)
+def row(index: int, *, omitted: int = 0, failure: str | None = None) -> BatchRow:
+    record = ResultRecord(
+        f"prompt {index}\x1b[31m\r", None if failure else "f", '{"a": 1.0}', failure
+    )
     if failure:
-        return Row(index, record, details="Traceback\n  boom")
+        return BatchRow(index, record, details="Traceback\n  boom")
     call = ToolCall("f", '{"a":1}')
     seconds = {"total": 0.0123}
     counts = {"forced": 3, "chosen": 1, "passes": 2}
     told = CallResult(call, 0.5, 0.1, {"f": 0.5}, omitted=omitted, seconds=seconds, **counts)
-    return Row(index, record, told)
+    return BatchRow(index, record, told)
 
 
 @pytest.mark.parametrize(
@@ -46,10 +48,10 @@ def test_long_texts_are_cut() -> None:
 
 def test_a_long_table_loses_its_middle(capsys: pytest.CaptureFixture[str]) -> None:
     """Thousands of rows do not flood the terminal, and the sums count them all."""
-    show = Show(1000, verbose=False, quiet=False)
+    show = RunDisplay(1000, verbose=False, quiet=False)
     rows = [row(index) for index in range(1000)]
     show.table(rows)
-    show.end(rows, 12.0, "out.json")
+    show.summary(rows, 12.0, "out.json")
     out = capsys.readouterr().out
     assert len(out.splitlines()) < 130
     assert "880 more in the file" in out
@@ -59,11 +61,11 @@ def test_a_long_table_loses_its_middle(capsys: pytest.CaptureFixture[str]) -> No
 
 def test_what_was_left_out_and_what_failed_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     """A prompt longer than the context and a failure are named with their prompt."""
-    show = Show(2, verbose=True, quiet=False)
+    show = RunDisplay(2, verbose=True, quiet=False)
     rows = [row(0, omitted=1234), row(1, failure="it broke")]
     for one in rows:
         show.row(one)
-    show.end(rows, 1.0, "out.json")
+    show.summary(rows, 1.0, "out.json")
     err = capsys.readouterr().err
     assert "prompt 1: longer than the model's context, 1,234 tokens in its middle" in err
     assert "prompt 2: it broke" in err
@@ -72,31 +74,33 @@ def test_what_was_left_out_and_what_failed_is_told(capsys: pytest.CaptureFixture
 
 def test_equal_failures_are_told_once(capsys: pytest.CaptureFixture[str]) -> None:
     """A reason that hits many prompts is one line, with their numbers."""
-    show = Show(30, verbose=False, quiet=False)
-    show.end([row(index, failure=f"reason {index % 2}") for index in range(50)], 1.0, "out.json")
+    show = RunDisplay(30, verbose=False, quiet=False)
+    show.summary(
+        [row(index, failure=f"reason {index % 2}") for index in range(50)], 1.0, "out.json"
+    )
     err = capsys.readouterr().err
     assert len(err.splitlines()) == 3
     assert "prompts 1, 3, 5, 7, 9, " in err
     assert " and 5 more: reason 0" in err
-    assert "a bug of ours" in err
+    assert "a bug in callmemaybe" in err
 
 
 def test_quiet_still_tells_failures(capsys: pytest.CaptureFixture[str]) -> None:
     """Silence is for what went well."""
-    show = Show(2, verbose=False, quiet=True)
+    show = RunDisplay(2, verbose=False, quiet=True)
     rows = [row(0, omitted=5), row(1, failure="it broke")]
     for one in rows:
         show.row(one)
-    show.say("hello")
+    show.message("hello")
     show.table(rows)
-    show.end(rows, 1.0, "out.json")
+    show.summary(rows, 1.0, "out.json")
     out, err = capsys.readouterr()
     assert (out, err) == ("", "prompt 2: it broke\n")
 
 
 def test_a_step_shows_bytes_that_are_no_text(capsys: pytest.CaptureFixture[str]) -> None:
     """A token that ends inside a character is shown as what it is."""
-    show = Show(1, verbose=True, quiet=False)
+    show = RunDisplay(1, verbose=True, quiet=False)
     likeliest = ((b"\xe2\x82", 0.5), (b"a", 0.25))
     show.step(0, Step((7,), b"\xe2\x82", b'"\xe2\x82', "chosen", 12, -0.1, likeliest, ()), "euro")
     err = capsys.readouterr().err
@@ -135,8 +139,8 @@ def test_a_bar_moves_on_a_terminal_alone(
         monkeypatch.setenv(name, value)
     screen = Screen(is_terminal)
     monkeypatch.setattr(sys, "stderr", screen)
-    show = Show(1, verbose=False, quiet=False)
-    call = Row(0, Record("p", "find", '{"path": "[/etc] [red]"}'))
+    show = RunDisplay(1, verbose=False, quiet=False)
+    call = BatchRow(0, ResultRecord("p", "find", '{"path": "[/etc] [red]"}'))
     with show.running():
         show.row(call)
     assert ("\x1b[" in screen.getvalue() and "0/1" in screen.getvalue()) is is_there

@@ -12,11 +12,9 @@ import weakref
 
 import pytest
 
-from callmemaybe.cli import stopping
-from callmemaybe.cli.exits import Exit
-from callmemaybe.cli.stopping import Stopped, stopped_by_signals
+from callmemaybe.cli.process import ExitCode, StopRequested, stopped_by_signals
 
-SIGNALS = [(signal.SIGINT, Exit.INTERRUPTED), (signal.SIGTERM, Exit.TERMINATED)]
+SIGNALS = [(signal.SIGINT, ExitCode.INTERRUPTED), (signal.SIGTERM, ExitCode.TERMINATED)]
 
 
 START = """
@@ -60,26 +58,26 @@ def in_a_callback(number: signal.Signals) -> None:
 
 
 @pytest.mark.parametrize(("number", "code"), SIGNALS)
-def test_the_first_signal_stops(number: signal.Signals, code: Exit) -> None:
+def test_the_first_signal_stops(number: signal.Signals, code: ExitCode) -> None:
     """It is raised once, with what to exit with; the next one disturbs nobody."""
     before = signal.getsignal(number), sys.unraisablehook
-    with pytest.raises(Stopped) as stopped:
+    with pytest.raises(StopRequested) as stopped:
         twice(number)
     assert stopped.value.code is code
     assert (signal.getsignal(number), sys.unraisablehook) == before
 
 
 @pytest.mark.parametrize(("number", "code"), SIGNALS)
-def test_a_signal_that_python_swallows_comes_again(number: signal.Signals, code: Exit) -> None:
+def test_a_signal_that_python_swallows_comes_again(number: signal.Signals, code: ExitCode) -> None:
     """In the callback of a weak reference nothing can be raised; the work stops all the same."""
-    with pytest.raises(Stopped) as stopped:
+    with pytest.raises(StopRequested) as stopped:
         in_a_callback(number)
     assert stopped.value.code is code
 
 
 @pytest.mark.parametrize(("number", "code"), SIGNALS)
 def test_a_signal_may_come_again_while_it_is_told(
-    number: signal.Signals, code: Exit, monkeypatch: pytest.MonkeyPatch
+    number: signal.Signals, code: ExitCode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a busy machine the next one is there before the thread that raises it is known to run."""
 
@@ -89,8 +87,8 @@ def test_a_signal_may_come_again_while_it_is_told(
             for _ in range(10):
                 time.sleep(0.01)
 
-    monkeypatch.setattr(stopping, "Thread", Slow)
-    with pytest.raises(Stopped) as stopped:
+    monkeypatch.setattr("callmemaybe.cli.process.Thread", Slow)
+    with pytest.raises(StopRequested) as stopped:
         in_a_callback(number)
     assert stopped.value.code is code
 
@@ -125,11 +123,11 @@ def start(listens: str) -> subprocess.CompletedProcess[str]:
 def test_ctrl_c_while_the_program_is_read_in_is_one_line() -> None:
     """The exit code of every other interruption, and no traceback."""
     done = start("default_int_handler")
-    assert (done.returncode, done.stderr) == (Exit.INTERRUPTED, "callmemaybe: stopped\n")
+    assert (done.returncode, done.stderr) == (ExitCode.INTERRUPTED, "callmemaybe: stopped\n")
 
 
 def test_ctrl_c_that_is_ignored_stays_ignored() -> None:
     """As under nohup, or in the background of a script."""
     done = start("SIG_IGN")
-    assert (done.returncode, done.stderr) == (Exit.DONE, "")
+    assert (done.returncode, done.stderr) == (ExitCode.DONE, "")
     assert done.stdout.startswith("callmemaybe ")

@@ -95,14 +95,17 @@ def test_answers_are_drawn_as_told(program: Program) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--top-p", "0.5"), "--top-p: chooses among tokens drawn at random"),
-        (("--best-of", "2"), "--best-of: chooses among tokens drawn at random"),
-        (("--beam", "2", "--temperature", "1"), "--beam: a search draws nothing"),
+        (("--top-p", "0.5"), "--top-p: has no effect at temperature 0"),
+        (("--best-of", "2"), "--best-of: has no effect at temperature 0"),
+        (("--beam", "2", "--temperature", "1"), "--beam: a beam search draws nothing"),
         (("--batch", "0"), "--batch"),
         (("--top-p", "2"), "--top-p"),
-        (("--input", "-", "--functions_definition", "-"), "--input -: is what --functions_def"),
-        (("--output", "-", "--resume"), "--output -: leaves nothing to resume from"),
-        (("--trace", "-"), "--trace -: a trace is kept in a file"),
+        (
+            ("--input", "-", "--functions_definition", "-"),
+            "--input -: --functions_definition reads",
+        ),
+        (("--output", "-", "--resume"), "--output -: cannot be resumed from"),
+        (("--trace", "-"), "--trace -: a trace is written to a file"),
     ],
 )
 def test_options_that_contradict_each_other(

@@ -52,7 +52,7 @@ def test_prompts_come_from_standard_input(
 
 def test_a_pipe_is_written_once(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     """However long a run takes: what is saved now and then in a file would be doubled in a pipe."""
-    monkeypatch.setattr(batch, "_SAVE_AT_MOST_EVERY", 0.0)
+    monkeypatch.setattr(batch, "_MIN_SAVE_INTERVAL", 0.0)
     monkeypatch.setattr(batch, "_SAVING_SHARE", 1e9)
     program.write("prompts.json", PROMPTS)
     assert json.loads(program.run("--output", "-").stdout)

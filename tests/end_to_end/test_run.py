@@ -163,11 +163,11 @@ def test_every_budget_closes(program: Program) -> None:
         (["--input", "functions.json"], "functions.json:1:2 (/0): the object has no \"prompt\""),
         (["--output", "."], "would replace a folder"),
         (["--output", "prompts.json/x"], "a file stands where its folder should be"),
-        (["--output", "prompts.json"], "--output: is the file of --input, too"),
-        (["--trace", "functions.json"], "--trace: is the file of --functions_definition, too"),
+        (["--output", "prompts.json"], "--output: is also the file of --input"),
+        (["--trace", "functions.json"], "--trace: is also the file of --functions_definition"),
         (["--trace", "/proc/none/x"], "cannot be written"),
-        (["--output", "new", "--trace", "./new"], "--trace: is the file of --output, too"),
-        (["--output", "new", "--trace", "new.run.json"], "is the file of new.run.json (beside"),
+        (["--output", "new", "--trace", "./new"], "--trace: is also the file of --output"),
+        (["--output", "new", "--trace", "new.run.json"], "is also the file of new.run.json (beside"),
         (["--output", "n" * 300, "--trace", "t"], "n: the result file cannot be written: File name"),
         (["--output", "n" * 250], "run.json: what is noted beside the results cannot be written"),
         (["--temperature", "nan"], "--temperature"),
@@ -197,7 +197,7 @@ def test_notes_replace_no_input(program: Program) -> None:
     options = ["--input", "keep.json.run.json", "--output", "keep.json"]
     done = program.run(*options, model="/none/such/model")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
-    assert "keep.json.run.json (beside --output): is the file of --input, too" in done.stderr
+    assert "keep.json.run.json (beside --output): is also the file of --input" in done.stderr
     (program.folder / "new.run.json").mkdir()
     done = program.run("--output", "new", model="/none/such/model")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr

@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 
-from callmemaybe.cli.evalfiles import Report, read_cases
-from callmemaybe.cli.exits import Exit
+from callmemaybe.cli.eval import ReportFolder, read_cases
 from callmemaybe.cli.main import main
-from callmemaybe.cli.stopping import Stopped
+from callmemaybe.cli.process import ExitCode, StopRequested
 from callmemaybe.errors import InputError
-from callmemaybe.evals.record import Record
-from callmemaybe.evals.run import Bench
+from callmemaybe.evals.record import EvalRecord
+from callmemaybe.evals.runner import EvalRunner
 
 FUNCTIONS = [
     {"name": "add", "parameters": {"a": {"type": "number"}, "b": {"type": "number"}}},
@@ -63,7 +62,7 @@ def answers(folder: Path) -> list[dict[str, Any]]:
 def test_a_report_is_made(run: Run, tmp_path: Path) -> None:
     """Every case is answered once; the report holds figures, a page, and what was asked how."""
     code, out, err = run("--unconstrained")
-    assert (code, err) == (Exit.DONE, "")
+    assert (code, err) == (ExitCode.DONE, "")
     assert "exact" in out
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     assert (report["model"], report["cases"], report["data"]) == ("nano", 3, "cases.jsonl")
@@ -75,31 +74,31 @@ def test_a_report_is_made(run: Run, tmp_path: Path) -> None:
 
 def test_filters(run: Run, tmp_path: Path) -> None:
     """--tag keeps cases with a tag, --limit so many; a tag that no case has is an error."""
-    assert run("--tag", "x", "--quiet")[:2] == (Exit.DONE, "")
+    assert run("--tag", "x", "--quiet")[:2] == (ExitCode.DONE, "")
     assert [one["id"] for one in answers(tmp_path / "out")] == ["a"]
-    assert run("--limit", "2", "--quiet")[0] == Exit.DONE
+    assert run("--limit", "2", "--quiet")[0] == ExitCode.DONE
     assert [one["id"] for one in answers(tmp_path / "out")] == ["a", "b"]
     code, _, err = run("--tag", "y")
-    assert (code, "no case has such a tag" in err) == (Exit.BAD_INPUT, True)
+    assert (code, "no case has this tag" in err) == (ExitCode.BAD_INPUT, True)
 
 
 def test_stop_and_go_on(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that is stopped reports what is done; --resume asks only the rest."""
     asked: list[str] = []
-    whole = Bench.ask
+    whole = EvalRunner.ask
 
-    def ask(bench: Bench, one: Any) -> Record:
+    def ask(bench: EvalRunner, one: Any) -> EvalRecord:
         asked.append(one.id)
         if asked == ["a", "b"]:
-            raise Stopped(Exit.INTERRUPTED)
+            raise StopRequested(ExitCode.INTERRUPTED)
         return whole(bench, one)
 
-    monkeypatch.setattr(Bench, "ask", ask)
+    monkeypatch.setattr(EvalRunner, "ask", ask)
     code, _, err = run()
-    assert (code, "--resume goes on" in err) == (Exit.INTERRUPTED, True)
+    assert (code, "--resume continues" in err) == (ExitCode.INTERRUPTED, True)
     assert json.loads((tmp_path / "out" / "report.json").read_text())["cases"] == 1
     code, _, err = run("--resume")
-    assert (code, asked) == (Exit.DONE, ["a", "b", "b", "c"])
+    assert (code, asked) == (ExitCode.DONE, ["a", "b", "b", "c"])
     assert "1 answers are kept" in err
     assert json.loads((tmp_path / "out" / "report.json").read_text())["cases"] == 3
     assert len(answers(tmp_path / "out")) == 3
@@ -107,24 +106,24 @@ def test_stop_and_go_on(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_a_part_of_the_cases_leaves_the_other_answers_alone(run: Run, tmp_path: Path) -> None:
     """What --resume keeps it keeps for the next run, too, whatever --limit and --tag choose now."""
-    assert run("--quiet")[0] == Exit.DONE
+    assert run("--quiet")[0] == ExitCode.DONE
     for chosen in (("--limit", "1"), ("--tag", "x")):
         code, _, err = run("--resume", *chosen)
-        assert (code, "3 answers are kept" in err) == (Exit.DONE, True)
+        assert (code, "3 answers are kept" in err) == (ExitCode.DONE, True)
         assert sorted(one["id"] for one in answers(tmp_path / "out")) == ["a", "b", "c"]
         assert json.loads((tmp_path / "out" / "report.json").read_text())["cases"] == 1
     changed = [{**CASES[0], "prompt": "add 2 to 1"}, *CASES[1:]]
     (tmp_path / "cases.jsonl").write_text("\n".join(map(json.dumps, changed)))
     before = {one["id"]: one for one in answers(tmp_path / "out")}
     code, _, err = run("--resume", "--tag", "x")
-    assert (code, "2 answers are kept" in err) == (Exit.DONE, True)
+    assert (code, "2 answers are kept" in err) == (ExitCode.DONE, True)
     after = {one["id"]: one for one in answers(tmp_path / "out")}
     assert [after[name] == before[name] for name in "abc"] == [False, True, True]
 
 
 def test_a_damaged_answer_is_asked_again(run: Run, tmp_path: Path) -> None:
     """A line that is no answer any more is one case to ask, wherever in it the damage is."""
-    assert run("--quiet")[0] == Exit.DONE
+    assert run("--quiet")[0] == ExitCode.DONE
     path = tmp_path / "out" / "answers.jsonl"
     head, good, *_ = path.read_text().splitlines()
     call = {"name": "add", "arguments": '{"a": 1'}
@@ -138,7 +137,7 @@ def test_a_damaged_answer_is_asked_again(run: Run, tmp_path: Path) -> None:
     damaged += [re.sub('"forced": [0-9]+', '"forced": 1e400', damaged[0].replace("NaN", "0.5"))]
     path.write_text("\n".join([head, good, *damaged, "[" * 100_000]) + "\n")
     code, _, err = run("--resume")
-    assert (code, "1 answers are kept" in err) == (Exit.DONE, True)
+    assert (code, "1 answers are kept" in err) == (ExitCode.DONE, True)
     assert [one["id"] for one in answers(tmp_path / "out")] == ["a", "b", "c"]
 
 
@@ -153,7 +152,7 @@ def test_a_set_without_cases_is_said(tmp_path: Path, capsys: pytest.CaptureFixtu
     with pytest.raises(SystemExit) as ended:
         main(["eval", str(tmp_path), "--from", "exercise", "--report", str(tmp_path / "out")])
     err = capsys.readouterr().err
-    assert (ended.value.code, "the set has no cases" in err) == (Exit.BAD_INPUT, True)
+    assert (ended.value.code, "there are no cases" in err) == (ExitCode.BAD_INPUT, True)
     assert "--tag" not in err
 
 
@@ -162,32 +161,34 @@ def test_failures_are_told_and_tried_again(
 ) -> None:
     """A case that failed is named with its reason, counts as wrong, and is not kept."""
     with monkeypatch.context() as patched:
-        patched.setattr(Bench, "ask", lambda _, one: Record(one.id, one.key, failure="broken"))
+        patched.setattr(
+            EvalRunner, "ask", lambda _, one: EvalRecord(one.id, one.key, failure="broken")
+        )
         code, _, err = run("--quiet")
-    assert (code, err.count("broken")) == (Exit.SOME_FAILED, 1)
+    assert (code, err.count("broken")) == (ExitCode.SOME_FAILED, 1)
     assert (
         json.loads((tmp_path / "out" / "report.json").read_text())["figures"]["right"]["right"] == 0
     )
-    assert run("--resume", "--quiet")[0] == Exit.DONE
+    assert run("--resume", "--quiet")[0] == ExitCode.DONE
 
 
 def test_other_settings_keep_nothing(tmp_path: Path) -> None:
     """Answers count only for equal settings; half a line, and no answers at all, are told apart."""
-    one = Record("a", "k")
-    file = Report(tmp_path / "r", {"model": "m"})
+    one = EvalRecord("a", "k")
+    file = ReportFolder(tmp_path / "r", {"model": "m"})
     assert file.resume()[0] == {}
     with file.writer([one]) as writer:
-        writer.add(Record("b", "k"))
+        writer.add(EvalRecord("b", "k"))
     with (tmp_path / "r" / "answers.jsonl").open("a") as cut:
         cut.write('{"id": "c", "ke')
     assert set(file.resume()[0]) == {"a", "b"}
-    kept, remark = Report(tmp_path / "r", {"model": "n"}).resume()
+    kept, remark = ReportFolder(tmp_path / "r", {"model": "n"}).resume()
     assert (kept, "model changed" in remark) == ({}, True)
     (tmp_path / "r" / "answers.jsonl").write_text("{}\n")
-    with pytest.raises(InputError, match="no answers"):
+    with pytest.raises(InputError, match="not a file of answers"):
         file.resume()
     with pytest.raises(InputError, match="not a folder"):
-        Report(tmp_path / "r" / "answers.jsonl", {})
+        ReportFolder(tmp_path / "r" / "answers.jsonl", {})
 
 
 @pytest.mark.parametrize(
@@ -208,7 +209,7 @@ def test_wrong_cases_are_found_before_a_model_is_loaded(
     """A mistake in the file is told with line, column and pointer, by one line."""
     (tmp_path / "cases.jsonl").write_text(text)
     code, _, err = run("--model", "no-such-model")
-    assert code == Exit.BAD_INPUT
+    assert code == ExitCode.BAD_INPUT
     assert err.count("\n") == 1
     assert re.search(where, err)
     assert words in err

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from callmemaybe.errors import InputError
 from callmemaybe.evals.case import Case
-from callmemaybe.evals.compare import by_output, exact, same
-from callmemaybe.evals.leaderboard import leaderboard
+from callmemaybe.evals.compare import by_output, exact, leaderboard, same
 from callmemaybe.jsonio import writer
 from callmemaybe.tools import ToolSpec
 

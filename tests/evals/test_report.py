@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from callmemaybe.errors import InputError
 from callmemaybe.evals.case import Case
 from callmemaybe.evals.page import page
-from callmemaybe.evals.record import Attempt, Record
+from callmemaybe.evals.record import EvalRecord, UnconstrainedAttempt
 from callmemaybe.evals.report import FIGURES, judge, report
 from callmemaybe.evals.score import score, type_of
 from callmemaybe.tools import ToolCall
@@ -37,8 +37,8 @@ def call(name: str, **arguments: Any) -> ToolCall:
     return ToolCall(name, json.dumps(arguments))
 
 
-def record(one: Case, made: ToolCall | None, **more: Any) -> Record:
-    return Record(one.id, one.key, made, **more)
+def record(one: Case, made: ToolCall | None, **more: Any) -> EvalRecord:
+    return EvalRecord(one.id, one.key, made, **more)
 
 
 @pytest.mark.parametrize(
@@ -103,8 +103,8 @@ def some_report() -> dict[str, Any]:
         case(ADD, "not asked"),
     ]
     made = [call("add", a=1, b=2), call("add", a=1, b=3), call("say", text="hi"), None, None, None]
-    bad = Attempt(None, "not in the format", 30, 0.1)
-    good = Attempt(call("add", a=1, b=2), None, 10, 0.1)
+    bad = UnconstrainedAttempt(None, "not in the format", 30, 0.1)
+    good = UnconstrainedAttempt(call("add", a=1, b=2), None, 10, 0.1)
     more: list[dict[str, Any]] = [{} for _ in cases]
     more[0] = {"probability": 0.9, "forced": 4, "chosen": 2, "seconds": 0.5, "attempts": (good,)}
     more[1] = {"probability": 0.8, "attempts": (bad, bad, good)}
@@ -179,15 +179,15 @@ def test_a_report_of_nothing_is_one() -> None:
 @settings(max_examples=30)
 @given(
     st.builds(
-        Record,
+        EvalRecord,
         st.text(max_size=5), st.text(max_size=5), st.none() | st.just(call("add", a=1)),
         st.none() | st.text(max_size=5), st.none() | st.floats(0, 1).map(lambda p: round(p, 6)),
         st.integers(0, 9), st.integers(0, 9), st.integers(0, 9), st.integers(0, 9), st.just(0.5),
-        st.lists(st.just(Attempt(None, "?", 3, 0.25)), max_size=2).map(tuple),
+        st.lists(st.just(UnconstrainedAttempt(None, "?", 3, 0.25)), max_size=2).map(tuple),
     )
 )  # fmt: skip
-def test_a_record_survives_writing(one: Record) -> None:
+def test_a_record_survives_writing(one: EvalRecord) -> None:
     """A record written as a line of JSON is read as an equal one; anything else is refused."""
-    assert Record.from_json(json.loads(json.dumps(one.as_json()))) == one
+    assert EvalRecord.from_json(json.loads(json.dumps(one.as_json()))) == one
     with pytest.raises(InputError):
-        Record.from_json({"id": "x"})
+        EvalRecord.from_json({"id": "x"})

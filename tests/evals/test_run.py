@@ -11,11 +11,11 @@ import pytest
 
 from callmemaybe.caller import Caller
 from callmemaybe.errors import InputError
-from callmemaybe.evals import run as room
+from callmemaybe.evals import runner
 from callmemaybe.evals.case import Case
-from callmemaybe.evals.free import RETRIES, Free
-from callmemaybe.evals.record import Record
-from callmemaybe.evals.run import Bench, Options
+from callmemaybe.evals.record import EvalRecord
+from callmemaybe.evals.runner import EvalRunner, EvalSettings
+from callmemaybe.evals.unconstrained import RETRIES, UnconstrainedGenerator
 from callmemaybe.models.remote import RemoteModel
 from callmemaybe.models.scripted import ScriptedModel
 from callmemaybe.tools import ToolCall, ToolSpec
@@ -33,10 +33,10 @@ def case(identity: str, *names: str, expected: Any = None) -> Case:
     )
 
 
-def bench(most: int = 2, **options: Any) -> Bench:
+def bench(most: int = 2, **options: Any) -> EvalRunner:
     settings = {"format": "nano", "vocabulary": MARKED, "max_tokens": 60}
     model = ScriptedModel(MARKED.size, 1)
-    return Bench(model, Options(settings=settings, **options), most=most)
+    return EvalRunner(model, EvalSettings(settings=settings, **options), most=most)
 
 
 def test_one_caller_for_each_list_of_functions(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,7 +48,7 @@ def test_one_caller_for_each_list_of_functions(monkeypatch: pytest.MonkeyPatch) 
             made.append(1)
             super().__init__(*given, **options)
 
-    monkeypatch.setattr(room, "Caller", Counted)
+    monkeypatch.setattr(runner, "Caller", Counted)
     lists = ["a", "b", "a", "b", "c", "b", "a"]
     cases = [case(str(place), name) for place, name in enumerate(lists)]
     records = list(bench().records(cases))
@@ -88,16 +88,16 @@ def test_kept_answers_are_not_asked_again() -> None:
 )
 def test_a_record_is_read_whole_or_refused(key: str, value: Any) -> None:
     """What ``as_json`` cannot have written is an InputError at once, and no surprise later on."""
-    good = Record("x", "k", ToolCall("a", '{"a": 1}'), probability=0.5).as_json()
-    assert Record.from_json(good).as_json() == good
+    good = EvalRecord("x", "k", ToolCall("a", '{"a": 1}'), probability=0.5).as_json()
+    assert EvalRecord.from_json(good).as_json() == good
     with pytest.raises(InputError):
-        Record.from_json({**good, key: value})
+        EvalRecord.from_json({**good, key: value})
 
 
 def test_a_server_cannot_run_unconstrained() -> None:
     """A model on a server is refused before anything is asked."""
     with pytest.raises(InputError, match="unconstrained"):
-        Bench(RemoteModel("http://localhost:1/v1#m"), Options(unconstrained=True))
+        EvalRunner(RemoteModel("http://localhost:1/v1#m"), EvalSettings(unconstrained=True))
 
 
 Script = Callable[[tuple[int, ...]], np.ndarray]
@@ -120,7 +120,7 @@ def attempts(form: str, vocab: Any, written: Any, no_call: bool = False, tool: A
     model = ScriptedModel(vocab.size, 0)
     caller = Caller(model, [tool], format=form, vocabulary=vocab, no_call=no_call, max_tokens=80)
     controls = frozenset(vocab.controls)
-    encode = Free(caller, model, no_call=no_call)._encode
+    encode = UnconstrainedGenerator(caller, model, no_call=no_call)._encode
     prompt = [{"role": "user", "content": "p"}]
     length = len(encode(caller.format.prefix(caller.tools, controls)))
     length += len(encode(caller.format.request(prompt, caller.tools, controls)))
@@ -133,7 +133,7 @@ def attempts(form: str, vocab: Any, written: Any, no_call: bool = False, tool: A
     if not ids or ids[-1] not in vocab.ends:
         ids.append(min(vocab.ends))
     model = ScriptedModel(vocab.size, saying(ids, vocab.size, length))
-    return Free(caller, model, no_call=no_call).attempts("p")
+    return UnconstrainedGenerator(caller, model, no_call=no_call).attempts("p")
 
 
 @pytest.mark.parametrize(("form", "vocab"), [("hermes", HERMES), ("nano", MARKED)])
@@ -215,5 +215,5 @@ def test_a_prompt_that_does_not_fit_is_no_failure() -> None:
     model = ScriptedModel(MARKED.size, 1, context=200)
     caller = Caller(model, [TOOL], format="nano", vocabulary=MARKED, no_call=False, max_tokens=40)
     assert caller.call("x" * 1000).omitted > 0
-    (found,) = Free(caller, model, no_call=False).attempts("x" * 1000)
+    (found,) = UnconstrainedGenerator(caller, model, no_call=False).attempts("x" * 1000)
     assert found.problem == "the prompt does not fit into the context"

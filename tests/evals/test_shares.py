@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callmemaybe.evals.shares import Share, calibration, percentile
+from callmemaybe.evals.statistics import Proportion, calibration, percentile
 
 COUNTS = st.integers(1, 2000).flatmap(lambda of: st.tuples(st.integers(0, of), st.just(of)))
 
@@ -17,7 +17,7 @@ COUNTS = st.integers(1, 2000).flatmap(lambda of: st.tuples(st.integers(0, of), s
 @given(COUNTS)
 def test_the_interval_is_wilsons(counts: tuple[int, int]) -> None:
     """The ends are where the score test just does not reject (its defining equation)."""
-    share = Share(*counts)
+    share = Proportion(*counts)
     assert share.value is not None
     low, high = share.interval
     assert 0 <= low <= share.value <= high <= 1
@@ -29,8 +29,8 @@ def test_the_interval_is_wilsons(counts: tuple[int, int]) -> None:
 
 def test_nothing_counted_says_nothing() -> None:
     """Without cases there is no share, and the interval is everything."""
-    assert Share(0, 0).value is None
-    assert Share(0, 0).interval == (0.0, 1.0)
+    assert Proportion(0, 0).value is None
+    assert Proportion(0, 0).interval == (0.0, 1.0)
     assert calibration([])["ece"] is None
     assert percentile([], 0.5) is None
 

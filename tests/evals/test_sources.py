@@ -139,6 +139,6 @@ def test_wrong_folders_are_said(tmp_path: Path) -> None:
 
 def test_the_command_knows_every_source() -> None:
     """What --from offers is what the folder holds."""
-    from callmemaybe.cli.eval import Source
+    from callmemaybe.cli.eval import EvalSource
 
-    assert tuple(sorted(source.value for source in Source)) == sources.names()
+    assert tuple(sorted(source.value for source in EvalSource)) == sources.names()

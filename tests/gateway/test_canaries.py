@@ -118,14 +118,14 @@ def test_nothing_secret_is_written_anywhere(
     from opentelemetry.sdk.trace.export import SimpleSpanProcessor
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-    from callmemaybe.integrations.opentelemetry import Telemetry
+    from callmemaybe.integrations.opentelemetry import GatewayTelemetry
 
     caplog.set_level(logging.DEBUG)
     spans, reader = InMemorySpanExporter(), InMemoryMetricReader()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(spans))
     meter = MeterProvider(metric_readers=[reader]).get_meter("test")
-    watch = Telemetry(tracer=provider.get_tracer("test"), meter=meter, arguments=arguments)
+    watch = GatewayTelemetry(tracer=provider.get_tracer("test"), meter=meter, arguments=arguments)
     limits = Limits(told=2000)
 
     async def go() -> list[Any]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from callmemaybe.cli.toolfiles import load_tools
+from callmemaybe.cli.inputs import load_tools
 from callmemaybe.errors import InputError
 from callmemaybe.gateway import Gateway, Limits
 from callmemaybe.gateway.lifecycle import CallState

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from callmemaybe.agent.executors import functions
 from callmemaybe.caller import Caller
-from callmemaybe.cli.batch import Batch
-from callmemaybe.cli.results import ResultFile, Settings
+from callmemaybe.cli.batch import BatchJob
+from callmemaybe.cli.results import ResultFile, ResultSettings
 from callmemaybe.conversation import Conversation, ModelTurn
 from callmemaybe.errors import DuplicateKeyError
 from callmemaybe.generation.local import DecodingConfig, LocalGenerator, TurnResult
@@ -216,8 +216,8 @@ def test_of_many_prompts_one_may_fail(at_once: int, tmp_path: Path) -> None:
     parts = [formats.get("hermes").render([one]) for one in (BAD, GOOD)]
     model = speaks(VOCABULARY, parts, lambda said: b"good" in said, ASK)
     made = Caller(model, [FREE], format="hermes", vocabulary=VOCABULARY, no_call=False)
-    file = ResultFile(tmp_path / "out.json", Settings.of([FREE], "m"))
-    batch = Batch(made, [FREE], prompts, file, at_once=at_once)
+    file = ResultFile(tmp_path / "out.json", ResultSettings.of([FREE], "m"))
+    batch = BatchJob(made, [FREE], prompts, file, concurrency=at_once)
     failures = [row.record.failure for row in batch.rows()]
     batch.save()
     assert failures[::2] == [None, None]

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import callmemaybe
 from callmemaybe.agent.executors import functions
 from callmemaybe.caller import Caller
-from callmemaybe.cli.batch import Batch
-from callmemaybe.cli.results import ResultFile, Settings
+from callmemaybe.cli.batch import BatchJob
+from callmemaybe.cli.results import ResultFile, ResultSettings
 from callmemaybe.decoding.beam import search
 from callmemaybe.decoding.name_choice import NameChoices
 from callmemaybe.decoding.sampler import Sampler
@@ -31,7 +31,7 @@ from callmemaybe.generation.local import DecodingConfig, LocalGenerator, TurnRes
 from callmemaybe.generation.validation import CHECKED_DEPTH, CallValidator
 from callmemaybe.grammar import compile as compile_grammar
 from callmemaybe.grammar import regex
-from callmemaybe.integrations._language import Language
+from callmemaybe.integrations._constraint import ToolCallConstraint
 from callmemaybe.matching import Matcher
 from callmemaybe.models.scripted import ScriptedModel
 from callmemaybe.tools import CallEnded, ToolCall, ToolResult, ToolSpec
@@ -159,7 +159,7 @@ def test_who_does_not_see_the_end_is_refused() -> None:
         with pytest.raises(UnsupportedSchema, match=r"function 'f', .*/it/uniqueItems"):
             formats.get(name).grammar([DISTINCT])
     with pytest.raises(UnsupportedSchema, match="uniqueItems is not supported here"):
-        Language([DISTINCT], Path(callmemaybe.__file__).parent / "data" / "nano")
+        ToolCallConstraint([DISTINCT], Path(callmemaybe.__file__).parent / "data" / "nano")
 
 
 @pytest.mark.parametrize(
@@ -445,8 +445,8 @@ def test_of_a_batch_one_prompt_may_fail(at_once: int, tmp_path: Path) -> None:
     prompts = ["good", "bad", "good again"]
     model = speaks(HERMES, [written(BAD), written(GOOD)], lambda said: b"good" in said, ASK)
     made = Caller(model, [DISTINCT], format="hermes", vocabulary=HERMES, no_call=False)
-    file = ResultFile(tmp_path / "out.json", Settings.of([DISTINCT], "m"))
-    batch = Batch(made, [DISTINCT], prompts, file, at_once=at_once)
+    file = ResultFile(tmp_path / "out.json", ResultSettings.of([DISTINCT], "m"))
+    batch = BatchJob(made, [DISTINCT], prompts, file, concurrency=at_once)
     failures = [row.record.failure for row in batch.rows()]
     batch.save()
     assert failures[::2] == [None, None]

@@ -15,8 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callmemaybe.errors import InputError
-from callmemaybe.integrations._language import Followers, Language, allowed
-from callmemaybe.integrations.ray import Calls
+from callmemaybe.integrations._constraint import (
+    SequenceMatchers,
+    ToolCallConstraint,
+    allowed_tokens,
+)
+from callmemaybe.integrations.ray import RayBatchCaller
 
 NANO = Path(str(files("callmemaybe"))) / "data" / "nano"
 NUMBER = {"type": "integer", "minimum": -99, "maximum": 999}
@@ -25,15 +29,15 @@ TOOLS: list[dict[str, Any]] = [
     {"name": "say", "parameters": {"text": {"type": "string", "maxLength": 12}}},
     {"name": "ping"},
 ]
-LANGUAGE = Language(TOOLS, NANO)
+LANGUAGE = ToolCallConstraint(TOOLS, NANO)
 
 
-def written(seed: int, language: Language = LANGUAGE) -> list[int]:
+def written(seed: int, language: ToolCallConstraint = LANGUAGE) -> list[int]:
     """Return an answer drawn at random from what is allowed."""
     random = np.random.default_rng(seed)
     matcher = language.matcher.fork()
     while not matcher.is_terminated:
-        mask = allowed(matcher, language.vocabulary.size)
+        mask = allowed_tokens(matcher, language.vocabulary.size)
         matcher.accept(int(random.choice(np.flatnonzero(mask))))
     return list(matcher.ids)
 
@@ -56,7 +60,7 @@ def test_whatever_the_mask_allows_is_read_as_a_call(seed: int) -> None:
 def test_rows_are_followed_in_any_order(seeds: list[int], data: st.DataObject) -> None:
     """Shuffled, repeated, dropped or new rows each get the matcher of what they have written."""
     answers = [written(seed) for seed in seeds]
-    followers = Followers(LANGUAGE.matcher)
+    followers = SequenceMatchers(LANGUAGE.matcher)
     for step in range(max(map(len, answers)) + 1):
         rows = data.draw(st.lists(st.sampled_from(answers), min_size=1, max_size=5))
         for row in rows:
@@ -72,13 +76,13 @@ def test_an_answer_that_is_over_may_only_end() -> None:
     matcher = LANGUAGE.matcher.fork()
     matcher.try_accept(written(1))
     width = LANGUAGE.vocabulary.size + 40
-    assert set(np.flatnonzero(allowed(matcher, width))) == set(LANGUAGE.vocabulary.ends)
-    assert not allowed(LANGUAGE.matcher, width)[LANGUAGE.vocabulary.size :].any()
+    assert set(np.flatnonzero(allowed_tokens(matcher, width))) == set(LANGUAGE.vocabulary.ends)
+    assert not allowed_tokens(LANGUAGE.matcher, width)[LANGUAGE.vocabulary.size :].any()
 
 
 def test_a_batch_of_rows_gets_its_calls() -> None:
     """What Ray maps: columns in, columns out, a row that fails or has no text beside those that do not."""
-    calls = Calls(TOOLS, options={"overflow": "refuse"})
+    calls = RayBatchCaller(TOOLS, options={"overflow": "refuse"})
     prompts = np.array(["add 2 and 3", "x " * 9000, "ping"], dtype=object)
     found = calls({"prompt": prompts, "id": np.arange(3)})
     assert list(found["id"]) == [0, 1, 2]
@@ -98,22 +102,24 @@ def test_a_batch_of_rows_gets_its_calls() -> None:
 def test_what_was_said_limits_a_host_too() -> None:
     """Law: with the text of the request arguments are grounded; without it, grounding is refused."""
     for seed in range(5):
-        language = Language(TOOLS[:2], NANO, ground="prompt", order="any", said="from 17 to 170?")
+        language = ToolCallConstraint(
+            TOOLS[:2], NANO, ground="prompt", order="any", said="from 17 to 170?"
+        )
         (call,) = language.read(written(seed, language))
         for value in call.parsed.values():
             assert value in {17, 170} or value in "from 17 to 170?"
     with pytest.raises(InputError, match="said: grounding needs"):
-        Language(TOOLS, NANO, ground="prompt")
+        ToolCallConstraint(TOOLS, NANO, ground="prompt")
     marked = {"name": "f", "parameters": {"a": {"type": "number", "x-ground": "prompt"}}}
     with pytest.raises(InputError, match="x-ground"):
-        Language([marked], NANO)
-    assert Language([marked], NANO, said="7").matcher.remaining > 0
+        ToolCallConstraint([marked], NANO)
+    assert ToolCallConstraint([marked], NANO, said="7").matcher.remaining > 0
 
 
 def test_digits_that_are_a_text_stay_one() -> None:
     """Law: where a format writes texts without quotes, the tools say what is one."""
     tool = {"name": "f", "parameters": {"code": {"type": "string", "enum": ["12"]}}}
-    language = Language([tool], NANO, format="qwen3_coder")
+    language = ToolCallConstraint([tool], NANO, format="qwen3_coder")
     (call,) = language.read(written(1, language))
     assert call.parsed == {"code": "12"}
 
@@ -150,13 +156,13 @@ def processor(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setitem(sys.modules, ours, ModuleType(ours))
     monkeypatch.setattr(sys.modules["callmemaybe.integrations"], "vllm", None, raising=False)
     del sys.modules[ours]
-    return importlib.import_module(ours).Calls
+    return importlib.import_module(ours).VllmLogitsProcessor
 
 
 def test_vllm_is_held_to_the_order_that_is_read(processor: Any) -> None:
     """Law: what the processor of a request allows, ``Constraint`` reads, whatever order parameters have."""
     tools = [{"name": "pay", "parameters": {"to": {"enum": ["ada", "bob"]}, "cents": NUMBER}}]
-    language = Language(tools, NANO)
+    language = ToolCallConstraint(tools, NANO)
     width = language.vocabulary.size
     model = SimpleNamespace(tokenizer=str(NANO), get_vocab_size=lambda: width)
     made = processor(SimpleNamespace(model_config=model), None, False)

@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from callmemaybe.integrations.opentelemetry import Telemetry
+from callmemaybe.integrations.opentelemetry import GatewayTelemetry
 
 
 @pytest.mark.parametrize("arguments", [False, True])
@@ -34,7 +34,7 @@ def test_spans_and_metrics(arguments: bool) -> None:
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(spans))
     meter = MeterProvider(metric_readers=[reader]).get_meter("test")
-    watch = Telemetry(tracer=provider.get_tracer("test"), meter=meter, arguments=arguments)
+    watch = GatewayTelemetry(tracer=provider.get_tracer("test"), meter=meter, arguments=arguments)
 
     async def go() -> None:
         async with Gateway([look], observer=watch, secrets={"T": "canary-1"}) as gateway:
@@ -65,7 +65,7 @@ def test_a_redelivery_does_not_end_the_span_of_what_runs(sensitive: tuple[str, .
     provider, reader = TracerProvider(), InMemoryMetricReader()
     provider.add_span_processor(SimpleSpanProcessor(spans))
     meter = MeterProvider(metric_readers=[reader]).get_meter("test")
-    watch = Telemetry(tracer=provider.get_tracer("test"), meter=meter, clock=lambda: now[0])
+    watch = GatewayTelemetry(tracer=provider.get_tracer("test"), meter=meter, clock=lambda: now[0])
 
     async def go() -> None:
         async with Gateway([act], observer=watch) as gateway:

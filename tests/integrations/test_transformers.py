@@ -44,17 +44,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 )
 def test_everything_that_is_generated_is_a_call(folder: Path, options: dict[str, Any]) -> None:
     """Whatever the way of generating, every row that has ended is one valid call."""
-    from callmemaybe.integrations.transformers import Calls, Language
+    from callmemaybe.integrations.transformers import (
+        ToolCallConstraint,
+        TransformersLogitsProcessor,
+    )
 
     torch.manual_seed(0)
-    language = Language(TOOLS, folder)
+    language = ToolCallConstraint(TOOLS, folder)
     model = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
     prompts = [language.prompt("add 2 and 3"), language.prompt("say hello")]
     width = max(map(len, prompts))
     ids = torch.tensor([[0] * (width - len(one)) + one for one in prompts])
     mask = torch.tensor([[0] * (width - len(one)) + [1] * len(one) for one in prompts])
     found = model.generate(
-        ids, attention_mask=mask, logits_processor=[Calls(language)], max_new_tokens=200,
+        ids, attention_mask=mask, logits_processor=[TransformersLogitsProcessor(language)], max_new_tokens=200,
         pad_token_id=0, **options,
     )  # fmt: skip
     ended = 0
@@ -72,13 +75,19 @@ def test_everything_that_is_generated_is_a_call(folder: Path, options: dict[str,
 def test_greedy_is_what_our_own_decoder_writes(folder: Path) -> None:
     """With one tokenisation and names chosen by token, generate writes what Caller does."""
     from callmemaybe import Caller, load_model
-    from callmemaybe.integrations.transformers import Calls, Language
+    from callmemaybe.integrations.transformers import (
+        ToolCallConstraint,
+        TransformersLogitsProcessor,
+    )
 
-    language = Language(TOOLS, folder)
+    language = ToolCallConstraint(TOOLS, folder)
     model = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
     ids = torch.tensor([language.prompt("ping")])
     found = model.generate(
-        ids, logits_processor=[Calls(language)], max_new_tokens=400, pad_token_id=0
+        ids,
+        logits_processor=[TransformersLogitsProcessor(language)],
+        max_new_tokens=400,
+        pad_token_id=0,
     )
     caller = Caller(load_model(str(folder)), TOOLS, choose="greedy", forcing=False)
     outcome = caller.call("ping")

@@ -81,10 +81,10 @@ def in_process(folder: Path, count: int = 24) -> None:
     """Sample answers with our logits processor beside requests that do without, and read them."""
     from vllm import LLM, SamplingParams, TokensPrompt
 
-    from callmemaybe.integrations.vllm import Calls, Language
+    from callmemaybe.integrations.vllm import ToolCallConstraint, VllmLogitsProcessor
 
-    language = Language(TOOLS, folder)
-    llm = LLM(str(folder), logits_processors=[Calls], **SETTINGS)
+    language = ToolCallConstraint(TOOLS, folder)
+    llm = LLM(str(folder), logits_processors=[VllmLogitsProcessor], **SETTINGS)
     extra = {"callmemaybe": {"tools": TOOLS}}
     params = [
         SamplingParams(

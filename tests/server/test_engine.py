@@ -235,12 +235,12 @@ def test_a_span_tells_of_a_request(start: Start) -> None:
     from opentelemetry.sdk.trace.export import SimpleSpanProcessor
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-    from callmemaybe.integrations.opentelemetry import Requests
+    from callmemaybe.integrations.opentelemetry import ServerTelemetry
 
     spans = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(spans))
-    server = start(observers=[Requests(tracer=provider.get_tracer("test"))])
+    server = start(observers=[ServerTelemetry(tracer=provider.get_tracer("test"))])
     parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     body = {"model": "talker", "messages": [{"role": "user", "content": "secret"}],
             "tools": [WEATHER]}  # fmt: skip

@@ -1,4 +1,4 @@
-"""The command ``check``: what the engine promises for a schema, keyword by keyword."""
+"""The command ``check``: which keywords of a schema the mask guarantees, and what it leaves to a validator."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from callmemaybe.cli.exits import Exit
-from callmemaybe.cli.limits import Order, OrderOption
+from callmemaybe.cli.options import KeyOrder, KeyOrderOption
+from callmemaybe.cli.process import ExitCode
 from callmemaybe.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
     _Counter = Callable[[Grammar], dict[str, Any]]
 
-#: Where the keywords of a place begin in their line.
+#: The column where the keywords of a schema node begin.
 _INDENT = 14
 _COLOURS = {"masked": "green", "annotation": "dim", "checked": "yellow", "refused": "bold red"}
 
-_UNREAD = "it can only be checked afterwards, and the validator cannot read this schema"
+_VALIDATOR_FAILED = "it can only be checked afterwards, but the validator cannot read this schema"
 
 
 class Spacing(StrEnum):
@@ -42,52 +42,59 @@ class Spacing(StrEnum):
 def check(
     schema: Annotated[
         Path,
-        typer.Argument(help='A JSON Schema, or functions as run takes them; "-": standard input.'),
+        typer.Argument(help='A JSON Schema, or functions as for run; "-": standard input.'),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     brief: Annotated[
-        bool, typer.Option("--brief", "-b", help="List only what is checked or refused.")
+        bool, typer.Option("--brief", "-b", help="List only keywords that are checked or refused.")
     ] = False,
     style: Annotated[Spacing, typer.Option(help="How the JSON is spaced.")] = Spacing.SPACED,
-    order: OrderOption = Order.SCHEMA,
+    order: KeyOrderOption = KeyOrder.SCHEMA,
     ground: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="What was said, for x-ground; without it, any text."),
+        typer.Option(
+            metavar="TEXT", help="The text that x-ground takes values from; without it, any text."
+        ),
     ] = None,
     closed: Annotated[
         bool,
         typer.Option(
-            "--closed", help="No undeclared properties where properties are listed, as in tools."
+            "--closed",
+            help="Allow only declared properties wherever properties are listed, as in tools.",
         ),
     ] = False,
     vocabulary: Annotated[
         Path | None,
-        typer.Option(help="A tokenizer.json, a .gguf or a model's folder: count tokens, too."),
+        typer.Option(help="A tokenizer.json, a .gguf or a model's folder: also count tokens."),
     ] = None,
 ) -> None:
-    """Say for every keyword whether it is masked, checked afterwards, an annotation or refused.
+    """Report for every keyword whether it is masked, checked afterwards, an annotation or refused.
 
-    And how large the language is. Of functions, each one's parameters are told, which are always
-    closed, and of which something is left to be checked only where not all can be masked. Exits with 2 if a
-    keyword is refused or the file holds neither.
+    Also reports how large the language is. For functions, the parameters of each are reported; they
+    are always closed, and keywords are checked afterwards only where masking alone is impossible.
+    Exits with 2 if a keyword is refused, or if the file is neither a schema nor functions.
     """
     from callmemaybe.grammar import Ground
 
-    said = Ground("", is_known=False) if ground is None else Ground(ground)
+    text = Ground("", is_known=False) if ground is None else Ground(ground)
     tokens = None if vocabulary is None else _counter(vocabulary)
-    told: list[dict[str, Any]] = []
+    reports: list[dict[str, Any]] = []
     for name, one in _schemas(schema):
         found = _certified(
-            name, one, style=style.value, order=order.value, ground=said,
+            name, one, style=style.value, order=order.value, ground=text,
             additional=not closed and name is None,
         )  # fmt: skip
-        told.append(_data(name, found, tokens))
+        reports.append(_data(name, found, tokens))
     if as_json:
-        found_all: Any = told[0] if told[0].get("function") is None else {"functions": told}
+        found_all: Any = (
+            reports[0] if reports[0].get("function") is None else {"functions": reports}
+        )
         typer.echo(json.dumps(found_all, ensure_ascii=False, indent=2))
     else:
-        _show(told, brief=brief)
-    raise typer.Exit(Exit.DONE if all("automaton" in one for one in told) else Exit.BAD_INPUT)
+        _show(reports, brief=brief)
+    raise typer.Exit(
+        ExitCode.DONE if all("automaton" in one for one in reports) else ExitCode.BAD_INPUT
+    )
 
 
 def register(app: typer.Typer) -> None:
@@ -96,12 +103,12 @@ def register(app: typer.Typer) -> None:
 
 
 def _schemas(path: Path) -> list[tuple[str | None, Any]]:
-    """Return the schemas of a file, with the names of the functions they belong to (None: none)."""
-    from callmemaybe.cli.files import read_text, source
+    """Return the schemas of a file, each with the name of its function (None for a plain schema)."""
+    from callmemaybe.cli.files import read_text, source_name
     from callmemaybe.jsonio.reader import read
     from callmemaybe.tools import ToolSpec, check_distinct
 
-    document = read(read_text(path), source=source(path))
+    document = read(read_text(path), source=source_name(path))
     value = document.value
     alone = isinstance(value, dict) and _is_function(value)
     if alone:
@@ -126,7 +133,7 @@ def _schemas(path: Path) -> list[tuple[str | None, Any]]:
 
 
 def _certified(name: str | None, schema: Any, **options: Any) -> Certificate:
-    """Certify a schema; that of a function as calls are compiled, and checked where they are."""
+    """Certify a schema; that of a function as calls are compiled and checked."""
     from callmemaybe.generation.validation import validator_of
     from callmemaybe.grammar.automaton import EXHAUSTED
     from callmemaybe.grammar.schema.certificate import CHECKED, REFUSED, certificate
@@ -135,20 +142,20 @@ def _certified(name: str | None, schema: Any, **options: Any) -> Certificate:
     if name is None:
         return certificate(schema, **options)
     found = certificate(schema, masked_alone=True, **options)
-    # As calls are compiled: what took all the work allowed is not tried wider.
+    # As calls are compiled: an exhausted work budget is not followed by a wider grammar.
     if found.grammar is None and not any(row.why.startswith(EXHAUSTED) for row in found.keywords):
         found = certificate(schema, **options)
     if not found.count(CHECKED) or validator_of(ToolSpec(name, parameters=schema)) is not None:
         return found
     rows = (
-        row._replace(how=REFUSED, why=_UNREAD) if row.how == CHECKED else row
+        row._replace(how=REFUSED, why=_VALIDATOR_FAILED) if row.how == CHECKED else row
         for row in found.keywords
     )
     return found._replace(keywords=tuple(rows), grammar=None)
 
 
 def _is_function(value: dict[str, Any]) -> bool:
-    """Whether an object is a function's definition, and no schema."""
+    """Whether an object is the definition of a function, not a schema."""
     inner = value.get("function")
     if value.get("type") == "function" or (isinstance(inner, dict) and "name" in inner):
         return True
@@ -157,7 +164,7 @@ def _is_function(value: dict[str, Any]) -> bool:
 
 
 def _data(name: str | None, found: Certificate, tokens: _Counter | None) -> dict[str, Any]:
-    """Return what is told of one schema, as JSON."""
+    """Return the report on one schema as JSON."""
     data: dict[str, Any] = {} if name is None else {"function": name}
     data["keywords"] = [row._asdict() for row in found.keywords]
     if found.grammar is not None:
@@ -168,7 +175,7 @@ def _data(name: str | None, found: Certificate, tokens: _Counter | None) -> dict
 
 
 def _counter(path: Path) -> _Counter:
-    """Return what counts the tokens of a grammar's outputs; every token is at least one byte."""
+    """Return a function that counts the tokens of a grammar's outputs."""
     from callmemaybe.grammar import compile as compile_grammar
     from callmemaybe.matching.matcher import shortest_output
     from callmemaybe.vocabulary import Vocabulary
@@ -185,7 +192,8 @@ def _counter(path: Path) -> _Counter:
 def _show(told: Sequence[dict[str, Any]], *, brief: bool) -> None:
     from rich.text import Text
 
-    from callmemaybe.cli.show import console, printable
+    from callmemaybe.cli.display import console
+    from callmemaybe.cli.process import printable
 
     out = console(sys.stdout)
     for number, data in enumerate(told):
@@ -203,22 +211,22 @@ def _show(told: Sequence[dict[str, Any]], *, brief: bool) -> None:
 
 
 def _listed(rows: Sequence[Mapping[str, str]], width: int) -> Iterator[Text]:
-    """Yield lines: each place of the schema, and below it its keywords by what becomes of them."""
+    """Yield lines: each node of the schema, and below it its keywords by how they are handled."""
     from rich.text import Text
 
-    from callmemaybe.cli.show import printable
+    from callmemaybe.cli.process import printable
 
-    places: dict[str, dict[tuple[str, str], list[str]]] = {}
+    nodes: dict[str, dict[tuple[str, str], list[str]]] = {}
     for row in rows:
-        place = row["pointer"].rpartition("/")[0] if row["keyword"] else row["pointer"]
-        fates = places.setdefault(place, {})
-        fates.setdefault((row["how"], row["why"]), []).append(row["keyword"])
-    for place, fates in places.items():
-        # Not folded, so that a pointer can be copied.
-        yield Text(printable(place or "/"), "bold")
-        for (how, why), keywords in fates.items():
-            said = printable(" ".join(keywords) + (": " if any(keywords) and why else "") + why)
-            first, *others = textwrap.wrap(said, max(width - _INDENT, 20))
+        node = row["pointer"].rpartition("/")[0] if row["keyword"] else row["pointer"]
+        groups = nodes.setdefault(node, {})
+        groups.setdefault((row["how"], row["why"]), []).append(row["keyword"])
+    for node, groups in nodes.items():
+        # Not wrapped, so that the pointer can be copied.
+        yield Text(printable(node or "/"), "bold")
+        for (how, why), keywords in groups.items():
+            text = printable(" ".join(keywords) + (": " if any(keywords) and why else "") + why)
+            first, *others = textwrap.wrap(text, max(width - _INDENT, 20))
             yield Text("  ").append(f"{how:<{_INDENT - 2}}", _COLOURS[how]).append(first)
             yield from (Text(" " * _INDENT + line) for line in others)
 
@@ -248,7 +256,7 @@ def _figures(data: dict[str, Any]) -> list[str]:
 
 
 def _between(size: Mapping[str, Any]) -> str:
-    """Return the fewest and the most of something."""
+    """Return a range as text."""
     fewest, most = size["fewest"], size["most"]
     if fewest == most:
         return f"{fewest:,}"

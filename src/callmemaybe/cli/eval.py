@@ -1,32 +1,42 @@
-"""The command ``eval``: measure a model on cases whose right answers are known."""
+"""The command ``eval``: measure a model on cases whose right answers are known.
+
+A report is a folder, which a later run can resume: ``answers.jsonl`` (first the settings, then one
+answer per line, appended as they come), ``report.json`` (all metrics) and ``report.html`` (the same for
+people).
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from callmemaybe import __version__
-from callmemaybe.cli.evalfiles import Report, hash_of, read_cases
-from callmemaybe.cli.exits import Exit
-from callmemaybe.cli.run import Choose, NoCall
-from callmemaybe.cli.stopping import Stopped, stopped_by_signals
+from callmemaybe.cli.files import WriteError, check_writable, read_text, write_atomically
+from callmemaybe.cli.options import ModelOption, NameChoiceMode, NoCall, QuietOption
+from callmemaybe.cli.process import ExitCode, StopRequested, stopped_by_signals
 from callmemaybe.errors import InputError
+from callmemaybe.jsonio.reader import Document, read
+from callmemaybe.jsonio.writer import dumps
 
 if TYPE_CHECKING:
-    from callmemaybe.cli.evalshow import EvalShow
+    from callmemaybe.cli.eval_display import EvalDisplay
     from callmemaybe.evals.case import Case
-    from callmemaybe.evals.record import Record
-    from callmemaybe.evals.run import Bench
+    from callmemaybe.evals.record import EvalRecord
+    from callmemaybe.evals.runner import EvalRunner
 
 
-class Source(StrEnum):
-    """Sets of cases that are read as they are published."""
+class EvalSource(StrEnum):
+    """Benchmarks that are read as published."""
 
     BFCL = "bfcl"
     EXERCISE = "exercise"
@@ -40,18 +50,18 @@ class EvalOptions:
     data: Path
     model: str
     report: Path
-    source: Source | None
+    source: EvalSource | None
     tags: Sequence[str]
     limit: int | None
     no_call: NoCall
-    choose: Choose
+    choose: NameChoiceMode
     max_tokens: int
     unconstrained: bool
     resume: bool
     quiet: bool
 
     def settings(self) -> dict[str, Any]:
-        """Return what decides the answers, apart from the cases."""
+        """Return everything besides the cases that determines the answers."""
         return {
             "model": self.model,
             "no_call": self.no_call.value,
@@ -68,29 +78,30 @@ def register(app: typer.Typer) -> None:
 
 def evaluate(
     data: Annotated[Path, typer.Argument(help="Cases, one JSON object per line.")],
-    model: Annotated[
-        str,
-        typer.Option("--model", "-m", help='"nano", a model folder, or "org/name" on the hub.'),
-    ] = "nano",
+    model: ModelOption = "nano",
     report: Annotated[
-        Path, typer.Option("--report", "-r", help="Folder for answers, figures and a page.")
+        Path, typer.Option("--report", "-r", help="Folder for answers, metrics and a web page.")
     ] = Path("data/output/evaluation"),
     source: Annotated[
-        Source | None,
-        typer.Option("--from", help="DATA is the folder of a published set, not JSON lines."),
+        EvalSource | None,
+        typer.Option(
+            "--from", help="DATA is the folder of this published benchmark, not JSON lines."
+        ),
     ] = None,
     tag: Annotated[list[str], typer.Option(help="Only cases with this tag; may be repeated.")] = [],  # noqa: B006 - typer copies it
     limit: Annotated[
-        int | None, typer.Option(min=1, help="So many cases, evenly from all of them.")
+        int | None, typer.Option(min=1, help="At most this many cases, evenly from all of them.")
     ] = None,
     no_call: Annotated[
         NoCall, typer.Option(help="Whether the model may decide that no function fits.")
     ] = NoCall.ALLOW,
     choose: Annotated[
-        Choose,
-        typer.Option(help="Choose the function by the probability of its whole name, or by token."),
-    ] = Choose.EXACT,
-    max_tokens: Annotated[int, typer.Option(min=1, help="Budget of one answer.")] = 512,
+        NameChoiceMode,
+        typer.Option(
+            help="Choose the function by the probability of its whole name, or token by token."
+        ),
+    ] = NameChoiceMode.EXACT,
+    max_tokens: Annotated[int, typer.Option(min=1, help="The most tokens of one answer.")] = 512,
     unconstrained: Annotated[
         bool,
         typer.Option(
@@ -101,9 +112,7 @@ def evaluate(
     resume: Annotated[
         bool, typer.Option("--resume", help="Keep the answers of an earlier run.")
     ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print nothing but failures.")
-    ] = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Measure how well a model calls functions, on cases whose right answers are known."""
     options = EvalOptions(
@@ -113,27 +122,27 @@ def evaluate(
     raise typer.Exit(run_evaluation(options))
 
 
-def run_evaluation(options: EvalOptions) -> Exit:
-    """Ask all cases, write the report, and return the exit code.
+def run_evaluation(options: EvalOptions) -> ExitCode:
+    """Run all cases, write the report, and return the exit code.
 
-    Raises InputError before any model is loaded, ModelError, NotWritten, and Stopped after the
-    report of what is done has been written.
+    Raises InputError (before any model is loaded), ModelError, WriteError, and StopRequested after the
+    report of the finished cases has been written.
     """
     with stopped_by_signals():
         cases = _cases(options)
-        file = Report(options.report, options.settings())
-        kept, remark = file.resume(cases) if options.resume else ({}, "")
-        # From here on it pays to import what is heavy.
-        from callmemaybe.cli.evalshow import EvalShow
+        folder = ReportFolder(options.report, options.settings())
+        resumed, message = folder.resume(cases) if options.resume else ({}, "")
+        # Heavy imports come after all checks.
+        from callmemaybe.cli.eval_display import EvalDisplay
 
-        show = EvalShow(len(cases), quiet=options.quiet)
-        if remark:
-            show.say(remark)
-        bench = _bench(options)
-        records = _ask(bench, cases, kept, file, show, options)
-        found = _finish(cases, records, file, options)
-        show.report(found, str(options.report))
-        return Exit.SOME_FAILED if found["failures"] else Exit.DONE
+        display = EvalDisplay(len(cases), quiet=options.quiet)
+        if message:
+            display.message(message)
+        runner = _runner(options)
+        records = _run_cases(runner, cases, resumed, folder, display, options)
+        found = _write_report(cases, records, folder, options)
+        display.report(found, str(options.report))
+        return ExitCode.SOME_FAILED if found["failures"] else ExitCode.DONE
 
 
 def _cases(options: EvalOptions) -> list[Case]:
@@ -144,61 +153,61 @@ def _cases(options: EvalOptions) -> list[Case]:
     else:
         cases = read_cases(options.data)
     if not cases:
-        raise InputError("the set has no cases", where=str(options.data))
-    wanted = set(options.tags)
-    cases = [case for case in cases if not wanted or wanted.intersection(case.tags)]
+        raise InputError("there are no cases", where=str(options.data))
+    cases = [case for case in cases if not options.tags or {*options.tags}.intersection(case.tags)]
     if not cases:
-        raise InputError("no case has such a tag", where="--tag")
+        raise InputError("no case has this tag", where="--tag")
     if options.limit is not None and options.limit < len(cases):
         step = len(cases) / options.limit
         cases = [cases[int(place * step)] for place in range(options.limit)]
     return cases
 
 
-def _bench(options: EvalOptions) -> Bench:
+def _runner(options: EvalOptions) -> EvalRunner:
     from callmemaybe.caller import load_model
-    from callmemaybe.evals.run import Bench, Options
+    from callmemaybe.evals.runner import EvalRunner, EvalSettings
 
-    asked: dict[str, Any] = {
-        "choose": "exact" if options.choose is Choose.EXACT else "greedy",
+    settings: dict[str, Any] = {
+        "choose": "exact" if options.choose is NameChoiceMode.EXACT else "greedy",
         "max_tokens": options.max_tokens,
     }
     may_decline = options.no_call is NoCall.ALLOW
-    return Bench(load_model(options.model), Options(may_decline, options.unconstrained, asked))
+    return EvalRunner(
+        load_model(options.model), EvalSettings(may_decline, options.unconstrained, settings)
+    )
 
 
-def _ask(
-    bench: Bench,
+def _run_cases(
+    runner: EvalRunner,
     cases: Sequence[Case],
-    kept: dict[str, Record],
-    file: Report,
-    show: EvalShow,
+    resumed: dict[str, EvalRecord],
+    folder: ReportFolder,
+    display: EvalDisplay,
     options: EvalOptions,
-) -> dict[str, Record]:
-    """Return these cases' records by id; when stopped, write the report of what is done first."""
+) -> dict[str, EvalRecord]:
+    """Return the records of the cases by id; when stopped, write a report of those finished first."""
     from callmemaybe.evals.score import score
 
-    records = {case.id: kept[case.id] for case in cases if case.id in kept}
+    records = {case.id: resumed[case.id] for case in cases if case.id in resumed}
     try:
-        with file.writer(list(kept.values())) as writer, show.running():
-            for case, record in zip(cases, bench.records(cases, kept), strict=True):
-                if case.id not in kept:
+        with folder.writer(list(resumed.values())) as writer, display.running():
+            for case, record in zip(cases, runner.records(cases, resumed), strict=True):
+                if case.id not in resumed:
                     writer.add(record)
                     records[case.id] = record
-                show.case(record.failure is None and score(case, record.call).exact)
-    except Stopped:
+                display.case(record.failure is None and score(case, record.call).exact)
+    except StopRequested:
         if records:
-            _finish(cases, records, file, options)
-        said = f"Stopped; what was done is in {options.report}, --resume goes on."
-        show.say(said)
+            _write_report(cases, records, folder, options)
+        display.message(f"Stopped; finished answers are in {options.report}; --resume continues.")
         raise
     return records
 
 
-def _finish(
+def _write_report(
     cases: Sequence[Case],
-    records: dict[str, Record],
-    file: Report,
+    records: dict[str, EvalRecord],
+    folder: ReportFolder,
     options: EvalOptions,
 ) -> dict[str, Any]:
     from callmemaybe.evals.report import judge, report
@@ -206,10 +215,165 @@ def _finish(
     about = {
         "data": str(options.data),
         **options.settings(),
-        "cases_hash": hash_of(cases),
+        "cases_hash": cases_hash(cases),
         "version": __version__,
         "finished": time.strftime("%Y-%m-%d %H:%M:%S %z"),
     }
     found = report(judge(cases, records), about)
-    file.write(found)
+    folder.write(found)
     return found
+
+
+_FLUSH_EVERY = 1.0
+
+
+def read_cases(path: Path) -> list[Case]:
+    """Read one case per line (or a JSON list of cases).
+
+    Cases without an id get their line's number. Raises InputError with file, line and JSON pointer,
+    also for an id that occurs twice.
+    """
+    text = read_text(path)
+    cases: list[Case] = []
+    places: dict[str, str] = {}
+    if text.lstrip(" \t\r\n")[:1] == "[":
+        document = read(text, source=str(path))
+        assert isinstance(document.value, list)
+        found = [(str(n + 1), document, f"/{n}", one) for n, one in enumerate(document.value)]
+    else:
+        # str.splitlines would also split at U+2028, which may stand in a JSON string.
+        lines = [(n, line) for n, line in enumerate(text.split("\n"), 1) if line.strip(" \t\r")]
+        read_lines = [(n, read(ln.rstrip("\r"), source=str(path), first_line=n)) for n, ln in lines]
+        found = [(str(n), document, "", document.value) for n, document in read_lines]
+    for number, document, pointer, value in found:
+        case = _case(value, document, pointer)
+        case = case if case.id else replace(case, id=number)
+        place = document.place(pointer)
+        if case.id in places:
+            message = f"the id {case.id!r} is that of another case, at {places[case.id]}"
+            raise InputError(message, where=place, hint="give each case its own")
+        places[case.id] = place
+        cases.append(case)
+    if not cases:
+        raise InputError("there are no cases", where=str(path))
+    return cases
+
+
+def _case(value: object, document: Document, pointer: str) -> Case:
+    from callmemaybe.evals.case import Case
+
+    try:
+        return Case.from_json(value)
+    except InputError as error:
+        where = document.place(pointer + (error.where or ""))
+        raise InputError(error.message, where=where, hint=error.hint) from None
+
+
+class ReportFolder:
+    """The folder of one report. ``settings`` determine the answers, besides the cases."""
+
+    def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
+        self.folder = folder
+        self.answers = folder / "answers.jsonl"
+        self._settings = dict(settings)
+        if folder.exists() and not folder.is_dir():
+            raise InputError("is a file, not a folder", where=str(folder), hint="name another")
+        check_writable(self.answers, "the report")
+
+    def resume(self, cases: Sequence[Case] = ()) -> tuple[dict[str, EvalRecord], str]:
+        """Return the answers of an earlier run by id, and a message for the user.
+
+        Answers under other settings, to a case of ``cases`` that has changed, and damaged lines are
+        dropped. Answers to cases that are not selected this time (``--tag``, ``--limit``) stay.
+        """
+        from callmemaybe.evals.record import EvalRecord
+
+        if not self.answers.is_file():
+            return {}, "nothing to resume from: there are no answers yet"
+        lines = self.answers.read_text(encoding="utf-8", errors="replace").split("\n")
+        head = _value(lines[0])
+        if not isinstance(head, dict) or "settings" not in head:
+            hint = "run without --resume to replace it"
+            raise InputError("not a file of answers", where=f"{self.answers}:1", hint=hint)
+        before = head["settings"] if isinstance(head["settings"], dict) else {}
+        names = sorted({*before, *self._settings})
+        changed = [key for key in names if before.get(key) != self._settings.get(key)]
+        if changed:
+            return (
+                {},
+                f"{' and '.join(changed)} changed since the last run: every case is run again",
+            )
+        resumed: dict[str, EvalRecord] = {}
+        keys = {case.id: case.key for case in cases}
+        for line in lines[1:]:
+            try:
+                record = EvalRecord.from_json(_value(line))
+            except InputError:
+                continue
+            if record.failure is None and keys.get(record.id, record.key) == record.key:
+                resumed[record.id] = record
+        return resumed, f"{len(resumed)} answers are kept"
+
+    def writer(self, resumed: Sequence[EvalRecord]) -> AnswerWriter:
+        """Return a writer of answers, after writing those of the earlier run."""
+        head = json.dumps({"settings": self._settings}, ensure_ascii=False)
+        lines = [head, *(json_line(record) for record in resumed)]
+        write_atomically(self.answers, "\n".join(lines) + "\n")
+        return AnswerWriter(self.answers)
+
+    def write(self, report: Mapping[str, Any]) -> None:
+        """Write the metrics, for programs and for people. Raises WriteError."""
+        from callmemaybe.evals.page import page
+
+        text = json.dumps(report, ensure_ascii=False, indent=1) + "\n"
+        write_atomically(self.folder / "report.json", text)
+        write_atomically(self.folder / "report.html", page(report))
+
+
+class AnswerWriter(AbstractContextManager["AnswerWriter"]):
+    """Appends answers to a file, flushed about once a second."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: IO[str] = path.open("a", encoding="utf-8")
+        self._flushed = time.monotonic()
+
+    def add(self, record: EvalRecord) -> None:
+        """Append one answer. Raises WriteError."""
+        try:
+            self._file.write(json_line(record) + "\n")
+            if time.monotonic() - self._flushed >= _FLUSH_EVERY:
+                self._file.flush()
+                self._flushed = time.monotonic()
+        except OSError as error:
+            raise WriteError(f"{self._path}: cannot be written: {error.strerror}") from error
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise WriteError(f"{self._path}: cannot be written: {error.strerror}") from error
+        finally:
+            self._file.close()
+
+
+def json_line(record: EvalRecord) -> str:
+    """Return a record as one line of JSON."""
+    return json.dumps(record.as_json(), ensure_ascii=True)
+
+
+def cases_hash(cases: Sequence[Case]) -> str:
+    """Return a hash of the cases, expected answers included."""
+    digest = sha256()
+    for case in cases:
+        digest.update(dumps(case.as_json()).encode(errors="surrogatepass"))
+    return digest.hexdigest()[:16]
+
+
+def _value(line: str) -> object:
+    try:
+        value: object = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return value

@@ -1,4 +1,4 @@
-"""Writing files so that a reader sees the old content or the new, never half of it."""
+"""Reads text files, and writes files atomically: a reader sees the old content or the new one, whole."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from callmemaybe.cli.streams import drop, is_closed
+from callmemaybe.cli.process import discard, stdout_is_closed
 from callmemaybe.errors import CallMeMaybeError, InputError
 
 #: The names that systems have for standard output, and the folders of a process's open files.
@@ -19,8 +19,8 @@ _STANDARD_OUTPUT = {"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"}
 _OPEN_FILES = re.compile(r"/dev|/dev/fd|/proc/[^/]+/fd")
 
 
-class NotWritten(CallMeMaybeError):
-    """A file could not be written (the disk is full, say); what stood there before still does."""
+class WriteError(CallMeMaybeError):
+    """A file could not be written (a full disk, say); its previous content is untouched."""
 
 
 def is_standard(path: Path) -> bool:
@@ -29,26 +29,26 @@ def is_standard(path: Path) -> bool:
 
 
 def named_output(path: Path) -> Path:
-    """Return where to write: "-" for what the system, too, calls standard output.
+    """Return the path to write to: "-" for the system's names of standard output.
 
-    With a file behind it, that file is neither to be replaced nor to be cut: whoever named it writes there, too.
+    Standard output may be redirected to a file, which must be neither replaced nor truncated.
     """
     return Path("-") if os.path.abspath(path) in _STANDARD_OUTPUT else path
 
 
 def is_stream(path: Path) -> bool:
-    """Whether what is written to ``path`` cannot be replaced: an open file, a pipe, a device."""
+    """Whether ``path`` can only be appended to: an open file, a pipe, a device."""
     return is_standard(path) or _is_special(path)
 
 
 def check_writable(path: Path, what: str) -> None:
-    """Make the folder of ``path`` and try to write there; raise InputError when it cannot work.
+    """Create the folder of ``path`` and check that a file can be written there; raise InputError if not.
 
-    What is already at ``path`` stays as it is. Raises NotWritten where standard output is closed.
+    An existing file stays untouched. Raises WriteError where standard output is closed.
     """
     if is_standard(path):
-        if is_closed():
-            raise NotWritten("standard output: cannot be written: it is closed")
+        if stdout_is_closed():
+            raise WriteError("standard output: cannot be written: it is closed")
         return
     try:
         if path.is_dir():
@@ -72,10 +72,10 @@ def check_writable(path: Path, what: str) -> None:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Replace the content of ``path``; at any moment, power cut included, old or new is complete.
+    """Replace the content of ``path``, so that even after a power cut the old or the new one is complete.
 
-    A symbolic link stays one; an open file, a device or a pipe is written on, and "-" is standard output.
-    Raises NotWritten.
+    Symbolic links are followed; open files, devices and pipes are appended to; "-" is standard output.
+    Raises WriteError.
     """
     if is_standard(path):
         _print(text)
@@ -88,19 +88,19 @@ def write_atomically(path: Path, text: str) -> None:
         else:
             _replace(path.resolve(), data)
     except OSError as error:
-        raise NotWritten(f"{path}: cannot be written: {_reason(error)}") from error
+        raise WriteError(f"{path}: cannot be written: {_reason(error)}") from error
 
 
 def _print(text: str) -> None:
-    """Write to standard output; where its reader is gone, nothing is left to fail at the end."""
+    """Write to standard output; after a failure the stream is discarded, so that exit cannot fail again."""
     try:
         sys.stdout.flush()
         sys.stdout.buffer.write(text.encode())
         sys.stdout.buffer.flush()
     except OSError as error:
         with contextlib.suppress(OSError):
-            drop(sys.stdout)
-        raise NotWritten(f"standard output: cannot be written: {_reason(error)}") from error
+            discard(sys.stdout)
+        raise WriteError(f"standard output: cannot be written: {_reason(error)}") from error
 
 
 def same_file(first: Path, second: Path) -> bool:
@@ -137,7 +137,7 @@ def _folder(path: Path) -> Iterator[int]:
 
 
 def _temporary(path: Path) -> Path:
-    # At random: one that a killed process left behind is in nobody's way.
+    # A random name: files that killed processes left behind must not collide with it.
     return path.with_name(f".{path.name[:40]}.{secrets.token_hex(8)}.tmp")
 
 
@@ -152,8 +152,8 @@ def _reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
 
 
-def source(path: Path) -> str:
-    """Return what to call ``path`` where it is read."""
+def source_name(path: Path) -> str:
+    """Return the name of ``path`` in messages about reading it."""
     return "standard input" if is_standard(path) else str(path)
 
 
@@ -162,7 +162,7 @@ def read_text(path: Path) -> str:
 
     Raises InputError: missing, a folder, unreadable, empty, or not UTF-8 (naming the line).
     """
-    where = source(path)
+    where = source_name(path)
     try:
         data = sys.stdin.buffer.read() if is_standard(path) else path.read_bytes()
     except FileNotFoundError:
@@ -187,3 +187,11 @@ def read_text(path: Path) -> str:
         problem = "nothing was read" if is_standard(path) else "the file is empty"
         raise InputError(problem, where=where)
     return text
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is such a file; raise InputError for a path that cannot be looked at."""
+    try:
+        return path.is_file()
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", where=str(path)) from None

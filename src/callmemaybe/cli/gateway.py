@@ -1,32 +1,36 @@
-"""The gateway's commands: run calls, look at the audit, decide, reconcile."""
+"""The gateway's commands: run calls, inspect the audit log, decide on approvals, reconcile."""
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import json
+import os
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from callmemaybe.cli.exits import Exit
-from callmemaybe.cli.toolfiles import (
-    DEFAULT_LEDGER,
-    load_tools,
-    named_ledger,
-    read_calls,
-    read_secrets,
-    verdicts,
-)
+from callmemaybe.cli.files import WriteError, is_file
+from callmemaybe.cli.inputs import load_tools, read_calls, read_secrets
+from callmemaybe.cli.process import ExitCode, printable
 from callmemaybe.errors import CallMeMaybeError, InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from callmemaybe.gateway import Verdict
+    from callmemaybe.gateway.chain import Head
     from callmemaybe.gateway.ledger import Ledger
+    from callmemaybe.tools import Effect
+
+DEFAULT_LEDGER = "callmemaybe.db"
 
 Db = Annotated[str, typer.Option("--db", help="The ledger: a file, or postgresql://...")]
 Anchors = Annotated[
-    Path | None, typer.Option(help="Note the audit chain's head in this file, every 10 s.")
+    Path | None, typer.Option(help="Append the head of the audit chain to this file, every 10 s.")
 ]
 Tools = Annotated[Path, typer.Option("--tools", "-t", help="A Python file, or an OpenAPI .json.")]
 Yes = Annotated[
@@ -36,13 +40,13 @@ Yes = Annotated[
     ),
 ]
 Secrets = Annotated[Path | None, typer.Option(help="A JSON object of secrets by name.")]
-By = Annotated[str, typer.Option(help="Who decides; goes into the audit.")]
-#: More rows than a ledger has, and the largest number of a turn that a database has room for.
-_MOST = 2**31 - 1
+By = Annotated[str, typer.Option(help="Who decides; recorded in the audit log.")]
+#: The largest number of rows and of a turn: what an integer column of a database holds.
+_MAX_INT = 2**31 - 1
 
 
 def _help(context: typer.Context) -> None:
-    """Show the help to whoever names no command of a group, as the program itself does."""
+    """Print the help of a group that is called without a command, as the program itself does."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
@@ -51,19 +55,105 @@ def _group(about: str) -> typer.Typer:
     return typer.Typer(help=about, callback=_help, invoke_without_command=True)
 
 
-audit = _group("Look at the ledger: every intent, every effect.")
-approvals = _group("Decide on calls that wait for a person.")
+audit = _group("Inspect the ledger: every intent and every effect of calls.")
+approvals = _group("Decide on calls that wait for a person's approval.")
 
 
 def register(app: typer.Typer) -> None:
     """Add the gateway's commands to the program."""
-    from callmemaybe.cli.chat import chat
-
-    app.command()(chat)
     app.command(name="exec")(execute)
     app.command()(reconcile)
     app.add_typer(audit, name="audit")
     app.add_typer(approvals, name="approvals")
+
+
+class LedgerError(CallMeMaybeError):
+    """A ledger that was opened can no longer be read or written."""
+
+
+class AnchorFile:
+    """Appends the heads of the audit chain to a file.
+
+    A failure to append stops no call; ``check`` reports it once the ledger is closed. Raises InputError
+    if the file cannot be opened for writing at the start.
+    """
+
+    def __init__(self, path: Path) -> None:
+        from callmemaybe.gateway.verify import file_anchor
+
+        try:
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
+        except OSError as error:
+            raise InputError(
+                f"{path} cannot be written: {error.strerror}",
+                where="--anchors",
+                hint="choose another path",
+            ) from None
+        self._path = path
+        self._append = file_anchor(path)
+        self._failure: OSError | None = None
+
+    def __call__(self, head: Head) -> None:
+        """Append one head."""
+        self._failure = None
+        try:
+            self._append(head)
+        except OSError as error:
+            self._failure = error
+
+    def check(self) -> None:
+        """Raise WriteError if the last head could not be appended."""
+        if self._failure is not None:
+            reason = self._failure.strerror or str(self._failure)
+            raise WriteError(f"{self._path}: the anchor cannot be written: {reason}")
+
+
+@contextlib.contextmanager
+def opened_ledger(
+    store: str, anchors: Path | None = None, *, create: bool = False
+) -> Iterator[Ledger]:
+    """Open a ledger by its address (an existing one unless ``create``) and close it at the end.
+
+    Raises InputError if it cannot be opened, LedgerError if it fails later, and WriteError at the end
+    if its last head could not be appended to ``anchors``.
+    """
+    from callmemaybe.gateway import StoreError
+    from callmemaybe.gateway.audit import open_ledger
+
+    if not create and "://" not in store and not is_file(Path(store)):
+        raise InputError("there is no ledger", where=store, hint="name it with --db")
+    anchor = AnchorFile(anchors) if anchors else None
+    try:
+        ledger = open_ledger(store, anchor=anchor)
+    except StoreError as error:
+        raise InputError(str(error), where="--db", hint="check the address") from error
+    try:
+        with contextlib.closing(ledger):
+            yield ledger
+    except StoreError as error:
+        raise LedgerError(f"--db: {error}") from error
+    if anchor is not None:
+        anchor.check()
+
+
+def verdicts(yes: list[str]) -> Mapping[Effect, Verdict]:
+    """Return the policy for each effect class: pure and `--yes` classes run, others ask first."""
+    from callmemaybe.gateway import Verdict
+    from callmemaybe.tools import Effect
+
+    given = {part.strip() for text in yes for part in text.split(",") if part.strip()}
+    known = {effect.value for effect in Effect}
+    if "all" in given:
+        given = known
+    unknown = given - known
+    if unknown:
+        raise InputError(
+            f"there is no effect class {min(unknown)!r}",
+            where="--yes",
+            hint=f"use all, or some of {', '.join(sorted(known))}",
+        )
+    allowed = given | {"pure"}
+    return {effect: Verdict.ALLOW if effect.value in allowed else Verdict.ASK for effect in Effect}
 
 
 def execute(
@@ -71,17 +161,19 @@ def execute(
     tools: Tools,
     db: Db = DEFAULT_LEDGER,
     run: Annotated[
-        str | None, typer.Option(help="Name of the run: the same name again redelivers.")
+        str | None, typer.Option(help="Name of the run: the same name again redelivers its calls.")
     ] = None,
-    turn: Annotated[int, typer.Option(min=0, max=_MOST, help="Which turn of the run this is.")] = 0,
+    turn: Annotated[
+        int, typer.Option(min=0, max=_MAX_INT, help="Which turn of the run this is.")
+    ] = 0,
     yes: Yes = [],  # noqa: B006 - typer copies it
     secrets: Secrets = None,
     anchors: Anchors = None,
 ) -> None:
     """Run a file of calls as one turn through the gateway; print the answers as JSON.
 
-    Calls that need a person stay pending: approve them, and run the same file and run name again.
-    Exit code 1 if any call did not succeed.
+    Calls that need approval stay pending: approve them, then execute the same file under the same run
+    name again. Exit code 1 if any call did not succeed.
     """
     import asyncio
 
@@ -89,122 +181,134 @@ def execute(
 
     if turn and run is None:
         raise InputError("a turn belongs to a run", where="--turn", hint="name it with --run")
-    made, listed, asked = load_tools(tools), read_calls(calls), verdicts(yes)
-    found = read_secrets(secrets)
+    loaded, listed, policy = load_tools(tools), read_calls(calls), verdicts(yes)
+    secret_values = read_secrets(secrets)
 
     async def go(ledger: Ledger) -> list[Any]:
-        async with Gateway(made, store=ledger, verdicts=asked, secrets=found) as gateway:
+        async with Gateway(loaded, store=ledger, verdicts=policy, secrets=secret_values) as gateway:
             await gateway.recover()
             return await gateway.run(listed, run=run, turn=turn if run else None)
 
-    with named_ledger(db, anchors, create=True) as ledger:
+    with opened_ledger(db, anchors, create=True) as ledger:
         answers = asyncio.run(go(ledger))
         shown = [
             {"id": one.call_id, "key": one.key, "state": one.state.value, **json.loads(one.content)}
             for one in answers
         ]
-        # Told before the last anchor is noted: what has happened must not be lost with that.
+        # Printed before the last anchor is appended: a failure there must not lose the results.
         typer.echo(json.dumps(shown, ensure_ascii=False, indent=1))
-    raise typer.Exit(Exit.DONE if all(one.ok for one in answers) else Exit.SOME_FAILED)
+    raise typer.Exit(ExitCode.DONE if all(one.ok for one in answers) else ExitCode.SOME_FAILED)
 
 
 def reconcile(
-    key: Annotated[str, typer.Argument(help="The key of a call of unknown outcome, or its start.")],
+    key: Annotated[
+        str,
+        typer.Argument(help="The key of a call whose outcome is unknown, or the beginning of it."),
+    ],
     outcome: Annotated[
-        str | None, typer.Option(help="done or not-done; without it the tool is asked.")
+        str | None,
+        typer.Option(
+            help="done or not-done; without it, the tool's own reconcile function decides."
+        ),
     ] = None,
-    result: Annotated[str | None, typer.Option(help="What it returned, as JSON.")] = None,
+    result: Annotated[str | None, typer.Option(help="The result of the call, as JSON.")] = None,
     tools: Annotated[
-        Path | None, typer.Option("--tools", "-t", help="Where the tool that can tell is.")
+        Path | None, typer.Option("--tools", "-t", help="The tools, one of which made the call.")
     ] = None,
     by: By = "",
     db: Db = DEFAULT_LEDGER,
 ) -> None:
-    """Say, or let the tool find out, what became of a call of unknown outcome."""
+    """Settle a call of unknown outcome: state what happened, or let the tool find out."""
     import asyncio
 
     from callmemaybe.gateway import Gateway
 
     if outcome is None and tools is None:
-        raise InputError("nobody is there to tell", where="--outcome", hint="or give --tools")
+        raise InputError(
+            "neither an outcome nor a tool to ask is given",
+            where="--outcome",
+            hint="give it, or --tools",
+        )
 
-    made = load_tools(tools) if tools else []
-    returned = None if result is None else _returned(result, outcome)
+    loaded = load_tools(tools) if tools else []
+    returned = None if result is None else _read_result(result, outcome)
 
     async def go(ledger: Ledger) -> str:
-        whole, who = _whole_key(ledger, key), by or _who()
-        said = outcome.replace("-", "_") if outcome else None
-        async with Gateway(made, store=ledger) as gateway:
+        full_key, decider = _full_key(ledger, key), by or _user_name()
+        stated = outcome.replace("-", "_") if outcome else None
+        async with Gateway(loaded, store=ledger) as gateway:
             try:
-                answer = await gateway.reconcile(whole, said, by=who, result=returned)
+                answer = await gateway.reconcile(full_key, stated, by=decider, result=returned)
             except CallMeMaybeError:
                 raise
             except Exception as error:
-                if said:
+                if stated:
                     raise
                 raise InputError(
-                    f"the tool fails to tell what became of it ({type(error).__name__}: {error})",
+                    f"the tool cannot determine the outcome ({type(error).__name__}: {error})",
                     where=str(tools),
-                    hint="say --outcome done or not-done",
+                    hint="give --outcome done or not-done",
                 ) from error
             return answer.content
 
-    with named_ledger(db) as ledger:
+    with opened_ledger(db) as ledger:
         typer.echo(asyncio.run(go(ledger)))
 
 
 @audit.command("list")
 def list_calls(
     run: Annotated[str | None, typer.Option(help="Only this run.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=_MOST, help="How many, newest first.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=_MAX_INT, help="How many, newest first.")] = 50,
     db: Db = DEFAULT_LEDGER,
 ) -> None:
     """List calls, newest first."""
-    with named_ledger(db) as ledger:
+    with opened_ledger(db) as ledger:
         for row in ledger.backend.calls(run=run, limit=limit):
             state = row.state
             if state == "unknown" and ledger.backend.look_reconciled(row.key):
                 state = "reconciled"
             typer.echo(
                 f"{row.key[:16]}  {_time(row.created)}  {state:<10} {row.effect:<13} "
-                f"{_plain(row.run)}/{row.turn}/{row.ordinal}  {_plain(row.tool)} "
-                f"{_plain(row.arguments)[:60]}"
+                f"{printable(row.run)}/{row.turn}/{row.ordinal}  {printable(row.tool)} "
+                f"{printable(row.arguments)[:60]}"
             )
 
 
 @audit.command()
 def show(
-    key: Annotated[str, typer.Argument(help="A call's key, or its start.")],
+    key: Annotated[str, typer.Argument(help="The key of a call, or the beginning of it.")],
     db: Db = DEFAULT_LEDGER,
 ) -> None:
     """Show everything recorded about one call, as JSON lines."""
-    with named_ledger(db) as ledger:
-        whole = _whole_key(ledger, key)
-        row = ledger.backend.look(whole)
+    with opened_ledger(db) as ledger:
+        full_key = _full_key(ledger, key)
+        row = ledger.backend.look(full_key)
         if row is not None:
             typer.echo(json.dumps({name: getattr(row, name) for name in row.__slots__}))
         events = [
             {"chain": chain, "number": number, **json.loads(record), "hash": digest.hex()}
-            for chain, number, _, record, digest in ledger.backend.audit(key=whole)
+            for chain, number, _, record, digest in ledger.backend.audit(key=full_key)
         ]
         if row is None and not events:
-            raise _no_call(whole)
+            raise _no_call(full_key)
         for facts in sorted(events, key=lambda facts: (facts["t"], facts["number"])):
             typer.echo(json.dumps(facts))
 
 
 @audit.command()
 def verify(
-    anchors: Annotated[Path | None, typer.Option(help="A file of heads noted elsewhere.")] = None,
+    anchors: Annotated[
+        Path | None, typer.Option(help="A file that --anchors wrote, stored elsewhere.")
+    ] = None,
     db: Db = DEFAULT_LEDGER,
 ) -> None:
-    """Recompute the audit chains; exit code 1 and a line for each record that does not hold.
+    """Recompute the audit chains; print each record that does not verify, and exit with 1.
 
-    A chain cut off after the last anchor cannot be noticed.
+    Records removed after the last anchor cannot be detected.
     """
     from callmemaybe.gateway.verify import examine, read_anchors
 
-    with named_ledger(db) as ledger:
+    with opened_ledger(db) as ledger:
         report = examine(ledger.backend, read_anchors(anchors) if anchors else ())
     for problem in report.breaks:
         typer.echo(problem)
@@ -212,13 +316,13 @@ def verify(
         f"{report.records} records in {len(report.heads)} chains, {report.calls} calls: "
         + (f"{len(report.breaks)} problems" if report.breaks else "they hold")
     )
-    raise typer.Exit(Exit.SOME_FAILED if report.breaks else Exit.DONE)
+    raise typer.Exit(ExitCode.SOME_FAILED if report.breaks else ExitCode.DONE)
 
 
 @audit.command()
 def export(db: Db = DEFAULT_LEDGER) -> None:
-    """Print the whole audit as JSON lines, chain by chain."""
-    with named_ledger(db) as ledger:
+    """Print the whole audit log as JSON lines, chain by chain."""
+    with opened_ledger(db) as ledger:
         for chain, number, key, record, digest in ledger.backend.audit():
             facts = {"chain": chain, "number": number, "key": key, "hash": digest.hex()}
             typer.echo(json.dumps({**facts, "record": json.loads(record)}))
@@ -226,23 +330,25 @@ def export(db: Db = DEFAULT_LEDGER) -> None:
 
 @approvals.command("list")
 def list_approvals(
-    everything: Annotated[bool, typer.Option("--all", help="Decided ones, too.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Also those already decided.")] = False,
     db: Db = DEFAULT_LEDGER,
 ) -> None:
-    """List the calls that wait for a person."""
-    with named_ledger(db) as ledger:
+    """List the calls that wait for approval."""
+    with opened_ledger(db) as ledger:
         now = ledger.backend.now()
         for one in ledger.backend.approvals(pending_only=not everything):
             state = one.decision or ("expired" if one.expires <= now else "pending")
             typer.echo(
-                f"{one.id}  {_time(one.created)}  {state:<8}  {_plain(one.run)}  "
-                f"{_plain(one.tool)} {_plain(one.arguments)[:200]}  ({_plain(one.reason)})"
+                f"{one.id}  {_time(one.created)}  {state:<8}  {printable(one.run)}  "
+                f"{printable(one.tool)} {printable(one.arguments)[:200]}  ({printable(one.reason)})"
             )
 
 
 @approvals.command()
 def approve(
-    approval: Annotated[str, typer.Argument(help="Its id.")], by: By = "", db: Db = DEFAULT_LEDGER
+    approval: Annotated[str, typer.Argument(help="The id of the approval.")],
+    by: By = "",
+    db: Db = DEFAULT_LEDGER,
 ) -> None:
     """Let a call run: exactly this one, with these arguments, until the approval expires."""
     _decide(db, approval, "approved", by)
@@ -250,31 +356,33 @@ def approve(
 
 @approvals.command()
 def deny(
-    approval: Annotated[str, typer.Argument(help="Its id.")], by: By = "", db: Db = DEFAULT_LEDGER
+    approval: Annotated[str, typer.Argument(help="The id of the approval.")],
+    by: By = "",
+    db: Db = DEFAULT_LEDGER,
 ) -> None:
-    """Never let this call run."""
+    """Refuse a call for good."""
     _decide(db, approval, "denied", by)
 
 
 def _decide(db: str, approval: str, decision: str, by: str) -> None:
     from callmemaybe.gateway.store import Decide
 
-    with named_ledger(db) as ledger:
+    with opened_ledger(db) as ledger:
         now = ledger.backend.now()
-        who = by or _who()
-        decided, stands = ledger.send_and_wait(Decide(approval, decision, who, now))
+        decider = by or _user_name()
+        decided, stands = ledger.send_and_wait(Decide(approval, decision, decider, now))
     if stands is None:
         raise InputError("there is no such approval", where=approval)
     if not decided:
         what = f"{stands.decision} by {stands.by}" if stands.decision else "expired"
         raise InputError(f"it is {what} already", where=approval)
-    typer.echo(f"{decision}: {_plain(stands.tool)} {_plain(stands.arguments)}")
+    typer.echo(f"{decision}: {printable(stands.tool)} {printable(stands.arguments)}")
 
 
-def _returned(text: str, outcome: str | None) -> Any:
-    """Read what a call returned, as strictly as a file of calls, and without losing a digit.
+def _read_result(text: str, outcome: str | None) -> Any:
+    """Read the result of a call as strictly as a file of calls, without losing digits.
 
-    Of a number that no float is, a tool returns a Decimal: its digits are recorded as a text.
+    A number that no float represents becomes a Decimal, as tools return it, and is recorded as text.
     """
     from callmemaybe.jsonio.reader import read
 
@@ -285,11 +393,11 @@ def _returned(text: str, outcome: str | None) -> Any:
     return read(text, source="--result").value
 
 
-def _whole_key(ledger: Ledger, start: str) -> str:
+def _full_key(ledger: Ledger, start: str) -> str:
     """Return the key that begins with ``start``; raise InputError if there is not exactly one."""
     if len(start) == 64:
         return start
-    rows = ledger.backend.calls(run=None, limit=_MOST)
+    rows = ledger.backend.calls(run=None, limit=_MAX_INT)
     found = [row.key for row in rows if row.key.startswith(start)]
     if not found:
         raise _no_call(start)
@@ -302,20 +410,15 @@ def _no_call(start: str) -> InputError:
     return InputError("no call with a key that starts so", where=start)
 
 
-def _who() -> str:
-    """Return who sits at the terminal; raises InputError where the system knows no name."""
+def _user_name() -> str:
+    """Return the name of the user; raise InputError where the system knows none."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
         raise InputError(
-            "nobody is known under this user id", where="--by", hint="say who decides"
+            "this user id has no name", where="--by", hint="give the name of who decides"
         ) from None
 
 
 def _time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
-
-
-def _plain(text: str) -> str:
-    """Return text that cannot command the terminal."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

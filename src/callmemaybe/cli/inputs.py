@@ -1,27 +1,38 @@
-"""The two input files of a batch: function definitions and prompts, with the place of every error."""
+"""Reads the files that commands are given: functions, prompts, tools, calls, secrets.
+
+Every error names its place: file, line and JSON pointer.
+"""
 
 from __future__ import annotations
 
+import importlib.util
+import sys
+from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from callmemaybe.cli.files import read_text, source
+from callmemaybe.cli.files import is_file, read_text, source_name
 from callmemaybe.errors import InputError, UnsupportedSchema
-from callmemaybe.jsonio.reader import Document, read
+from callmemaybe.jsonio.declared import write
+from callmemaybe.jsonio.reader import Document, Number, plain_number, read
 from callmemaybe.tools import ToolSpec, check_distinct
+
+if TYPE_CHECKING:
+    from callmemaybe.tools import Tool, ToolCall
 
 _LINES = {".jsonl", ".ndjson"}
 _PROMPTS_ARE = 'prompts are [{"prompt": "..."}], ["...", "..."], or one of these items per line'
 
 
 def read_functions(path: Path) -> tuple[ToolSpec, ...]:
-    """Read function definitions: the exercise's flat form and OpenAI's, also mixed.
+    """Read function definitions in the flat form, in OpenAI's, or in a mixture of both.
 
-    Everything a model would later trip over is refused here, with file, line and JSON pointer:
-    among others an empty list, missing or duplicate names, unknown types and schema keywords that
-    cannot be promised. Raises InputError.
+    Everything that could not be compiled later is refused here: an empty list, missing or duplicate
+    names, unknown types, unsupported schema keywords. Raises InputError.
     """
     text = read_text(path)
-    document = read(text, source=source(path))
+    document = read(text, source=source_name(path))
     value = document.value
     if not isinstance(value, list):
         raise InputError(
@@ -39,7 +50,7 @@ def read_functions(path: Path) -> tuple[ToolSpec, ...]:
         )
         check_distinct(tools)
     except InputError as error:
-        raise _placed(error, document, error.where or "") from None
+        raise _with_place(error, document, error.where or "") from None
     for index, (tool, definition) in enumerate(zip(tools, value, strict=True)):
         _check_schema(tool, document, f"/{index}", definition)
     return tools
@@ -48,12 +59,12 @@ def read_functions(path: Path) -> tuple[ToolSpec, ...]:
 def read_prompts(path: Path) -> list[str]:
     """Read prompts: a list of strings or of objects with a "prompt", or such items line by line.
 
-    Raises InputError with file, line and JSON pointer.
+    Raises InputError.
     """
     text = read_text(path)
     if path.suffix.lower() in _LINES or text.lstrip(" \t\r\n")[:1] != "[":
         return _prompts_of_lines(text, path)
-    document = read(text, source=source(path))
+    document = read(text, source=source_name(path))
     assert isinstance(document.value, list)
     return [_prompt(item, document, f"/{index}") for index, item in enumerate(document.value)]
 
@@ -66,30 +77,30 @@ def kind_of(value: object) -> str:
 
 def _prompts_of_lines(text: str, path: Path) -> list[str]:
     if path.suffix.lower() not in _LINES:
-        whole = _whole(text, path)
+        whole = _single_prompt(text, path)
         if whole is not None:
             return [_prompt(whole.value, whole, "")]
     prompts = []
     # str.splitlines would also split at U+2028, which may stand in a JSON string.
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip(" \t\r"):
-            document = read(line.rstrip("\r"), source=source(path), first_line=number)
+            document = read(line.rstrip("\r"), source=source_name(path), first_line=number)
             prompts.append(_prompt(document.value, document, ""))
     return prompts
 
 
-def _whole(text: str, path: Path) -> Document | None:
-    """Return the text as one value if it is one prompt, None if it is lines.
+def _single_prompt(text: str, path: Path) -> Document | None:
+    """Return the text as one document if it is a single prompt, None if it is JSON lines.
 
-    Raises InputError for a value that is no prompt, and for what is neither.
+    Raises InputError for a value that is not a prompt, and for invalid JSON.
     """
     try:
-        whole = read(text, source=source(path))
+        whole = read(text, source=source_name(path))
     except InputError as error:
         try:
-            read(text.lstrip().split("\n", 1)[0], source=source(path))
+            read(text.lstrip().split("\n", 1)[0], source=source_name(path))
         except InputError:
-            # Its first line is no JSON either: what is wrong is what is wrong with the whole.
+            # The first line is not JSON either, so the error of the whole text is the one to report.
             raise error from None
         return None
     value = whole.value
@@ -121,20 +132,22 @@ def _prompt(item: object, document: Document, pointer: str) -> str:
 
 
 def _check_schema(tool: ToolSpec, document: Document, pointer: str, definition: object) -> None:
-    """Build the grammar of the arguments now, so that what it refuses has a place in the file."""
+    """Build the grammar of the arguments now, so that unsupported keywords get a place in the file."""
     from callmemaybe.grammar import Ground, json_schema
 
     try:
-        # Closed objects, as the wire formats have them; what will be said comes with the prompts.
+        # Closed objects, as in the wire formats; the text to ground in comes with each prompt.
         json_schema(tool.schema, additional=False, ground=Ground("", is_known=False))
     except UnsupportedSchema as error:
-        raise _placed(error, document, _in_file(tool, definition, pointer, error.pointer)) from None
+        raise _with_place(
+            error, document, _file_pointer(tool, definition, pointer, error.pointer)
+        ) from None
     except InputError as error:
-        raise _placed(error, document, pointer) from None
+        raise _with_place(error, document, pointer) from None
 
 
-def _in_file(tool: ToolSpec, definition: object, pointer: str, in_schema: str) -> str:
-    """Turn a pointer into a tool's schema into one into the file, for each form of definition."""
+def _file_pointer(tool: ToolSpec, definition: object, pointer: str, in_schema: str) -> str:
+    """Turn a pointer into a tool's schema into a pointer into the file, for each form of definition."""
     assert isinstance(definition, dict)
     if "function" in definition and "name" not in definition:
         pointer, definition = pointer + "/function", definition["function"]
@@ -147,6 +160,86 @@ def _in_file(tool: ToolSpec, definition: object, pointer: str, in_schema: str) -
     return f"{pointer}/{key}{inner}"
 
 
-def _placed(error: InputError, document: Document, pointer: str) -> InputError:
+def _with_place(error: InputError, document: Document, pointer: str) -> InputError:
     where = document.place("" if pointer == "/" else pointer)
     return InputError(error.message, where=where, hint=error.hint)
+
+
+def load_tools(path: Path) -> list[Tool]:
+    """Return the tools of a Python file, which is imported, or of an OpenAPI document (.json).
+
+    Raises InputError if the file cannot be read or imported, or defines no tools.
+    """
+    from callmemaybe.tools import tools_from
+
+    if not is_file(path):
+        raise InputError("no such file", where=str(path))
+    if path.suffix == ".json":
+        from callmemaybe.gateway.http import HttpTransport
+
+        return tools_from(_read_json(path, _float_number).value, transport=HttpTransport())
+    name = path.stem
+    spec = importlib.util.spec_from_file_location(name, path.resolve())
+    if spec is None or spec.loader is None:
+        raise InputError("not a Python file", where=str(path))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules.setdefault(name, module)
+    sys.path.insert(0, str(path.resolve().parent))
+    try:
+        spec.loader.exec_module(module)
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"cannot be imported ({type(error).__name__}: {error})", where=str(path)
+        ) from error
+    return tools_from(module)
+
+
+def read_calls(path: Path) -> list[ToolCall]:
+    """Read a list of calls: ``{"name", "arguments", "id"}`` or OpenAI's ``tool_calls``.
+
+    Arguments keep their digits. Raises InputError, also for a duplicate key: which value is meant is
+    unknown, and the call would run.
+    """
+    from callmemaybe.tools import ToolCall
+
+    document = _read_json(path, Number)
+    if not isinstance(document.value, list):
+        raise InputError("expected a list of calls", where=document.place())
+    calls = []
+    for place, value in enumerate(document.value):
+        where = document.place(f"/{place}")
+        if not isinstance(value, dict):
+            raise InputError("a call must be an object", where=where)
+        inner = value.get("function", value)
+        name = inner.get("name") if isinstance(inner, dict) else None
+        if not isinstance(name, str) or isinstance(name, Number):
+            raise InputError("the call has no name", where=where, hint='add a "name"')
+        arguments = inner.get("arguments", inner.get("parameters", {}))
+        if not isinstance(arguments, str) or isinstance(arguments, Number):
+            arguments = write(arguments)
+        identity = value.get("id")
+        calls.append(ToolCall(name, arguments, str(place if identity is None else identity)))
+    return calls
+
+
+def read_secrets(path: Path | None) -> dict[str, str]:
+    """Read a JSON object of secrets by name."""
+    if path is None:
+        return {}
+    document = _read_json(path, plain_number)
+    value = document.value
+    if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
+        raise InputError("expected an object of strings", where=document.place())
+    return value
+
+
+def _read_json(path: Path, number: Callable[[str], object]) -> Document:
+    return read(read_text(path), source=source_name(path), number=number)
+
+
+def _float_number(digits: str) -> int | float:
+    """Return a number of a tool's definition as int or float: definitions are hashed, without Decimals."""
+    value = plain_number(digits)
+    return float(value) if isinstance(value, Decimal) else value

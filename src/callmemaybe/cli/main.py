@@ -1,4 +1,4 @@
-"""The program: its options, and every way it can end as one exit code and one line."""
+"""The program: its commands, and the exit code and message of every way it can end."""
 
 from __future__ import annotations
 
@@ -13,16 +13,20 @@ import typer
 from typer.exceptions import TyperException
 
 from callmemaybe import __version__
-from callmemaybe.cli import check, formats, gateway, models, options, serve
-from callmemaybe.cli.eval import register as register_eval
-from callmemaybe.cli.exits import Exit
-from callmemaybe.cli.files import NotWritten
-from callmemaybe.cli.limits import Ground, GroundOption, Order, OrderOption
-from callmemaybe.cli.run import Choose, Drawing, NoCall, RunOptions
+from callmemaybe.cli import chat, check, eval, gateway, listings, options, serve, trace  # noqa: A004
+from callmemaybe.cli.files import WriteError
+from callmemaybe.cli.gateway import LedgerError
+from callmemaybe.cli.process import (
+    STREAM_NAMES,
+    ExitCode,
+    StopRequested,
+    discard,
+    failed_stream,
+    prepare_streams,
+    printable,
+)
+from callmemaybe.cli.run import RunOptions, SamplingOptions
 from callmemaybe.cli.run import run as run_batch
-from callmemaybe.cli.stopping import Stopped
-from callmemaybe.cli.streams import NAMES, drop, make_safe, which_refused
-from callmemaybe.cli.toolfiles import LedgerFailed
 from callmemaybe.errors import (
     BudgetError,
     CallMeMaybeError,
@@ -33,7 +37,7 @@ from callmemaybe.errors import (
 
 app = typer.Typer(
     name="callmemaybe",
-    help="Natural language in, function calls one can rely on out.",
+    help="Turn natural language into reliable function calls.",
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -47,7 +51,7 @@ def _print_version(wanted: bool) -> None:
 
 
 @app.callback(invoke_without_command=True)
-def _everywhere(
+def _program(
     context: typer.Context,
     _version: Annotated[
         bool,
@@ -56,62 +60,58 @@ def _everywhere(
         ),
     ] = False,
 ) -> None:
-    """Natural language in, function calls one can rely on out."""
+    """Turn natural language into reliable function calls."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
 
 @app.command()
 def run(
-    functions_definition: options.Functions = Path("data/input/functions_definition.json"),
-    input_: options.Prompts = Path("data/input/function_calling_tests.json"),
-    output: options.Output = Path("data/output/function_calling_results.json"),
-    model: options.ModelName = "nano",
-    max_tokens: options.MaxTokens = 512,
-    temperature: options.Temperature = 0.0,
-    top_p: options.TopP = 1.0,
-    top_k: options.TopK = 0,
-    min_p: options.MinP = 0.0,
-    seed: options.Seed = None,
-    best_of: options.BestOf = 1,
-    beam: options.Beam = 1,
-    logprobs: options.Logprobs = False,
-    batch: options.AtOnce = 1,
-    no_call: options.MayDecline = NoCall.FORBID,
-    choose: options.ChooseBy = Choose.EXACT,
-    order: OrderOption = Order.SCHEMA,
-    ground: GroundOption = Ground.OFF,
-    trace: options.TraceFile = None,
-    resume: options.Resume = False,
-    prefix_cache: options.PrefixCache = None,
-    verbose: options.Verbose = False,
-    quiet: options.Quiet = False,
+    functions_definition: options.FunctionsOption = Path("data/input/functions_definition.json"),
+    input_: options.PromptsOption = Path("data/input/function_calling_tests.json"),
+    output: options.OutputOption = Path("data/output/function_calling_results.json"),
+    model: options.ModelOption = "nano",
+    max_tokens: options.MaxTokensOption = 512,
+    temperature: options.TemperatureOption = 0.0,
+    top_p: options.TopPOption = 1.0,
+    top_k: options.TopKOption = 0,
+    min_p: options.MinPOption = 0.0,
+    seed: options.SeedOption = None,
+    best_of: options.BestOfOption = 1,
+    beam: options.BeamOption = 1,
+    logprobs: options.LogprobsOption = False,
+    batch: options.BatchOption = 1,
+    no_call: options.NoCallOption = options.NoCall.FORBID,
+    choose: options.ChooseOption = options.NameChoiceMode.EXACT,
+    order: options.KeyOrderOption = options.KeyOrder.SCHEMA,
+    ground: options.GroundOption = options.GroundMode.OFF,
+    trace: options.TraceOption = None,
+    resume: options.ResumeOption = False,
+    prefix_cache: options.PrefixCacheOption = None,
+    verbose: options.VerboseOption = False,
+    quiet: options.QuietOption = False,
 ) -> None:
-    """Turn a file of prompts into a file of calls, one for each, in order."""
+    """Turn a file of prompts into a file of calls: one for each prompt, in order."""
     chosen = RunOptions(
         functions_definition, input_, output, model, max_tokens,
-        Drawing(temperature, top_p, top_k, min_p, seed, best_of, beam), no_call, choose, order, ground,
+        SamplingOptions(temperature, top_p, top_k, min_p, seed, best_of, beam), no_call, choose, order, ground,
         logprobs, batch, prefix_cache, verbose, quiet, trace, resume,
     )  # fmt: skip
     raise typer.Exit(run_batch(chosen))
 
 
-gateway.register(app)
-models.register(app)
-formats.register(app)
-check.register(app)
-serve.register(app)
-register_eval(app)
+for module in (gateway, chat, listings, check, serve, trace, eval):
+    module.register(app)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the program with ``arguments`` (by default those of the process) and exit."""
-    make_safe()
+    prepare_streams()
     code = _run(arguments)
     try:
         sys.stdout.flush()
     except OSError as error:
-        code = _refused(error)
+        code = _stream_failed(error)
     raise SystemExit(int(code))
 
 
@@ -123,40 +123,44 @@ def _run(arguments: Sequence[str] | None) -> int:
             f"{error.format_message().rstrip('.')}; see callmemaybe --help", error.exit_code
         )
     except (typer.Abort, KeyboardInterrupt):
-        return _fail("stopped", Exit.INTERRUPTED)
-    except Stopped as stopped:
+        return _fail("stopped", ExitCode.INTERRUPTED)
+    except StopRequested as stopped:
         return stopped.code
     except (InputError, BudgetError) as error:
-        return _fail(str(error), Exit.BAD_INPUT)
+        return _fail(str(error), ExitCode.BAD_INPUT)
     except (ModelError, VocabularyError) as error:
-        return _fail(str(error), Exit.NO_MODEL)
-    except NotWritten as error:
-        return _fail(str(error), Exit.NOT_WRITTEN)
-    except LedgerFailed as error:
-        return _fail(str(error), Exit.NO_LEDGER)
+        return _fail(str(error), ExitCode.NO_MODEL)
+    except WriteError as error:
+        return _fail(str(error), ExitCode.NOT_WRITTEN)
+    except LedgerError as error:
+        return _fail(str(error), ExitCode.NO_LEDGER)
     except CallMeMaybeError as error:
-        return _fail(str(error), Exit.OUR_FAULT)
+        return _fail(str(error), ExitCode.INTERNAL_ERROR)
     except Exception as error:
-        if isinstance(error, OSError) and which_refused(error):
-            return _refused(error)
+        if isinstance(error, OSError) and failed_stream(error):
+            return _stream_failed(error)
         with contextlib.suppress(OSError):
             traceback.print_exc()
-        return _fail("this is a bug in callmemaybe; please report the lines above", Exit.OUR_FAULT)
+        return _fail(
+            "this is a bug in callmemaybe; please report the lines above", ExitCode.INTERNAL_ERROR
+        )
     return int(code or 0)
 
 
-def _refused(error: OSError) -> int:
-    """Say which standard stream cannot be written, and write nothing more there."""
-    stream = which_refused(error) or "stdout"
-    drop(getattr(sys, stream))
-    return _fail(f"{NAMES[stream]}: cannot be written: {error.strerror or error}", Exit.NOT_WRITTEN)
+def _stream_failed(error: OSError) -> int:
+    """Report a standard stream that cannot be written, and discard further output to it."""
+    stream = failed_stream(error) or "stdout"
+    discard(getattr(sys, stream))
+    return _fail(
+        f"{STREAM_NAMES[stream]}: cannot be written: {error.strerror or error}",
+        ExitCode.NOT_WRITTEN,
+    )
 
 
 def _fail(message: str, code: int) -> int:
-    """Print one line to standard error, whatever the message holds, and return ``code``."""
-    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message)
-    line = f"callmemaybe: {text}\n"
+    """Print one line to standard error and return ``code``."""
+    line = f"callmemaybe: {printable(message)}\n"
     encoding = sys.stderr.encoding or "utf-8"
-    with contextlib.suppress(OSError):  # the code says it, too
+    with contextlib.suppress(OSError):  # the exit code still reports it
         sys.stderr.write(line.encode(encoding, "backslashreplace").decode(encoding))
     return code

@@ -1,85 +1,165 @@
-"""The options of the command ``run``: their types, limits, and what ``--help`` says of them."""
+"""The options that commands share: their types, limits, defaults' values and help texts.
+
+An option means the same in every command, in ``Caller`` and in the server, and its enumerations hold
+the very values that Python takes; docs/reference/settings.md lists all three side by side.
+"""
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from callmemaybe.cli.run import Choose, NoCall
 
-Functions = Annotated[
+class NoCall(StrEnum):
+    """Whether a prompt may end without a call."""
+
+    FORBID = "forbid"
+    ALLOW = "allow"
+
+
+class NameChoiceMode(StrEnum):
+    """How the function is chosen: by the probability of its whole name, or token by token."""
+
+    EXACT = "exact"
+    GREEDY = "greedy"
+
+
+class KeyOrder(StrEnum):
+    """In which order the keys of an object may come."""
+
+    SCHEMA = "schema"
+    ANY = "any"
+
+
+class GroundMode(StrEnum):
+    """Whether strings and numbers in arguments must occur in the prompt."""
+
+    OFF = "off"
+    PROMPT = "prompt"
+    PROMPT_OR_FREE = "prompt-or-free"
+
+    @property
+    def setting(self) -> Literal["prompt", "prompt-or-free"] | None:
+        """The setting of a ``Caller``."""
+        if self is GroundMode.OFF:
+            return None
+        return "prompt" if self is GroundMode.PROMPT else "prompt-or-free"
+
+
+class GroundScope(StrEnum):
+    """Which messages arguments may be taken from."""
+
+    REQUEST = "request"
+    CONVERSATION = "conversation"
+
+
+KeyOrderOption = Annotated[
+    KeyOrder, typer.Option("--order", help="Keys in the order of the schema, or in any order.")
+]
+GroundOption = Annotated[
+    GroundMode,
+    typer.Option(
+        "--ground",
+        help="Take strings and numbers from the prompt only; or-free: unless none of it fits.",
+    ),
+]
+GroundScopeOption = Annotated[
+    GroundScope,
+    typer.Option(
+        "--ground-in",
+        help="Where --ground looks: the user's last message, or all of them and tools' results.",
+    ),
+]
+FunctionsOption = Annotated[
     Path,
     typer.Option(
         "--functions_definition",
         "--functions-definition",
         "-f",
-        help="JSON list of functions: the flat form, OpenAI's tools, or both.",
+        help="JSON list of functions: the flat form, OpenAI's tools, or a mixture.",
     ),
 ]
-Prompts = Annotated[
+PromptsOption = Annotated[
     Path,
     typer.Option("--input", "-i", help='Prompts: a JSON list, or JSON lines; "-": standard input.'),
 ]
-Output = Annotated[
+OutputOption = Annotated[
     Path,
     typer.Option(
         "--output",
         "-o",
-        help='Where the calls go, replaced atomically; "-": standard output, and the table goes to standard error.',
+        help='File for the calls, replaced atomically; "-": standard output (the table then goes to standard error).',
     ),
 ]
-ModelName = Annotated[
+ModelOption = Annotated[
     str,
     typer.Option("--model", "-m", help='"nano", a model folder, or "org/name" on the hub.'),
 ]
-MaxTokens = Annotated[
-    int, typer.Option(min=1, help="Budget of one answer; every answer ends within it.")
+MaxTokensOption = Annotated[
+    int, typer.Option(min=1, help="The most tokens of one answer; every answer ends within it.")
 ]
-Temperature = Annotated[float, typer.Option(min=0.0, help="0 always takes the likeliest token.")]
-TopP = Annotated[
+TemperatureOption = Annotated[
+    float, typer.Option(min=0.0, help="0: always the likeliest token; above 0: drawn at random.")
+]
+TopPOption = Annotated[
     float,
-    typer.Option(min=0.0, max=1.0, help="Draw from the likeliest tokens of this probability."),
+    typer.Option(
+        min=0.0, max=1.0, help="Draw from the likeliest tokens whose probabilities add up to this."
+    ),
 ]
-TopK = Annotated[
-    int, typer.Option(min=0, help="Draw from so many of the likeliest tokens; 0: from all.")
+TopKOption = Annotated[
+    int, typer.Option(min=0, help="Draw from this many of the likeliest tokens; 0: from all.")
 ]
-MinP = Annotated[
+MinPOption = Annotated[
     float,
-    typer.Option(min=0.0, max=1.0, help="Draw from tokens at least so likely as the likeliest."),
+    typer.Option(
+        min=0.0, max=1.0, help="Draw from tokens at least this share as likely as the likeliest."
+    ),
 ]
-Seed = Annotated[int | None, typer.Option(min=0, help="Makes a temperature above 0 repeatable.")]
-BestOf = Annotated[
-    int, typer.Option(min=1, help="Draw so many answers and keep the most probable one.")
+SeedOption = Annotated[
+    int | None, typer.Option(min=0, help="Seed of the draws: the same seed gives the same answers.")
 ]
-Beam = Annotated[
-    int, typer.Option(min=1, help="Search for the most probable answer, so many at a time.")
+BestOfOption = Annotated[
+    int, typer.Option(min=1, help="Draw this many answers and take the most probable one.")
 ]
-Logprobs = Annotated[
-    bool, typer.Option("--logprobs", help="Tell how probable each call and argument is.")
+BeamOption = Annotated[
+    int,
+    typer.Option(min=1, help="Width of a beam search for the most probable answer; 1: no search."),
 ]
-AtOnce = Annotated[
-    int, typer.Option(min=1, help="Prompts worked on at a time, sharing forward passes.")
+LogprobsOption = Annotated[
+    bool, typer.Option("--logprobs", help="Report log-probabilities of each call and argument.")
 ]
-MayDecline = Annotated[
-    NoCall, typer.Option(help="Whether a prompt that no function fits may go without a call.")
+BatchOption = Annotated[
+    int, typer.Option(min=1, help="Prompts decoded at a time; they share forward passes.")
 ]
-ChooseBy = Annotated[
-    Choose,
-    typer.Option(help="Choose the function by the probability of its whole name, or by token."),
+NoCallOption = Annotated[
+    NoCall, typer.Option(help="Whether a prompt that no function fits may end without a call.")
 ]
-TraceFile = Annotated[
-    Path | None, typer.Option(help="Write every step to this file, as JSON lines.")
+ChooseOption = Annotated[
+    NameChoiceMode,
+    typer.Option(
+        help="Choose the function by the probability of its whole name, or token by token."
+    ),
 ]
-Resume = Annotated[
+TraceOption = Annotated[
+    Path | None, typer.Option(help="Write every decoding step to this file, as JSON lines.")
+]
+ResumeOption = Annotated[
     bool, typer.Option("--resume", help="Keep the finished results of an earlier run.")
 ]
-PrefixCache = Annotated[
+PrefixCacheOption = Annotated[
     Path | None,
-    typer.Option(help="Keep in this folder what the model made of the functions, for next time."),
+    typer.Option(help="Folder that stores the computed prefix of the functions for later runs."),
 ]
-Verbose = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Show every step: forced or chosen, from what.")
+VerboseOption = Annotated[
+    bool,
+    typer.Option(
+        "--verbose",
+        "-v",
+        help="Show every decoding step: its token, whether forced or chosen, and the alternatives.",
+    ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but failures.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print failures only.")]

@@ -1,9 +1,8 @@
 """The result file of a batch and the notes beside it that let a later run resume.
 
 The result file is a JSON array of exactly ``{"prompt", "name", "parameters"}`` in input order. What
-such a record cannot say (with which functions and settings it was made, and whether a null name
-means "no function fits", "failed" or "not done yet") stands in a second file beside it,
-``<output>.run.json``.
+such a record cannot express (the functions and settings it was made with, and whether a null name
+means "no function fits", "failed" or "not done yet") is in a second file, ``<output>.run.json``.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ _KEYS = {"prompt", "name", "parameters"}
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
-    """One prompt's result: ``parameters`` is the JSON text that goes into the file.
+class ResultRecord:
+    """The result of one prompt; ``parameters`` is JSON text.
 
-    ``name`` is None when no function fits, and when ``failure`` says why there is no call.
+    ``name`` is None when no function fits, or when ``failure`` is the reason why there is no call.
     """
 
     prompt: str
@@ -37,13 +36,13 @@ class Record:
     failure: str | None = None
 
     @classmethod
-    def of_call(cls, prompt: str, tool: ToolSpec, arguments: str) -> Record:
-        """Return the record of a call; ``arguments`` is JSON as it was generated."""
+    def of_call(cls, prompt: str, tool: ToolSpec, arguments: str) -> ResultRecord:
+        """Return the record of a call; ``arguments`` is JSON as generated."""
         value = read(arguments, source="arguments", number=Number, max_depth=None).value
         return cls(prompt, tool.name, write(value, tool.schema))
 
     def text(self) -> str:
-        """Return the record as it stands in the result file, indented by two."""
+        """Return the record as written to the result file, indented by two."""
         name = "null" if self.name is None else write_string(self.name)
         return (
             f'  {{\n    "prompt": {write_string(self.prompt)},\n    "name": {name},\n'
@@ -52,27 +51,26 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """What decides the content of the results, apart from the prompts."""
+class ResultSettings:
+    """Everything besides the prompts that determines the results."""
 
     functions: str
     model: str
     options: Mapping[str, object]
 
     @classmethod
-    def of(cls, tools: Sequence[ToolSpec], model: str, **options: object) -> Settings:
-        """Return the settings of a run; the functions are remembered as a hash of what they say."""
-        said = dumps([tool.as_openai() for tool in tools])
-        return cls(_hash(said), model, options)
+    def of(cls, tools: Sequence[ToolSpec], model: str, **options: object) -> ResultSettings:
+        """Return the settings of a run; the functions are represented by a hash of their definitions."""
+        return cls(_hash(dumps([tool.as_openai() for tool in tools])), model, options)
 
     def difference(self, notes: Mapping[str, object]) -> str | None:
-        """Say what has changed since the run that wrote ``notes``, or None."""
+        """Describe what has changed since the run that wrote ``notes``; None if nothing has."""
         if notes.get("functions") != self.functions:
             return "the functions have changed"
         if notes.get("model") != self.model:
             return f"the model was {notes.get('model')}"
-        before = notes.get("options")
-        known = before if isinstance(before, dict) else {}
+        known = notes.get("options")
+        known = known if isinstance(known, dict) else {}
         changed = [
             name
             for name in sorted({*self.options, *known})
@@ -82,35 +80,37 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """What an earlier run left: finished records by position, and what to tell the user."""
+class ResumedResults:
+    """Finished records of an earlier run by position, and a message for the user."""
 
-    records: dict[int, Record]
-    remark: str
+    records: dict[int, ResultRecord]
+    message: str
 
 
-def notes_of(path: Path) -> Path:
-    """Return where the notes of the result file at ``path`` are."""
+def notes_path(path: Path) -> Path:
+    """Return the path of the notes on the result file at ``path``."""
     return path.with_name(path.name + ".run.json")
 
 
 class ResultFile:
-    """The result file at ``path`` together with its notes."""
+    """The result file at ``path`` and its notes."""
 
-    def __init__(self, path: Path, settings: Settings) -> None:
+    def __init__(self, path: Path, settings: ResultSettings) -> None:
         self.path = path
-        #: Written once, at the end: it cannot be replaced, and nothing can be resumed from it.
+        #: A stream is written once, at the end: it cannot be replaced, nor resumed from.
         self.is_stream = is_stream(path)
-        self.notes_path = notes_of(path)
+        self.notes_path = notes_path(path)
         self._settings = settings
 
-    def write(self, prompts: Sequence[str], records: Sequence[Record | None]) -> None:
-        """Replace the file by all records up to the last finished one. Raises NotWritten.
+    def write(self, prompts: Sequence[str], records: Sequence[ResultRecord | None]) -> None:
+        """Replace the file by all records up to the last finished one. Raises WriteError.
 
-        A gap (possible only in an interrupted resumed run) becomes a null record and is noted.
+        A gap (possible only when a resumed run was interrupted) becomes a null record, listed as missing.
         """
         end = max((i for i, record in enumerate(records, 1) if record is not None), default=0)
-        body = _body([record or Record(prompts[i], None) for i, record in enumerate(records[:end])])
+        body = _body(
+            [record or ResultRecord(prompts[i], None) for i, record in enumerate(records[:end])]
+        )
         write_atomically(self.path, body)
         if self.is_stream:
             return
@@ -128,17 +128,17 @@ class ResultFile:
         }
         write_atomically(self.notes_path, json.dumps(notes, ensure_ascii=False, indent=2) + "\n")
 
-    def resume(self, prompts: Sequence[str], tools: Sequence[ToolSpec]) -> Kept:
-        """Return the finished records of an earlier run that still hold, matched by position.
+    def resume(self, prompts: Sequence[str], tools: Sequence[ToolSpec]) -> ResumedResults:
+        """Return the finished records of an earlier run that are still valid, matched by position.
 
-        Raises InputError when there is a file but it holds no results, and where it is no file.
+        Raises InputError for a file that is no result file, and for a stream.
         """
         if self.is_stream:
             raise InputError(
-                "leaves nothing to resume from", where=f"--output {self.path}", hint="name a file"
+                "cannot be resumed from", where=f"--output {self.path}", hint="name a file"
             )
         if not self.path.is_file():
-            return Kept({}, "nothing to resume from: there is no result file yet")
+            return ResumedResults({}, "nothing to resume from: there is no result file yet")
         text = read_text(self.path)
         document = read(text, source=str(self.path), number=Number, max_depth=None)
         if not isinstance(document.value, list):
@@ -150,21 +150,21 @@ class ResultFile:
         notes = self._notes()
         changed = self._settings.difference(notes) if notes else None
         if changed:
-            return Kept({}, f"{changed} since the last run: every prompt is done again")
-        # Notes vouch for the very file they were written with, not for one edited since.
-        is_noted = notes.get("results") == _hash(text)
-        unfinished = _unfinished(notes) if is_noted else set()
+            return ResumedResults({}, f"{changed} since the last run: every prompt is done again")
+        # Notes apply to the very file they were written with, not to one edited since.
+        has_notes = notes.get("results") == _hash(text)
+        unfinished = _unfinished(notes) if has_notes else set()
         by_name = {tool.name: tool for tool in tools}
-        kept = {
+        records = {
             index: record
             for index, item in enumerate(document.value[: len(prompts)])
             if index not in unfinished
-            and (record := _record(item, prompts[index], by_name, is_noted)) is not None
+            and (record := _record(item, prompts[index], by_name, has_notes)) is not None
         }
-        return Kept(kept, f"{len(kept)} of {len(prompts)} results are kept")
+        return ResumedResults(records, f"{len(records)} of {len(prompts)} results are kept")
 
     def _notes(self) -> dict[str, object]:
-        """Return the notes of the last run, empty where there are none that can be read."""
+        """Return the notes of the last run; empty where they are missing or unreadable."""
         try:
             value = read(read_text(self.notes_path), source=str(self.notes_path)).value
         except InputError:
@@ -172,7 +172,7 @@ class ResultFile:
         return value if isinstance(value, dict) else {}
 
 
-def _body(records: Sequence[Record]) -> str:
+def _body(records: Sequence[ResultRecord]) -> str:
     return "[\n" + ",\n".join(record.text() for record in records) + "\n]\n" if records else "[]\n"
 
 
@@ -189,24 +189,24 @@ def _unfinished(notes: Mapping[str, object]) -> set[int]:
 
 
 def _record(
-    item: object, prompt: str, tools: Mapping[str, ToolSpec], is_noted: bool
-) -> Record | None:
-    """Return the record if it is of this prompt and still holds, else None."""
+    item: object, prompt: str, tools: Mapping[str, ToolSpec], has_notes: bool
+) -> ResultRecord | None:
+    """Return the record if it is of this prompt and still valid, else None."""
     if not isinstance(item, dict) or set(item) != _KEYS or item["prompt"] != prompt:
         return None
     name, parameters = item["name"], item["parameters"]
     if name is None:
-        # Without notes a null name may as well be a failure: do it again.
-        return Record(prompt, None) if is_noted and parameters == {} else None
+        # Without notes a null name may be a failure, so the prompt is run again.
+        return ResultRecord(prompt, None) if has_notes and parameters == {} else None
     tool = tools.get(name) if isinstance(name, str) else None
     if tool is None or not isinstance(parameters, dict):
         return None
     text = write(parameters, tool.schema)
-    return Record(prompt, tool.name, text) if is_noted or _fits(text, tool) else None
+    return ResultRecord(prompt, tool.name, text) if has_notes or _is_valid(text, tool) else None
 
 
-def _fits(parameters: str, tool: ToolSpec) -> bool:
-    """Whether the arguments satisfy the tool's schema; asked where no notes vouch for them."""
+def _is_valid(parameters: str, tool: ToolSpec) -> bool:
+    """Whether the arguments satisfy the tool's schema; checked where there are no notes."""
     from callmemaybe.tools.validators import validator_for
 
     try:

@@ -1,4 +1,4 @@
-"""The command ``run``: check everything that can be wrong, load the model, do the batch."""
+"""The command ``run``: check all inputs, load the model, run the batch."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
-from enum import StrEnum
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from callmemaybe.cli.exits import Exit
 from callmemaybe.cli.files import (
     check_writable,
     is_standard,
@@ -21,36 +19,22 @@ from callmemaybe.cli.files import (
     same_file,
 )
 from callmemaybe.cli.inputs import read_functions, read_prompts
-from callmemaybe.cli.limits import Ground, Order
-from callmemaybe.cli.results import Kept, ResultFile, Settings, notes_of
-from callmemaybe.cli.stopping import Stopped, stopped_by_signals
+from callmemaybe.cli.options import GroundMode, KeyOrder, NameChoiceMode, NoCall
+from callmemaybe.cli.process import ExitCode, StopRequested, stopped_by_signals
+from callmemaybe.cli.results import ResultFile, ResultSettings, ResumedResults, notes_path
 from callmemaybe.errors import InputError
 
 if TYPE_CHECKING:
     from callmemaybe.caller import Caller, Step
-    from callmemaybe.cli.batch import Batch, Row
-    from callmemaybe.cli.show import Show
-    from callmemaybe.cli.trace import Trace
+    from callmemaybe.cli.batch import BatchJob, BatchRow
+    from callmemaybe.cli.display import RunDisplay
+    from callmemaybe.cli.trace import TraceWriter
     from callmemaybe.tools import ToolSpec
 
 
-class NoCall(StrEnum):
-    """Whether a prompt may end without a call."""
-
-    FORBID = "forbid"
-    ALLOW = "allow"
-
-
-class Choose(StrEnum):
-    """How the function's name is chosen."""
-
-    EXACT = "exact"
-    GREEDY = "greedy"
-
-
 @dataclass(frozen=True, slots=True)
-class Drawing:
-    """How an answer is drawn or searched for; the defaults take the likeliest token."""
+class SamplingOptions:
+    """How an answer is sampled or searched for; by default the likeliest token is taken."""
 
     temperature: float = 0.0
     top_p: float = 1.0
@@ -64,8 +48,8 @@ class Drawing:
         """Raise InputError for options that contradict each other."""
         if not math.isfinite(self.temperature):
             raise InputError("must be a finite number", where="--temperature", hint="0 is greedy")
-        draws = (self.top_p, self.top_k, self.min_p) != (1.0, 0, 0.0) or self.best_of > 1
-        if draws and self.temperature == 0:
+        is_sampling = (self.top_p, self.top_k, self.min_p) != (1.0, 0, 0.0) or self.best_of > 1
+        if is_sampling and self.temperature == 0:
             names = {
                 "--top-p": self.top_p < 1,
                 "--top-k": self.top_k > 0,
@@ -73,13 +57,13 @@ class Drawing:
             }
             name = next((one for one, given in names.items() if given), "--best-of")
             raise InputError(
-                "chooses among tokens drawn at random, but nothing is drawn at temperature 0",
+                "has no effect at temperature 0, where nothing is drawn at random",
                 where=name,
-                hint="give a --temperature above 0, too",
+                hint="give a --temperature above 0",
             )
         if self.beam > 1 and (self.temperature > 0 or self.best_of > 1):
             raise InputError(
-                "a search draws nothing",
+                "a beam search draws nothing at random",
                 where="--beam",
                 hint="leave out --temperature and --best-of",
             )
@@ -94,11 +78,11 @@ class RunOptions:
     output: Path
     model: str
     max_tokens: int
-    drawing: Drawing
+    drawing: SamplingOptions
     no_call: NoCall
-    choose: Choose
-    order: Order
-    ground: Ground
+    choose: NameChoiceMode
+    order: KeyOrder
+    ground: GroundMode
     logprobs: bool
     batch: int
     prefix_cache: Path | None
@@ -107,63 +91,65 @@ class RunOptions:
     trace: Path | None
     resume: bool
 
-    def settings(self, tools: tuple[ToolSpec, ...]) -> Settings:
-        """Return what decides the results. A larger budget does not spoil finished ones."""
-        usual = asdict(Drawing())
-        drawn = {
+    def settings(self, tools: tuple[ToolSpec, ...]) -> ResultSettings:
+        """Return what determines the results; a larger token budget does not invalidate finished ones."""
+        defaults = asdict(SamplingOptions())
+        sampling = {
             name: value
             for name, value in asdict(self.drawing).items()
-            if name in {"temperature", "seed"} or value != usual[name]
+            if name in {"temperature", "seed"} or value != defaults[name]
         }
         limits: dict[str, object] = {}
-        if self.order is not Order.SCHEMA:
+        if self.order is not KeyOrder.SCHEMA:
             limits["order"] = self.order.value
-        if self.ground is not Ground.OFF:
+        if self.ground is not GroundMode.OFF:
             limits["ground"] = self.ground.value
-        return Settings.of(
+        return ResultSettings.of(
             tools,
             self.model,
             no_call=self.no_call.value,
             choose=self.choose.value,
-            **drawn,
+            **sampling,
             **limits,
         )
 
 
-def run(options: RunOptions) -> Exit:
-    """Do one batch and return the exit code.
+def run(options: RunOptions) -> ExitCode:
+    """Run one batch and return the exit code.
 
-    Raises InputError before any model is loaded, ModelError, NotWritten, and Stopped after what is
-    done has been saved.
+    Raises InputError (before any model is loaded), ModelError, WriteError, and StopRequested after
+    finished results have been saved.
     """
     options = replace(options, output=named_output(options.output))
     with stopped_by_signals():
         tools, prompts = _inputs(options)
         file = ResultFile(options.output, options.settings(tools))
-        kept = file.resume(prompts, tools) if options.resume else Kept({}, "")
-        # From here on it pays to import what is heavy.
-        from callmemaybe.cli.show import Show
+        resumed = file.resume(prompts, tools) if options.resume else ResumedResults({}, "")
+        # Heavy imports come after all checks.
+        from callmemaybe.cli.display import RunDisplay
 
-        show = Show(
+        display = RunDisplay(
             len(prompts),
             verbose=options.verbose,
             quiet=options.quiet,
-            aside=is_standard(options.output),
+            results_on_stdout=is_standard(options.output),
         )
-        if kept.remark:
-            show.say(kept.remark)
-        batch = _batch(options, tools, prompts, file, kept)
-        return _drive(batch, show, options)
+        if resumed.message:
+            display.message(resumed.message)
+        batch = _batch(options, tools, prompts, file, resumed)
+        return _drive(batch, display, options)
 
 
 def _inputs(options: RunOptions) -> tuple[tuple[ToolSpec, ...], list[str]]:
     options.drawing.check()
     if is_standard(options.functions) and is_standard(options.prompts):
         raise InputError(
-            "is what --functions_definition reads, too", where="--input -", hint="name a file"
+            "--functions_definition reads standard input, too",
+            where="--input -",
+            hint="name a file",
         )
     if options.trace and is_standard(options.trace):
-        raise InputError("a trace is kept in a file", where="--trace -", hint="name one")
+        raise InputError("a trace is written to a file", where="--trace -", hint="name one")
     tools = read_functions(options.functions)
     prompts = read_prompts(options.prompts)
     _check_written(options)
@@ -171,12 +157,12 @@ def _inputs(options: RunOptions) -> tuple[tuple[ToolSpec, ...], list[str]]:
 
 
 def _check_written(options: RunOptions) -> None:
-    """Raise InputError where what is to be written cannot be, or would replace what is read or written, too."""
+    """Raise InputError if a file to be written cannot be, or is also read or written as another."""
     written = {"--output": options.output}
     check_writable(options.output, "the result file")
     if not is_stream(options.output):
-        notes = notes_of(options.output)
-        check_writable(notes, "what is noted beside the results")
+        notes = notes_path(options.output)
+        check_writable(notes, "the notes on the results")
         written[f"{notes} (beside --output)"] = notes
     if options.trace:
         check_writable(options.trace, "the trace")
@@ -185,9 +171,9 @@ def _check_written(options: RunOptions) -> None:
     for (first, one), (second, other) in combinations(paths.items(), 2):
         if second not in written or is_standard(one) or is_standard(other):
             continue
-        # Several may go to one device, and do to /dev/null.
+        # One device, such as /dev/null, may be named several times.
         if (one.is_file() or not one.exists()) and same_file(one, other):
-            raise InputError(f"is the file of {first}, too", where=second, hint="name another")
+            raise InputError(f"is also the file of {first}", where=second, hint="name another")
 
 
 def _batch(
@@ -195,13 +181,13 @@ def _batch(
     tools: tuple[ToolSpec, ...],
     prompts: list[str],
     file: ResultFile,
-    kept: Kept,
-) -> Batch:
-    from callmemaybe.cli.batch import Batch
+    resumed: ResumedResults,
+) -> BatchJob:
+    from callmemaybe.cli.batch import BatchJob
 
     may_decline = options.no_call is NoCall.ALLOW
-    return Batch(
-        _caller(options, tools), tools, prompts, file, may_decline, kept.records, options.batch
+    return BatchJob(
+        _caller(options, tools), tools, prompts, file, may_decline, resumed.records, options.batch
     )
 
 
@@ -219,7 +205,7 @@ def _caller(options: RunOptions, tools: tuple[ToolSpec, ...]) -> Caller:
         model,
         tools,
         prefixes=prefixes,
-        choose="exact" if options.choose is Choose.EXACT else "greedy",
+        choose="exact" if options.choose is NameChoiceMode.EXACT else "greedy",
         no_call=options.no_call is NoCall.ALLOW,
         max_tokens=options.max_tokens,
         logprobs=options.logprobs,
@@ -230,64 +216,64 @@ def _caller(options: RunOptions, tools: tuple[ToolSpec, ...]) -> Caller:
     )
 
 
-def _drive(batch: Batch, show: Show, options: RunOptions) -> Exit:
+def _drive(batch: BatchJob, display: RunDisplay, options: RunOptions) -> ExitCode:
     started = time.perf_counter()
-    rows: list[Row] = []
+    rows: list[BatchRow] = []
     with ExitStack() as stack:
         trace = _open_trace(options, stack)
         try:
-            with show.running():
-                for row in batch.rows(_watcher(batch, show, trace, options)):
+            with display.running():
+                for row in batch.rows(_step_callback(batch, display, trace, options)):
                     rows.append(row)
-                    show.row(row)
+                    display.row(row)
                     if trace:
                         trace.row(row)
-        except Stopped:
+        except StopRequested:
             if batch.has_new:
                 batch.save()
-                show.say(_stopped(options.output))
+                display.message(_stopped_message(options.output))
             raise
         except BaseException:
-            # Say, the disk of the trace is full: what was paid for is kept all the same.
+            # For example, the disk of the trace is full: save the finished results all the same.
             if batch.has_new:
                 batch.save()
             raise
         batch.save()
-    show.table(rows)
-    show.end(rows, time.perf_counter() - started, _shown(options.output))
-    return Exit.SOME_FAILED if any(row.record.failure for row in rows) else Exit.DONE
+    display.table(rows)
+    display.summary(rows, time.perf_counter() - started, _output_name(options.output))
+    return ExitCode.SOME_FAILED if any(row.record.failure for row in rows) else ExitCode.DONE
 
 
-def _shown(output: Path) -> str:
+def _output_name(output: Path) -> str:
     return "standard output" if is_standard(output) else str(output)
 
 
-def _stopped(output: Path) -> str:
-    onward = "." if is_stream(output) else ", --resume goes on."
-    return f"Stopped; what was done is in {_shown(output)}{onward}"
+def _stopped_message(output: Path) -> str:
+    resume = "." if is_stream(output) else "; --resume continues."
+    return f"Stopped; finished results are in {_output_name(output)}{resume}"
 
 
-def _open_trace(options: RunOptions, stack: ExitStack) -> Trace | None:
+def _open_trace(options: RunOptions, stack: ExitStack) -> TraceWriter | None:
     if options.trace is None:
         return None
-    from callmemaybe.cli.trace import Trace
+    from callmemaybe.cli.trace import TraceWriter
 
-    trace = Trace(options.trace)
+    trace = TraceWriter(options.trace)
     stack.callback(trace.close)
     return trace
 
 
-def _watcher(
-    batch: Batch, show: Show, trace: Trace | None, options: RunOptions
+def _step_callback(
+    batch: BatchJob, display: RunDisplay, trace: TraceWriter | None, options: RunOptions
 ) -> Callable[[int, Step], None] | None:
-    """Return what watches the steps, or None: looking costs time."""
+    """Return the callback for decoding steps; None if nobody needs them, since they cost time."""
     if not options.verbose and trace is None:
         return None
 
-    def watch(index: int, step: Step) -> None:
+    def on_step(index: int, step: Step) -> None:
         if options.verbose and not options.quiet:
-            show.step(index, step, batch.prompts[index])
+            display.step(index, step, batch.prompts[index])
         if trace:
             trace.step(index, step)
 
-    return watch
+    return on_step

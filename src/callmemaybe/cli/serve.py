@@ -1,24 +1,23 @@
-"""The command ``serve``: check everything that can be wrong, bind, load the model, serve."""
+"""The command ``serve``: check the options, bind, load the model, serve."""
 
 from __future__ import annotations
 
 import re
 import sys
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from callmemaybe.cli.exits import Exit
-from callmemaybe.cli.limits import (
-    Ground,
-    GroundIn,
-    GroundInOption,
+from callmemaybe.cli.options import (
+    GroundMode,
     GroundOption,
-    Order,
-    OrderOption,
+    GroundScope,
+    GroundScopeOption,
+    KeyOrder,
+    KeyOrderOption,
 )
+from callmemaybe.cli.process import ExitCode
 from callmemaybe.errors import InputError, ModelError
 from callmemaybe.server.settings import Settings
 
@@ -32,42 +31,50 @@ Model = Annotated[
     str, typer.Option("--model", "-m", help='"nano", a model folder, or "org/name" on the hub.')
 ]
 Host = Annotated[
-    str, typer.Option(help="Address to listen on; others than this machine's need a key.")
+    str, typer.Option(help="Address to listen on; those other machines can reach need --api-key.")
 ]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")]
 Keys = Annotated[
     list[str],
     typer.Option(
         envvar="CALLMEMAYBE_API_KEY",
-        help="Let in only who has this key; may be given several times.",
+        help="Require this key of clients; may be repeated.",
     ),
 ]
 Name = Annotated[
-    str | None, typer.Option(help="What requests call the model, if not as --model does.")
+    str | None, typer.Option(help="Name of the model in requests; default: that of --model.")
 ]
 Format = Annotated[
     str | None,
-    typer.Option("--format", help="Wire format, by name or file; None: told by the model."),
+    typer.Option(
+        "--format", help="Wire format, by name or file; default: detected from the model."
+    ),
 ]
 Slots = Annotated[int, typer.Option(min=1, help="Turns decoded at once, in one batch.")]
 Queue = Annotated[int, typer.Option(min=1, help="Turns that may wait for a slot.")]
 DefaultTokens = Annotated[
-    int, typer.Option(min=1, help="Tokens of an answer where a request names no limit.")
+    int, typer.Option(min=1, help="The most tokens of an answer where a request sets no limit.")
 ]
-MostTokens = Annotated[int, typer.Option(min=1, help="The most tokens that a request may ask for.")]
+MostTokens = Annotated[
+    int, typer.Option(min=1, help="The largest limit of tokens that a request may set.")
+]
 Cache = Annotated[
     int,
-    typer.Option(min=1, help="MiB of prompts to keep: what requests have in common is fed once."),
+    typer.Option(min=1, help="MiB of cached prompt prefixes, which requests share."),
 ]
-Timeout = Annotated[float, typer.Option(min=0.1, help="Seconds that one answer may take.")]
+Timeout = Annotated[float, typer.Option(min=0.1, help="The most seconds of one answer.")]
 Origins = Annotated[
-    list[str], typer.Option(help="Let pages of this origin use the server from a browser.")
+    list[str],
+    typer.Option(help="Allow web pages of this origin to use the server; may be repeated."),
 ]
 Otel = Annotated[
     bool,
-    typer.Option("--otel", help="Make a span per request; opentelemetry-instrument sends them."),
+    typer.Option(
+        "--otel",
+        help="Create an OpenTelemetry span per request; opentelemetry-instrument exports them.",
+    ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Log no requests, only failures.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Log failed requests only.")]
 
 
 def serve(
@@ -77,9 +84,9 @@ def serve(
     api_key: Keys = [],  # noqa: B006 - typer copies it
     name: Name = None,
     format_: Format = None,
-    order: OrderOption = Order.SCHEMA,
-    ground: GroundOption = Ground.OFF,
-    ground_in: GroundInOption = GroundIn.REQUEST,
+    order: KeyOrderOption = KeyOrder.SCHEMA,
+    ground: GroundOption = GroundMode.OFF,
+    ground_in: GroundScopeOption = GroundScope.REQUEST,
     slots: Slots = 8,
     queue: Queue = 128,
     default_tokens: DefaultTokens = 1024,
@@ -94,7 +101,7 @@ def serve(
     _check_installed()
     for origin in cors_origin:
         if not re.fullmatch(r"https?://[^/\s]+", origin):
-            raise InputError(f"{origin!r} is no origin", where="--cors-origin",
+            raise InputError(f"{origin!r} is not an origin", where="--cors-origin",
                              hint="write https://example.org")  # fmt: skip
     settings = Settings(
         host=host, port=port, keys=tuple(api_key), origins=tuple(cors_origin), slots=slots,
@@ -109,7 +116,7 @@ def serve(
         limits=GroundingConfig(order.value, ground.setting, ground_in.value),
         say=lambda line: print(f"callmemaybe: {line}", file=sys.stderr, flush=True),
     )  # fmt: skip
-    raise typer.Exit(Exit.DONE)
+    raise typer.Exit(ExitCode.DONE)
 
 
 def _check_installed() -> None:
@@ -129,39 +136,11 @@ def _observers(otel: bool) -> list[Observer]:
             "spans need a package that is not installed (opentelemetry); install it with "
             "`pip install 'callmemaybe[otel]'`"
         )
-    from callmemaybe.integrations.opentelemetry import Requests
+    from callmemaybe.integrations.opentelemetry import ServerTelemetry
 
-    return [Requests()]
-
-
-def show(
-    trace: Annotated[Path, typer.Argument(help="A trace file, as run --trace writes it.")],
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The page; default: beside the trace.")
-    ] = None,
-) -> None:
-    """Turn a trace into one HTML file that shows every step; it needs no server and no network."""
-    from callmemaybe.cli.files import (
-        check_writable,
-        is_standard,
-        named_output,
-        same_file,
-        write_atomically,
-    )
-    from callmemaybe.cli.traceread import read_trace
-    from callmemaybe.server.page import viewer
-
-    target = named_output(output or (trace if is_standard(trace) else trace.with_suffix(".html")))
-    runs = read_trace(trace)
-    if not is_standard(target) and same_file(trace, target):
-        raise InputError("is the trace itself", where="--output", hint="name another file")
-    check_writable(target, "the page")
-    write_atomically(target, viewer(runs, title=trace.name))
-    said = f"{target}: {len(runs)} {'prompt' if len(runs) == 1 else 'prompts'}"
-    typer.echo(said, err=is_standard(target))
+    return [ServerTelemetry()]
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands to the program."""
+    """Add the command to the program."""
     app.command()(serve)
-    app.command()(show)

@@ -19,7 +19,7 @@ _CASE_IS = '{"id", "functions", "prompt", "expected": {"name", "arguments"} or n
 
 
 @dataclass(frozen=True)
-class Expected:
+class ExpectedCall:
     """A call that is right; what ``arguments`` holds is up to the rule of the case."""
 
     name: str
@@ -37,7 +37,7 @@ class Case:
     id: str
     tools: tuple[ToolSpec, ...]
     prompt: str
-    expected: tuple[Expected | None, ...]
+    expected: tuple[ExpectedCall | None, ...]
     tags: tuple[str, ...] = ()
     compare: str = "exact"
 
@@ -139,7 +139,7 @@ def _tools(value: object) -> tuple[ToolSpec, ...]:
 
 def _expected(
     value: object, where: str, tools: Sequence[ToolSpec], *, listed: bool
-) -> Expected | None:
+) -> ExpectedCall | None:
     """Read one answer that is right; where ``listed``, each argument is a list of possible values."""
     if value is None:
         return None
@@ -161,7 +161,7 @@ def _expected(
                 where=f"{where}/{key}/{pointer_token(argument)}",
                 hint='put it in [], or compare by "exact"',
             )
-    return Expected(name, arguments)
+    return ExpectedCall(name, arguments)
 
 
 def _tags(value: object) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Attempt:
+class UnconstrainedAttempt:
     """One unconstrained answer: a call, no call, or what is wrong with it (``problem``)."""
 
     call: ToolCall | None
@@ -44,7 +44,7 @@ class Attempt:
 
 
 @dataclass(frozen=True)
-class Record:
+class EvalRecord:
     """One answer. ``failure`` says why there is none; ``attempts`` are the unconstrained ones."""
 
     id: str
@@ -58,7 +58,7 @@ class Record:
     passes: int = 0
     omitted: int = 0
     seconds: float = 0.0
-    attempts: tuple[Attempt, ...] = field(default=())
+    attempts: tuple[UnconstrainedAttempt, ...] = field(default=())
 
     @classmethod
     def of(cls, identity: str, key: str, outcome: CallResult) -> Self:
@@ -92,7 +92,7 @@ class Record:
                 int(value["passes"]),
                 int(value["omitted"]),
                 _finite(value["seconds"]),
-                tuple(Attempt.from_json(one) for one in value.get("attempts", ())),
+                tuple(UnconstrainedAttempt.from_json(one) for one in value.get("attempts", ())),
             )
         except (AssertionError, KeyError, TypeError, ValueError, OverflowError) as error:
             raise InputError("this is no record of an evaluation") from error

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from callmemaybe.evals.case import Case
-from callmemaybe.evals.record import Attempt, Record
+from callmemaybe.evals.record import EvalRecord, UnconstrainedAttempt
 from callmemaybe.evals.score import Score, score
-from callmemaybe.evals.shares import Share, calibration, percentile
+from callmemaybe.evals.statistics import Proportion, calibration, percentile
 
-Judged = tuple[Case, Record, Score]
+Judged = tuple[Case, EvalRecord, Score]
 
 #: Every figure of a group of cases: its key, and what it says; tables are drawn in this order.
 FIGURES: Mapping[str, str] = {
@@ -26,7 +26,7 @@ FIGURES: Mapping[str, str] = {
 }
 
 
-def judge(cases: Iterable[Case], records: Mapping[str, Record]) -> list[Judged]:
+def judge(cases: Iterable[Case], records: Mapping[str, EvalRecord]) -> list[Judged]:
     """Score every case that has a record; ``records`` go by the ids of the cases."""
     return [
         (case, records[case.id], score(case, records[case.id].call))
@@ -43,14 +43,14 @@ def figures(judged: Sequence[Judged]) -> dict[str, dict[str, Any]]:
     refused = [(case, found) for case, found, ok in answered if ok and not found.called]
     unfit = [(found, ok) for case, found, ok in answered if case.wants_none]
     shares = {
-        "right": Share.count(ok and found.exact for _, found, ok in answered),
-        "name": Share.count(ok and found.called and found.name for _, found, ok in wants),
-        "exact": Share.count(ok and found.called and found.exact for _, found, ok in wants),
-        "arguments": Share.count(found.exact for found in named),
-        "values": Share.count(one for found in named for one in found.arguments.values()),
-        "no_call_precision": Share.count(found.exact for _, found in refused),
-        "no_call_recall": Share.count(ok and not found.called for found, ok in unfit),
-        "false_refusals": Share.count(ok and not found.called for _, found, ok in wants),
+        "right": Proportion.count(ok and found.exact for _, found, ok in answered),
+        "name": Proportion.count(ok and found.called and found.name for _, found, ok in wants),
+        "exact": Proportion.count(ok and found.called and found.exact for _, found, ok in wants),
+        "arguments": Proportion.count(found.exact for found in named),
+        "values": Proportion.count(one for found in named for one in found.arguments.values()),
+        "no_call_precision": Proportion.count(found.exact for _, found in refused),
+        "no_call_recall": Proportion.count(ok and not found.called for found, ok in unfit),
+        "false_refusals": Proportion.count(ok and not found.called for _, found, ok in wants),
     }
     return {key: shares[key].as_json() for key in FIGURES}
 
@@ -78,17 +78,17 @@ def report(judged: Sequence[Judged], about: Mapping[str, Any]) -> dict[str, Any]
         "cases": len(judged),
         "figures": figures(judged),
         "by_tag": {tag: figures(inside) for tag, inside in sorted(by_tag.items())},
-        "by_type": {kind: Share.count(by_type[kind]).as_json() for kind in sorted(by_type)},
+        "by_type": {kind: Proportion.count(by_type[kind]).as_json() for kind in sorted(by_type)},
         "calibration": calibration(stated),
         "cost": cost([record for _, record, _ in judged]),
         "failures": dict(failures),
     }
     if any(record.attempts for _, record, _ in judged):
-        found["comparison"] = beside(judged)
+        found["comparison"] = comparison(judged)
     return found
 
 
-def cost(records: Sequence[Record]) -> dict[str, Any]:
+def cost(records: Sequence[EvalRecord]) -> dict[str, Any]:
     """Return time and tokens per answer; milliseconds by percentile."""
     done = [record for record in records if record.failure is None]
     seconds = [record.seconds for record in done]
@@ -106,7 +106,7 @@ def cost(records: Sequence[Record]) -> dict[str, Any]:
     }
 
 
-def beside(judged: Sequence[Judged]) -> dict[str, Any]:
+def comparison(judged: Sequence[Judged]) -> dict[str, Any]:
     """Compare the constrained run with the unconstrained one, on the cases that want a call.
 
     "constrained", "first" (one unconstrained answer) and "retried" (the last of its attempts) each
@@ -132,23 +132,25 @@ def beside(judged: Sequence[Judged]) -> dict[str, Any]:
         "constrained": _run(own),
         "first": _run(first),
         "retried": _run(last),
-        "recovered": Share.count(attempts[-1].problem is None for attempts in retried).as_json(),
+        "recovered": Proportion.count(
+            attempts[-1].problem is None for attempts in retried
+        ).as_json(),
         "problems": dict(sorted(problems.items(), key=lambda item: -item[1])),
     }
 
 
-def _valid(attempt: Attempt) -> Any:
+def _valid(attempt: UnconstrainedAttempt) -> Any:
     return attempt.call if attempt.problem is None else None
 
 
 def _run(answers: Sequence[tuple[Case, Any, int]]) -> dict[str, Any]:
     scores = [score(case, call) for case, call, _ in answers]
-    valid = Share.count(call is not None for _, call, _ in answers)
+    valid = Proportion.count(call is not None for _, call, _ in answers)
     tokens = sum(count for _, _, count in answers)
     return {
         "valid": valid.as_json(),
-        "name": Share.count(one.called and one.name for one in scores).as_json(),
-        "exact": Share.count(one.called and one.exact for one in scores).as_json(),
+        "name": Proportion.count(one.called and one.name for one in scores).as_json(),
+        "exact": Proportion.count(one.called and one.exact for one in scores).as_json(),
         "tokens": tokens,
         "tokens_per_valid": round(tokens / valid.right, 1) if valid.right else None,
     }

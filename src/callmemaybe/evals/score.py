@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from callmemaybe.evals.case import Case, Expected
+from callmemaybe.evals.case import Case, ExpectedCall
 from callmemaybe.evals.compare import RULES
 from callmemaybe.tools import ToolCall, ToolSpec
 
@@ -41,7 +41,7 @@ def score(case: Case, call: ToolCall | None) -> Score:
     return max(found, key=lambda one: (one.exact, sum(one.arguments.values())), default=wrong)
 
 
-def _score(case: Case, call: ToolCall, expected: Expected) -> Score:
+def _score(case: Case, call: ToolCall, expected: ExpectedCall) -> Score:
     tool = case.tool(call.name)
     verdicts = RULES[case.compare](tool, call.parsed, expected.arguments)
     types = {name: type_of(tool, name) for name in verdicts}

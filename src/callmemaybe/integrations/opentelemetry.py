@@ -18,7 +18,7 @@ from callmemaybe.gateway.lifecycle import CallState
 from callmemaybe.tools import ToolCall
 
 
-class Seen(Protocol):
+class RequestFields(Protocol):
     """What the server tells of a request (its ``Facts``)."""
 
     id: str
@@ -45,7 +45,7 @@ _NOT_STARTED = frozenset(
 )
 
 
-class Telemetry:
+class GatewayTelemetry:
     """An observer for ``Gateway(observer=...)``: a span and two metrics per call.
 
     The names are those of OpenTelemetry's conventions for generative AI where there are any.
@@ -106,7 +106,7 @@ class Telemetry:
         span.end()
 
 
-class Requests:
+class ServerTelemetry:
     """An observer for the server: a span per request, a child of the client's where it sent one.
 
     The names are those of OpenTelemetry's conventions for HTTP and for generative AI.
@@ -117,7 +117,7 @@ class Requests:
         self._propagator = TraceContextTextMapPropagator()
         self._open: dict[int, Span] = {}
 
-    def started(self, facts: Seen) -> None:
+    def started(self, facts: RequestFields) -> None:
         """Start the request's span."""
         carried = {"traceparent": facts.trace} if facts.trace else {}
         self._open[id(facts)] = self._tracer.start_span(
@@ -131,7 +131,7 @@ class Requests:
             },
         )
 
-    def finished(self, facts: Seen) -> None:
+    def finished(self, facts: RequestFields) -> None:
         """End the request's span."""
         span = self._open.pop(id(facts), None)
         if span is None:

@@ -20,7 +20,7 @@ from callmemaybe.caller import Caller, load_model
 from callmemaybe.errors import CallMeMaybeError
 
 
-class Calls:
+class RayBatchCaller:
     """Adds the columns ``name``, ``arguments`` (JSON) and ``error`` to batches of rows.
 
     The options are those of ``Caller``. ``at_once`` prompts share forward passes.
@@ -73,14 +73,14 @@ def with_calls(
     batch_size: int = 64,
     options: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Return a Ray dataset with the columns of :class:`Calls` added, computed by ``workers`` actors.
+    """Return a Ray dataset with the columns of :class:`RayBatchCaller` added, computed by ``workers`` actors.
 
     ``tools`` must be plain JSON, since they travel to other processes.
     """
     from ray.data import ActorPoolStrategy
 
     return dataset.map_batches(
-        Calls,
+        RayBatchCaller,
         fn_constructor_args=(list(tools), model, column, at_once, options),
         compute=ActorPoolStrategy(size=workers),
         batch_size=batch_size,

@@ -2,7 +2,7 @@
 
 ::
 
-    from callmemaybe.integrations.transformers import Calls, Language
+    from callmemaybe.integrations.transformers import ToolCallConstraint, TransformersLogitsProcessor
     language = Language(tools, folder)
     ids = torch.tensor([language.prompt("Weather in Oslo?")])
     written = model.generate(ids, logits_processor=[Calls(language)], max_new_tokens=200)
@@ -19,20 +19,24 @@ from typing import Any
 import torch
 from transformers import LogitsProcessor
 
-from callmemaybe.integrations._language import Followers, Language, allowed
+from callmemaybe.integrations._constraint import (
+    SequenceMatchers,
+    ToolCallConstraint,
+    allowed_tokens,
+)
 
-__all__ = ["Calls", "Language"]
+__all__ = ["ToolCallConstraint", "TransformersLogitsProcessor"]
 
 
-class Calls(LogitsProcessor):  # type: ignore[misc]
+class TransformersLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
     """Allows the tokens that go on in ``language``; one for each ``generate``.
 
     ``prompt`` is how many ids stand before the answer, by default all that are there at the first
     step (prompts of a batch are padded on the left).
     """
 
-    def __init__(self, language: Language, prompt: int | None = None) -> None:
-        self._followers = Followers(language.matcher)
+    def __init__(self, language: ToolCallConstraint, prompt: int | None = None) -> None:
+        self._followers = SequenceMatchers(language.matcher)
         self._prompt = prompt
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
@@ -46,6 +50,6 @@ class Calls(LogitsProcessor):  # type: ignore[misc]
                 # A beam that was dropped, or padding behind an end: whatever it says is not read.
                 closed[row] = False
                 continue
-            closed[row] = torch.from_numpy(~allowed(matcher, scores.shape[1]))
+            closed[row] = torch.from_numpy(~allowed_tokens(matcher, scores.shape[1]))
         self._followers.turn()
         return scores.masked_fill(closed.to(scores.device), -torch.inf)

@@ -3,7 +3,7 @@
 ::
 
     from vllm import LLM, SamplingParams
-    llm = LLM(folder, logits_processors=["callmemaybe.integrations.vllm:Calls"])
+    llm = LLM(folder, logits_processors=["callmemaybe.integrations.vllm:VllmLogitsProcessor"])
     params = SamplingParams(max_tokens=300, extra_args={"callmemaybe": {"tools": tools}})
 
 Requests without that argument are left alone; ``no_call``, ``format``, ``order``, ``ground`` and ``said``
@@ -23,9 +23,13 @@ import torch
 from vllm.v1.sample.logits_processor import AdapterLogitsProcessor
 
 from callmemaybe.errors import CallMeMaybeError
-from callmemaybe.integrations._language import Followers, Language, allowed
+from callmemaybe.integrations._constraint import (
+    SequenceMatchers,
+    ToolCallConstraint,
+    allowed_tokens,
+)
 
-__all__ = ["Calls", "Language"]
+__all__ = ["ToolCallConstraint", "VllmLogitsProcessor"]
 
 #: The key in ``SamplingParams.extra_args``.
 ARGUMENT = "callmemaybe"
@@ -33,7 +37,7 @@ ARGUMENT = "callmemaybe"
 KEPT = 64
 
 
-class Calls(AdapterLogitsProcessor):  # type: ignore[misc]
+class VllmLogitsProcessor(AdapterLogitsProcessor):  # type: ignore[misc]
     """Keeps the requests that say so to the language of their tools."""
 
     def __init__(self, vllm_config: Any, device: Any, is_pin_memory: bool) -> None:
@@ -60,13 +64,13 @@ class Calls(AdapterLogitsProcessor):  # type: ignore[misc]
         if wanted is None:
             return None
         # Not sorted: the order of the parameters is that in which they are to be written.
-        followers = Followers(self._language(json.dumps(wanted)).matcher)
+        followers = SequenceMatchers(self._language(json.dumps(wanted)).matcher)
 
         def constrain(written: list[int], logits: Any) -> Any:
             matcher = followers.matcher(written)
             followers.turn()
             if matcher is not None:
-                closed = torch.from_numpy(~allowed(matcher, logits.shape[-1]))
+                closed = torch.from_numpy(~allowed_tokens(matcher, logits.shape[-1]))
                 logits.masked_fill_(closed.to(logits.device), -torch.inf)
             return logits
 
@@ -77,13 +81,13 @@ def _wanted(params: Any) -> Any:
     return (params.extra_args or {}).get(ARGUMENT)
 
 
-def _maker(tokenizer: str, size: int) -> Callable[[str], Language]:
+def _maker(tokenizer: str, size: int) -> Callable[[str], ToolCallConstraint]:
     """Return what makes a language of a request's argument, written as JSON."""
 
-    def make(text: str) -> Language:
+    def make(text: str) -> ToolCallConstraint:
         wanted = json.loads(text)
         try:
-            return Language(
+            return ToolCallConstraint(
                 wanted["tools"],
                 tokenizer,
                 size=size,

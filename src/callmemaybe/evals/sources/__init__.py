@@ -16,7 +16,7 @@ from callmemaybe import plugins
 from callmemaybe.errors import InputError
 from callmemaybe.evals.case import Case
 
-Source = Callable[[Path], list[Case]]
+CaseReader = Callable[[Path], list[Case]]
 
 #: What reading raises where a file has another form, or ends in the middle of its packed bytes.
 _NOT_AS_EXPECTED = (
@@ -40,7 +40,7 @@ def read(name: str, path: Path) -> list[Case]:
 
     Raises InputError for a name that is unknown, and for files that are missing or not as expected.
     """
-    source = cast("Source", plugins.load(__name__, name, "SOURCE"))
+    source = cast("CaseReader", plugins.load(__name__, name, "SOURCE"))
     try:
         return source(path)
     except OSError as error:

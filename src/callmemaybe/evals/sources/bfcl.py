@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from callmemaybe.evals.case import Case, Expected
+from callmemaybe.evals.case import Case, ExpectedCall
 from callmemaybe.evals.sources import read_lines
 from callmemaybe.tools import ToolSpec
 
@@ -38,14 +38,14 @@ def _category(folder: Path, category: str) -> list[Case]:
     return [_case(row, category, answers[row["id"]]) for row in read_lines(folder / name)]
 
 
-def _expected(truth: Any) -> Expected:
+def _expected(truth: Any) -> ExpectedCall:
     ((function, arguments),) = truth[0].items()
     if not all(isinstance(possible, list) for possible in arguments.values()):
         raise ValueError(f"an argument of {function!r} is no list of possible values")
-    return Expected(function, arguments)
+    return ExpectedCall(function, arguments)
 
 
-def _case(row: Mapping[str, Any], category: str, expected: Expected | None) -> Case:
+def _case(row: Mapping[str, Any], category: str, expected: ExpectedCall | None) -> Case:
     (messages,) = row["question"]
     return Case(
         row["id"],

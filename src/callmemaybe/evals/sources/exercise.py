@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from callmemaybe.evals.case import Case, Expected
+from callmemaybe.evals.case import Case, ExpectedCall
 from callmemaybe.evals.sources import read_json
 from callmemaybe.tools import ToolSpec
 
@@ -23,7 +23,7 @@ def exercise(folder: Path) -> list[Case]:
             f"exercise-{index}",
             tools,
             one["prompt"],
-            (Expected(one["name"], one["parameters"]),),
+            (ExpectedCall(one["name"], one["parameters"]),),
             (one["name"],),
             "output",
         )

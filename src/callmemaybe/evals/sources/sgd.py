@@ -15,7 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from callmemaybe.evals.case import Case, Expected
+from callmemaybe.evals.case import Case, ExpectedCall
 from callmemaybe.evals.sources import read_json, read_lines
 from callmemaybe.tools import ToolSpec
 
@@ -47,7 +47,7 @@ def _case(
         record["id"],
         _offered(name, functions, record["id"]),
         record["prompt"],
-        (Expected(name, record["arguments"]),),
+        (ExpectedCall(name, record["arguments"]),),
         (split, "seen" if name in trained else "unseen", "said" if said else "unsaid"),
     )
 

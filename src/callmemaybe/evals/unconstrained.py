@@ -19,7 +19,7 @@ import numpy as np
 
 from callmemaybe.caller import Caller
 from callmemaybe.errors import CallMeMaybeError, InputError, ModelError
-from callmemaybe.evals.record import Attempt
+from callmemaybe.evals.record import UnconstrainedAttempt
 from callmemaybe.grammar.nodes import Control
 from callmemaybe.models.base import Logits, Model, Session
 from callmemaybe.tools import ToolCall, ToolSpec
@@ -32,7 +32,7 @@ _THOUGHT = re.compile(rb"\A\s*(?:<think>.*?</think>)?\s*|\s+\Z", re.DOTALL)
 Written = list[bytes | str | Control]
 
 
-class Free:
+class UnconstrainedGenerator:
     """Lets a model answer without a grammar; everything else is as in ``caller``.
 
     ``no_call`` says whether calling nothing is an answer. Raises InputError for a model on a
@@ -46,7 +46,7 @@ class Free:
         self._controls = frozenset(caller.vocabulary.controls)
         self._texts = {number: text for text, number in caller.vocabulary.controls.items()}
 
-    def attempts(self, prompt: str, retries: int = RETRIES) -> tuple[Attempt, ...]:
+    def attempts(self, prompt: str, retries: int = RETRIES) -> tuple[UnconstrainedAttempt, ...]:
         """Answer ``prompt``, again after each invalid answer; the last attempt is the answer."""
         messages = [{"role": "user", "content": prompt}]
         caller = self._caller
@@ -56,15 +56,15 @@ class Free:
             logits = session.feed(ids)[-1]
         except ModelError:
             # The constrained run cuts such a request; what programs do without us, nobody knows.
-            return (Attempt(None, "the prompt does not fit into the context", 0, 0.0),)
+            return (UnconstrainedAttempt(None, "the prompt does not fit into the context", 0, 0.0),)
         seed = list(sha256(prompt.encode(errors="surrogatepass")).digest())
-        found: list[Attempt] = []
+        found: list[UnconstrainedAttempt] = []
         while len(found) <= retries and (not found or found[-1].problem is not None):
             dice = np.random.default_rng([len(found), *seed]) if found else None
             started = time.perf_counter()
             written, count = self._write(session.fork(), logits, dice)
             call, problem = self._read(written)
-            found.append(Attempt(call, problem, count, time.perf_counter() - started))
+            found.append(UnconstrainedAttempt(call, problem, count, time.perf_counter() - started))
         return tuple(found)
 
     @cached_property

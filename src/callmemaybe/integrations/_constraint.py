@@ -24,7 +24,7 @@ from callmemaybe.wire.grounding import GroundingConfig
 from callmemaybe.wire.output_grammar import OutputSpec
 
 
-class Language:
+class ToolCallConstraint:
     """What a model may write that calls one of ``tools``.
 
     ``folder`` holds the model's ``tokenizer.json`` and configuration; ``size`` is the width of its
@@ -96,7 +96,7 @@ class Language:
         return calls
 
 
-class Followers:
+class SequenceMatchers:
     """Finds the matcher of each sequence by what it has written, whatever order they come in.
 
     A host may shuffle its rows (beams), drop some and start others; what has grown by a token since
@@ -126,7 +126,7 @@ class Followers:
         self._known, self._next = self._next, {}
 
 
-def allowed(matcher: Matcher, width: int) -> NDArray[np.bool_]:
+def allowed_tokens(matcher: Matcher, width: int) -> NDArray[np.bool_]:
     """Return ``bool[width]``: which ids may come next; an answer that is over may only end."""
     found = np.zeros(width, np.bool_)
     if matcher.is_terminated:

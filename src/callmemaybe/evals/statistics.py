@@ -13,14 +13,14 @@ BINS = 10
 
 
 @dataclass(frozen=True)
-class Share:
+class Proportion:
     """How many of how many, with Wilson's 95% interval (Wilson 1927, eq. without correction)."""
 
     right: int
     of: int
 
     @classmethod
-    def count(cls, verdicts: Iterable[bool]) -> Share:
+    def count(cls, verdicts: Iterable[bool]) -> Proportion:
         """Count the true ones."""
         listed = list(verdicts)
         return cls(sum(listed), len(listed))
@@ -70,7 +70,7 @@ def calibration(pairs: Sequence[tuple[float, bool]]) -> dict[str, Any]:
         if not inside:
             continue
         mean = sum(probability for probability, _ in inside) / len(inside)
-        share = Share.count(is_true for _, is_true in inside)
+        share = Proportion.count(is_true for _, is_true in inside)
         gap += abs(mean - share.right / share.of) * len(inside)
         bins.append(
             {"from": place / BINS, "to": (place + 1) / BINS, "mean": round(mean, 4)}

@@ -10,8 +10,8 @@ from typing import Any
 from callmemaybe.caller import Caller
 from callmemaybe.errors import CallMeMaybeError, InputError
 from callmemaybe.evals.case import Case
-from callmemaybe.evals.free import Free
-from callmemaybe.evals.record import Record
+from callmemaybe.evals.record import EvalRecord
+from callmemaybe.evals.unconstrained import UnconstrainedGenerator
 from callmemaybe.models.base import Model
 from callmemaybe.models.remote import RemoteModel
 
@@ -20,7 +20,7 @@ KEPT = 8
 
 
 @dataclass(frozen=True)
-class Options:
+class EvalSettings:
     """How cases are asked. ``settings`` goes to every Caller as it is."""
 
     no_call: bool = True
@@ -28,19 +28,21 @@ class Options:
     settings: Mapping[str, Any] | None = None
 
 
-class Bench:
+class EvalRunner:
     """Turns cases into records with one model.
 
     Raises InputError if a model on a server is to run unconstrained.
     """
 
     def __init__(
-        self, model: Model | RemoteModel, options: Options | None = None, *, most: int = KEPT
+        self, model: Model | RemoteModel, options: EvalSettings | None = None, *, most: int = KEPT
     ) -> None:
         self._model = model
-        self._options = options or Options()
+        self._options = options or EvalSettings()
         self._most = most
-        self._callers: OrderedDict[str, tuple[Caller, Free | None]] = OrderedDict()
+        self._callers: OrderedDict[str, tuple[Caller, UnconstrainedGenerator | None]] = (
+            OrderedDict()
+        )
         self._shared: dict[str, Any] = dict(self._options.settings or {})
         if self._options.unconstrained and isinstance(model, RemoteModel):
             raise InputError(
@@ -50,30 +52,30 @@ class Bench:
             )
 
     def records(
-        self, cases: Iterable[Case], kept: Mapping[str, Record] | None = None
-    ) -> Iterator[Record]:
+        self, cases: Iterable[Case], kept: Mapping[str, EvalRecord] | None = None
+    ) -> Iterator[EvalRecord]:
         """Answer the cases in order; what is ``kept`` (by id, of an equal case) is not asked again."""
         for case in cases:
             before = (kept or {}).get(case.id)
             yield before if before is not None and before.key == case.key else self.ask(case)
 
-    def ask(self, case: Case) -> Record:
+    def ask(self, case: Case) -> EvalRecord:
         """Answer one case; whatever goes wrong becomes the failure of this record alone.
 
         Raises ModelError and VocabularyError only through the record, so that a run goes on.
         """
         try:
             caller, free = self._of(case)
-            record = Record.of(case.id, case.key, caller.call(case.prompt))
+            record = EvalRecord.of(case.id, case.key, caller.call(case.prompt))
             if free is not None:
                 record = replace(record, attempts=free.attempts(case.prompt))
         except CallMeMaybeError as error:
-            return Record(case.id, case.key, failure=str(error))
+            return EvalRecord(case.id, case.key, failure=str(error))
         except Exception as error:
-            return Record(case.id, case.key, failure=_first_line(error))
+            return EvalRecord(case.id, case.key, failure=_first_line(error))
         return record
 
-    def _of(self, case: Case) -> tuple[Caller, Free | None]:
+    def _of(self, case: Case) -> tuple[Caller, UnconstrainedGenerator | None]:
         found = self._callers.pop(case.offered, None)
         if found is None:
             caller = Caller(self._model, case.tools, no_call=self._options.no_call, **self._shared)
@@ -82,7 +84,9 @@ class Bench:
                 # Reading a vocabulary and telling a format take longer than answering.
                 self._shared |= {"vocabulary": caller.vocabulary, "format": caller.format}
                 if self._options.unconstrained:
-                    free = Free(caller, self._model, no_call=self._options.no_call)
+                    free = UnconstrainedGenerator(
+                        caller, self._model, no_call=self._options.no_call
+                    )
             found = caller, free
         self._callers[case.offered] = found
         while len(self._callers) > self._most:

@@ -1,8 +1,8 @@
-"""What a person sees of a run: progress while it lasts, a table at the end, steps when asked for.
+"""The display of a run: a progress bar, decoding steps on request, a table at the end.
 
-Progress and steps go to standard error, the table to standard output unless the results go there. Colour and moving bars
-appear only on a terminal; NO_COLOR and TERM=dumb are respected. Whatever comes from files or a
-model is made printable first, so that no text can command the terminal.
+Progress and steps go to standard error, the table to standard output unless the results go there.
+Colour and moving bars appear only on a terminal; NO_COLOR and TERM=dumb are respected. Text from files
+and models is made printable first, so that it cannot control the terminal.
 """
 
 from __future__ import annotations
@@ -10,77 +10,118 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import IO, TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
-from callmemaybe.cli.bar import Bar
-from callmemaybe.cli.batch import Row
+from callmemaybe.cli.batch import BatchRow
+from callmemaybe.cli.process import printable
 
 if TYPE_CHECKING:
     from callmemaybe.caller import CallResult, Step
 
-#: More rows than this are cut out of the middle of the table; the file has them all.
-_MOST_ROWS = 120
+
+class ProgressBar:
+    """A progress bar for ``total`` items; hidden without a terminal, or if ``quiet``."""
+
+    def __init__(self, total: int, console: Console, *, quiet: bool) -> None:
+        self._total = total
+        self._progress: Progress | None = None
+        self._task = TaskID(0)
+        # FORCE_COLOR makes rich take any file for a terminal, but a bar cannot move in a file.
+        moves = console.is_terminal and console.file.isatty() and not console.is_dumb_terminal
+        if moves and not console.no_color and not quiet:
+            self._progress = Progress(
+                TextColumn("{task.description}", markup=False),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeRemainingColumn(),
+                console=console,
+                transient=True,
+            )
+
+    @property
+    def is_visible(self) -> bool:
+        """Whether the bar is shown."""
+        return self._progress is not None
+
+    def running(self) -> AbstractContextManager[object]:
+        """Return the context in which the bar is shown."""
+        if self._progress is None:
+            return nullcontext()
+        self._task = self._progress.add_task("", total=self._total)
+        return self._progress
+
+    def advance(self, description: str) -> None:
+        """Count one more item as done, and show a description."""
+        if self._progress is not None:
+            self._progress.update(self._task, advance=1, description=description)
+
+
+#: A longer table loses its middle; the result file has all rows.
+_MAX_ROWS = 120
 _WIDTH_OF_FILES = 160
 _KIND_STYLES = {"forced": "dim", "drafted": "cyan", "chosen": "bold green"}
 
 
 def console(file: IO[str]) -> Console:
-    """Return a console for ``file``; wide where the reader is no terminal that says its width."""
+    """Return a console for ``file``; a wide one where there is no terminal with a width of its own."""
     terminal = Console(file=file, highlight=False, emoji=False, markup=False)
     if not terminal.is_terminal and "COLUMNS" not in os.environ:
         terminal.width = _WIDTH_OF_FILES
     return terminal
 
 
-def printable(text: str, most: int | None = None) -> str:
-    """Return ``text`` with everything a terminal might obey made visible, cut to ``most``."""
-    if most is not None and len(text) > most:
-        text = text[: most - 1] + "…"
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+class RunDisplay:
+    """The display of one run over ``total`` prompts."""
 
-
-class Show:
-    """The display of one run over ``total`` prompts; ``aside``: standard output is for the results."""
-
-    def __init__(self, total: int, *, verbose: bool, quiet: bool, aside: bool = False) -> None:
+    def __init__(
+        self, total: int, *, verbose: bool, quiet: bool, results_on_stdout: bool = False
+    ) -> None:
         self._total = total
         self._verbose = verbose
         self._quiet = quiet
         self._err = console(sys.stderr)
-        self._out = self._err if aside else console(sys.stdout)
+        self._out = self._err if results_on_stdout else console(sys.stdout)
         self._step_prompt = -1
-        self._bar = Bar(total, self._err, quiet=quiet)
+        self._bar = ProgressBar(total, self._err, quiet=quiet)
 
-    def say(self, text: str) -> None:
-        """Tell something beside the results, unless told to be quiet."""
+    def message(self, text: str) -> None:
+        """Print a message, unless quiet."""
         if not self._quiet:
             self._err.print(Text(printable(text)))
 
     def running(self) -> AbstractContextManager[object]:
-        """Return the context in which rows are shown as they come."""
+        """Return the context in which rows are shown as they are finished."""
         return self._bar.running()
 
-    def row(self, row: Row) -> None:
-        """Show that a prompt is done."""
-        if self._bar.is_there:
-            self._bar.grow(f"{printable(_call(row), 48):<48}")
+    def row(self, row: BatchRow) -> None:
+        """Show a finished prompt."""
+        if self._bar.is_visible:
+            self._bar.advance(f"{printable(_call(row), 48):<48}")
         if self._quiet:
             return
-        if self._verbose or not self._bar.is_there:
+        if self._verbose or not self._bar.is_visible:
             line = Text(f"[{row.index + 1}/{self._total}] ")
             line.append(printable(_call(row)), "red" if row.record.failure else "bold")
-            line.append(_figures_in_words(row), "dim")
+            line.append(_measurements(row), "dim")
             self._err.print(line, soft_wrap=True)
         if row.record.failure and row.details and self._verbose:
             self._err.print(Text(printable_lines(row.details)), soft_wrap=True)
 
     def step(self, index: int, step: Step, prompt: str) -> None:
-        """Show one step of decoding: what came, from how many, and the five likeliest."""
+        """Show one decoding step: its text, how many tokens were allowed, and the likeliest of them."""
         if index != self._step_prompt:
             self._step_prompt = index
             self._err.print(Text(f"[{index + 1}/{self._total}] {printable(prompt)}", "bold"))
@@ -97,7 +138,7 @@ class Show:
         so_far = _decoded(step.text)
         self._err.print(Text("    so far   " + printable(so_far[-200:]), "dim"), soft_wrap=True)
 
-    def table(self, rows: Sequence[Row]) -> None:
+    def table(self, rows: Sequence[BatchRow]) -> None:
         """Print the table of all results."""
         if self._quiet:
             return
@@ -114,21 +155,25 @@ class Show:
             table.add_column("log p, and of each argument", ratio=2, overflow="fold")
         for row in _cut(rows):
             if row is None:
-                table.add_row("…", f"{len(rows) - _MOST_ROWS} more in the file")
+                table.add_row("…", f"{len(rows) - _MAX_ROWS} more in the file")
             else:
                 outcome = row.outcome
-                told = outcome is not None and outcome.logprob is not None
-                table.add_row(*_cells(row), *([_logprobs(outcome)] if outcome and told else []))
+                has_logprob = outcome is not None and outcome.logprob is not None
+                table.add_row(
+                    *_cells(row), *([_logprobs(outcome)] if outcome and has_logprob else [])
+                )
         self._out.print(table)
 
-    def end(self, rows: Sequence[Row], seconds: float, path: str) -> None:
-        """Print the sums, every failure's reason, and where the results are."""
+    def summary(self, rows: Sequence[BatchRow], seconds: float, path: str) -> None:
+        """Print the totals, the reason of every failure, and the path of the results."""
         for reason, failed in _by_reason(rows).items():
             self._err.print(Text(f"{_prompts(failed)}: {printable(reason)}", "red"), soft_wrap=True)
         if self._quiet:
             return
         if any(row.details for row in rows) and not self._verbose:
-            self._err.print(Text("That is a bug of ours; --verbose shows where."), soft_wrap=True)
+            self._err.print(
+                Text("This is a bug in callmemaybe; --verbose shows where."), soft_wrap=True
+            )
         for row in rows:
             if row.outcome is not None and row.outcome.omitted:
                 remark = (
@@ -136,17 +181,17 @@ class Show:
                     f"{row.outcome.omitted:,} tokens in its middle were left out"
                 )
                 self._err.print(Text(remark, "yellow"), soft_wrap=True)
-        self._out.print(Text(_sums(rows, seconds)), soft_wrap=True)
+        self._out.print(Text(_totals(rows, seconds)), soft_wrap=True)
         self._out.print(Text(f"Results: {printable(path)}", "bold"), soft_wrap=True)
 
 
 def printable_lines(text: str) -> str:
-    """Return a text of several lines made printable line by line."""
+    """Return a text with each of its lines made printable."""
     return "\n".join(printable(line) for line in text.splitlines())
 
 
-def _by_reason(rows: Sequence[Row]) -> dict[str, list[int]]:
-    """Group the numbers of the failed prompts by why they failed."""
+def _by_reason(rows: Sequence[BatchRow]) -> dict[str, list[int]]:
+    """Group the numbers of the failed prompts by their reasons."""
     reasons: dict[str, list[int]] = {}
     for row in rows:
         if row.record.failure:
@@ -161,19 +206,19 @@ def _prompts(numbers: Sequence[int]) -> str:
     return f"prompts {shown}{f' and {len(numbers) - 20} more' if len(numbers) > 20 else ''}"
 
 
-def _call(row: Row) -> str:
+def _call(row: BatchRow) -> str:
     record = row.record
     if record.failure:
         return f"failed: {record.failure}"
     return "no call" if record.name is None else f"{record.name} {record.parameters}"
 
 
-def _cells(row: Row) -> tuple[str | Text, ...]:
+def _cells(row: BatchRow) -> tuple[str | Text, ...]:
     call = Text(printable(_call(row), 300), "red" if row.record.failure else "")
     prompt = printable(row.record.prompt, 300)
     outcome = row.outcome
     if outcome is None:
-        return str(row.index + 1), prompt, call, "kept" if row.is_kept else "", "", ""
+        return str(row.index + 1), prompt, call, "kept" if row.is_resumed else "", "", ""
     return (
         str(row.index + 1),
         prompt,
@@ -192,16 +237,16 @@ def _milliseconds(outcome: CallResult) -> float:
     return outcome.seconds.get("total", 0.0) * 1000
 
 
-def _figures_in_words(row: Row) -> str:
+def _measurements(row: BatchRow) -> str:
     outcome = row.outcome
     if outcome is None:
-        return "  kept" if row.is_kept else ""
-    told = f"  {_percent(outcome.name_probability)}, {_milliseconds(outcome):.0f} ms"
-    return told if outcome.logprob is None else f"{told}; {_logprobs(outcome)}"
+        return "  kept" if row.is_resumed else ""
+    text = f"  {_percent(outcome.name_probability)}, {_milliseconds(outcome):.0f} ms"
+    return text if outcome.logprob is None else f"{text}; {_logprobs(outcome)}"
 
 
 def _logprobs(outcome: CallResult) -> str:
-    """Tell how probable the call and each argument is: in nats, and as a share."""
+    """Return the log-probabilities of the call and of each argument, in nats."""
     parts = [f"log p {outcome.logprob:.2f}"]
     parts += [
         f"{printable(name)} {logprob:.2f}" for name, logprob in outcome.argument_logprobs.items()
@@ -209,13 +254,13 @@ def _logprobs(outcome: CallResult) -> str:
     return ", ".join(parts)
 
 
-def _sums(rows: Sequence[Row], seconds: float) -> str:
+def _totals(rows: Sequence[BatchRow], seconds: float) -> str:
     outcomes = [row.outcome for row in rows if row.outcome is not None]
     calls = sum(row.record.name is not None for row in rows)
     failed = sum(row.record.failure is not None for row in rows)
-    kept = sum(row.is_kept for row in rows)
+    resumed = sum(row.is_resumed for row in rows)
     none = len(rows) - calls - failed
-    counts = [(calls, "calls"), (none, "without a call"), (failed, "failed"), (kept, "kept")]
+    counts = [(calls, "calls"), (none, "without a call"), (failed, "failed"), (resumed, "kept")]
     parts = [f"{len(rows)} prompts", *(f"{count} {what}" for count, what in counts if count)]
     if outcomes:
         forced = sum(outcome.forced for outcome in outcomes)
@@ -226,10 +271,10 @@ def _sums(rows: Sequence[Row], seconds: float) -> str:
     return ", ".join(parts)
 
 
-def _cut(rows: Sequence[Row]) -> Iterable[Row | None]:
-    if len(rows) <= _MOST_ROWS:
+def _cut(rows: Sequence[BatchRow]) -> Iterable[BatchRow | None]:
+    if len(rows) <= _MAX_ROWS:
         return rows
-    half = _MOST_ROWS // 2
+    half = _MAX_ROWS // 2
     return [*rows[:half], None, *rows[-half:]]
 
 

@@ -1,4 +1,4 @@
-"""What a person sees of an evaluation: progress while it lasts, the figures at the end."""
+"""The display of an evaluation: progress while it runs, tables of metrics at the end."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from callmemaybe.cli.bar import Bar
-from callmemaybe.cli.show import console, printable
+from callmemaybe.cli.display import ProgressBar, console
+from callmemaybe.cli.process import printable
 from callmemaybe.evals.page import interval, percent
 from callmemaybe.evals.report import FIGURES
 
@@ -19,36 +19,36 @@ _TAG_FIGURES = ("right", "name", "exact", "no_call_recall", "false_refusals")
 _RUNS = {"constrained": "constrained", "first": "not, one try", "retried": "not, with retries"}
 
 
-class EvalShow:
+class EvalDisplay:
     """The display of one evaluation of ``total`` cases."""
 
     def __init__(self, total: int, *, quiet: bool) -> None:
         self._total, self._quiet = total, quiet
         self._err, self._out = console(sys.stderr), console(sys.stdout)
         self._done = self._right = 0
-        self._bar = Bar(total, self._err, quiet=quiet)
+        self._bar = ProgressBar(total, self._err, quiet=quiet)
 
-    def say(self, text: str) -> None:
-        """Tell something beside the figures, unless told to be quiet."""
+    def message(self, text: str) -> None:
+        """Print a message, unless quiet."""
         if not self._quiet:
             self._err.print(Text(printable(text)), soft_wrap=True)
 
     def running(self) -> AbstractContextManager[object]:
-        """Return the context in which answers come."""
+        """Return the context in which cases are run."""
         return self._bar.running()
 
     def case(self, is_right: bool) -> None:
-        """Show that one more case is done."""
+        """Count one more finished case."""
         self._done += 1
         self._right += is_right
-        said = f"{self._right / self._done:.1%} right"
-        if self._bar.is_there:
-            self._bar.grow(said)
+        share = f"{self._right / self._done:.1%} right"
+        if self._bar.is_visible:
+            self._bar.advance(share)
         elif self._done % 100 == 0 and self._done < self._total:
-            self.say(f"[{self._done}/{self._total}] {said}")
+            self.message(f"[{self._done}/{self._total}] {share}")
 
     def report(self, found: Mapping[str, Any], folder: str) -> None:
-        """Print all tables, the failures, and where the report is."""
+        """Print all tables, the failures, and the path of the report."""
         for reason, ids in found["failures"].items():
             shown = ", ".join(ids[:5]) + (" …" if len(ids) > 5 else "")
             line = f"{len(ids)} failed ({shown}): {reason}"
@@ -62,7 +62,7 @@ class EvalShow:
                 self._out.print(table(found[key]))
         self._calibration(found["calibration"])
         if "comparison" in found:
-            self._beside(found["comparison"])
+            self._comparison(found["comparison"])
         self._out.print(Text(_cost(found["cost"])), soft_wrap=True)
         self._out.print(Text(f"Report: {printable(folder)}", "bold"), soft_wrap=True)
 
@@ -82,19 +82,19 @@ class EvalShow:
             table.add_row(stated, f"{one['mean']:.3f}", *_cells(one))
         self._out.print()
         self._out.print(table)
-        said = f"Calibration error (ECE) {found['ece']:.3f}, Brier score {found['brier']:.3f}"
-        self._out.print(Text(said), soft_wrap=True)
+        line = f"Calibration error (ECE) {found['ece']:.3f}, Brier score {found['brier']:.3f}"
+        self._out.print(Text(line), soft_wrap=True)
 
-    def _beside(self, found: Mapping[str, Any]) -> None:
+    def _comparison(self, found: Mapping[str, Any]) -> None:
         table = _table("run", "valid", "function", "exact", "tokens", "tokens per valid call")
-        for key, said in _RUNS.items():
+        for key, label in _RUNS.items():
             one = found[key]
             shares = (_cell(one[name]) for name in ("valid", "name", "exact"))
-            table.add_row(said, *shares, str(one["tokens"]), str(one["tokens_per_valid"] or "–"))
+            table.add_row(label, *shares, str(one["tokens"]), str(one["tokens_per_valid"] or "–"))
         self._out.print()
         self._out.print(table)
-        said = f"Retries made {_cell(found['recovered'])} of the invalid answers valid"
-        self._out.print(Text(said), soft_wrap=True)
+        line = f"Retries made {_cell(found['recovered'])} of the invalid answers valid"
+        self._out.print(Text(line), soft_wrap=True)
 
 
 def _table(*columns: str) -> Table:

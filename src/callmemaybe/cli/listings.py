@@ -1,4 +1,4 @@
-"""The command ``models``: what can be run here, what lies in the cache, and what to fetch next."""
+"""The commands ``models`` and ``formats``: what can be run here, and how models write calls."""
 
 from __future__ import annotations
 
@@ -11,56 +11,60 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from callmemaybe.tools import ToolCall, ToolSpec
 
-class Engine(NamedTuple):
-    """A package that runs models, what it runs, and the extra that installs it."""
+
+class EnginePackage(NamedTuple):
+    """A package that runs models: the files it runs, and the extra that installs it."""
 
     package: str
     runs: str
     extra: str | None
 
 
-class Known(NamedTuple):
-    """A published model that fits: its name here, its size on disk, what the engine is."""
+class PublishedModel(NamedTuple):
+    """A published model: its name here, its size on disk, the files that it is run from."""
 
     name: str
     gigabytes: float
     runs: str
-    #: What to fetch, as patterns; the rest of such a repository is other variants.
+    #: File patterns to fetch; the rest of such a repository is other variants.
     patterns: tuple[str, ...]
 
     @property
     def command(self) -> str:
-        """The command that fetches exactly this, where there is a network."""
+        """The command that downloads exactly this variant."""
         repository = self.name.partition(":")[0]
         wanted = (*self.patterns, "*.json", "*.jinja")
         return f"hf download {repository} " + " ".join(f'--include "{one}"' for one in wanted)
 
 
 ENGINES = (
-    Engine("onnxruntime", ".onnx", None),
-    Engine("llama-cpp-python", ".gguf", "gguf"),
-    Engine("transformers", ".safetensors", "torch"),
-    Engine("httpx2", "http(s)://host/v1#model", "remote"),
+    EnginePackage("onnxruntime", ".onnx", None),
+    EnginePackage("llama-cpp-python", ".gguf", "gguf"),
+    EnginePackage("transformers", ".safetensors", "torch"),
+    EnginePackage("httpx2", "http(s)://host/v1#model", "remote"),
 )
 # Sizes follow from the shape (28 layers, 1,024 wide, 151,936 tokens) and the bits of each form; the
 # 4-bit ONNX file is the larger for its embedding, which stays in float32 there.
 KNOWN = (
-    Known("onnx-community/Qwen3-0.6B-ONNX:q4", 0.9, ".onnx", ("onnx/model_q4.onnx*",)),
-    Known("onnx-community/Qwen3-0.6B-ONNX:q4f16", 0.6, ".onnx", ("onnx/model_q4f16.onnx*",)),
-    Known("onnx-community/Qwen3-0.6B-ONNX:fp32", 2.4, ".onnx", ("onnx/model.onnx*",)),
-    Known("Qwen/Qwen3-0.6B-GGUF:Q8_0", 0.64, ".gguf", ("*Q8_0.gguf",)),
-    Known("Qwen/Qwen3-0.6B:bf16", 1.5, ".safetensors", ("*.safetensors",)),
+    PublishedModel("onnx-community/Qwen3-0.6B-ONNX:q4", 0.9, ".onnx", ("onnx/model_q4.onnx*",)),
+    PublishedModel(
+        "onnx-community/Qwen3-0.6B-ONNX:q4f16", 0.6, ".onnx", ("onnx/model_q4f16.onnx*",)
+    ),
+    PublishedModel("onnx-community/Qwen3-0.6B-ONNX:fp32", 2.4, ".onnx", ("onnx/model.onnx*",)),
+    PublishedModel("Qwen/Qwen3-0.6B-GGUF:Q8_0", 0.64, ".gguf", ("*Q8_0.gguf",)),
+    PublishedModel("Qwen/Qwen3-0.6B:bf16", 1.5, ".safetensors", ("*.safetensors",)),
 )
 
 
 def models(
     cache: Annotated[
-        Path | None, typer.Option(help="Where downloads are kept (default: the hub's cache).")
+        Path | None, typer.Option(help="Folder of downloaded models (default: the hub's cache).")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List the models that are here, those in the cache, and how to fetch more."""
+    """List the installed and the downloaded models, and how to download more."""
     found = {
         "installed": [_embedded()],
         "cached": list(_cached(cache)),
@@ -87,7 +91,7 @@ def _embedded() -> dict[str, Any]:
     return {"name": "nano", "bytes": size, "runs": ".onnx"}
 
 
-def _engine(engine: Engine) -> dict[str, Any]:
+def _engine(engine: EnginePackage) -> dict[str, Any]:
     try:
         found: str | None = version(engine.package)
     except PackageNotFoundError:
@@ -97,16 +101,16 @@ def _engine(engine: Engine) -> dict[str, Any]:
 
 
 def _cached(cache: Path | None) -> Iterator[dict[str, Any]]:
-    """Yield the variants of cached repositories that can be loaded as they are."""
+    """Yield the variants of downloaded repositories that are complete."""
     import huggingface_hub
 
     from callmemaybe.models import variants_in
 
     try:
-        held = huggingface_hub.scan_cache_dir(cache)
+        cached = huggingface_hub.scan_cache_dir(cache)
     except (huggingface_hub.CacheNotFound, ValueError):
         return
-    for repository in sorted(held.repos, key=lambda one: one.repo_id):
+    for repository in sorted(cached.repos, key=lambda one: one.repo_id):
         if repository.repo_type != "model":
             continue
         for revision in sorted(repository.revisions, key=lambda one: one.commit_hash):
@@ -144,6 +148,61 @@ def _size(count: int) -> str:
     return f"{count / 1e9:5.2f} GB" if count >= 1e8 else f"{count / 1e6:5.1f} MB"
 
 
+def formats(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="Show this format (a name, or the path of a .py or .toml file) with a whole turn."
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON list.")] = False,
+) -> None:
+    """List the wire formats, each with an example; or show one with its whole prompt."""
+    from callmemaybe.generation.config import find_format
+    from callmemaybe.wire import formats as registry
+
+    if name is not None:
+        found = find_format(name)
+        messages = [{"role": "user", "content": "What is the weather in Paris?"}]
+        typer.echo(as_text(found.prompt(messages, [TOOL])))
+        typer.echo(as_text(found.render([CALL], tools=[TOOL])))
+        return
+    every = [registry.get(one) for one in registry.names()]
+    if as_json:
+        rows = [
+            {"name": one.name, "summary": one.summary, "parallel": one.is_parallel,
+             "ids": one.has_ids, "thinking": one.thinks,
+             "example": as_text(one.render([CALL], tools=[TOOL]))}
+            for one in every
+        ]  # fmt: skip
+        typer.echo(json.dumps(rows, ensure_ascii=False, indent=2))
+        return
+    for one in every:
+        typer.echo(f"{one.name}: {one.summary}")
+        example = as_text(one.render([CALL], tools=[TOOL]))
+        typer.echo("".join(f"    {line}\n" for line in example.splitlines()))
+
+
 def register(app: typer.Typer) -> None:
-    """Add the command to the program."""
+    """Add the commands to the program."""
     app.command()(models)
+    app.command()(formats)
+
+
+TOOL = ToolSpec(
+    "get_weather",
+    "The weather in a city",
+    {
+        "type": "object",
+        "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
+        "required": ["city"],
+    },
+)
+CALL = ToolCall("get_weather", '{"city": "Paris", "days": 2}', "call12345")
+
+
+def as_text(parts: tuple[object, ...]) -> str:
+    """Return a prompt or an answer as text, control tokens as their text."""
+    return "".join(
+        part if isinstance(part, str) else str(getattr(part, "text", "")) for part in parts
+    )
