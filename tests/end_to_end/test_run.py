@@ -169,7 +169,7 @@ def test_every_budget_closes(program: Program) -> None:
         (["--output", "new", "--trace", "./new"], "--trace: is also the file of --output"),
         (["--output", "new", "--trace", "new.run.json"], "is also the file of new.run.json (beside"),
         (["--output", "n" * 300, "--trace", "t"], "n: the result file cannot be written: File name"),
-        (["--output", "n" * 250], "run.json: what is noted beside the results cannot be written"),
+        (["--output", "n" * 250], "run.json: the notes on the results cannot be written"),
         (["--temperature", "nan"], "--temperature"),
         (["--temperature", "-1"], "--temperature"),
         (["--max-tokens", "0"], "--max-tokens"),
@@ -201,7 +201,7 @@ def test_notes_replace_no_input(program: Program) -> None:
     (program.folder / "new.run.json").mkdir()
     done = program.run("--output", "new", model="/none/such/model")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
-    assert "what is noted beside the results would replace a folder" in done.stderr
+    assert "the notes on the results would replace a folder" in done.stderr
     assert (program.folder / "keep.json.run.json").read_text() == text
     assert not (program.folder / "keep.json").exists()
 
