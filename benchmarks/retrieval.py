@@ -5,7 +5,7 @@
 All functions of BFCL's single-turn categories make one catalogue (of functions that share a name, the
 first counts; a request counts if the function it means is in the catalogue as it was offered with
 it). Recall@k is the share of the functions a request means that are among the k chosen. For
-measuring only: how tools are indexed was chosen on the functions of training/tasks and on SGD's
+measuring only: how tools are indexed was chosen on the functions of training/data/sources/tasks and on SGD's
 development set. Times are CPU times; the large catalogue is the pooled functions over again, under
 other names.
 """

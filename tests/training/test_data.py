@@ -193,11 +193,11 @@ def test_articles_suit_what_follows(before: str, surface: str, said: str) -> Non
 @pytest.mark.parametrize(
     ("text", "line", "word"),
     [
-        ("== d\n# f\n: About.\n- x string list x 2 5;x\n> do {x}\n", 4, "list"),
-        ("== d\n# f\n: About.\n- x string a;b;\n> do {x}\n", 4, "empty"),
-        ("== d\n# f\n: About.\n- x enum only\n> do {x}\n", 4, "two values"),
-        ("== d\n# f\n: About.\n- x string word\n> do it\n", 2, "do it"),
-        ("== d\nfoo bar\n", 2, "begins"),
+        ("# f\n: About.\n- x string list x 2 5;x\n> do {x}\n", 3, "list"),
+        ("# f\n: About.\n- x string a;b;\n> do {x}\n", 3, "empty"),
+        ("# f\n: About.\n- x enum only\n> do {x}\n", 3, "two values"),
+        ("# f\n: About.\n- x string word\n> do it\n", 1, "do it"),
+        ("foo bar\n", 1, "begins"),
         ("> do it\n", 1, ""),
     ],
 )

@@ -29,8 +29,8 @@ def test_every_function_is_complete() -> None:
 def test_a_brace_too_many_is_told_with_its_line(request_: str, tmp_path: Path) -> None:
     """What the reader cannot fill is refused where it stands."""
     file = tmp_path / "a.txt"
-    file.write_text(f"== x\n\n# do\n: Do it.\n- what string word : What\n> {request_}\n", "utf-8")
-    with pytest.raises(ValueError, match=r"a\.txt:3: x/do: .*brace"):
+    file.write_text(f"\n# do\n: Do it.\n- what string word : What\n> {request_}\n", "utf-8")
+    with pytest.raises(ValueError, match=r"a\.txt:2: a/do: .*brace"):
         read_file(file)
 
 

@@ -3,7 +3,7 @@
     umbrella: rain wet weather cover shower storm
 
 WordNet says what a thing is; people say what they see of it ("pitch dark" for a lamp that is off). The
-lines of `training/associations/*.txt` give words vectors (`nearness.py`) and riddles (`riddles.py`).
+lines of `sources/associations/*.txt` give words vectors (`nearness.py`) and riddles (`riddles.py`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Scenes: functions whose values are of one type, told apart by the words beside them, in any order.
 
-`training/scenes/*.txt`, one line per fact:
+`sources/scenes/*.txt`, one line per fact:
 
     == domain
     # name / other_name | what it is in a note         a function

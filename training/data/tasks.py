@@ -1,27 +1,28 @@
-"""Function definitions with request templates, read from `training/tasks/*.txt`.
+"""Written functions with request templates: reads `sources/tasks/<field>/<domain>.txt`.
 
-The format, one line per fact, so that hundreds of functions stay readable:
+A file holds the functions of the domain that it is named after, one line per fact, so that thousands of functions stay
+readable:
 
-    == domain
     # name / other_name                         a function
     : One description. | Another.
     - key/other name? type generator : description | other
     > request with {key} and (one|another) wording [and an {optional} part]
-    ! what sounds like a request for it and is none
+    ! a request that sounds like it and that it cannot serve
 
-Types are those of the schema (`[string]` is an array). A generator is a name from
-`slots.GENERATORS`, optionally with numbers, `a;b;c` for literal choices (`value=>as said` where
-the two differ), or for `enum`
-`value=synonym/synonym,value`; a list is `list GENERATOR LOW HIGH`, and with ` as KEY` behind it as long as
-the list of another parameter. `?` after the names makes a parameter optional. A boolean slot
-carries its wording: `{flag:said when true/said when false}`; `{flag:words}` is always true and
-`{flag:/words}` always false. A request that starts with `~` is no imperative, so nobody puts
-"please" before it.
+Types are those of JSON Schema (`[string]` is an array). A generator is a name from `slots.GENERATORS`, optionally with
+numbers; `a;b;c` for literal choices (`value=>as said` where the argument differs from the wording); or for an `enum`
+`value=synonym/synonym,value`. A list is `list GENERATOR LOW HIGH`; with ` as KEY` behind it, it is as long as the list of
+that parameter. `?` after the names makes a parameter optional. The slot of a boolean holds its wording:
+`{flag:wording of true/wording of false}`; `{flag:words}` is always true and `{flag:/words}` always false. A request that
+starts with `~` is not an imperative, so "please" is never put before it.
+
+`sources/tasks/order.txt` fixes the order of the functions, because random draws depend on it.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -46,7 +47,7 @@ class Parameter:
     abouts: tuple[str, ...]
     optional: bool
     parallel: str = ""  # key of the list that has the same length
-    told: bool = False  # the values of this enum mean what a legend says and nothing else tells
+    told: bool = False  # only the legend in the description says what the values of this enum mean
 
     @property
     def key(self) -> str:
@@ -135,28 +136,46 @@ def check(function: Function) -> None:
 
 
 def read_tasks(folder: Path = TASKS) -> list[Function]:
-    """Read all task files in name order."""
+    """All written functions, in the order of `order.txt`; domains that it does not name follow by name.
+
+    Raises ValueError for a file that cannot be read, a domain with two files, and an order that names no file.
+    """
+    domains: dict[str, list[Function]] = {}
+    for file in sorted(folder.glob("*/*.txt"), key=lambda file: file.stem):
+        if file.stem in domains:
+            raise ValueError(f"{file}: there is another file of the domain {file.stem}")
+        domains[file.stem] = read_file(file)
     functions: list[Function] = []
-    for file in sorted(folder.glob("*.txt")):
-        functions += read_file(file)
-    return functions
+    left = dict(domains)
+    for domain, part in read_order(folder / "order.txt"):
+        if domain not in domains:
+            raise ValueError(f"order.txt names {domain}, of which there is no file")
+        functions += domains[domain][part]
+        left.pop(domain, None)
+    return functions + [function for rest in left.values() for function in rest]
+
+
+def read_order(file: Path) -> Iterator[tuple[str, slice]]:
+    """Yield domains with the part of their functions that stands at this place of the order."""
+    lines = [line for line in file.read_text("utf-8").splitlines() if not line.startswith("#")]
+    for entry in " ".join(lines).split():
+        domain, _, part = entry.rstrip("]").partition("[")
+        start, _, stop = part.partition(":")
+        yield domain, slice(int(start or 0), int(stop) if stop else None)
 
 
 def read_file(file: Path) -> list[Function]:
-    """Read one file; what is wrong with it is said with its line."""
+    """Read the functions of one domain; raises ValueError with file and line for a mistake."""
     functions: list[Function] = []
     starts: list[int] = []
-    domain = ""
     number = 0
     try:
         for number, line in enumerate(file.read_text("utf-8").splitlines(), 1):
             mark, _, rest = line.partition(" ")
             if not line.strip():
                 continue
-            if mark == "==":
-                domain = rest.strip()
-            elif mark == "#":
-                functions.append(Function(domain, split(rest, "/")))
+            if mark == "#":
+                functions.append(Function(file.stem, split(rest, "/")))
                 starts.append(number)
             elif mark == ":":
                 functions[-1].abouts = split(rest, "|")
@@ -167,7 +186,7 @@ def read_file(file: Path) -> list[Function]:
             elif mark == "!":
                 functions[-1].near.append(rest.strip())
             else:
-                raise ValueError(f"a line begins with ==, #, :, -, > or !, not {line!r}")
+                raise ValueError(f"a line begins with #, :, -, > or !, not {line!r}")
         for number, function in zip(starts, functions, strict=True):  # noqa: B007 (for the error)
             check(function)
     except (ValueError, IndexError) as error:
