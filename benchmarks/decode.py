@@ -272,9 +272,9 @@ def _outlines(setting: Setting, caller: Caller) -> Callable[[Case], Callable[...
 
 def _plain(setting: Setting, case: Case) -> list[int]:
     """Return the ids of the true call as bare JSON, with an end."""
-    from callmemaybe.wire.plain import PLAIN
+    from callmemaybe.wire.plain_json import CALL_FORMAT
 
-    said = "".join(str(part) for part in PLAIN.render([case.call], controls=frozenset()))
+    said = "".join(str(part) for part in CALL_FORMAT.render([case.call], controls=frozenset()))
     return [*setting.vocabulary.encode(said.encode()), *setting.vocabulary.ends]
 
 
@@ -303,7 +303,7 @@ def llama_cpp(setting: Setting, form: str) -> Iterator[dict[str, float]]:
     import llama_cpp as lib
 
     from callmemaybe.grammar.export import to_gbnf
-    from callmemaybe.wire.plain import PLAIN
+    from callmemaybe.wire.plain_json import CALL_FORMAT
 
     model = lib.Llama(
         str(setting.paths[form]), n_ctx=4096, n_threads=setting.threads,
@@ -311,7 +311,7 @@ def llama_cpp(setting: Setting, form: str) -> Iterator[dict[str, float]]:
     )  # fmt: skip
     caller = _encoder(setting)
     truth = Truth(setting.vocabulary)
-    grammar = to_gbnf(PLAIN.grammar(caller.tools, controls=frozenset()))
+    grammar = to_gbnf(CALL_FORMAT.grammar(caller.tools, controls=frozenset()))
     for case in setting.cases:
         prompt, _ = setting.ids(caller, case)
         answer = _plain(setting, case)

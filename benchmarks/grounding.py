@@ -57,7 +57,7 @@ def ids_of(call: ToolCall, vocabulary: Vocabulary) -> list[int]:
 
 def first_mask(vocabulary: Vocabulary, specs: list[ToolSpec], wish: OutputSpec) -> Constraint:
     """Make the language of a request and its first mask."""
-    language = Constraint.of(FORM.language(specs, wish), vocabulary, is_shared=False)
+    language = Constraint.of(FORM.output_grammar(specs, wish), vocabulary, is_shared=False)
     language.matcher.mask()
     return language
 
@@ -86,9 +86,9 @@ def measure(vocabulary: Vocabulary, count: int, length: int) -> dict[str, tuple[
             ToolCall("get_weather_0", '{"city": "Port Moresby", "days": 3, "unit": "celsius"}'),
             vocabulary,
         )
-        # Wanted(most=number) is no real wish: it keeps a finished language from being looked up.
+        # most=number keeps the grammar from being found in the cache.
         for name, ground in (("free", None), ("grounded", "prompt")):
-            wish = GroundingConfig(ground=ground).of(
+            wish = GroundingConfig(ground=ground).for_messages(
                 OutputSpec(most=number + 1), [{"role": "user", "content": text}]
             )
             made, language = timed(lambda wish=wish: first_mask(vocabulary, specs, wish))

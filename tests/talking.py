@@ -9,9 +9,9 @@ import numpy as np
 from callmemaybe.grammar.nodes import Control
 from callmemaybe.models.scripted import ScriptedModel
 from callmemaybe.vocabulary import Vocabulary
-from callmemaybe.wire import Part
+from callmemaybe.wire import PromptPart
 
-Wishes = Sequence[tuple[Part, ...]]
+Wishes = Sequence[tuple[PromptPart, ...]]
 
 
 def brief(vocabulary: Vocabulary) -> np.ndarray:

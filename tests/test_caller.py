@@ -34,7 +34,7 @@ from callmemaybe.tools import ToolCall, ToolSpec, tool
 from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.wire import Format, formats
 from callmemaybe.wire.format import leaves
-from callmemaybe.wire.format_nodes import Parts, Token
+from callmemaybe.wire.format_nodes import PromptParts, TokenNode
 from tests.decoding.helpers import CHATML, NANO, vocabulary
 
 HERMES = vocabulary(CHATML, ("<|im_end|>",))
@@ -82,7 +82,9 @@ def caller(
     return Caller(model, tools, format=form, vocabulary=vocab, **({"max_tokens": 120} | options))
 
 
-def writing(vocab: Vocabulary, parts: Parts, chances: Mapping[str, float] | None = None) -> Script:
+def writing(
+    vocab: Vocabulary, parts: PromptParts, chances: Mapping[str, float] | None = None
+) -> Script:
     """Return a script that writes ``parts`` and ends; a character of ``chances`` with that probability only."""
     ids: list[int] = []
     for part in parts:
@@ -103,7 +105,7 @@ def writing(vocab: Vocabulary, parts: Parts, chances: Mapping[str, float] | None
 
 def of_bytes(form: Format) -> Vocabulary:
     """Return a vocabulary of single bytes and the control tokens of the format's answers."""
-    named = {leaf.text for leaf in leaves(form.tree) if isinstance(leaf, Token)}
+    named = {leaf.text for leaf in leaves(form.tree) if isinstance(leaf, TokenNode)}
     return vocabulary((*sorted(named | form.controls), "<E>"), ("<E>",), ())
 
 
@@ -611,7 +613,7 @@ def test_a_search_may_call_nothing(name: str, calls: bool, marked: bool) -> None
     vocab = of_bytes(form) if marked else vocabulary(("<E>",), ("<E>",), ())
     controls = frozenset(vocab.controls)
     call = ToolCall("say", '{"text": "hi"}', id="c" * (form.id_length or 0))
-    answer = "" if calls or not form.talks else "Hello there, how are you today?"
+    answer = "" if calls or not form.has_free_text else "Hello there, how are you today?"
     short = {"type": "object", "properties": {"text": {"type": "string", "maxLength": 4}}}
     tools = [ToolSpec("ping"), ToolSpec("say", parameters=short)]
     options = {"beam": 3, "no_call": True, "logprobs": True, "max_tokens": 400}

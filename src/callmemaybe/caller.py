@@ -53,7 +53,7 @@ from callmemaybe.retrieval import ToolIndex
 from callmemaybe.tools import Offered, ToolCall, tools_of
 from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.wire import Format
-from callmemaybe.wire.format_nodes import Parts
+from callmemaybe.wire.format_nodes import PromptParts
 from callmemaybe.wire.grounding import GroundingConfig
 from callmemaybe.wire.output_grammar import OutputSpec
 
@@ -160,7 +160,7 @@ class Caller:
             raise InputError("drawing several answers takes a temperature above 0", where="best_of")
         self._strategy = DecodingStrategy(
             choose, forcing, speculate, logprobs, best_of, beam, watch,
-            self.format.learnt_choices, self._clock,
+            self.format.trained_on_choices, self._clock,
         )  # fmt: skip
         self._seed = seed
         self._sampler = Sampler(temperature, top_p, top_k, min_p, np.random.default_rng())
@@ -185,8 +185,8 @@ class Caller:
     def _prepare(self, no_call: bool) -> None:
         """Make what all requests share: the language, its matcher, and the prefix of the prompt."""
         self._wish = OutputSpec(no_call=no_call)
-        self._is_grounded = self._limits.asked(self.tools)
-        self._language = self._language_of(self._limits.shared(self._wish), is_shared=True)
+        self._is_grounded = self._limits.depends_on_request(self.tools)
+        self._language = self._language_of(self._limits.without_request(self._wish), is_shared=True)
         self._shared = self._encode(self.format.prefix(self.tools, self._controls))
         self._shortest = self._language.shortest_call()
         check_budget(self._shortest, self.max_tokens)
@@ -239,11 +239,15 @@ class Caller:
         request = self._encode(self.format.request(messages, self.tools, self._controls))
         request, omitted, room = self._fit(request)
         if self._language.matcher.automaton.is_worn:
-            self._language = self._language_of(self._limits.shared(self._wish), is_shared=True)
+            self._language = self._language_of(
+                self._limits.without_request(self._wish), is_shared=True
+            )
         language = self._language
         if self._is_grounded:
             try:
-                language = self._language_of(self._limits.of(self._wish, messages), is_shared=False)
+                language = self._language_of(
+                    self._limits.for_messages(self._wish, messages), is_shared=False
+                )
             except GroundingError as error:
                 return CallResult(call=None, remarks=(str(error),))
             check_budget(language.shortest_call(), min(self.max_tokens, room))
@@ -391,7 +395,7 @@ class Caller:
 
     @cached_property
     def _spellings(self) -> Mapping[bytes, str]:
-        return self.format.spellings(self.tools)
+        return self.format.encoded_names(self.tools)
 
     def _fit(self, request: list[int]) -> tuple[list[int], int, int]:
         """Return the request as far as it fits, how many ids it lost, and the room for an answer."""
@@ -413,7 +417,7 @@ class Caller:
         omitted = len(request) - head - tail
         return [*request[:head], *gap, *request[-tail:]], omitted, room - keep
 
-    def _encode(self, parts: Parts) -> list[int]:
+    def _encode(self, parts: PromptParts) -> list[int]:
         return encode(parts, self.vocabulary, self.format, self._local)
 
     # -- what became of one request -----------------------------------------------------------

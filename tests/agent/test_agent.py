@@ -21,7 +21,7 @@ from callmemaybe.gateway import Gateway
 from callmemaybe.gateway.run import Run
 from callmemaybe.gateway.store import StoreTransient
 from callmemaybe.tools import CallEnded, ToolCall, ToolResult, ToolSpec, tool
-from callmemaybe.wire import Part, formats
+from callmemaybe.wire import PromptPart, formats
 from tests.decoding.helpers import CHATML, vocabulary
 from tests.talking import speaks
 
@@ -53,7 +53,7 @@ def weather_tools(log: list[str]) -> list[Any]:
     return [get_weather, heat]
 
 
-def caller(tools: Any, *wishes: tuple[Part, ...], **options: Any) -> Caller:
+def caller(tools: Any, *wishes: tuple[PromptPart, ...], **options: Any) -> Caller:
     def turn(text: bytes) -> int:
         return text.count(b"<|im_start|>assistant\n")
 

@@ -45,7 +45,7 @@ from callmemaybe.tools import (
     ToolSpec,
     tool,
 )
-from callmemaybe.wire import Part, formats
+from callmemaybe.wire import PromptPart, formats
 from callmemaybe.wire.output_grammar import OutputSpec
 from callmemaybe.wire.tool_choice import output_spec
 from tests.decoding.helpers import CHATML, vocabulary
@@ -78,11 +78,11 @@ BERN = ToolCall("get_weather", '{"city": "Bern"}')
 PING = ToolCall("ping", "{}")
 
 
-def calls(*some: ToolCall) -> tuple[Part, ...]:
+def calls(*some: ToolCall) -> tuple[PromptPart, ...]:
     return HERMES.render(some)
 
 
-def said(text: str) -> tuple[Part, ...]:
+def said(text: str) -> tuple[PromptPart, ...]:
     return (text,)
 
 
@@ -93,12 +93,12 @@ def turns_so_far(text: bytes) -> int:
 ASK = b"<|im_start|>assistant\n<think>\n\n</think>\n\n"
 
 
-def caller(*wishes: tuple[Part, ...], **options: Any) -> Caller:
+def caller(*wishes: tuple[PromptPart, ...], **options: Any) -> Caller:
     model = speaks(VOCABULARY, wishes, turns_so_far, ASK)
     return Caller(model, TOOLS, format="hermes", vocabulary=VOCABULARY, **options)
 
 
-def speaker(*wishes: tuple[Part, ...], ask: bytes = ASK) -> LocalGenerator:
+def speaker(*wishes: tuple[PromptPart, ...], ask: bytes = ASK) -> LocalGenerator:
     model = speaks(VOCABULARY, wishes, turns_so_far, ask)
     return LocalGenerator(model, format="hermes", vocabulary=VOCABULARY)
 
@@ -249,10 +249,10 @@ def test_a_schema_for_answers_and_tools_are_one_grammar() -> None:
     spoken = speaker(said('{"ok": true}')).speak(USER, TOOLS, wish)
     assert (spoken.calls, json.loads(spoken.text)) == ((), {"ok": True})
     with pytest.raises(InputError, match="tell such an answer from a call"):
-        formats.get("llama3_json").language(TOOLS, wish)
-    formats.get("pythonic").language(TOOLS, wish)
+        formats.get("llama3_json").output_grammar(TOOLS, wish)
+    formats.get("pythonic").output_grammar(TOOLS, wish)
     with pytest.raises(InputError, match="anything but calls"):
-        formats.get("nano").language(TOOLS, wish)
+        formats.get("nano").output_grammar(TOOLS, wish)
 
 
 @pytest.mark.parametrize("name", ["llama3_json", "pythonic", "json_list"])
@@ -301,12 +301,12 @@ def test_no_model_can_say_what_was_not_wanted(seed: int, wish: OutputSpec, name:
     """In every format, a model that says anything at all stays within what was wanted."""
     form, vocab = formats.get(name), EVERY[name]
     made = LocalGenerator(ScriptedModel(vocab.size, seed), format=form, vocabulary=vocab)
-    if wish.thinking and not form.thinks:
+    if wish.thinking and not form.has_thinking:
         with pytest.raises(InputError, match="no place for thinking"):
             made.open(USER, TOOLS, wish)
         return
     may_answer = wish.answer is not None and (wish.no_call or not wish.calls)
-    if may_answer and (not form.talks or (wish.calls and name in CANNOT_TELL)):
+    if may_answer and (not form.has_free_text or (wish.calls and name in CANNOT_TELL)):
         with pytest.raises(InputError, match="answer: "):
             made.open(USER, TOOLS, wish)
         return
@@ -457,7 +457,9 @@ ADDS_CONTENT = (
         (calls(ToolCall("get_weather", f'{{"city": "{"x" * 99}"}}')), "length"),
     ],
 )
-def test_a_conversation_goes_on_behind_an_empty_turn(wish: tuple[Part, ...], reason: str) -> None:
+def test_a_conversation_goes_on_behind_an_empty_turn(
+    wish: tuple[PromptPart, ...], reason: str
+) -> None:
     """Templates that add a content to a text get a text, also of a turn that was cut short."""
     model = speaks(VOCABULARY, [wish, said("Fine.")], turns_so_far, b"<|im_start|>assistant\n")
     form = HERMES.with_template(ADDS_CONTENT, TEMPLATES)

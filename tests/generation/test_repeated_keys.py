@@ -25,7 +25,7 @@ from callmemaybe.grammar.nodes import Control
 from callmemaybe.grammar.schema.certificate import certificate
 from callmemaybe.jsonio.writer import repeated_key
 from callmemaybe.tools import ToolCall, ToolResult, ToolSpec
-from callmemaybe.wire import Part, formats
+from callmemaybe.wire import PromptPart, formats
 from callmemaybe.wire.tool_choice import output_spec
 from tests.decoding.helpers import CHATML, vocabulary
 from tests.talking import speaks
@@ -161,7 +161,7 @@ BAD_CODER = """<tool_call>
 </tool_call>"""
 
 
-def written(text: str) -> tuple[Part, ...]:
+def written(text: str) -> tuple[PromptPart, ...]:
     """Return a text with its control tokens."""
     parts = re.split("(</?tool_call>)", text)
     return tuple(Control(one) if one in CHATML else one for one in parts if one)

@@ -136,8 +136,8 @@ def test_what_can_be_masked_is() -> None:
     ):
         left: DeferredChecks = {}
         form = formats.get("hermes")
-        grammar = form.language([tool_of(value)], OutputSpec(), left=left)
-        assert grammar == form.language([tool_of(value)], OutputSpec())
+        grammar = form.output_grammar([tool_of(value)], OutputSpec(), deferred=left)
+        assert grammar == form.output_grammar([tool_of(value)], OutputSpec())
         assert not left
 
 
@@ -147,7 +147,7 @@ def test_every_format_leaves_the_same(name: str) -> None:
     first, again = DeferredChecks(), DeferredChecks()
     tools = [ToolSpec("g"), DISTINCT]
     for left in (first, again):
-        formats.get(name).language(tools, OutputSpec(), left=left)
+        formats.get(name).output_grammar(tools, OutputSpec(), deferred=left)
     assert first == again
     assert [check.pointer for check in first["f"]] == ["/properties/it/uniqueItems"]
     assert [*first] == ["f"]
@@ -190,7 +190,7 @@ def test_what_nothing_was_said_for_is_not_left() -> None:
     """Law: where x-ground has no text to hold to, it is refused, for no validator knows it."""
     value = {"type": "object", "properties": {"a": DIGITS, "b": {"x-ground": "prompt"}}}
     with pytest.raises(UnsupportedSchema):
-        formats.get("hermes").language([tool_of(value)], OutputSpec(), left={})
+        formats.get("hermes").output_grammar([tool_of(value)], OutputSpec(), deferred={})
 
 
 def test_a_value_that_nests_too_deep_to_be_checked_does_not_count() -> None:

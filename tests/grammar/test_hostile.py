@@ -342,7 +342,9 @@ def test_ten_thousand_tools_are_one_language() -> None:
             for i in range(count)
         ]  # fmt: skip
         controls = frozenset(PIECED.controls)
-        automaton = automaton_of(form.language(tools, Wanted(no_call=True), controls=controls))
+        automaton = automaton_of(
+            form.output_grammar(tools, Wanted(no_call=True), controls=controls)
+        )
         matcher = Matcher(automaton, PIECED)
         call = f'\n{{"name": "tool_{count - 1}", "arguments": {{"p{count - 1}": "x"}}}}\n'
         begin, end = (PIECED.controls[name] for name in ("<tool_call>", "</tool_call>"))

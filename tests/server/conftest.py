@@ -14,7 +14,7 @@ import pytest
 
 from callmemaybe.models.scripted import ScriptedModel
 from callmemaybe.tools import ToolCall
-from callmemaybe.wire import Part, formats
+from callmemaybe.wire import PromptPart, formats
 from tests.decoding.helpers import CHATML, vocabulary
 from tests.talking import speaks
 
@@ -53,7 +53,7 @@ NAP = 0.01
 USER = [{"role": "user", "content": "Weather in Paris?"}]
 
 
-def calling(*calls: ToolCall) -> tuple[Part, ...]:
+def calling(*calls: ToolCall) -> tuple[PromptPart, ...]:
     return HERMES.render(calls)
 
 
@@ -147,7 +147,7 @@ def _slow(model: ScriptedModel, seconds: float) -> ScriptedModel:
 
 
 def begin(
-    *wishes: Sequence[Part],
+    *wishes: Sequence[PromptPart],
     turn: Callable[[bytes], int] = results_so_far,
     slow: float = 0.0,
     ask: bytes = ASK,
@@ -197,7 +197,7 @@ def start() -> Iterator[Start]:
     """Start servers that are stopped at the end of the test; see :func:`begin`."""
     running: list[Running] = []
 
-    def started(*wishes: Sequence[Part], **options: Any) -> Running:
+    def started(*wishes: Sequence[PromptPart], **options: Any) -> Running:
         running.append(begin(*wishes, **options))
         return running[-1]
 

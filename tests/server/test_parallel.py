@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from callmemaybe.tools import ToolCall, ToolSpec
-from callmemaybe.wire import Part, formats
+from callmemaybe.wire import PromptPart, formats
 from tests.server.conftest import (
     ASK,
     BERN,
@@ -36,7 +36,7 @@ def begin(start: Start, request: pytest.FixtureRequest) -> Begin:
 
     def begun(*calls: ToolCall) -> Running:
         tools, controls = [ToolSpec.from_json(WEATHER)], frozenset(VOCABULARY.controls)
-        wish: tuple[Part, ...] = formats.get(request.param).render(
+        wish: tuple[PromptPart, ...] = formats.get(request.param).render(
             calls, tools=tools, controls=controls
         )
         return start(wish, form=request.param, ask=ASKS[request.param])

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from callmemaybe.wire.enum_glosses import options
+from callmemaybe.wire.enum_glosses import listed_values
 from training import recipe as recipes
 from training.data.generators import association_tasks, slots, synthetic
 from training.data.generators.boolean_parameters import draw_features, say_state, slot
@@ -78,7 +78,7 @@ def test_choices_may_be_listed_in_words() -> None:
             listed += 1
             shown = list(variant.enums[parameter.key].values())
             assert all(value in schema["description"] for value in shown)
-            found += options(schema["description"]) == shown
+            found += listed_values(schema["description"]) == shown
     assert listed > 50
     assert found > 0.9 * listed
 

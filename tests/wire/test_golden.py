@@ -11,7 +11,7 @@ import pytest
 
 from callmemaybe.grammar.nodes import Control
 from callmemaybe.tools import ToolCall, ToolSpec
-from callmemaybe.wire import Format, Part, formats
+from callmemaybe.wire import Format, PromptPart, formats
 
 FOLDER = Path(__file__).parent / "golden"
 TOOLS = [
@@ -54,7 +54,7 @@ def messages(form: Format) -> list[dict[str, object]]:
     ]  # fmt: skip
 
 
-def shown(parts: tuple[Part, ...]) -> str:
+def shown(parts: tuple[PromptPart, ...]) -> str:
     return "".join(f"«{part.text}»" if isinstance(part, Control) else part for part in parts)
 
 

@@ -27,7 +27,7 @@ from callmemaybe.tools import (
     ToolSpec,
 )
 from callmemaybe.tools.dialects import standard
-from callmemaybe.wire import Format, Part, formats
+from callmemaybe.wire import Format, PromptPart, formats
 
 FORMATS = [formats.get(name) for name in formats.names()]
 every_format = pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.name)
@@ -73,7 +73,7 @@ def scenes(draw: st.DrawFn) -> tuple[list[ToolSpec], list[ToolCall]]:
     ]
 
 
-def symbols(parts: tuple[Part, ...]) -> list[int | Control]:
+def symbols(parts: tuple[PromptPart, ...]) -> list[int | Control]:
     found: list[int | Control] = []
     for part in parts:
         found += [part] if isinstance(part, Control) else part.encode()
@@ -110,7 +110,7 @@ def controls_of(form: Format, kind: str) -> frozenset[str] | None:
     return CONTROLS[kind]
 
 
-def written(form: Format, calls: list[ToolCall], **more: object) -> tuple[Part, ...]:
+def written(form: Format, calls: list[ToolCall], **more: object) -> tuple[PromptPart, ...]:
     """Render as many of the calls as the format takes at once; what it cannot write is no example."""
     some = calls if form.is_parallel else calls[:1]
     if form.name in REMINDING and "tools" not in more:
@@ -321,7 +321,7 @@ def automaton_of(name: str):
     return compile_grammar(formats.get(name).grammar([ToolSpec("f", parameters=SCHEMA)]))
 
 
-def accepts(automaton, parts: tuple[Part, ...]) -> bool:
+def accepts(automaton, parts: tuple[PromptPart, ...]) -> bool:
     state = automaton.start
     for symbol in symbols(parts):
         if state < 0:

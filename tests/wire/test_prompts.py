@@ -12,8 +12,8 @@ from callmemaybe.errors import InputError, ModelError
 from callmemaybe.generation.config import TEMPLATES
 from callmemaybe.grammar.nodes import Control
 from callmemaybe.tools import ToolSpec
-from callmemaybe.wire import Part, formats
-from callmemaybe.wire.prompt import ChatTemplate, with_controls
+from callmemaybe.wire import PromptPart, formats
+from callmemaybe.wire.prompt import ChatTemplate, split_controls
 from training.data import rendering
 
 CHATML = frozenset(
@@ -73,11 +73,11 @@ def user(text: str) -> list[dict[str, str]]:
     return [{"role": "user", "content": text}]
 
 
-def spelled(parts: tuple[Part, ...]) -> str:
+def spelled(parts: tuple[PromptPart, ...]) -> str:
     return "".join(part.text if isinstance(part, Control) else part for part in parts)
 
 
-def controls_in(parts: tuple[Part, ...]) -> list[str]:
+def controls_in(parts: tuple[PromptPart, ...]) -> list[str]:
     return [part.text for part in parts if isinstance(part, Control)]
 
 
@@ -205,7 +205,7 @@ def test_a_template_gets_the_tokens_it_names() -> None:
 def test_longer_control_tokens_win() -> None:
     """Splitting takes the longest token that begins at a place."""
     controls = frozenset(("<a>", "<a><b>", "<b>"))
-    assert with_controls("x<a><b>y<a>", controls) == ("x", Control("<a><b>"), "y", Control("<a>"))
+    assert split_controls("x<a><b>y<a>", controls) == ("x", Control("<a><b>"), "y", Control("<a>"))
 
 
 @pytest.mark.parametrize(

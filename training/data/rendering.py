@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
-from callmemaybe.wire.enum_glosses import boolean_glosses, enum_glosses, options
+from callmemaybe.wire.enum_glosses import boolean_glosses, enum_glosses, listed_values
 
 PAD, TOOLS, USER, CALL, NONE, END = (
     "<|pad|>",
@@ -154,7 +154,7 @@ def told_values(schema: Mapping[str, Any]) -> tuple[str, Sequence[Any], Sequence
         return explained(schema["enum"], about)
     if kind == "boolean" and (sides := boolean_glosses(about)):
         return "{} true|{} false".format(*sides), (True, False), sides
-    if kind == "string" and (listed := options(about)):
+    if kind == "string" and (listed := listed_values(about)):
         text, values, told = explained(listed, about)
         return f"{text}|{kind}", values, told
     return kind, (), ()

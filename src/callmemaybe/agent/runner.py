@@ -33,7 +33,7 @@ from callmemaybe.generation.turn import TurnResult, in_thread
 from callmemaybe.generation.validation import pointer_of, validator_of
 from callmemaybe.jsonio.reader import with_numbers
 from callmemaybe.tools import StreamEvent, ToolCall, ToolResult, ToolSpec, pointed
-from callmemaybe.wire.format_nodes import Id
+from callmemaybe.wire.format_nodes import IdNode
 from callmemaybe.wire.output_grammar import OutputSpec
 from callmemaybe.wire.tool_choice import output_spec
 
@@ -324,7 +324,7 @@ class AgentRunner:
 
     def _spell_id(self, call_id: str) -> str:
         length = self.speaker.format.id_length
-        return call_id if length is None else Id(length).encode(call_id)
+        return call_id if length is None else IdNode(length).encode(call_id)
 
     def _check(self, call: ToolCall) -> None:
         """Check the arguments of a call against the tool's schema, by an independent validator."""

@@ -171,7 +171,7 @@ def formats(
     if as_json:
         rows = [
             {"name": one.name, "summary": one.summary, "parallel": one.is_parallel,
-             "ids": one.has_ids, "thinking": one.thinks,
+             "ids": one.has_ids, "thinking": one.has_thinking,
              "example": as_text(one.render([CALL], tools=[TOOL]))}
             for one in every
         ]  # fmt: skip

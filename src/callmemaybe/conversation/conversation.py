@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from callmemaybe.conversation.events import (
+    ConversationEntry,
     ConversationEvent,
-    Entry,
     FinishReason,
     ModelTurn,
     TurnEnded,
@@ -49,7 +49,7 @@ class Conversation:
 
     def __init__(self) -> None:
         """Start an empty conversation."""
-        self._entries: list[Entry] = []
+        self._entries: list[ConversationEntry] = []
         self._state = ConversationState.IDLE
         self._ids: set[str] = set()
         self._pending: dict[str, ToolCall] = {}
@@ -67,7 +67,7 @@ class Conversation:
         return self._state
 
     @property
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[ConversationEntry, ...]:
         """Messages, finished turns and results, in order."""
         return tuple(self._entries)
 

@@ -62,7 +62,7 @@ class ModelTurn:
 
 ConversationEvent = UserMessage | TurnStarted | StreamEvent | TurnEnded | ToolResult
 #: What a conversation consists of once its events have happened.
-Entry = UserMessage | ModelTurn | ToolResult
+ConversationEntry = UserMessage | ModelTurn | ToolResult
 
 
 def turn_events(

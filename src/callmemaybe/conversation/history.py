@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from callmemaybe.conversation.events import (
+    ConversationEntry,
     ConversationEvent,
-    Entry,
     FinishReason,
     ModelTurn,
     UserMessage,
@@ -111,7 +111,7 @@ def assistant_message(turn: ModelTurn) -> dict[str, Any]:
     return message
 
 
-def entry_to_json(entry: Entry) -> dict[str, Any]:
+def entry_to_json(entry: ConversationEntry) -> dict[str, Any]:
     """Return an entry as it stands in a saved conversation."""
     match entry:
         case UserMessage():

@@ -20,9 +20,9 @@ from callmemaybe.generation.template_process import RenderingError, shared
 from callmemaybe.grammar.nodes import Control
 from callmemaybe.models.base import Model
 from callmemaybe.vocabulary import Vocabulary
-from callmemaybe.wire import Format, Part, formats
-from callmemaybe.wire.declared import from_mapping
-from callmemaybe.wire.format_nodes import Parts
+from callmemaybe.wire import Format, PromptPart, formats
+from callmemaybe.wire.format_mapping import format_from_mapping
+from callmemaybe.wire.format_nodes import PromptParts
 
 #: Settings by the kind of their values: whole numbers, any numbers, and words out of few.
 _WHOLE = frozenset((
@@ -132,7 +132,7 @@ def format_of(model: Model, vocabulary: Vocabulary, chosen: str | Format | None)
         return chosen
     controls = frozenset(vocabulary.controls)
     found = find_format(chosen) if chosen else formats.detect(template, controls)
-    is_its_own = template is not None and found.fits(template, controls) and found.template_has
+    is_its_own = template is not None and found.matches(template, controls) and found.template_has
     if template is None or not is_its_own:
         return found
     names = {key: model.files.tokenizer_config.get(key) for key in ("bos_token", "eos_token")}
@@ -146,7 +146,7 @@ def format_of(model: Model, vocabulary: Vocabulary, chosen: str | Format | None)
     )
 
 
-def encode(parts: Parts, vocabulary: Vocabulary, form: Format, model: Model) -> list[int]:
+def encode(parts: PromptParts, vocabulary: Vocabulary, form: Format, model: Model) -> list[int]:
     """Return the ids of a prompt; plain text never becomes a control token.
 
     Raises VocabularyError for a control token that the vocabulary does not have.
@@ -179,9 +179,9 @@ def seeded(sampler: Sampler, seed: int | None, text: str) -> Sampler:
     return replace(sampler, generator=np.random.default_rng([seed, *digest]))
 
 
-def parts_of(symbols: Sequence[Symbol]) -> list[Part | bytes]:
+def parts_of(symbols: Sequence[Symbol]) -> list[PromptPart | bytes]:
     """Join runs of bytes; control tokens stand alone."""
-    parts: list[Part | bytes] = []
+    parts: list[PromptPart | bytes] = []
     run = bytearray()
     for symbol in symbols:
         if isinstance(symbol, int):
@@ -196,7 +196,7 @@ def find_format(name: str) -> Format:
     """Return the format ``name``: one of the registry, or a file that ends in .py or .toml.
 
     A Python file is run and carries the constant ``FORMAT``; a TOML file is declared as
-    :mod:`callmemaybe.wire.declared` says. Raises InputError for what is no format.
+    :mod:`callmemaybe.wire.format_mapping` says. Raises InputError for what is no format.
     """
     path = Path(name)
     if path.suffix == ".toml":
@@ -204,7 +204,7 @@ def find_format(name: str) -> Format:
             data = tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise InputError(f"this format cannot be read: {error}", where=name) from None
-        return from_mapping(data, name)
+        return format_from_mapping(data, name)
     if path.suffix != ".py":
         return formats.get(name)
     if not path.is_file():

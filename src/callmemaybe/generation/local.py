@@ -315,8 +315,8 @@ class LocalGenerator:
     def _language(
         self, tools: Sequence[ToolSpec], wish: OutputSpec, messages: Sequence[Message]
     ) -> _Language:
-        if self._limits.asked(tools, wish.answer):
-            return self._made(tools, self._limits.of(wish, messages), is_shared=False)
+        if self._limits.depends_on_request(tools, wish.answer):
+            return self._made(tools, self._limits.for_messages(wish, messages), is_shared=False)
         is_grammar = isinstance(wish.answer, Grammar)
         key = dumps([
             [[tool.name, tool.parameters] for tool in tools], wish.calls, wish.no_call, wish.most,

@@ -24,7 +24,7 @@ from callmemaybe.tools import ToolCall, ToolSpec
 from callmemaybe.wire import Format
 from callmemaybe.wire.grounding import GroundingConfig
 from callmemaybe.wire.output_grammar import OutputSpec
-from callmemaybe.wire.plain import PLAIN
+from callmemaybe.wire.plain_json import CALL_FORMAT
 
 _NOTHING: frozenset[str] = frozenset()
 
@@ -68,10 +68,10 @@ class RemoteCaller:
             "temperature": temperature,
             "seed": seed,
         }
-        self.format = PLAIN
+        self.format = CALL_FORMAT
         self._wish, self.limits, self._validators = OutputSpec(no_call=no_call), limits, validators
-        self._is_grounded = self.limits.asked(self._tools)
-        self._terms = self._terms_of(self.limits.shared(self._wish))
+        self._is_grounded = self.limits.depends_on_request(self._tools)
+        self._terms = self._terms_of(self.limits.without_request(self._wish))
         parts = self.format.prefix(self._tools, _NOTHING)
         self._system = "".join(part for part in parts if isinstance(part, str))
         if no_call:
@@ -89,7 +89,7 @@ class RemoteCaller:
         ]
         terms = self._terms
         if self._is_grounded:
-            terms = self._terms_of(self.limits.of(self._wish, messages))
+            terms = self._terms_of(self.limits.for_messages(self._wish, messages))
         automaton, constraint = terms
         answer = self.remote.complete(messages, constraint, **self.settings)
         wrong = first_wrong(automaton, answer.text)
@@ -138,7 +138,7 @@ def rewritten(text: str, tools: Sequence[ToolSpec]) -> str | None:
         return None
     arguments = writer.dumps(_ordered(found["arguments"], tool.parameters))
     call = ToolCall(tool.name, arguments)
-    parts = PLAIN.render([call], tools=[tool], controls=_NOTHING)
+    parts = CALL_FORMAT.render([call], tools=[tool], controls=_NOTHING)
     return "".join(part for part in parts if isinstance(part, str))
 
 

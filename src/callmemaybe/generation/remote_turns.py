@@ -30,7 +30,7 @@ from callmemaybe.tools import StreamEvent, ToolCall, ToolSpec
 from callmemaybe.wire.format import Message
 from callmemaybe.wire.grounding import GroundingConfig
 from callmemaybe.wire.output_grammar import OutputSpec
-from callmemaybe.wire.plain import TALKING, prefix
+from callmemaybe.wire.plain_json import CONVERSATION_FORMAT, instructions
 
 _NOTHING: frozenset[str] = frozenset()
 #: Options of a turn that the servers' interfaces have in common.
@@ -56,7 +56,7 @@ class RemoteGenerator:
         limits: GroundingConfig | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self.format = TALKING
+        self.format = CONVERSATION_FORMAT
         self._remote = remote
         self._usual = {"max_tokens": max_tokens, "temperature": temperature, "seed": seed}
         self._limits = limits or GroundingConfig()
@@ -94,8 +94,8 @@ class RemoteGenerator:
         settings = self._settings(options or DecodingConfig())
         if wish.text:
             raise InputError("a server is asked for text or calls, not for both", where="text")
-        if self._limits.asked(tools, wish.answer):
-            wish = self._limits.of(wish, messages)
+        if self._limits.depends_on_request(tools, wish.answer):
+            wish = self._limits.for_messages(wish, messages)
         else:
             wish = replace(wish, order=self._limits.order)
         validators = CallValidator(tools, wish.answer)
@@ -184,7 +184,7 @@ def _told(
 
     Calls are told as they are to be written, results as what the user says.
     """
-    parts = prefix(tools, _NOTHING) if tools else []
+    parts = instructions(tools, _NOTHING) if tools else []
     system = "".join(part for part in parts if isinstance(part, str))
     if tools:
         system += "" if wish.calls and not wish.no_call else _OR_TEXT if wish.calls else _IN_TEXT
@@ -199,7 +199,7 @@ def _told(
         for made in message.get("tool_calls") or ():
             function = made["function"]
             call = ToolCall(function["name"], function["arguments"], made["id"])
-            written = TALKING.render([call], tools=tools, controls=_NOTHING)
+            written = CONVERSATION_FORMAT.render([call], tools=tools, controls=_NOTHING)
             text += "".join(part for part in written if isinstance(part, str)) + "\n"
         if told and told[-1]["role"] == role:
             told[-1]["content"] += f"\n{text}"

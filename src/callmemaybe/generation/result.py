@@ -9,7 +9,7 @@ from callmemaybe.decoding.decoder import Step
 from callmemaybe.decoding.name_choice import Symbol
 from callmemaybe.grammar.nodes import Control
 from callmemaybe.tools import ArgumentsDelta, ToolCall
-from callmemaybe.wire.reader import Reader
+from callmemaybe.wire.reader import OutputReader
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class CallResult:
     steps: tuple[Step, ...] = ()
 
 
-def argument_places(reader: Reader, symbols: Sequence[Symbol]) -> list[int]:
+def argument_places(reader: OutputReader, symbols: Sequence[Symbol]) -> list[int]:
     """Return, for each byte of a call's arguments in JSON, which symbol of the answer made it certain."""
     places: list[int] = []
     for at, symbol in enumerate(symbols):

@@ -30,7 +30,7 @@ from callmemaybe.wire import Format
 from callmemaybe.wire.output_grammar import OutputSpec
 
 NOBODY: Mapping[str | None, float] = {}
-Place = Literal["thought", "answer"] | None
+Place = Literal["thought", "text"] | None
 How = Literal["stop", "length", "repeated"]
 
 
@@ -205,7 +205,7 @@ class TurnStream:
             return
         if place == "thought" and wish.thinking:
             self._decoder.section_budget = wish.thinking
-        elif place == "answer" and wish.text and wish.calls and not wish.no_call:
+        elif place == "text" and wish.text and wish.calls and not wish.no_call:
             self._decoder.section_budget = wish.text
         else:
             self._decoder.section_budget = None
@@ -267,7 +267,7 @@ class TurnReader:
         self._stops = [stop.encode() for stop in stops]
         self._seen = 0
         self.held = b""
-        self.spellings = form.spellings(tools)
+        self.spellings = form.encoded_names(tools)
         self.names = [tool.name for tool in tools if tool.name in (wish.only or [tool.name])]
         self.text = bytearray()
         self.thought = bytearray()
@@ -279,7 +279,7 @@ class TurnReader:
     @property
     def place(self) -> Place:
         """Whether the turn stands in a thought, in a text, or in neither."""
-        return self._reader.place
+        return self._reader.section
 
     @property
     def is_over(self) -> bool:

@@ -51,7 +51,7 @@ class CallValidator:
         schema that it would have to check.
         """
         left: DeferredChecks = {}
-        grammar = form.language(self._tools, wish, controls=controls, left=left)
+        grammar = form.output_grammar(self._tools, wish, controls=controls, deferred=left)
         self._take_over(left)
         return grammar
 

@@ -58,11 +58,11 @@ class ToolCallConstraint:
         self._validators = CallValidator(self.tools)
         limits = GroundingConfig(order, ground)
         wish = replace(OutputSpec(no_call=no_call), order=order)
-        if said is not None and limits.asked(self.tools):
-            wish = limits.of(wish, [{"role": "user", "content": said}])
+        if said is not None and limits.depends_on_request(self.tools):
+            wish = limits.for_messages(wish, [{"role": "user", "content": said}])
         elif ground is not None:
             raise InputError("grounding needs the text of the request", where="said")
-        grammar = self.format.language(self.tools, wish, controls=self._controls)
+        grammar = self.format.output_grammar(self.tools, wish, controls=self._controls)
         language = Made.of(grammar, self.vocabulary, is_shared=wish.ground is None)
         self.matcher = language.matcher
 

@@ -198,7 +198,7 @@ def wish_of(
     thinking: int,
 ) -> OutputSpec:
     """Return what an answer may be; raise Problem for what this model cannot write."""
-    talks = served.format.talks
+    talks = served.format.has_free_text
     told = choice.model_dump() if isinstance(choice, Shape) else choice
     if told is not None and not has_tools and told != "none":
         raise invalid("tool_choice", "'tool_choice' is only allowed when 'tools' are given.")
@@ -223,7 +223,7 @@ def wish_of(
 def thinking_of(effort: str | None, param: str, served: Served) -> int:
     """Return how many tokens a thought may take; raise Problem where the model does not think."""
     most = THOUGHTS[effort or "none"]
-    if most and not served.format.thinks:
+    if most and not served.format.has_thinking:
         raise unsupported(param, f"The model {served.name!r} does not think aloud: leave {param!r} "
                                  "out, or say 'none'.")  # fmt: skip
     # An answer of the usual length is to fit behind the longest thought.

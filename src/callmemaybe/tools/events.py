@@ -1,12 +1,12 @@
 """The events of a model's turn as it is written, from the decoder's bytes up to the server.
 
-One vocabulary for every room that handles a stream: :class:`callmemaybe.wire.reader.Reader` makes the
+One vocabulary for every room that handles a stream: :class:`callmemaybe.wire.reader.OutputReader` makes the
 events from what a model writes, ``generation`` passes them on, a conversation takes them, and the
 server tells its clients of them. They are declared here, below all of these rooms, next to the call
 and the result.
 
 Three things are not events of this stream, because they are not about what was written:
-``decoding.step.Step`` is about tokens (how one was chosen, its probability), and no room that handles
+``decoding.decoder.Step`` is about tokens (how one was chosen, its probability), and no room that handles
 these events knows a token; ``conversation.loop.GenerateTurn`` and ``ExecuteCalls`` are requests of the
 pure loop to whoever drives it; and the begin and end of a turn are declared by those who decide them,
 the conversation (``TurnStarted``, ``TurnEnded``) and generation (``TurnResult``).

@@ -9,14 +9,14 @@ This room knows no token ids, no vocabulary, no model, no array, no clock and no
 """
 
 from callmemaybe.wire.format import Format
-from callmemaybe.wire.format_nodes import Part
+from callmemaybe.wire.format_nodes import PromptPart
 from callmemaybe.wire.formats import detect, get, names
-from callmemaybe.wire.reader import Reader
+from callmemaybe.wire.reader import OutputReader
 
 __all__ = [
     "Format",
-    "Part",
-    "Reader",
+    "OutputReader",
+    "PromptPart",
     "detect",
     "get",
     "names",

@@ -1,8 +1,9 @@
-"""What a schema allows, in a notation that is not JSON: the grammar's reading of ``notation``.
+"""The grammar of arguments in a syntax that is not JSON.
 
-The schema is first written as JSON in a style whose punctuation are marks of their own, so that every
-token of the JSON text stands alone in the tree; then each is replaced. Languages of strings (lengths,
-patterns, formats) are automata over JSON's spelling; ``respelled`` makes automata over another one.
+The schema first becomes a JSON grammar in a style with a mark of its own for every comma and colon, so
+that each token of the JSON text is a node of its own; then each node is replaced. The languages of
+strings (lengths, patterns, formats) are automata over JSON's escapes; ``respell_strings`` makes
+automata over other escapes.
 """
 
 from __future__ import annotations
@@ -49,141 +50,148 @@ from callmemaybe.grammar.schema.style import Style
 from callmemaybe.grammar.tree import machine_of
 from callmemaybe.grammar.unordered import Members, Unordered
 from callmemaybe.jsonio.writer import dumps
-from callmemaybe.wire.arg_syntax import BARE, Notation, holds, is_bare, kinds_of, ordered
+from callmemaybe.wire.arg_syntax import (
+    BARE_BYTES,
+    ArgSyntax,
+    argument_kinds,
+    ends_early,
+    is_bare,
+    sort_properties,
+)
 
 _COMMA, _COLON, _PAD = (Control(f"\0{mark}") for mark in ("comma", "colon", "pad"))
 _MARKED = Style("marked", _COMMA, _COLON, _PAD)
 #: States of one automaton over strings; a length limit of tens of thousands needs so many.
-MOST_STATES = 400_000
+MAX_STATES = 400_000
 
 _QUOTE = lit('"')
 _ANY = many(byte_range(0x00, 0xFF))
-_BARE = lexeme(seq(byte_set(BARE - frozenset(b"-./0123456789")), many(byte_set(BARE))))
+_BARE = lexeme(seq(byte_set(BARE_BYTES - frozenset(b"-./0123456789")), many(byte_set(BARE_BYTES))))
 _JSON_LIKE = lexeme(
     alt(seq(byte_set(b'"[{-0123456789'), _ANY), lit("true"), lit("false"), lit("null"))
 )
 #: What a character is written as inside quotes: as in JSON, but for the quote itself.
 _ESCAPES = {code: json_spelling(code).encode() for code in range(0x20)} | {0x5C: b"\\\\"}
-_LEAVES = (Literal, Words, Lexeme, Both, Except, Substrings, Table, Names, Bytes)
+_TERMINALS = (Literal, Words, Lexeme, Both, Except, Substrings, Table, Names, Bytes)
 
 
-def arguments_node(
+def arguments_grammar(
     schema: Mapping[str, Any],
-    notation: Notation,
+    syntax: ArgSyntax,
     prefix: str,
     *,
     order: str = "schema",
     ground: Ground | None = None,
     checks: list[Check] | None = None,
 ) -> tuple[Node, dict[str, Node]]:
-    """Return the arguments that a schema allows, in a notation, and the rules they need.
+    """Return the grammar of the arguments that a schema allows, in a syntax, and its rules.
 
     ``order``, ``ground`` and ``checks`` are those of ``json_schema``. Raises UnsupportedSchema for
     what cannot be promised.
     """
-    if notation.is_sorted:
-        schema = ordered(schema)
+    if syntax.is_sorted:
+        schema = sort_properties(schema)
     node, rules = json_schema_node(
         schema, style=_MARKED, prefix=prefix, additional=False, order=order, ground=ground,
         checks=checks,
     )  # fmt: skip
-    writer = _Writer(notation, schema, rules)
-    root = writer.node(node, outer=True)
+    builder = _ArgGrammarBuilder(syntax, schema, rules)
+    root = builder.node(node, top=True)
     written: dict[str, Node] = {}
-    while writer.wanted:
-        name = writer.wanted.pop()
-        written[writer.named(name)] = writer.node(rules[name], outer=False)
+    while builder.pending:
+        name = builder.pending.pop()
+        written[builder.rule_name(name)] = builder.node(rules[name], top=False)
     return root, written
 
 
-class _Writer:
-    """Replaces the tokens of JSON in a tree by those of a notation."""
+class _ArgGrammarBuilder:
+    """Replaces the tokens of JSON in a grammar by those of another syntax."""
 
     def __init__(
-        self, notation: Notation, schema: Mapping[str, Any], rules: Mapping[str, Node]
+        self, syntax: ArgSyntax, schema: Mapping[str, Any], rules: Mapping[str, Node]
     ) -> None:
-        self._notation = notation
+        self._syntax = syntax
         self._schema = schema
         self._rules = rules
-        self._known: dict[tuple[Node, bool], Node] = {}
-        self._named: set[str] = set()
-        #: Rules that are referred to and not written yet.
-        self.wanted: list[str] = []
+        self._built: dict[tuple[Node, bool], Node] = {}
+        self._named_rules: set[str] = set()
+        #: Rules that are referred to and not built yet.
+        self.pending: list[str] = []
 
-    def named(self, rule: str) -> str:
-        """Return the name of a rule in this notation."""
-        return f"{rule} in {self._notation.name}"
+    def rule_name(self, rule: str) -> str:
+        """Return the name that a rule of the JSON grammar gets in this syntax."""
+        return f"{rule} in {self._syntax.name}"
 
-    def node(self, node: Node, *, outer: bool) -> Node:
-        """Write a value, or (``outer``) the arguments as a whole."""
-        key = (node, outer)
-        if key not in self._known:
-            self._known[key] = self._written(node, outer)
-        return self._known[key]
+    def node(self, node: Node, *, top: bool) -> Node:
+        """Return the grammar of a value, or (``top``) of the arguments as a whole."""
+        key = (node, top)
+        if key not in self._built:
+            self._built[key] = self._build(node, top)
+        return self._built[key]
 
-    def _written(self, node: Node, outer: bool) -> Node:
+    def _build(self, node: Node, top: bool) -> Node:
         match node:
             case Sequence():
-                return self._sequence(node.parts, outer)
+                return self._sequence(node.parts, top)
             case Choice():
-                return alt(*(self.node(option, outer=outer) for option in node.options))
+                return alt(*(self.node(option, top=top) for option in node.options))
             case Repeat():
-                body = self.node(node.body, outer=outer)
+                body = self.node(node.body, top=top)
                 return repeat(body, node.at_least, node.at_most)
-            case Ref() if outer:
-                return self.node(self._rules[node.name], outer=True)
+            case Ref() if top:
+                return self.node(self._rules[node.name], top=True)
             case Ref():
-                if node.name not in self._named:
-                    self._named.add(node.name)
-                    self.wanted.append(node.name)
-                return Ref(self.named(node.name))
+                if node.name not in self._named_rules:
+                    self._named_rules.add(node.name)
+                    self.pending.append(node.name)
+                return Ref(self.rule_name(node.name))
             case Control():
-                return self._mark(node, outer)
+                return self._mark(node, top)
             case Unordered():
-                return self._unordered(node, outer)
-            case _ if isinstance(node, _LEAVES):
+                return self._unordered(node, top)
+            case _ if isinstance(node, _TERMINALS):
                 return node if _is_punctuation(node) else self._scalar(node)
-        raise AssertionError(f"no token of JSON: {node!r}")
+        raise AssertionError(f"not a token of JSON: {node!r}")
 
-    def _mark(self, node: Control, outer: bool) -> Node:
-        notation = self._notation
+    def _mark(self, node: Control, top: bool) -> Node:
+        syntax = self._syntax
         if node is _COMMA:
-            return lit(notation.outer.between if outer and notation.outer else notation.comma)
-        return lit(notation.colon) if node is _COLON else lit("")
+            return lit(syntax.top.between if top and syntax.top else syntax.comma)
+        return lit(syntax.colon) if node is _COLON else lit("")
 
-    def _sequence(self, parts: tuple[Node, ...], outer: bool) -> Node:
-        """Write parts in order; what stands between brackets of a value is not outer any more."""
+    def _sequence(self, parts: tuple[Node, ...], top: bool) -> Node:
+        """Build parts in order; what stands between the brackets of a value is not top level."""
         found: list[Node] = []
-        depth, at, marks = 0, 0, self._notation.outer
+        depth, at, marks = 0, 0, self._syntax.top
         while at < len(parts):
             part, is_key = parts[at], parts[at + 1 : at + 2] == (_COLON,)
-            is_outer = outer and depth == 0
+            is_top = top and depth == 0
             at += 1
-            if is_outer and marks is not None and _is_brace(part, "{}"):
+            if is_top and marks is not None and _is_brace(part, "{}"):
                 found.append(lit(marks.begin if _is_brace(part, "{") else marks.end))
-            elif is_outer and is_key:
+            elif is_top and is_key:
                 end = _end_of_value(parts, at + 1)
                 found.append(self._member(part, seq(*parts[at + 1 : end])))
                 at = end
             elif is_key:
-                found.append(self._key(part, bare=self._notation.bare))
+                found.append(self._key(part, bare=self._syntax.bare))
             else:
                 depth += _is_brace(part, "{[") - _is_brace(part, "}]")
-                found.append(self.node(part, outer=is_outer))
+                found.append(self.node(part, top=is_top))
         return seq(*found)
 
     # -- members in any order -----------------------------------------------------------------
 
-    def _unordered(self, node: Unordered, outer: bool) -> Node:
-        """Write members in any order; their keys in one way each, so that they stay words."""
+    def _unordered(self, node: Unordered, top: bool) -> Node:
+        """Build members in any order; each key is spelled in one way, so that the keys stay words."""
         members = node.members
         written = sorted(
-            (self._begin(json.loads(key), outer), self._value(key, value, outer),
+            (self._key_prefix(json.loads(key), top), self._value(key, value, top),
              members.needed >> index & 1)
             for index, (key, value) in enumerate(zip(members.keys, members.values, strict=True))
         )  # fmt: skip
-        comma = self._mark(_COMMA, outer)
-        extra, last = (self.node(one, outer=outer) for one in (members.extra, members.last))
+        comma = self._mark(_COMMA, top)
+        extra, last = (self.node(one, top=top) for one in (members.extra, members.last))
         keys, values = tuple(key for key, *_ in written), tuple(value for _, value, _ in written)
         needed = sum(must << index for index, (*_, must) in enumerate(written))
         return Unordered(
@@ -191,60 +199,60 @@ class _Writer:
             node.left, node.fewest, node.most, node.begun, node.owed,
         )  # fmt: skip
 
-    def _begin(self, key: str, outer: bool) -> bytes:
-        """Return a key with what stands before and behind it."""
-        notation, marks = self._notation, self._notation.outer if outer else None
-        before, behind = (marks.before_key, marks.after_key) if marks else ("", notation.colon)
-        is_raw = notation.raw and outer
-        if is_raw and not holds(key, behind):
+    def _key_prefix(self, key: str, top: bool) -> bytes:
+        """Return a key with the marks before and behind it."""
+        syntax, marks = self._syntax, self._syntax.top if top else None
+        before, behind = (marks.before_key, marks.after_key) if marks else ("", syntax.colon)
+        is_raw = syntax.raw and top
+        if is_raw and not ends_early(key, behind):
             return f"{before}{key}{behind}".encode()
-        if (notation.bare or outer) and not is_raw and is_bare(key):
+        if (syntax.bare or top) and not is_raw and is_bare(key):
             return f"{before}{key}{behind}".encode()
-        if is_raw or notation.fence:
+        if is_raw or syntax.fence:
             raise UnsupportedSchema(
                 f"this format cannot write the key {key!r} in any order", pointer=""
             )
         return f"{before}{dumps(key)}{behind}".encode()
 
-    def _value(self, key: bytes, value: Node, outer: bool) -> Node:
-        """Write what follows a key: the colon, which is written already, and the value."""
+    def _value(self, key: bytes, value: Node, top: bool) -> Node:
+        """Build the value behind a key; the key's prefix has the colon already."""
         assert isinstance(value, Sequence)
-        inner, marks = seq(*value.parts[1:]), self._notation.outer if outer else None
+        inner, marks = seq(*value.parts[1:]), self._syntax.top if top else None
         if marks is None:
-            return self.node(inner, outer=False)
-        if not self._notation.raw:
-            return seq(self.node(inner, outer=False), lit(marks.after_value))
-        allowed = kinds_of(json.loads(key), self._schema)
-        return seq(self._raw(inner, allowed, marks.after_value), lit(marks.after_value))
+            return self.node(inner, top=False)
+        if not self._syntax.raw:
+            return seq(self.node(inner, top=False), lit(marks.after_value))
+        kinds = argument_kinds(json.loads(key), self._schema)
+        return seq(self._raw(inner, kinds, marks.after_value), lit(marks.after_value))
 
     # -- members of the arguments ---------------------------------------------------------------
 
     def _member(self, key: Node, value: Node) -> Node:
-        notation, marks = self._notation, self._notation.outer
+        syntax, marks = self._syntax, self._syntax.top
         assert marks is not None
-        if not notation.raw:
-            written = self.node(value, outer=False)
-            spelled = self._key(key, bare=True)
-            return seq(lit(marks.before_key), spelled, lit(marks.after_key), written,
+        if not syntax.raw:
+            value_node = self.node(value, top=False)
+            key_node = self._key(key, bare=True)
+            return seq(lit(marks.before_key), key_node, lit(marks.after_key), value_node,
                        lit(marks.after_value))  # fmt: skip
         known = json.loads(key.data) if isinstance(key, Literal) else None
-        allowed = kinds_of(known, self._schema) if known is not None else _BOTH
-        written = self._raw(value, allowed, marks.after_value)
-        spelled = _without(respelled(key, ""), marks.after_key)
-        return seq(lit(marks.before_key), spelled, lit(marks.after_key), written,
+        kinds = argument_kinds(known, self._schema) if known is not None else _BOTH
+        value_node = self._raw(value, kinds, marks.after_value)
+        key_node = _without(respell_strings(key, ""), marks.after_key)
+        return seq(lit(marks.before_key), key_node, lit(marks.after_key), value_node,
                    lit(marks.after_value))  # fmt: skip
 
-    def _raw(self, value: Node, allowed: frozenset[str], stop: str) -> Node:
-        """Write a value that ends with ``stop``: strings as they are, the rest as JSON."""
-        if "text" not in allowed:
-            return self.node(value, outer=False)
-        texts, others = split(value, self._rules)
-        plain = _without(respelled(texts, ""), stop) if texts is not NOTHING else NOTHING
-        if "other" not in allowed:
+    def _raw(self, value: Node, kinds: frozenset[str], stop: str) -> Node:
+        """Build a value that ends with ``stop``: strings as they are, all else as JSON."""
+        if "text" not in kinds:
+            return self.node(value, top=False)
+        texts, others = split_strings(value, self._rules)
+        plain = _without(respell_strings(texts, ""), stop) if texts is not NOTHING else NOTHING
+        if "other" not in kinds:
             return plain
         if plain is NOTHING:
-            return self.node(others, outer=False)
-        return alt(Except(plain, _JSON_LIKE), texts, self.node(others, outer=False))
+            return self.node(others, top=False)
+        return alt(Except(plain, _JSON_LIKE), texts, self.node(others, top=False))
 
     # -- keys, strings and words ----------------------------------------------------------------
 
@@ -254,32 +262,32 @@ class _Writer:
         if isinstance(key, Literal):
             text = json.loads(key.data)
             return lit(text) if is_bare(text) else self._string(key)
-        free = Both(respelled(key, ""), _BARE)
+        free = Both(respell_strings(key, ""), _BARE)
         quoted = Except(key, lexeme(seq(lit('"'), _BARE, lit('"'))))
         return alt(free, self._string(quoted))
 
     def _string(self, node: Node) -> Node:
-        notation = self._notation
-        if notation.fence:
-            fence = Control(notation.fence)
-            return seq(fence, respelled(node, ""), fence)
+        syntax = self._syntax
+        if syntax.fence:
+            fence = Control(syntax.fence)
+            return seq(fence, respell_strings(node, ""), fence)
         quoted = [
-            node if quote == '"' else seq(lit(quote), respelled(node, quote), lit(quote))
-            for quote in notation.quotes
+            node if quote == '"' else seq(lit(quote), respell_strings(node, quote), lit(quote))
+            for quote in syntax.quotes
         ]
         return alt(*quoted)
 
     def _scalar(self, node: Node) -> Node:
-        texts, others = split(node, self._rules)
+        texts, others = split_strings(node, self._rules)
         return alt(self._string(texts) if texts is not NOTHING else NOTHING, self._words(others))
 
     def _words(self, node: Node) -> Node:
-        """Write words and numbers."""
-        spelled = dict(zip((b"true", b"false", b"null"), self._notation.words, strict=True))
+        """Build words and numbers."""
+        written = dict(zip((b"true", b"false", b"null"), self._syntax.words, strict=True))
         if isinstance(node, Literal):
-            return lit(spelled.get(node.data, node.data))
+            return lit(written.get(node.data, node.data))
         if isinstance(node, Words):
-            return words(spelled.get(word, word) for word in node.words)
+            return words(written.get(word, word) for word in node.words)
         return node
 
 
@@ -296,15 +304,15 @@ def _end_of_value(parts: tuple[Node, ...], start: int) -> int:
     raise AssertionError("a bracket without its other")
 
 
-def split(node: Node, rules: Mapping[str, Node]) -> tuple[Node, Node]:
+def split_strings(node: Node, rules: Mapping[str, Node]) -> tuple[Node, Node]:
     """Split a language of JSON values into its strings and all others."""
     match node:
         case Choice():
-            pairs = [split(option, rules) for option in node.options]
+            pairs = [split_strings(option, rules) for option in node.options]
             return alt(*(text for text, _ in pairs)), alt(*(other for _, other in pairs))
         case Ref():
-            texts, _ = split(rules[node.name], rules)
-            return (NOTHING, node) if texts is NOTHING else split(rules[node.name], rules)
+            texts, _ = split_strings(rules[node.name], rules)
+            return (NOTHING, node) if texts is NOTHING else split_strings(rules[node.name], rules)
         case Literal():
             return (node, NOTHING) if node.data[:1] == b'"' else (NOTHING, node)
         case Words():
@@ -318,9 +326,9 @@ def split(node: Node, rules: Mapping[str, Node]) -> tuple[Node, Node]:
 
 
 def _without(node: Node, stop: str) -> Node:
-    """Return the texts of a language that do not end too early where ``stop`` follows them."""
+    """Return the texts of a language that are not read as ending early if ``stop`` follows them."""
     data = stop.encode()
-    # A proper beginning of the stop at the end of the text may complete one with its own beginning.
+    # A prefix of the stop at the end of the text may form a whole one with the stop behind it.
     tails = [
         seq(_ANY, lit(data[:size]))
         for size in range(1, len(data))
@@ -337,35 +345,35 @@ def _is_punctuation(node: Node) -> bool:
     return _is_brace(node, "{}[]")
 
 
-# -- strings in another spelling ------------------------------------------------------------------
+# -- strings with other escapes -------------------------------------------------------------------
 
 
-def respelled(node: Node, quote: str) -> Node:
-    """Return what stands inside the quotes of a language of JSON strings, in another spelling.
+def respell_strings(node: Node, quote: str) -> Node:
+    """Return the inside of the quotes of a language of JSON strings, with other escapes.
 
     With a ``quote``, it and backslashes and control characters are escaped; without, nothing is.
     """
-    if isinstance(node, Names):  # of which no character is ever escaped
+    if isinstance(node, Names):  # none of their characters is ever escaped
         is_bare = node.opening is _QUOTE
-        opening = EMPTY if is_bare else respelled(lexeme(seq(node.opening, _QUOTE)), quote)
+        opening = EMPTY if is_bare else respell_strings(lexeme(seq(node.opening, _QUOTE)), quote)
         return Names(opening, node.other, False, node.wide, node.mail)
-    if isinstance(node, Both):  # each spelling means one text, so what both say can be said of it
-        return Both(respelled(node.left, quote), respelled(node.right, quote))
+    if isinstance(node, Both):  # escapes are one to one, so an intersection stays one
+        return Both(respell_strings(node.left, quote), respell_strings(node.right, quote))
     body = node.body if isinstance(node, Lexeme) else None
     parts = body.parts if isinstance(body, Sequence) else ()
     if len(parts) == 3 and parts[0] is parts[2] is _QUOTE:
         texts = parts[1].options if isinstance(parts[1], Choice) else parts[1:2]
         if all(isinstance(text, Substrings) for text in texts):
-            return lexeme(alt(*(_respelled_text(text, quote) for text in texts)))  # type: ignore[arg-type]
-    return _respelled_machine(node, quote)
+            return lexeme(alt(*(_respell_substrings(text, quote) for text in texts)))  # type: ignore[arg-type]
+    return _respell_automaton(node, quote)
 
 
 def _escapes_in(quote: str) -> Mapping[int, bytes]:
     return {} if not quote else {**_ESCAPES, ord(quote): b"\\" + quote.encode()}
 
 
-def _respelled_text(node: Substrings, quote: str) -> Node:
-    """Spell a text's characters anew: no need to walk through all its parts."""
+def _respell_substrings(node: Substrings, quote: str) -> Node:
+    """Replace the escapes of each character: no need to walk through all substrings."""
     escapes = _escapes_in(quote)
     chars = [json.loads(b'"' + unit + b'"') for unit in node.units]
     units = tuple(escapes.get(ord(char), char.encode()) for char in chars)
@@ -373,7 +381,7 @@ def _respelled_text(node: Substrings, quote: str) -> Node:
 
 
 @lru_cache(maxsize=512)
-def _respelled_machine(node: Node, quote: str) -> Node:
+def _respell_automaton(node: Node, quote: str) -> Node:
     escapes = _escapes_in(quote)
     machine = machine_of(lexeme(node))
     opened = machine.step(machine.start, 0x22)
@@ -386,7 +394,7 @@ def _respelled_machine(node: Node, quote: str) -> Node:
 def _rows(
     machine: Automaton, opened: int, escapes: Mapping[int, bytes]
 ) -> tuple[list[dict[int, int]], set[int]]:
-    """Follow every character through the machine; rows are (byte -> row)."""
+    """Follow every character through the automaton; rows are (byte -> row)."""
     numbers: dict[int, int] = {opened: 0}
     waiting = [opened]
     rows: list[dict[int, int]] = [{}]
@@ -405,7 +413,7 @@ def _rows(
         closed = machine.step(state, 0x22)
         if closed != DEAD and machine.is_accepting(closed):
             accepting.add(row)
-        if len(rows) > MOST_STATES:
+        if len(rows) > MAX_STATES:
             raise UnsupportedSchema("the limits of this string are too large", pointer="")
         for mask, target in machine.edges(state):
             for byte in range(0x20, 0x100):
@@ -420,7 +428,7 @@ def _rows(
 
 
 def _spell(rows: list[dict[int, int]], row: int, data: bytes, target: int) -> None:
-    """Lead from ``row`` by ``data`` to ``target``."""
+    """Add a path from ``row`` by ``data`` to ``target``."""
     for byte in data[:-1]:
         if byte not in rows[row]:
             rows[row][byte] = len(rows)
@@ -430,7 +438,7 @@ def _spell(rows: list[dict[int, int]], row: int, data: bytes, target: int) -> No
 
 
 def _table(rows: list[dict[int, int]], accepting: set[int]) -> Node:
-    """Return the table without the rows that lead nowhere."""
+    """Return the table without the rows from which no accepting one is reachable."""
     before: list[list[int]] = [[] for _ in rows]
     for index, row in enumerate(rows):
         for target in row.values():

@@ -1,8 +1,8 @@
-"""Understand arguments that are not JSON, as they are written: the third reading of ``notation``.
+"""The arguments that a model wrote in a syntax other than JSON, translated to JSON as they arrive.
 
-A predictive translator (LL(1), but for the ends of raw values, which are searched for): what is still
-to come is a stack, one symbol at a time is taken from it, and what it means is said in JSON. A state is
-immutable, so a reader may follow several ways at once.
+A predictive parser (LL(1), but for the ends of raw values, which are searched for): the stack holds
+what is still expected, each symbol is matched with its top, and JSON is emitted on the way. A state is
+immutable, so a reader may follow several paths at once.
 """
 
 from __future__ import annotations
@@ -13,85 +13,87 @@ from typing import Any, NamedTuple
 from callmemaybe.grammar.characters import json_spelling
 from callmemaybe.grammar.nodes import Control
 from callmemaybe.jsonio.writer import dumps
-from callmemaybe.wire.arg_syntax import BARE, Notation, kinds_of
+from callmemaybe.wire.arg_syntax import BARE_BYTES, ArgSyntax, argument_kinds
 
 _SPACE, _NUMBER_FIRST = b" \t\n", b"-0123456789"
 _NUMBER = frozenset(b"-+.eE0123456789")
 _QUOTE, _BACKSLASH = 0x22, 0x5C
-_SPELLED = {byte: bytes([byte]) for byte in range(256)} | {
+_JSON_SPELLING = {byte: bytes([byte]) for byte in range(256)} | {
     code: json_spelling(code).encode() for code in (*range(0x20), _QUOTE, _BACKSLASH)
 }
-#: Words as any notation spells them; a model that was trained on several may mix them.
+#: Words as any syntax writes them; a model that was trained on several may mix them.
 _WORDS = {b"true": b"true", b"false": b"false", b"null": b"null", b"True": b"true",
           b"False": b"false", b"None": b"null"}  # fmt: skip
 _JSON_WORDS = (b"true", b"false", b"null")
 
 
 class _Op(NamedTuple):
-    """Something still to come: its kind, and what it must know."""
+    """Something expected or to be emitted: its kind, and its data."""
 
     kind: str
     data: Any = None
     more: Any = None
 
 
-_Todo = tuple[_Op, "_Todo"] | None
+_Stack = tuple[_Op, "_Stack"] | None
 
 
-class Translation(NamedTuple):
-    """How far the arguments are read."""
+class ArgParserState(NamedTuple):
+    """How far the arguments are read: what is still expected."""
 
-    todo: _Todo
+    stack: _Stack
 
     @property
     def is_complete(self) -> bool:
-        """Whether all of the arguments were read."""
-        return self.todo is None
+        """Whether the arguments are read to their end."""
+        return self.stack is None
 
 
-class Translator:
-    """Reads one tool's arguments in one notation."""
+class ArgParser:
+    """Translates one tool's arguments from one syntax to JSON."""
 
-    def __init__(self, notation: Notation, parameters: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, syntax: ArgSyntax, parameters: Mapping[str, Any] | None = None) -> None:
         """Prepare to read arguments of a tool with these parameters (None: an unknown tool)."""
-        self._notation = notation
+        self._syntax = syntax
         self._parameters = parameters
 
-    def start(self) -> Translation:
-        """Return the state in which nothing was read."""
-        outer = self._notation.outer
-        assert outer is not None
-        todo = _todo([_Op("say", b"{"), _Op("text", outer.begin.encode()), _Op("first")], None)
-        return Translation(todo)
+    def start(self) -> ArgParserState:
+        """Return the state before the first symbol."""
+        top = self._syntax.top
+        assert top is not None
+        stack = _push([_Op("emit", b"{"), _Op("text", top.begin.encode()), _Op("first")], None)
+        return ArgParserState(stack)
 
-    def step(self, state: Translation, symbol: int | Control) -> tuple[Translation, bytes] | None:
+    def step(
+        self, state: ArgParserState, symbol: int | Control
+    ) -> tuple[ArgParserState, bytes] | None:
         """Read one symbol; return the state after it and the JSON that is now certain.
 
         None if the symbol does not fit.
         """
-        todo, said = state.todo, bytearray()
-        while todo is not None:
-            op, todo = todo
-            if op.kind == "say":
-                said += op.data
+        stack, output = state.stack, bytearray()
+        while stack is not None:
+            op, stack = stack
+            if op.kind == "emit":
+                output += op.data
                 continue
             taken = self._take(op, symbol)
             if taken is None:
                 return None
-            is_consumed, out, following = taken
-            said += out
-            todo = _todo(following, todo)
-            if is_consumed:
-                while todo is not None and (todo[0].kind == "say" or todo[0] == _EMPTY):
-                    said += todo[0].data
-                    todo = todo[1]
-                return Translation(todo), bytes(said)
+            is_taken, out, following = taken
+            output += out
+            stack = _push(following, stack)
+            if is_taken:
+                while stack is not None and (stack[0].kind == "emit" or stack[0] == _EMPTY):
+                    output += stack[0].data
+                    stack = stack[1]
+                return ArgParserState(stack), bytes(output)
         return None
 
     # -- one thing to come ----------------------------------------------------------------------
 
     def _take(self, op: _Op, symbol: int | Control) -> tuple[bool, bytes, list[_Op]] | None:
-        """Return whether the symbol is used up, what it says, and what comes instead of ``op``."""
+        """Return whether the symbol is consumed, the JSON it means, and what replaces ``op``."""
         if isinstance(symbol, Control):
             return self._take_control(op, symbol)
         match op.kind:
@@ -110,8 +112,8 @@ class Translator:
             case "key" | "inner key" | "value":
                 return self._begin(op.kind, symbol)
             case "bare":
-                if symbol in BARE:
-                    return True, _SPELLED[symbol], [op]
+                if symbol in BARE_BYTES:
+                    return True, _JSON_SPELLING[symbol], [op]
                 return False, b'"', []
             case "word":
                 return self._word(op, symbol)
@@ -120,7 +122,7 @@ class Translator:
             case "quoted":
                 return _quoted(op, symbol)
             case "fenced":
-                return True, _SPELLED[symbol], [op]
+                return True, _JSON_SPELLING[symbol], [op]
             case "raw":
                 return self._raw(op, symbol)
             case "open":
@@ -131,8 +133,8 @@ class Translator:
 
     def _take_control(self, op: _Op, symbol: Control) -> tuple[bool, bytes, list[_Op]] | None:
         """Open or close a fence, or end what may end anywhere."""
-        notation = self._notation
-        is_fence = bool(notation.fence) and symbol.text == notation.fence
+        syntax = self._syntax
+        is_fence = bool(syntax.fence) and symbol.text == syntax.fence
         if op.kind == "fenced":
             return (True, b'"', []) if is_fence else None
         if op.kind == "space" or (op.kind == "text" and not op.data):
@@ -153,32 +155,32 @@ class Translator:
 
     def _member(self, op: _Op, symbol: int) -> tuple[bool, bytes, list[_Op]] | None:
         """At the first member, or behind one: the end, or (one more) key and value."""
-        notation, outer = self._notation, self._notation.outer
-        assert outer is not None
+        syntax, top = self._syntax, self._syntax.top
+        assert top is not None
         is_first = op.kind == "first"
-        end = [_Op("text", outer.end.encode()), _Op("say", b"}")]
-        if notation.raw:
-            ways = ((outer.before_key.encode(), [_Op("raw", ("key", is_first), (0, b""))]),
-                    (outer.end.encode(), [_Op("say", b"}")]))  # fmt: skip
+        end = [_Op("text", top.end.encode()), _Op("emit", b"}")]
+        if syntax.raw:
+            ways = ((top.before_key.encode(), [_Op("raw", ("key", is_first), (0, b""))]),
+                    (top.end.encode(), [_Op("emit", b"}")]))  # fmt: skip
             return False, b"", [_Op("pick", ways)]
-        if symbol == outer.end.encode()[0]:
+        if symbol == top.end.encode()[0]:
             return False, b"", end
         if is_first:
             return False, b"", self._key_and_value(first=True)
-        between = outer.between.strip().encode()
+        between = top.between.strip().encode()
         return False, b"", [_Op("text", between), _Op("space"), *self._key_and_value(first=False)]
 
     def _key_and_value(self, *, first: bool) -> list[_Op]:
-        outer = self._notation.outer
-        assert outer is not None
+        top = self._syntax.top
+        assert top is not None
         return [
-            _Op("say", b"" if first else b", "), _Op("key"), _Op("text", outer.after_key.encode()),
-            _Op("say", b": "), _Op("space"), _Op("value"), _Op("next"),
+            _Op("emit", b"" if first else b", "), _Op("key"), _Op("text", top.after_key.encode()),
+            _Op("emit", b": "), _Op("space"), _Op("value"), _Op("next"),
         ]  # fmt: skip
 
     @staticmethod
     def _pick(op: _Op, symbol: int) -> tuple[bool, bytes, list[_Op]] | None:
-        """Go on with the texts that have this byte next."""
+        """Keep the alternatives that have this byte next."""
         left = [(text[1:], then) for text, then in op.data if text[:1] == bytes([symbol])]
         if not left:
             return None
@@ -188,13 +190,13 @@ class Translator:
     # -- values ---------------------------------------------------------------------------------
 
     def _begin(self, kind: str, symbol: int) -> tuple[bool, bytes, list[_Op]] | None:
-        notation = self._notation
-        if symbol in notation.quotes.encode():
+        syntax = self._syntax
+        if symbol in syntax.quotes.encode():
             return True, b'"', [_Op("quoted", symbol, "")]
         if kind != "value":
-            if symbol not in BARE or (kind == "inner key" and not notation.bare):
+            if symbol not in BARE_BYTES or (kind == "inner key" and not syntax.bare):
                 return None
-            return True, b'"' + _SPELLED[symbol], [_Op("bare")]
+            return True, b'"' + _JSON_SPELLING[symbol], [_Op("bare")]
         if symbol == ord("["):
             return True, b"[", [_Op("space"), _Op("open", "[")]
         if symbol == ord("{"):
@@ -205,14 +207,14 @@ class Translator:
 
     def _inner_member(self, *, first: bool) -> list[_Op]:
         return [
-            _Op("say", b"" if first else b", "), _Op("inner key"), _Op("space"), _Op("text", b":"),
-            _Op("say", b": "), _Op("space"), _Op("value"), _Op("space"), _Op("close", "{"),
+            _Op("emit", b"" if first else b", "), _Op("inner key"), _Op("space"), _Op("text", b":"),
+            _Op("emit", b": "), _Op("space"), _Op("value"), _Op("space"), _Op("close", "{"),
         ]  # fmt: skip
 
     def _bracket(
         self, kind: str, symbol: int, *, first: bool
     ) -> tuple[bool, bytes, list[_Op]] | None:
-        """Inside of an array or an object: its end, or one more item or member."""
+        """In an array or an object: its end, or one more item or member."""
         end = {"[": b"]", "{": b"}"}[kind]
         if symbol == end[0]:
             return True, end, []
@@ -222,12 +224,12 @@ class Translator:
             following = self._inner_member(first=first)
         else:
             following = [_Op("value"), _Op("space"), _Op("close", "[")]
-            following.insert(0, _Op("say", b"" if first else b", "))
+            following.insert(0, _Op("emit", b"" if first else b", "))
         return (False, b"", following) if first else (True, b"", [_Op("space"), *following])
 
     @staticmethod
     def _word(op: _Op, symbol: int) -> tuple[bool, bytes, list[_Op]] | None:
-        """Read a word; nothing is said before all of it is known."""
+        """Read a word; nothing is emitted before all of it is known."""
         seen = op.data + bytes([symbol])
         if any(word.startswith(seen) for word in _WORDS):
             return True, _WORDS.get(seen, b""), [] if seen in _WORDS else [_Op("word", seen)]
@@ -236,11 +238,11 @@ class Translator:
     # -- raw keys and values --------------------------------------------------------------------
 
     def _raw(self, op: _Op, symbol: int) -> tuple[bool, bytes, list[_Op]]:
-        """Read text up to where it ends; what may yet belong to the end is held back."""
+        """Read text up to its end mark; what may be the beginning of the mark is held back."""
         (role, detail), (matched, held) = op.data, op.more
-        outer = self._notation.outer
-        assert outer is not None
-        stop = (outer.after_key if role == "key" else outer.after_value).encode()
+        top = self._syntax.top
+        assert top is not None
+        stop = (top.after_key if role == "key" else top.after_value).encode()
         seen, freed = stop[:matched] + bytes([symbol]), b""
         while not stop.startswith(seen):
             seen, freed = seen[1:], freed + seen[:1]
@@ -250,32 +252,33 @@ class Translator:
                 return True, b"", [_Op("raw", (role, detail), (len(seen), held))]
             key = held.decode(errors="replace")
             comma = b"" if detail else b", "
-            value = _Op("raw", ("value", self._mode(kinds_of(key, self._parameters))), (0, b""))
-            said = comma + dumps(key).encode() + b": "
-            return True, said + (b'"' if value.data[1] == "text" else b""), [value]
-        mode, held, said = _told(detail, held, freed)
+            kinds = argument_kinds(key, self._parameters)
+            value = _Op("raw", ("value", self._mode(kinds)), (0, b""))
+            output = comma + dumps(key).encode() + b": "
+            return True, output + (b'"' if value.data[1] == "text" else b""), [value]
+        mode, held, output = _advance_raw(detail, held, freed)
         if seen != stop:
-            return True, said, [_Op("raw", (role, mode), (len(seen), held))]
-        return True, said + _ended(mode, held), [_Op("next")]
+            return True, output, [_Op("raw", (role, mode), (len(seen), held))]
+        return True, output + _end_raw(mode, held), [_Op("next")]
 
     @staticmethod
-    def _mode(allowed: frozenset[str]) -> str:
-        if "other" not in allowed:
+    def _mode(kinds: frozenset[str]) -> str:
+        if "other" not in kinds:
             return "text"
-        return "either" if "text" in allowed else "json"
+        return "either" if "text" in kinds else "json"
 
 
 _EMPTY = _Op("text", b"")
 
 
-def _todo(ops: list[_Op], todo: _Todo) -> _Todo:
+def _push(ops: list[_Op], stack: _Stack) -> _Stack:
     for op in reversed(ops):
-        todo = (op, todo)
-    return todo
+        stack = (op, stack)
+    return stack
 
 
 def _quoted(op: _Op, symbol: int) -> tuple[bool, bytes, list[_Op]]:
-    """Go on in a quoted string: escapes stay, but for those that only Python has."""
+    """Read on in a quoted string: escapes are copied, but for those that only Python has."""
     quote, escape = op.data, op.more
     if escape == "\\":
         if symbol == ord("'"):
@@ -289,22 +292,22 @@ def _quoted(op: _Op, symbol: int) -> tuple[bool, bytes, list[_Op]]:
     return True, b'\\"' if symbol == _QUOTE else bytes([symbol]), [op]
 
 
-def _told(mode: str, held: bytes, freed: bytes) -> tuple[str, bytes, bytes]:
-    """Return the mode, what is held back, and what is said after some more of a raw value."""
+def _advance_raw(mode: str, held: bytes, freed: bytes) -> tuple[str, bytes, bytes]:
+    """Return the mode, what is held back, and the JSON for ``freed``, more of a raw value."""
     if mode == "json":
         return mode, b"", freed
     if mode == "text":
-        return mode, b"", b"".join(_SPELLED[byte] for byte in freed)
+        return mode, b"", b"".join(_JSON_SPELLING[byte] for byte in freed)
     held += freed
     if not held or any(word.startswith(held) for word in _JSON_WORDS):
         return mode, held, b""
     if held[0] in b'"[{' or held[0] in _NUMBER_FIRST:
         return "json", b"", held
-    return "text", b"", b'"' + b"".join(_SPELLED[byte] for byte in held)
+    return "text", b"", b'"' + b"".join(_JSON_SPELLING[byte] for byte in held)
 
 
-def _ended(mode: str, held: bytes) -> bytes:
-    """Return what the end of a raw value says."""
+def _end_raw(mode: str, held: bytes) -> bytes:
+    """Return the JSON that ends a raw value."""
     if mode == "either":
         return held if held in _JSON_WORDS else b'"' + held + b'"'
     return b'"' if mode == "text" else b""

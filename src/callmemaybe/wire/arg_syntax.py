@@ -1,4 +1,4 @@
-"""How some families write arguments that are not JSON: a table of marks per notation.
+"""How families write arguments that are not JSON: a table of marks per syntax, and how to write by it.
 
 ::
 
@@ -13,8 +13,9 @@
               </parameter>
               </function>
 
-From the table derive what arguments look like (``written``, here), which of them a schema allows
-(``spelling``), and what was written (``translating``).
+The table has three readings, as the tree of a format does: what arguments look like
+(:func:`render_arguments`, here), what a schema allows (``arg_grammar``), and what was written
+(``arg_parser``). Here is also how the arguments of earlier calls are read, which come from anywhere.
 """
 
 from __future__ import annotations
@@ -28,22 +29,23 @@ from typing import Any
 
 from callmemaybe.errors import InputError
 from callmemaybe.grammar.nodes import Control
-from callmemaybe.jsonio.writer import dumps
+from callmemaybe.jsonio.writer import PLAIN_DIGITS, dumps, loads
 from callmemaybe.tools.dialects import standard
-from callmemaybe.wire.history_args import object_of
 
-#: What a bare key or name consists of; anything beyond ASCII is fine too.
-BARE = frozenset(
+#: The bytes of a bare key or name; all beyond ASCII are among them.
+BARE_BYTES = frozenset(
     b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./@$"
 ) | frozenset(range(0x80, 0x100))
 _NOT_BARE_FIRST = frozenset(b"-./0123456789")
-#: A text that begins like a JSON value other than a word.
+#: A text that begins like a JSON value.
 LOOKS_LIKE_JSON = re.compile(r'["\[{\-0-9]|(?:true|false|null)\Z')
+#: How deep arguments may nest where they are not copied as text: templates recurse, and so do we.
+MAX_DEPTH = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Outer:
-    """How the arguments as a whole are written, around and between their members."""
+class TopLevelMarks:
+    """What stands around and between the members of the arguments as a whole."""
 
     begin: str
     before_key: str
@@ -54,17 +56,17 @@ class Outer:
 
 
 @dataclass(frozen=True, slots=True)
-class Notation:
-    """The marks of one notation.
+class ArgSyntax:
+    """The marks of one syntax; ``top`` None: it is JSON.
 
-    ``quotes`` are those that strings may stand in (the first is written); a ``fence`` is a control
-    token that stands in front of and behind a text instead, in which nothing is escaped; ``raw``
-    strings at the top have neither and end with what follows the value. ``bare`` says that keys
-    inside of values have no quotes either. ``is_sorted``: members stand in the order of their keys.
+    Strings stand in one of the ``quotes`` (the first is written); or between two ``fence`` control
+    tokens, where nothing is escaped; or, ``raw`` and at the top level, without either, up to the mark
+    that follows the value. ``bare``: keys inside of values have no quotes either. ``is_sorted``:
+    members stand in the order of their keys.
     """
 
     name: str
-    outer: Outer | None = None
+    top: TopLevelMarks | None = None
     comma: str = ", "
     colon: str = ": "
     words: tuple[str, str, str] = ("true", "false", "null")
@@ -75,77 +77,92 @@ class Notation:
     is_sorted: bool = False
 
 
-JSON = Notation("json")
-PYTHON = Notation(
+JSON_ARGS = ArgSyntax("json")
+PYTHON_ARGS = ArgSyntax(
     "python",
-    Outer("(", "", "=", "", ", ", ")"),
+    TopLevelMarks("(", "", "=", "", ", ", ")"),
     words=("True", "False", "None"),
     quotes="\"'",
 )
-XML = Notation(
-    "xml", Outer("", "<parameter=", ">\n", "\n</parameter>\n", "", "</function>"), raw=True
+XML_ARGS = ArgSyntax(
+    "xml", TopLevelMarks("", "<parameter=", ">\n", "\n</parameter>\n", "", "</function>"), raw=True
 )
 
 
-def gemma(fence: str) -> Notation:
-    """Return Gemma's notation with this token around strings."""
-    return Notation(
-        f"gemma {fence}", Outer("{", "", ":", "", ",", "}"), comma=",", colon=":", fence=fence,
-        bare=True, is_sorted=True,
+def gemma_args(fence: str) -> ArgSyntax:
+    """Return Gemma's syntax with this token around strings."""
+    return ArgSyntax(
+        f"gemma {fence}", TopLevelMarks("{", "", ":", "", ",", "}"), comma=",", colon=":",
+        fence=fence, bare=True, is_sorted=True,
     )  # fmt: skip
 
 
 def is_bare(text: str) -> bool:
     """Whether a key or name needs no quotes."""
     data = text.encode(errors="surrogatepass")
-    return bool(data) and data[0] not in _NOT_BARE_FIRST and BARE.issuperset(data)
+    return bool(data) and data[0] not in _NOT_BARE_FIRST and BARE_BYTES.issuperset(data)
 
 
-def in_order(keys: Mapping[str, Any]) -> list[str]:
-    """Sort keys as Jinja's ``dictsort`` does, without looking at their case first."""
+def sorted_keys(keys: Mapping[str, Any]) -> list[str]:
+    """Sort keys as Jinja's ``dictsort`` does: without regard to case, then by case."""
     return sorted(keys, key=lambda key: (key.lower(), key))
 
 
-def ordered(schema: Any) -> Any:
-    """Return a schema with the properties of every object in order."""
+def sort_properties(schema: Any) -> Any:
+    """Return a schema with the properties of every object sorted."""
     if isinstance(schema, list | tuple):
-        return [ordered(one) for one in schema]
+        return [sort_properties(one) for one in schema]
     if not isinstance(schema, Mapping):
         return schema
-    found = {key: ordered(value) for key, value in schema.items()}
+    found = {key: sort_properties(value) for key, value in schema.items()}
     if isinstance(properties := found.get("properties"), dict):
-        found["properties"] = {key: properties[key] for key in in_order(properties)}
+        found["properties"] = {key: properties[key] for key in sorted_keys(properties)}
     return found
 
 
-def kinds(schema: Any, root: Mapping[str, Any], depth: int = 0) -> frozenset[str]:
-    """Return "text" and "other", as far as a value of a schema may be a string, or something else.
+def ends_early(text: str, stop: str) -> bool:
+    """Whether ``text`` followed by ``stop`` would be read as ending before its end."""
+    return (text + stop).find(stop) != len(text)
 
-    An upper bound; the same in the grammar, in what is rendered and in what is read.
+
+# -- strings or other values ----------------------------------------------------------------------
+
+
+def argument_kinds(key: str, parameters: Mapping[str, Any] | None) -> frozenset[str]:
+    """Return the kinds of the argument ``key`` of a tool with these parameters (None: unknown)."""
+    properties = None if parameters is None else parameters.get("properties")
+    schema = properties.get(key, True) if isinstance(properties, Mapping) else True
+    return value_kinds(schema, parameters or {})
+
+
+def value_kinds(schema: Any, root: Mapping[str, Any], depth: int = 0) -> frozenset[str]:
+    """Return the kinds of values of a schema: "text" for strings, "other" for all else.
+
+    An upper bound; the grammar, the renderer and the parser all use this one.
     """
     if isinstance(schema, bool) or depth > 20 or not isinstance(schema, Mapping):
         return frozenset(("text", "other"))
     found = {"text", "other"}
     if isinstance(reference := schema.get("$ref"), str):
-        found &= kinds(_pointed(reference, root), root, depth + 1)
-    told = {key: schema[key] for key in ("type", "nullable") if key in schema}
-    if (kind := standard(told).get("type")) is not None:
-        given = set(kind) if isinstance(kind, list) else {kind}
-        found &= {"text" if one == "string" else "other" for one in given}
+        found &= value_kinds(_follow(reference, root), root, depth + 1)
+    type_keywords = {key: schema[key] for key in ("type", "nullable") if key in schema}
+    if (kind := standard(type_keywords).get("type")) is not None:
+        types = set(kind) if isinstance(kind, list) else {kind}
+        found &= {"text" if one == "string" else "other" for one in types}
     values = schema.get("enum", [schema["const"]] if "const" in schema else None)
     if isinstance(values, list):
         found &= {"text" if isinstance(value, str) else "other" for value in values}
     for keyword in ("anyOf", "oneOf"):
         if isinstance(options := schema.get(keyword), list):
-            found &= {one for option in options for one in kinds(option, root, depth + 1)}
+            found &= {one for option in options for one in value_kinds(option, root, depth + 1)}
     if isinstance(every := schema.get("allOf"), list):
         for one in every:
-            found &= kinds(one, root, depth + 1)
+            found &= value_kinds(one, root, depth + 1)
     return frozenset(found)
 
 
-def _pointed(reference: str, root: Mapping[str, Any]) -> Any:
-    """Follow a pointer within the schema; True (anything) for anchors and what leads elsewhere."""
+def _follow(reference: str, root: Mapping[str, Any]) -> Any:
+    """Follow a pointer within the schema; True (anything) for anchors and other documents."""
     if reference != "#" and not reference.startswith("#/"):
         return True
     at: Any = root
@@ -157,94 +174,127 @@ def _pointed(reference: str, root: Mapping[str, Any]) -> Any:
     return at
 
 
-def kinds_of(key: str, parameters: Mapping[str, Any] | None) -> frozenset[str]:
-    """Return the kinds of the argument ``key`` of a tool with these parameters (None: unknown)."""
-    properties = None if parameters is None else parameters.get("properties")
-    schema = properties.get(key, True) if isinstance(properties, Mapping) else True
-    return kinds(schema, parameters or {})
+# -- writing --------------------------------------------------------------------------------------
 
 
-def written(
-    notation: Notation, arguments: str, parameters: Mapping[str, Any] | None
+def render_arguments(
+    syntax: ArgSyntax, arguments: str, parameters: Mapping[str, Any] | None
 ) -> Iterator[str | Control]:
-    """Write arguments (JSON text) of a tool with these parameters in a notation.
+    """Write arguments (JSON text) of a tool with these parameters in a syntax that is not JSON.
 
-    Raises InputError for a text that the notation has no way to write, and what ``object_of`` does.
+    Raises InputError for a text that the syntax cannot write, and what ``arguments_object`` does.
     """
-    value = object_of(arguments, "arguments")
-    outer = notation.outer
-    assert outer is not None
-    yield outer.begin
-    for index, key in enumerate(in_order(value) if notation.is_sorted else value):
-        yield outer.between * bool(index) + outer.before_key
-        if notation.raw:
-            yield _ending(key, outer.after_key, "a parameter's name")
+    value = arguments_object(arguments, "arguments")
+    top = syntax.top
+    assert top is not None
+    yield top.begin
+    for index, key in enumerate(sorted_keys(value) if syntax.is_sorted else value):
+        yield top.between * bool(index) + top.before_key
+        if syntax.raw:
+            yield _checked(key, top.after_key, "a parameter's name")
         else:
-            yield from _key(notation, key)
-        yield outer.after_key
-        if notation.raw:
-            yield _raw(value[key], kinds_of(key, parameters), outer.after_value)
+            yield from _key(syntax, key)
+        yield top.after_key
+        if syntax.raw:
+            yield _raw_value(value[key], argument_kinds(key, parameters), top.after_value)
         else:
-            yield from _value(notation, value[key])
-        yield outer.after_value
-    yield outer.end
+            yield from _value(syntax, value[key])
+        yield top.after_value
+    yield top.end
 
 
-def _raw(value: Any, allowed: frozenset[str], stop: str) -> str:
+def _raw_value(value: Any, kinds: frozenset[str], stop: str) -> str:
     if isinstance(value, str):
-        if "other" not in allowed:
-            return _ending(value, stop, "a string")
-        if LOOKS_LIKE_JSON.match(value) is None and not holds(value, stop):
+        if "other" not in kinds:
+            return _checked(value, stop, "a string")
+        if LOOKS_LIKE_JSON.match(value) is None and not ends_early(value, stop):
             return value
     return dumps(value)
 
 
-def holds(text: str, stop: str) -> bool:
-    """Whether ``text`` followed by ``stop`` would end too early."""
-    return (text + stop).find(stop) != len(text)
-
-
-def _ending(text: str, stop: str, what: str) -> str:
-    if holds(text, stop):
+def _checked(text: str, stop: str, what: str) -> str:
+    if ends_early(text, stop):
         raise InputError(f"this format cannot write {what} that holds {stop!r}")
     return text
 
 
-def _key(notation: Notation, key: str) -> Iterator[str | Control]:
+def _key(syntax: ArgSyntax, key: str) -> Iterator[str | Control]:
     if is_bare(key):
         yield key
     else:
-        yield from _string(notation, key)
+        yield from _string(syntax, key)
 
 
-def _string(notation: Notation, text: str) -> Iterator[str | Control]:
-    if not notation.fence:
+def _string(syntax: ArgSyntax, text: str) -> Iterator[str | Control]:
+    if not syntax.fence:
         yield dumps(text)
         return
     if any("\ud800" <= char <= "\udfff" for char in text):
         raise InputError("this format cannot write half of a surrogate pair")
-    yield from (Control(notation.fence), text, Control(notation.fence))
+    yield from (Control(syntax.fence), text, Control(syntax.fence))
 
 
-def _value(notation: Notation, value: Any) -> Iterator[str | Control]:
-    true, false, null = notation.words
+def _value(syntax: ArgSyntax, value: Any) -> Iterator[str | Control]:
+    true, false, null = syntax.words
     if isinstance(value, str):
-        yield from _string(notation, value)
+        yield from _string(syntax, value)
     elif value is None or isinstance(value, bool):
         yield null if value is None else true if value else false
     elif isinstance(value, dict):
         yield "{"
-        for index, key in enumerate(in_order(value) if notation.is_sorted else value):
-            yield notation.comma * bool(index)
-            yield from _key(notation, key) if notation.bare else _string(notation, key)
-            yield notation.colon
-            yield from _value(notation, value[key])
+        for index, key in enumerate(sorted_keys(value) if syntax.is_sorted else value):
+            yield syntax.comma * bool(index)
+            yield from _key(syntax, key) if syntax.bare else _string(syntax, key)
+            yield syntax.colon
+            yield from _value(syntax, value[key])
         yield "}"
     elif isinstance(value, list | tuple):
         yield "["
         for index, item in enumerate(value):
-            yield notation.comma * bool(index)
-            yield from _value(notation, item)
+            yield syntax.comma * bool(index)
+            yield from _value(syntax, item)
         yield "]"
     else:
         yield dumps(value) if isinstance(value, Decimal) else json.dumps(value)
+
+
+# -- arguments of earlier calls -------------------------------------------------------------------
+
+
+def arguments_text(arguments: str) -> str:
+    """Return arguments as the text of an object: for a call without any, clients send null or nothing."""
+    return "{}" if arguments.strip() in ("", "null") else arguments
+
+
+def arguments_object(arguments: str, where: str) -> dict[str, Any]:
+    """Return arguments as values.
+
+    Raises InputError naming ``where`` for what is no JSON object, nests deeper than ``MAX_DEPTH``, or
+    contains a number of more than ``PLAIN_DIGITS`` digits.
+    """
+    value = loads(arguments_text(arguments), where=where, most_digits=PLAIN_DIGITS)
+    if not isinstance(value, dict):
+        raise InputError("the arguments must be a JSON object", where=where)
+    if _is_too_deep(value):
+        raise InputError(f"the arguments nest deeper than {MAX_DEPTH} levels", where=where)
+    return value
+
+
+def arguments_place(message: int, call: int) -> str:
+    """Return the place of a call's arguments in a list of messages, as OpenAI names it."""
+    return f"messages[{message}].tool_calls[{call}].function.arguments"
+
+
+def _is_too_deep(value: Any) -> bool:
+    """Whether more than ``MAX_DEPTH`` arrays and objects are nested; does not recurse."""
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [
+            inner
+            for one in level
+            for inner in (one.values() if isinstance(one, dict) else one)
+            if isinstance(inner, dict | list)
+        ]
+        if not level:
+            return False
+    return True

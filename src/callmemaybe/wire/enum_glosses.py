@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-LONGEST = 40  # characters of what one value stands for; of more, the first words
-READ = 1_000  # characters of a description that are looked at: what comes behind is no legend
-MOST = 12  # values that a description may list
+MAX_GLOSS_LENGTH = 40  # characters of what one value stands for; of more, the first words
+MAX_READ_LENGTH = (
+    1_000  # characters of a description that are looked at: what comes behind is no legend
+)
+MAX_VALUES = 12  # values that a description may list
 
 _QUOTE = "[\"'`\u2018\u2019\u201c\u201d]?"
 _IS = r"\s*(?:=|:|\(|->|\u2192|[-\u2013\u2014](?=\s)|(?:means|stands for|for)\b)\s*"
@@ -58,7 +60,7 @@ def enum_glosses(values: Sequence[str], about: str) -> list[str]:
     >>> meanings(["m", "v"], "Class: m (motorbike), v (van)")
     ['motorbike', 'van']
     """
-    about = about[:READ]
+    about = about[:MAX_READ_LENGTH]
     there = {value for value in values if value and value in about}
     if len(there) < 2:
         return [""] * len(values)
@@ -83,7 +85,7 @@ def boolean_glosses(about: str) -> tuple[str, str] | None:
     >>> poles("true to forbid changes, false to allow them")
     ('to forbid changes', 'to allow them')
     """
-    about = about[:READ]
+    about = about[:MAX_READ_LENGTH]
     if not _SWITCH.search(about):
         return None  # most descriptions, in a catalogue of ten thousand tools
     for sides in (_behind(about), _before(about)):
@@ -92,13 +94,13 @@ def boolean_glosses(about: str) -> tuple[str, str] | None:
     return None
 
 
-def options(about: str) -> list[str]:
+def listed_values(about: str) -> list[str]:
     """Find the values that the description of a string lists; none if it lists no two, or only examples.
 
     >>> options("The unit. Options: 'celsius' (metric), 'fahrenheit'. Defaults to 'celsius'.")
     ['celsius', 'fahrenheit']
     """
-    about = about[:READ]
+    about = about[:MAX_READ_LENGTH]
     if not _JOINED.search(about):
         return []
     for match in _LISTS.finditer(about):
@@ -108,7 +110,7 @@ def options(about: str) -> list[str]:
         part = _QUOTED if match["quoted"] else _BARE
         found = [each.strip("\"'`\u2018\u2019\u201c\u201d. ") for each in re.findall(part, text)]
         found = [each for each in dict.fromkeys(found) if each and each not in ("or", "and")]
-        if 2 <= len(found) <= MOST:
+        if 2 <= len(found) <= MAX_VALUES:
             return found
     return []
 
@@ -148,6 +150,6 @@ def _brief(said: str) -> str:
     said = (said[: end.start()] if end else said).strip(_EDGES)
     while (bare := _JOINTS.sub("", said).strip(_EDGES)) != said:
         said = bare
-    if len(said) <= LONGEST:
+    if len(said) <= MAX_GLOSS_LENGTH:
         return said
-    return said[: LONGEST + 1].rpartition(" ")[0].strip(_EDGES)
+    return said[: MAX_GLOSS_LENGTH + 1].rpartition(" ")[0].strip(_EDGES)

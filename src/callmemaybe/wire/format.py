@@ -1,56 +1,62 @@
-"""A model family's way to write calls: one tree, from which everything else is derived.
+"""How a model family writes calls: one tree, from which everything else is derived.
 
-``render`` writes calls, ``grammar`` says what a model may write, ``reader`` understands what was
-written. All three walk the same tree, so they agree by construction; the laws that say so are
-tested on every format of the registry.
+``render`` writes calls, ``output_grammar`` says what a model may write, ``reader`` reads what was
+written. All three walk the same tree, so they agree by construction; the laws that say so are tested
+on every format of the registry.
 """
 
 from __future__ import annotations
 
 import marshal
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 from callmemaybe.errors import InputError
 from callmemaybe.grammar.grammar import Grammar
-from callmemaybe.tools import CallEnded, TextDelta, ToolCall, ToolSpec, check_distinct
+from callmemaybe.tools import CallEnded, ToolCall, ToolSpec, check_distinct
 from callmemaybe.wire.format_nodes import (
-    Answer,
-    Calls,
-    Chain,
+    CallsNode,
+    ChoiceNode,
     Controls,
-    Either,
-    Id,
-    Name,
-    Part,
-    Parts,
-    Piece,
-    Thought,
-    join,
+    FormatNode,
+    FreeTextNode,
+    IdNode,
+    NameNode,
+    PromptPart,
+    PromptParts,
+    SequenceNode,
+    ThoughtNode,
+    join_parts,
+    leaves,
 )
-from callmemaybe.wire.output_grammar import MOST_CALLS, DeferredChecks, OutputGrammar, OutputSpec
+from callmemaybe.wire.output_grammar import (
+    MAX_CALLS,
+    DeferredChecks,
+    OutputGrammarBuilder,
+    OutputSpec,
+)
 from callmemaybe.wire.prompt import ChatTemplate, TemplateRenderer
-from callmemaybe.wire.reader import Reader
+from callmemaybe.wire.reader import OutputReader
 from callmemaybe.wire.rendering import render
 
 #: One message of a conversation, in OpenAI's shape: {"role": ..., "content": ...}.
 Message = Mapping[str, Any]
 #: Writes the part of a prompt that does not depend on the request.
-Prefix = Callable[[Sequence[ToolSpec], Controls], Parts]
+PrefixWriter = Callable[[Sequence[ToolSpec], Controls], PromptParts]
 #: Writes the rest, up to where the model begins.
-Request = Callable[[Sequence[Message], Sequence[ToolSpec], Controls], Parts]
+RequestWriter = Callable[[Sequence[Message], Sequence[ToolSpec], Controls], PromptParts]
 
 
-#: Languages that are kept, the last used ones.
-KEPT_LANGUAGES = 512
-_LANGUAGES: dict[tuple[int, bool, Hashable], tuple[Piece, Grammar, DeferredChecks]] = {}
+#: The grammars of so many lists of tools are cached, the latest used ones.
+GRAMMAR_CACHE_SIZE = 512
+_GRAMMARS: dict[tuple[int, bool, Hashable], tuple[FormatNode, Grammar, DeferredChecks]] = {}
 
 
 @dataclass(frozen=True)
 class Format:
-    """How one family of models is asked, and how it answers.
+    """How one family of models is prompted, and how it writes calls.
 
     ``controls``, wherever a method takes it, is the set of control tokens the vocabulary has, by
     text; None means that it has all of them.
@@ -58,25 +64,25 @@ class Format:
 
     name: str
     summary: str
-    tree: Piece
-    prefix: Prefix
-    request: Request
-    #: Writes all of a prompt, also one that does not begin with the prefix; None: the two joined.
-    whole: Callable[..., Parts] | None = None
-    #: Control tokens that give this format away, all of them.
+    tree: FormatNode
+    prefix: PrefixWriter
+    request: RequestWriter
+    #: Writes a whole prompt, also one that does not begin with the prefix; None: the two joined.
+    whole: Callable[..., PromptParts] | None = None
+    #: Control tokens by which this format is detected, all of them.
     controls: frozenset[str] = frozenset()
-    #: Texts of a chat template that give it away (all), and that speak against it (any).
+    #: Texts in a chat template by which it is detected (all), and by which it is excluded (any).
     template_has: tuple[str, ...] = ()
     template_lacks: tuple[str, ...] = ()
-    #: Whether the control tokens alone do not give it away.
+    #: Whether the control tokens alone are not enough to detect it.
     needs_template: bool = False
-    #: Among formats that fit, the higher number wins.
+    #: Among the formats that match, the highest number wins.
     priority: int = 0
-    #: Whether models of the family learnt only what a grammar leaves open: to them, what it forces is
-    #: as good as any other text, and its probability says nothing.
-    learnt_choices: bool = False
+    #: Whether models of the family were trained on the choices only, not on what the grammar forces: the
+    #: probability of forced text then means nothing.
+    trained_on_choices: bool = False
 
-    def fits(self, template: str | None, controls: frozenset[str]) -> bool:
+    def matches(self, template: str | None, controls: frozenset[str]) -> bool:
         """Whether a model with this chat template and these control tokens uses this format."""
         if not self.controls <= controls:
             return False
@@ -105,14 +111,14 @@ class Format:
         controls: Controls = None,
         *,
         thinking: bool = False,
-    ) -> Parts:
+    ) -> PromptParts:
         """Return the whole prompt: the static prefix, then the request.
 
-        ``thinking`` leaves the model room to think aloud, where the family's prompts say so.
+        ``thinking`` allows the model to reason first, where the family's prompts say whether it may.
         """
         if self.whole is not None:
             return self.whole(messages, tools, controls, thinking)
-        return join([*self.prefix(tools, controls), *self.request(messages, tools, controls)])
+        return join_parts([*self.prefix(tools, controls), *self.request(messages, tools, controls)])
 
     def grammar(
         self,
@@ -128,43 +134,43 @@ class Format:
         branch. Raises InputError without tools or for a name that occurs twice, and
         UnsupportedSchema (its ``where`` names the tool) for a schema that cannot be kept.
         """
-        most = MOST_CALLS if parallel else 1
-        return self.language(tools, _wanted(no_call, most), controls=controls)
+        most = MAX_CALLS if parallel else 1
+        return self.output_grammar(tools, _call_spec(no_call, most), controls=controls)
 
-    def language(
+    def output_grammar(
         self,
         tools: Sequence[ToolSpec],
-        wanted: OutputSpec,
+        spec: OutputSpec,
         *,
         controls: Controls = None,
-        left: DeferredChecks | None = None,
+        deferred: DeferredChecks | None = None,
     ) -> Grammar:
-        """Return what a model may write where an answer may be what is ``wanted``.
+        """Return the grammar of what a model may write in a turn.
 
         Captures and errors are those of :meth:`grammar`, and "thinking". What no grammar can say of a
-        schema is refused; or, where ``left`` is given, left out, and added to that under the name of the
-        function (None: the answer). Whoever reads the calls then has to check the finished ones.
+        schema is refused; or, where ``deferred`` is given, left out of the grammar and added to that under
+        the name of the function (None: the answer). The caller then has to check the finished calls.
         """
-        if wanted.calls and not tools:
+        if spec.calls and not tools:
             raise InputError("there is no function to call", hint="give at least one")
         check_distinct(tools, "tools")
-        key = _key(tools, wanted, controls)
-        place = id(self.tree), left is not None, key
-        known = _LANGUAGES.pop(place, None) if key is not None else None
+        content = _content_key(tools, spec, controls)
+        key = id(self.tree), deferred is not None, content
+        known = _GRAMMARS.pop(key, None) if content is not None else None
         if known is None or known[0] is not self.tree:
-            writer = OutputGrammar(tools, wanted, controls, may_leave=left is not None)
-            known = self.tree, writer.grammar(self.tree), writer.left
-        if left is not None:
-            left.update(known[2])
-        if key is not None:
-            _LANGUAGES[place] = known
-            if len(_LANGUAGES) > KEPT_LANGUAGES:
-                _LANGUAGES.pop(next(iter(_LANGUAGES)), None)
+            builder = OutputGrammarBuilder(tools, spec, controls, may_defer=deferred is not None)
+            known = self.tree, builder.grammar(self.tree), builder.deferred
+        if deferred is not None:
+            deferred.update(known[2])
+        if content is not None:
+            _GRAMMARS[key] = known
+            if len(_GRAMMARS) > GRAMMAR_CACHE_SIZE:
+                _GRAMMARS.pop(next(iter(_GRAMMARS)), None)
         return known[1]
 
-    def spellings(self, tools: Sequence[ToolSpec]) -> Mapping[bytes, str]:
-        """Return what the capture "name" holds for each tool, and the tool's name."""
-        (leaf,) = {leaf for leaf in leaves(self.tree) if isinstance(leaf, Name)}
+    def encoded_names(self, tools: Sequence[ToolSpec]) -> Mapping[bytes, str]:
+        """Return the bytes of the capture "name" for each tool, and the tool's name."""
+        (leaf,) = {leaf for leaf in leaves(self.tree) if isinstance(leaf, NameNode)}
         return {leaf.encode(tool.name).encode(): tool.name for tool in tools}
 
     @property
@@ -175,24 +181,24 @@ class Format:
     @property
     def id_length(self) -> int | None:
         """How many letters and digits an id has, where the model writes them; None: it does not."""
-        return next((leaf.length for leaf in leaves(self.tree) if isinstance(leaf, Id)), None)
+        return next((leaf.length for leaf in leaves(self.tree) if isinstance(leaf, IdNode)), None)
 
     @property
     def is_parallel(self) -> bool:
         """Whether the family can call several functions in one turn."""
         return all(
-            leaf.between is not None for leaf in leaves(self.tree) if isinstance(leaf, Calls)
+            leaf.between is not None for leaf in leaves(self.tree) if isinstance(leaf, CallsNode)
         )
 
     @property
-    def talks(self) -> bool:
+    def has_free_text(self) -> bool:
         """Whether the family can answer in text."""
-        return any(isinstance(leaf, Answer) for leaf in leaves(self.tree))
+        return any(isinstance(leaf, FreeTextNode) for leaf in leaves(self.tree))
 
     @property
-    def thinks(self) -> bool:
-        """Whether the family has a place for thinking."""
-        return any(isinstance(leaf, Thought) for leaf in leaves(self.tree))
+    def has_thinking(self) -> bool:
+        """Whether the family has a place for reasoning."""
+        return any(isinstance(leaf, ThoughtNode) for leaf in leaves(self.tree))
 
     def render(
         self,
@@ -202,7 +208,7 @@ class Format:
         thought: str = "",
         tools: Sequence[ToolSpec] = (),
         controls: Controls = None,
-    ) -> Parts:
+    ) -> PromptParts:
         """Return what a model writes for these calls; without any, the no-call branch.
 
         ``answer`` is free text: all there is, or what stands in front of the calls. ``tools`` say
@@ -215,17 +221,17 @@ class Format:
 
     def reader(
         self, tools: Sequence[ToolSpec] = (), *, controls: Controls = None, calls: bool = True
-    ) -> Reader:
-        """Return a fresh incremental reader of what a model writes; ``tools`` as in render.
+    ) -> OutputReader:
+        """Return a new incremental reader of what a model writes; ``tools`` as in render.
 
-        ``calls`` False: it could call nothing, so whatever looks like a call is text.
+        ``calls`` False: the model could call nothing, so whatever looks like a call is text.
         """
-        tree = self.tree if calls else _speechless(self.tree)
-        return Reader(tree, {tool.name: tool.parameters for tool in tools}, controls)
+        tree = self.tree if calls else _without_calls(self.tree)
+        return OutputReader(tree, {tool.name: tool.parameters for tool in tools}, controls)
 
     def read(
         self,
-        parts: Iterable[Part | bytes],
+        parts: Iterable[PromptPart | bytes],
         tools: Sequence[ToolSpec] = (),
         *,
         controls: Controls = None,
@@ -234,68 +240,37 @@ class Format:
 
         Raises InputError if the answer is cut off or not in this format.
         """
-        return list(self.understand(parts, tools, controls=controls)[1])
-
-    def understand(
-        self,
-        parts: Iterable[Part | bytes],
-        tools: Sequence[ToolSpec] = (),
-        *,
-        controls: Controls = None,
-    ) -> tuple[str, tuple[ToolCall, ...]]:
-        """Return the free text and the calls of a complete answer; errors as in :meth:`read`."""
         reader = self.reader(tools, controls=controls)
         events = [event for part in parts for event in reader.feed(part)]
-        calls: list[ToolCall] = []
-        text = bytearray()
-        for event in [*events, *reader.end()]:
-            if isinstance(event, CallEnded):
-                calls.append(event.call)
-            elif isinstance(event, TextDelta):
-                text += event.data
-        return text.decode(errors="replace"), tuple(calls)
+        events += reader.end()
+        return [event.call for event in events if isinstance(event, CallEnded)]
 
 
 @lru_cache(maxsize=4)
-def _wanted(no_call: bool, most: int) -> OutputSpec:
+def _call_spec(no_call: bool, most: int) -> OutputSpec:
     return OutputSpec(no_call=no_call, most=most)
 
 
-def _speechless(piece: Piece) -> Piece:
-    """Return the tree without the way that calls; its text may then be any."""
-    match piece:
-        case Chain():
-            return Chain(tuple(map(_speechless, piece.pieces)))
-        case Either():
-            return _speechless(piece.no_call)
-        case Answer():
-            return Answer()
-    return piece
+def _without_calls(node: FormatNode) -> FormatNode:
+    """Return the tree without the branch that calls; its text may then be any."""
+    match node:
+        case SequenceNode():
+            return SequenceNode(tuple(map(_without_calls, node.nodes)))
+        case ChoiceNode():
+            return _without_calls(node.no_call)
+        case FreeTextNode():
+            return FreeTextNode()
+    return node
 
 
-def _key(tools: Sequence[ToolSpec], wanted: OutputSpec, controls: Controls) -> Hashable:
-    """Return what a language depends on, by content; None where that cannot be told."""
-    is_of_one_request = wanted.ground is not None and wanted.ground.is_known
-    if wanted.answer is not None or wanted.given or is_of_one_request:
+def _content_key(tools: Sequence[ToolSpec], spec: OutputSpec, controls: Controls) -> Hashable:
+    """Return what a grammar depends on, by content; None for one that is not worth caching."""
+    is_of_one_request = spec.ground is not None and spec.ground.is_known
+    if spec.answer is not None or spec.given or is_of_one_request:
         return None
     try:
         # Version 2 writes equal values as equal bytes, and 1, 1.0 and true as different ones.
         written = tuple((tool.name, marshal.dumps(dict(tool.parameters), 2)) for tool in tools)
     except ValueError:  # what no JSON text can hold, or too deep
         return None
-    return written, wanted, controls
-
-
-def leaves(piece: Piece) -> Iterator[Piece]:
-    """Yield every piece of a tree that is no mere structure; what is called, behind its list."""
-    match piece:
-        case Chain():
-            for inner in piece.pieces:
-                yield from leaves(inner)
-        case Calls():
-            yield piece
-            yield from (*leaves(piece.call), *leaves(piece.between or Chain(())))
-        case Either():
-            yield from (*leaves(piece.calls), *leaves(piece.no_call))
-        case _:
-            yield piece
+    return written, spec, controls

@@ -1,7 +1,7 @@
-"""The words of which wire formats are made: values of a small language, no behaviour.
+"""The nodes of which the tree of a wire format is made: frozen values, no behaviour.
 
-A format's tree says what a model writes after the prompt. The leaves that stand for something
-(a name, arguments, an id, free text) know how to spell it; everything else is structure.
+A format's tree says what a model writes after the prompt. The leaves that stand for something (a name,
+arguments, an id, free text) know how it is spelled; everything else is structure.
 """
 
 from __future__ import annotations
@@ -10,40 +10,40 @@ import hashlib
 import json
 import re
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from json.encoder import encode_basestring
 
 from callmemaybe.grammar.nodes import Control
 from callmemaybe.tools import ToolSpec
-from callmemaybe.wire.arg_syntax import JSON, Notation, is_bare
+from callmemaybe.wire.arg_syntax import JSON_ARGS, ArgSyntax, is_bare
 
-#: A piece of a prompt or a completion: plain text, or a control token.
-Part = str | Control
-Parts = tuple[Part, ...]
+#: A part of a prompt or of what a model writes: plain text, or a control token.
+PromptPart = str | Control
+PromptParts = tuple[PromptPart, ...]
 #: The control tokens a vocabulary has, by text; None: all that a format knows.
 Controls = frozenset[str] | None
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class TextNode:
     """Exactly this text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class TokenNode:
     """This control token; the same characters as text where the vocabulary has no such token."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
+class NameNode:
     """The tool's name: as the inside of a JSON string, or ``bare``.
 
-    A bare name that holds anything else than letters, digits and ``_ - . / @ $`` stands in quotes.
+    A bare name that contains anything but letters, digits and ``_ - . / @ $`` is written in quotes.
     """
 
     bare: bool = False
@@ -66,31 +66,32 @@ class Name:
 
 
 @dataclass(frozen=True, slots=True)
-class SchemaEcho:
-    """Text that the called tool alone decides, between its name and a control token.
+class SchemaEchoNode:
+    """Text that depends on the called tool alone, between its name and a control token.
 
-    Nothing is chosen in it: the model reads it again where it now matters, knowing the request.
+    The grammar forces it: it repeats the tool's parameters behind the request, where a causal model
+    reads them knowing what was asked for.
     """
 
     write: Callable[[ToolSpec], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Arguments:
-    """The arguments, in JSON ("spaced" or "compact") or in a notation of their own."""
+class ArgumentsNode:
+    """The arguments, in JSON ("spaced" or "compact") or in a syntax of the family's own."""
 
     style: str = "spaced"
-    notation: Notation = JSON
+    syntax: ArgSyntax = JSON_ARGS
 
 
 @dataclass(frozen=True, slots=True)
-class Id:
+class IdNode:
     """The call's id: exactly so many letters and digits, written by the model."""
 
     length: int = 9
 
     def encode(self, call_id: str) -> str:
-        """Return the id as it is if it fits, else letters that follow from it."""
+        """Return the id as it is if it has this form, else letters computed from it (SHA-256)."""
         if re.fullmatch(rf"[A-Za-z0-9]{{{self.length}}}", call_id):
             return call_id
         digest = int.from_bytes(hashlib.sha256(call_id.encode()).digest(), "big")
@@ -99,8 +100,8 @@ class Id:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """Free text: without ``stop`` (which would begin a call), not beginning like ``not_first``.
+class FreeTextNode:
+    """Free text: without ``stop`` (which would begin a call), not beginning with one of ``not_first``.
 
     With a ``stop`` the same text may also stand in front of a call.
     """
@@ -110,55 +111,68 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Thought:
-    """Thinking aloud between two tokens, in front of everything else; only where it is asked for.
+class ThoughtNode:
+    """Reasoning between ``begin`` and ``end``, in front of everything else; only where it is allowed."""
 
-    ``before`` and ``after`` stand inside and behind it. ``begun``: the prompt has opened it already.
-    """
-
-    begin: Chain
-    end: Chain
+    begin: SequenceNode
+    end: SequenceNode
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
-    """One piece after the other."""
+class SequenceNode:
+    """One node after the other."""
 
-    pieces: tuple[Piece, ...]
+    nodes: tuple[FormatNode, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Calls:
+class CallsNode:
     """One call or, where several are allowed, more of them with ``between`` in between.
 
-    ``between`` None: this family calls one function a turn.
+    ``between`` None: this family writes one call a turn.
     """
 
-    call: Chain
-    between: Chain | None = Chain(())
+    call: SequenceNode
+    between: SequenceNode | None = SequenceNode(())
 
 
 @dataclass(frozen=True, slots=True)
-class Either:
-    """Calls, or the way this family says that it calls nothing."""
+class ChoiceNode:
+    """Calls, or what this family writes when it calls nothing."""
 
-    calls: Piece
-    no_call: Piece
-
-
-Piece = (
-    Text | Token | Name | SchemaEcho | Arguments | Id | Answer | Thought | Chain | Calls | Either
-)
+    calls: FormatNode
+    no_call: FormatNode
 
 
-def chain(*pieces: Piece) -> Chain:
-    """One piece after the other."""
-    return Chain(pieces)
+FormatNode = (
+    TextNode | TokenNode | NameNode | SchemaEchoNode | ArgumentsNode | IdNode | FreeTextNode
+    | ThoughtNode | SequenceNode | CallsNode | ChoiceNode
+)  # fmt: skip
 
 
-def join(parts: list[Part] | Parts) -> Parts:
-    """Join neighbouring texts and drop empty ones: equal content becomes equal parts."""
-    joined: list[Part] = []
+def sequence(*nodes: FormatNode | str) -> SequenceNode:
+    """Return one node after the other; a string is the text of a TextNode."""
+    return SequenceNode(tuple(TextNode(one) if isinstance(one, str) else one for one in nodes))
+
+
+def leaves(node: FormatNode) -> Iterator[FormatNode]:
+    """Yield every node of a tree that is not mere structure, and each CallsNode before its call."""
+    match node:
+        case SequenceNode():
+            for inner in node.nodes:
+                yield from leaves(inner)
+        case CallsNode():
+            yield node
+            yield from (*leaves(node.call), *leaves(node.between or SequenceNode(())))
+        case ChoiceNode():
+            yield from (*leaves(node.calls), *leaves(node.no_call))
+        case _:
+            yield node
+
+
+def join_parts(parts: Iterable[PromptPart]) -> PromptParts:
+    """Join neighbouring texts and drop empty ones, so that equal content becomes equal parts."""
+    joined: list[PromptPart] = []
     for part in parts:
         if part == "":
             continue

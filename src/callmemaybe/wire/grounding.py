@@ -1,7 +1,7 @@
-"""What arguments may be beyond their schema: in which order keys come, and what must have been said.
+"""What holds for arguments beyond their schema: the order of keys, and which values the messages must contain.
 
-Which text counts as said follows from the messages: the last thing a user said, or all that users said
-and tools returned. What a model itself wrote never counts.
+Values may be grounded in the last message of the user, or in all messages of users and results of
+tools. What a model itself wrote never counts.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from callmemaybe.grammar.schema.ground import LEVELS, asks
 from callmemaybe.tools import ToolSpec
 from callmemaybe.wire.output_grammar import OutputSpec
 
-#: Where an argument may come from: the request, or the whole conversation.
+#: Which messages an argument may come from: the last of the user, or the whole conversation.
 PLACES = ("request", "conversation")
-_HEARD = {"request": frozenset(("user",)), "conversation": frozenset(("user", "tool"))}
+_ROLES = {"request": frozenset(("user",)), "conversation": frozenset(("user", "tool"))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +27,9 @@ class GroundingConfig:
     """What holds for the arguments of every call.
 
     ``order`` is the order of keys: "schema" (declared keys as the schema has them) or "any".
-    ``ground`` limits strings without pattern or format, and numbers, to what was said: None,
+    ``ground`` limits strings without pattern or format, and numbers, to parts of the messages: None,
     "prompt" or "prompt-or-free" (see :mod:`grammar.schema.ground`); a parameter's own ``x-ground``
-    goes before it. ``ground_in`` says where: "request" (the last message of a user) or
+    takes precedence. ``ground_in`` says which messages: "request" (the last message of a user) or
     "conversation" (all messages of users, and results of tools).
 
     Raises InputError, naming the setting, for a value that is none of these.
@@ -45,22 +45,22 @@ class GroundingConfig:
             _check(self.ground, LEVELS, "ground")
         _check(self.ground_in, PLACES, "ground_in")
 
-    def asked(self, tools: Sequence[ToolSpec], answer: Any = None) -> bool:
-        """Whether what may be written depends on what was said."""
+    def depends_on_request(self, tools: Sequence[ToolSpec], answer: Any = None) -> bool:
+        """Whether the grammar depends on the messages."""
         if self.ground is not None and tools:
             return True
         return asks(answer) or any(asks(tool.parameters) for tool in tools)
 
-    def shared(self, wish: OutputSpec) -> OutputSpec:
-        """Return a wish as far as all requests share it; what will be said counts as unknown."""
-        return replace(wish, order=self.order, ground=Ground("", self.ground, is_known=False))
+    def without_request(self, spec: OutputSpec) -> OutputSpec:
+        """Return the spec as far as all requests share it; the text to ground in is unknown."""
+        return replace(spec, order=self.order, ground=Ground("", self.ground, is_known=False))
 
-    def of(self, wish: OutputSpec, messages: Sequence[Mapping[str, Any]]) -> OutputSpec:
-        """Return a wish as it is once the messages are known."""
-        heard = _HEARD[self.ground_in]
-        texts = [str(one.get("content") or "") for one in messages if one.get("role") in heard]
-        said = tuple(texts[-1:] if self.ground_in == "request" else texts)
-        return replace(wish, order=self.order, ground=Ground(said, self.ground))
+    def for_messages(self, spec: OutputSpec, messages: Sequence[Mapping[str, Any]]) -> OutputSpec:
+        """Return the spec for these messages."""
+        roles = _ROLES[self.ground_in]
+        texts = [str(one.get("content") or "") for one in messages if one.get("role") in roles]
+        grounds = tuple(texts[-1:] if self.ground_in == "request" else texts)
+        return replace(spec, order=self.order, ground=Ground(grounds, self.ground))
 
 
 def _check(value: str, known: Mapping[str, int] | Sequence[str], where: str) -> None:

@@ -1,4 +1,4 @@
-"""The grammar of a format's tree for one list of tools: the second reading of the tree."""
+"""The grammar of what a model may write, for one list of tools: the second reading of a format's tree."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from callmemaybe.errors import (
     GroundingError,
     InputError,
     UnsupportedSchema,
-    VocabularyError,
 )
 from callmemaybe.grammar.automaton import EXHAUSTED
 from callmemaybe.grammar.characters import ALL, chars, complement, utf8
@@ -41,48 +40,49 @@ from callmemaybe.grammar.schema.front import NoValue
 from callmemaybe.grammar.schema.ground import asks
 from callmemaybe.grammar.schema.references import Check
 from callmemaybe.tools import ToolCall, ToolSpec
-from callmemaybe.wire.arg_grammar import arguments_node
+from callmemaybe.wire.arg_grammar import arguments_grammar
 from callmemaybe.wire.format_nodes import (
-    Answer,
-    Arguments,
-    Calls,
-    Chain,
+    ArgumentsNode,
+    CallsNode,
+    ChoiceNode,
     Controls,
-    Either,
-    Id,
-    Name,
-    Parts,
-    Piece,
-    SchemaEcho,
-    Text,
-    Thought,
-    Token,
+    FormatNode,
+    FreeTextNode,
+    IdNode,
+    NameNode,
+    SchemaEchoNode,
+    SequenceNode,
+    TextNode,
+    ThoughtNode,
+    TokenNode,
+    leaves,
 )
-from callmemaybe.wire.rendering import has, render_call
+from callmemaybe.wire.rendering import has_token, missing_token, render
 
-#: Calls of one turn where several are allowed and nothing else was said: an end to endless calls.
-MOST_CALLS = 16
+#: Calls of one turn where several are allowed and no number is given.
+MAX_CALLS = 16
 _ANYTHING = many(byte_range(0x00, 0xFF))
 _NAME_BEGINS, _NAME_ENDS = Mark("name", True), Mark("name", False)
 _ARGUMENTS_BEGIN, _ARGUMENTS_END = Mark("arguments", True), Mark("arguments", False)
-#: What a grammar leaves to be checked, by the names of functions; None: of the answer.
-DeferredChecks = dict[str | None, tuple[Check, ...]]
-#: What is written for each tool anew.
-_OF_A_TOOL = (Arguments, SchemaEcho, Chain)
 _ALPHANUMERIC = byte_set(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+#: What is checked in the finished call instead of masked, by function name; None: in the answer.
+DeferredChecks = dict[str | None, tuple[Check, ...]]
+#: Nodes behind a name that are built for each tool.
+_PER_TOOL = (ArgumentsNode, SchemaEchoNode, SequenceNode)
 
 
 @dataclass(frozen=True)
 class OutputSpec:
-    """What an answer may be.
+    """What a model may write in a turn.
 
-    ``calls``: whether it may call at all. ``no_call``: whether it may say that it calls nothing (in
-    text, where the format has that). ``most``: calls in all; ``only``: names they are limited to.
-    ``given``: calls that the answer begins with, as they are. ``thinking`` and ``text``: most
-    tokens of thought, and of text in front of a call that is required; the grammar says only where they
-    may stand, whoever decodes counts them. ``answer_length``: most characters of a text; ``answer``: the
-    JSON Schema, or the grammar, of an answer that is no free text. ``order`` and ``ground`` limit the
-    arguments (see :class:`callmemaybe.wire.grounding.GroundingConfig`); without ``ground``, ``x-ground`` is refused.
+    ``calls``: whether it may call. ``no_call``: whether it may call nothing (and answer in text, where
+    the format has that). ``most``: the most calls in all; ``only``: the names they are limited to.
+    ``given``: calls that the turn begins with, as they are. ``thinking`` and ``text``: the most tokens
+    of a thought, and of text in front of a required call; the grammar says only where they may stand,
+    the decoder counts them. ``answer_length``: the most characters of a text; ``answer``: the JSON
+    Schema, or the grammar, of an answer that is not free text. ``order`` and ``ground`` limit the
+    arguments (see :class:`callmemaybe.wire.grounding.GroundingConfig`); without ``ground``,
+    ``x-ground`` is refused.
     """
 
     calls: bool = True
@@ -99,283 +99,283 @@ class OutputSpec:
 
 
 class _Frame(NamedTuple):
-    """What stands before a name, how it is written, what hangs on it, and what stands behind all."""
+    """A turn of exactly one call: what stands before and behind it, and what follows its name."""
 
     before: tuple[Node, ...]
-    name: Name
-    rest: tuple[Piece | Node, ...]
+    name: NameNode
+    rest: tuple[FormatNode | Node, ...]
     after: tuple[Node, ...]
 
 
-#: Frames that are kept, by tree, and what else they depend on.
-KEPT_FRAMES = 64
-_FRAMES: dict[tuple[int, bool, int | None, Controls], tuple[Piece, _Frame | None]] = {}
+#: Frames do not depend on the tools; the cache is by tree and what else they depend on.
+FRAME_CACHE_SIZE = 64
+_FRAMES: dict[tuple[int, bool, int | None, Controls], tuple[FormatNode, _Frame | None]] = {}
 
 
-class OutputGrammar:
-    """Writes the grammar of a tree for one list of tools."""
+class OutputGrammarBuilder:
+    """Builds the grammar of a tree for one list of tools."""
 
     def __init__(
         self,
         tools: Sequence[ToolSpec],
-        wanted: OutputSpec,
+        spec: OutputSpec,
         controls: Controls,
         *,
-        may_leave: bool = False,
+        may_defer: bool = False,
     ) -> None:
-        self._tools = [t for t in tools if wanted.only is None or t.name in wanted.only]
+        self._tools = [tool for tool in tools if spec.only is None or tool.name in spec.only]
         self._all_tools = tools
-        self._wanted = wanted
+        self._spec = spec
         self._controls = controls
         self._rules: dict[str, Node] = {}
-        #: What is not in the grammar and has to be checked, if anything may.
-        self.left: DeferredChecks = {}
-        self._may_leave = may_leave
-        #: Functions that cannot be called with what was said.
-        self._unsaid: list[str] = []
-        if wanted.only is not None and (unknown := {*wanted.only} - {tool.name for tool in tools}):
+        #: What the grammar does not say and has to be checked; stays empty unless ``may_defer``.
+        self.deferred: DeferredChecks = {}
+        self._may_defer = may_defer
+        #: Functions whose arguments cannot be grounded in the text.
+        self._ungrounded: list[str] = []
+        if spec.only is not None and (unknown := {*spec.only} - {tool.name for tool in tools}):
             raise InputError(
                 f"there is no function {min(unknown)!r} to choose", where="tool_choice"
             )
 
-    def grammar(self, tree: Piece) -> Grammar:
+    def grammar(self, tree: FormatNode) -> Grammar:
         """Return the whole grammar."""
-        if self._wanted.thinking and not _thinks(tree):
+        if self._spec.thinking and not any(isinstance(leaf, ThoughtNode) for leaf in leaves(tree)):
             raise InputError("this format has no place for thinking")
         frame = self._frame(tree)
-        root = self._node(tree, None) if frame is None else self._framed(frame)
-        if root is NOTHING and self._unsaid:
-            raise GroundingError(self._unsaid)
+        root = self._build(tree, None) if frame is None else self._framed_call(frame)
+        if root is NOTHING and self._ungrounded:
+            raise GroundingError(self._ungrounded)
         return Grammar(root, self._rules)
 
-    def _frame(self, tree: Piece) -> _Frame | None:
-        """Return what stands around the one call of a turn, whatever the tools; None if there is more."""
-        wanted = self._wanted
-        if wanted.no_call or wanted.text or wanted.given or wanted.most != 1 or not wanted.calls:
+    def _frame(self, tree: FormatNode) -> _Frame | None:
+        """Return what stands around the one call of a turn; None if the turn may be anything else."""
+        spec = self._spec
+        if spec.no_call or spec.text or spec.given or spec.most != 1 or not spec.calls:
             return None
-        key = id(tree), wanted.thinking > 0, wanted.answer_length, self._controls
+        key = id(tree), spec.thinking > 0, spec.answer_length, self._controls
         known = _FRAMES.get(key)
         if known is None or known[0] is not tree:
             before: list[Node] = []
             after: list[Node] = []
-            call = self._around(tree, before, after)
+            call = self._split_call(tree, before, after)
             frame = None if call is None else _Frame(tuple(before), *call, tuple(after))
-            if len(_FRAMES) >= KEPT_FRAMES:
+            if len(_FRAMES) >= FRAME_CACHE_SIZE:
                 _FRAMES.clear()
             known = _FRAMES[key] = tree, frame
         return known[1]
 
-    def _around(
-        self, piece: Piece, before: list[Node], after: list[Node]
-    ) -> tuple[Name, tuple[Piece | Node, ...]] | None:
-        """Collect what stands before and behind a call; return its name and what hangs on that."""
-        if isinstance(piece, Either):
-            return self._around(piece.calls, before, after)
-        if isinstance(piece, Calls):
-            return self._around(piece.call, before, after)
-        pieces = piece.pieces if isinstance(piece, Chain) else ()
-        for position, one in enumerate(pieces):
-            if isinstance(one, Name):
-                return one, tuple(self._behind_a_name(pieces[position + 1 :]))
-            if isinstance(one, Either | Calls | Chain):
-                found = self._around(one, before, after)
-                after += [self._node(last, None) for last in pieces[position + 1 :]]
+    def _split_call(
+        self, node: FormatNode, before: list[Node], after: list[Node]
+    ) -> tuple[NameNode, tuple[FormatNode | Node, ...]] | None:
+        """Collect what stands before and behind a call; return its name and what follows the name."""
+        if isinstance(node, ChoiceNode):
+            return self._split_call(node.calls, before, after)
+        if isinstance(node, CallsNode):
+            return self._split_call(node.call, before, after)
+        nodes = node.nodes if isinstance(node, SequenceNode) else ()
+        for position, inner in enumerate(nodes):
+            if isinstance(inner, NameNode):
+                return inner, tuple(self._rest_of_call(nodes[position + 1 :]))
+            if isinstance(inner, ChoiceNode | CallsNode | SequenceNode):
+                found = self._split_call(inner, before, after)
+                after += [self._build(last, None) for last in nodes[position + 1 :]]
                 return found
-            before.append(self._node(one, None))
+            before.append(self._build(inner, None))
         return None
 
-    def _framed(self, frame: _Frame) -> Node:
+    def _framed_call(self, frame: _Frame) -> Node:
         before, name, rest, after = frame
         if len(self._tools) == 1:
             word = lit(name.encode(self._tools[0].name))
-            return seq(*before, _NAME_BEGINS, word, *self._behind(rest, 0), *after)
-        return seq(*before, _NAME_BEGINS, self._words(name, rest), *after)
+            return seq(*before, _NAME_BEGINS, word, *self._after_name(rest, 0), *after)
+        return seq(*before, _NAME_BEGINS, self._names(name, rest), *after)
 
-    def _words(self, name: Name, rest: Sequence[Piece | Node]) -> Node:
-        then: dict[str | bytes, Node] = {
-            name.encode(tool.name): seq(*self._behind(rest, index))
-            for index, tool in enumerate(self._tools)
-        }
-        return words_then(then)
-
-    def _behind_a_name(self, pieces: Sequence[Piece]) -> list[Piece | Node]:
-        """Write what stands behind a name, but for what depends on the tool."""
-        return [one if isinstance(one, _OF_A_TOOL) else self._node(one, None) for one in pieces]
-
-    def _node(self, piece: Piece, tool: int | None) -> Node:
-        return self._ways[type(piece)](self, piece, tool)
+    def _build(self, node: FormatNode, tool: int | None) -> Node:
+        return self._builders[type(node)](self, node, tool)
 
     # -- calls and what may stand instead ---------------------------------------------------------
 
-    def _calls(self, piece: Calls) -> Node:
-        most = self._wanted.most if piece.between is not None else 1
-        given = self._wanted.given
-        call = self._node(piece.call, None) if len(given) < most else NOTHING
+    def _calls(self, node: CallsNode) -> Node:
+        most = self._spec.most if node.between is not None else 1
+        given = self._spec.given
+        call = self._build(node.call, None) if len(given) < most else NOTHING
         if not given:
             if most == 1:
                 return call
-            between = self._node(piece.between, None) if piece.between is not None else EMPTY
+            between = self._build(node.between, None) if node.between is not None else EMPTY
             return seq(call, repeat(seq(between, call), 0, most - 1))
         parts: list[Node] = []
         for index, one in enumerate(given):
-            if index and piece.between is not None:
-                parts.append(self._node(piece.between, None))
-            parts.append(_literal(render_call(piece.call, one, self._all_tools, self._controls)))
-        if piece.between is None or call is NOTHING:
+            if index and node.between is not None:
+                parts.append(self._build(node.between, None))
+            text = render(node.call, (one,), tools=self._all_tools, controls=self._controls)
+            parts += (lit(part) if isinstance(part, str) else part for part in text)
+        if node.between is None or call is NOTHING:
             return seq(*parts)
-        return seq(*parts, repeat(seq(self._node(piece.between, None), call), 0, most - len(given)))
+        between = self._build(node.between, None)
+        return seq(*parts, repeat(seq(between, call), 0, most - len(given)))
 
-    def _either(self, piece: Either) -> Node:
-        wanted = self._wanted
-        # Text that has a frame of its own (a channel) cannot stand in front of a call.
-        free = piece.no_call if isinstance(piece.no_call, Answer) else None
-        if not wanted.calls:
-            return capture("no_call", self._no_call(piece))
-        calls = self._node(piece.calls, None)
-        if wanted.text and free is not None and free.stop:
-            lead = self._text(free, wanted.answer_length)
-            if not wanted.no_call:
+    def _choice(self, node: ChoiceNode) -> Node:
+        spec = self._spec
+        if not spec.calls:
+            return capture("no_call", self._no_call(node))
+        # Text with marks of its own around it (a channel) cannot stand in front of a call.
+        free = node.no_call if isinstance(node.no_call, FreeTextNode) else None
+        calls = self._build(node.calls, None)
+        if spec.text and free is not None and free.stop:
+            lead = self._free_text(free, spec.answer_length)
+            if not spec.no_call:
                 return seq(lead, calls)
-            if wanted.answer is None:
-                # One text, behind which a call may come or not.
+            if spec.answer is None:
+                # One text, with or without a call behind it.
                 return seq(lead, opt(calls))
-            return alt(seq(lead, calls), capture("no_call", self._no_call(piece)))
-        if not wanted.no_call or wanted.given:
+            return alt(seq(lead, calls), capture("no_call", self._no_call(node)))
+        if not spec.no_call or spec.given:
             return calls
-        return alt(calls, capture("no_call", self._no_call(piece)))
+        return alt(calls, capture("no_call", self._no_call(node)))
 
-    def _no_call(self, piece: Either) -> Node:
-        """Write the way that calls nothing: free text, or the JSON that was asked for."""
-        wanted = self._wanted
-        if wanted.answer is None:
-            return self._node(piece.no_call, None)
-        free = _answer_of(piece.no_call)
+    def _no_call(self, node: ChoiceNode) -> Node:
+        """Build the branch that calls nothing: what the family writes, or the answer of the spec."""
+        spec, branch = self._spec, node.no_call
+        if spec.answer is None:
+            return self._build(branch, None)
+        nodes = branch.nodes if isinstance(branch, SequenceNode) else (branch,)
+        free = next((one for one in nodes if isinstance(one, FreeTextNode)), None)
         if free is None:
             raise InputError("this format cannot answer in anything but calls", where="answer")
-        if isinstance(wanted.answer, Grammar):
-            node, rules = wanted.answer.root, wanted.answer.rules
+        if isinstance(spec.answer, Grammar):
+            root, rules = spec.answer.root, spec.answer.rules
         else:
             # An answer is in the model's own words, but for what its schema grounds itself.
-            said = wanted.ground if asks(wanted.answer) else None
-            said = None if said is None else replace(said, everywhere=None)
-            node, rules = self._json(said)
-        if wanted.calls and free.not_first:
-            answers = Grammar(node, rules)
-            first = _first_bytes(answers)
+            is_grounded = spec.ground is not None and asks(spec.answer)
+            ground = replace(spec.ground, everywhere=None) if is_grounded else None  # type: ignore[type-var]
+            root, rules = self._json_answer(ground)
+        if spec.calls and free.not_first:
+            first = _first_bytes(Grammar(root, rules))
             if any(ord(char) in first for char in free.not_first):
                 raise InputError(
                     "in this format nobody could tell such an answer from a call; "
                     "wrap it, or do not offer functions", where="answer",
                 )  # fmt: skip
         self._rules.update(rules)
-        if not isinstance(piece.no_call, Chain):
-            return node
-        return seq(
-            *(node if one is free else self._node(one, None) for one in piece.no_call.pieces)
-        )
+        return seq(*(root if one is free else self._build(one, None) for one in nodes))
 
-    def _json(self, ground: Ground | None) -> tuple[Node, dict[str, Node]]:
-        """Write the answer that was asked for by a JSON Schema."""
-        schema = self._wanted.answer
-        write = partial(json_schema_node, schema, style="spaced", prefix="answer/", ground=ground)
+    def _json_answer(self, ground: Ground | None) -> tuple[Node, dict[str, Node]]:
+        """Build an answer by a JSON Schema."""
+        schema = self._spec.answer
+        build = partial(json_schema_node, schema, style="spaced", prefix="answer/", ground=ground)
         try:
-            return write()
+            return build()
         except UnsupportedSchema as error:
-            checks = self._leaving(error, ground, schema)
-            found = write(checks=checks)
-            self.left[None] = tuple(checks)
-            return found
+            checks = self._defer(error, ground, schema)
+            built = build(checks=checks)
+            self.deferred[None] = tuple(checks)
+            return built
 
-    def _text(self, piece: Answer, most: int | None) -> Node:
-        """Write free text of at most so many characters, without what would begin a call."""
+    def _free_text(self, node: FreeTextNode, most: int | None) -> Node:
+        """Build free text of at most so many characters, without what would begin a call."""
         any_character = utf8(ALL)
-        if piece.not_first and self._wanted.calls:
-            first = utf8(complement(chars(piece.not_first)))
+        if node.not_first and self._spec.calls:
+            first = utf8(complement(chars(node.not_first)))
             rest = repeat(any_character, 0, None if most is None else max(most - 1, 0))
             return lexeme(opt(seq(first, rest)))
         text = repeat(any_character, 0, most)
-        if not piece.stop or has(Token(piece.stop), self._controls):
+        if not node.stop or has_token(TokenNode(node.stop), self._controls):
             return lexeme(text)
-        return Except(text, seq(_ANYTHING, lit(piece.stop), _ANYTHING))
+        return Except(text, seq(_ANYTHING, lit(node.stop), _ANYTHING))
 
-    def _thought(self, piece: Thought) -> Node:
-        if not self._wanted.thinking:
+    def _thought(self, node: ThoughtNode) -> Node:
+        if not self._spec.thinking:
             return EMPTY
-        end = piece.end.pieces[0]
-        stop = end.text if isinstance(end, Token) else ""
-        body = self._text(Answer(stop), None)
+        end = node.end.nodes[0]
+        body = self._free_text(FreeTextNode(end.text if isinstance(end, TokenNode) else ""), None)
         return seq(
-            self._node(piece.begin, None), capture("thinking", body), self._node(piece.end, None)
+            self._build(node.begin, None), capture("thinking", body), self._build(node.end, None)
         )
 
     # -- one call -------------------------------------------------------------------------------
 
-    def _chain(self, pieces: tuple[Piece, ...], tool: int | None) -> Node:
-        """Concatenate; what stands behind the name belongs to one tool, so it hangs on its word."""
+    def _sequence(self, nodes: tuple[FormatNode, ...], tool: int | None) -> Node:
+        """Concatenate; what stands behind the name depends on the tool, so it hangs on that word."""
         parts: list[Node] = []
-        for position, piece in enumerate(pieces):
-            if isinstance(piece, Name):
-                rest = self._behind_a_name(pieces[position + 1 :])
-                return seq(*parts, _NAME_BEGINS, self._words(piece, rest))
-            parts.append(self._node(piece, tool))
+        for position, node in enumerate(nodes):
+            if isinstance(node, NameNode):
+                rest = self._rest_of_call(nodes[position + 1 :])
+                return seq(*parts, _NAME_BEGINS, self._names(node, rest))
+            parts.append(self._build(node, tool))
         return seq(*parts)
 
-    def _behind(self, rest: Sequence[Piece | Node], tool: int) -> list[Node]:
-        """Write what stands behind the name of a tool."""
+    def _names(self, name: NameNode, rest: Sequence[FormatNode | Node]) -> Node:
+        """Build the choice among the names of all tools, each with what follows it."""
+        then: dict[str | bytes, Node] = {
+            name.encode(tool.name): seq(*self._after_name(rest, index))
+            for index, tool in enumerate(self._tools)
+        }
+        return words_then(then)
+
+    def _rest_of_call(self, nodes: Sequence[FormatNode]) -> list[FormatNode | Node]:
+        """Build what stands behind a name, but for what depends on the tool."""
+        return [one if isinstance(one, _PER_TOOL) else self._build(one, None) for one in nodes]
+
+    def _after_name(self, rest: Sequence[FormatNode | Node], tool: int) -> list[Node]:
+        """Return the end of the name and what stands behind the name of this tool."""
         parts: list[Node] = [_NAME_ENDS]
-        for piece in rest:
-            if isinstance(piece, Node):
-                parts.append(piece)
-            elif isinstance(piece, Arguments):
-                parts += (_ARGUMENTS_BEGIN, self._arguments(tool, piece), _ARGUMENTS_END)
+        for node in rest:
+            if isinstance(node, Node):
+                parts.append(node)
+            elif isinstance(node, ArgumentsNode):
+                parts += (_ARGUMENTS_BEGIN, self._arguments(tool, node), _ARGUMENTS_END)
             else:
-                parts.append(self._node(piece, tool))
+                parts.append(self._build(node, tool))
         return parts
 
-    def _given(self, piece: Arguments, tool: int | None) -> Node:
+    def _captured_arguments(self, node: ArgumentsNode, tool: int | None) -> Node:
         assert tool is not None, "the arguments stand behind the name"
-        return seq(_ARGUMENTS_BEGIN, self._arguments(tool, piece), _ARGUMENTS_END)
+        return seq(_ARGUMENTS_BEGIN, self._arguments(tool, node), _ARGUMENTS_END)
 
-    def _reminder(self, piece: SchemaEcho, tool: int | None) -> Node:
-        assert tool is not None, "the reminder stands behind the name"
-        return lit(piece.write(self._tools[tool]))
+    def _schema_echo(self, node: SchemaEchoNode, tool: int | None) -> Node:
+        assert tool is not None, "the echo stands behind the name"
+        return lit(node.write(self._tools[tool]))
 
-    def _token(self, piece: Token, _: int | None) -> Node:
-        return Control(piece.text) if has(piece, self._controls) else lit(piece.text)
+    def _token(self, node: TokenNode, _: int | None) -> Node:
+        return Control(node.text) if has_token(node, self._controls) else lit(node.text)
 
-    #: How each kind of piece is written.
-    _ways: ClassVar[Mapping[type[Any], Callable[[OutputGrammar, Any, int | None], Node]]] = {
-        Text: lambda _, piece, __: lit(piece.text),
-        Token: _token,
-        Chain: lambda self, piece, tool: self._chain(piece.pieces, tool),
-        Name: lambda self, piece, tool: self._chain((piece,), tool),
-        Arguments: _given,
-        SchemaEcho: _reminder,
-        Calls: lambda self, piece, _: self._calls(piece),
-        Either: lambda self, piece, _: self._either(piece),
-        Answer: lambda self, piece, _: self._text(piece, self._wanted.answer_length),
-        Thought: lambda self, piece, _: self._thought(piece),
-        Id: lambda _, piece, __: repeat(_ALPHANUMERIC, piece.length, piece.length),
+    #: How each kind of node is built.
+    _builders: ClassVar[
+        Mapping[type[Any], Callable[[OutputGrammarBuilder, Any, int | None], Node]]
+    ] = {
+        TextNode: lambda _, node, __: lit(node.text),
+        TokenNode: _token,
+        SequenceNode: lambda self, node, tool: self._sequence(node.nodes, tool),
+        NameNode: lambda self, node, tool: self._sequence((node,), tool),
+        ArgumentsNode: _captured_arguments,
+        SchemaEchoNode: _schema_echo,
+        CallsNode: lambda self, node, _: self._calls(node),
+        ChoiceNode: lambda self, node, _: self._choice(node),
+        FreeTextNode: lambda self, node, _: self._free_text(node, self._spec.answer_length),
+        ThoughtNode: lambda self, node, _: self._thought(node),
+        IdNode: lambda _, node, __: repeat(_ALPHANUMERIC, node.length, node.length),
     }
 
-    def _arguments(self, index: int, piece: Arguments) -> Node:
-        """Write the arguments of a tool; NOTHING where nothing that was said can be one of them."""
+    def _arguments(self, index: int, node: ArgumentsNode) -> Node:
+        """Build the arguments of a tool; NOTHING where no part of the text can ground one of them."""
         tool = self._tools[index]
-        ground = self._wanted.ground
+        ground = self._spec.ground
         if ground is not None and ground.everywhere is None and not asks(tool.schema):
             ground = None
         try:
             try:
-                node, rules = self._written(tool, f"{index}/", piece, ground)
+                root, rules = self._schema_grammar(tool, f"{index}/", node, ground)
             except UnsupportedSchema as error:
-                checks = self._leaving(error, ground, tool.schema)
-                node, rules = self._written(tool, f"{index}/", piece, ground, checks)
-                self.left[tool.name] = tuple(checks)
+                checks = self._defer(error, ground, tool.schema)
+                root, rules = self._schema_grammar(tool, f"{index}/", node, ground, checks)
+                self.deferred[tool.name] = tuple(checks)
             if ground is not None and ground.is_known:
-                Grammar(node, rules)  # an emptiness may show only once rules are followed
+                Grammar(root, rules)  # an emptiness may show only once rules are followed
         except UnsupportedSchema as error:
             if isinstance(error, NoValue) and ground is not None and ground.is_known:
-                return self._left_out(tool)
+                return self._leave_out(tool)
             raise UnsupportedSchema(
                 error.message,
                 pointer=error.pointer,
@@ -383,74 +383,48 @@ class OutputGrammar:
                 hint=error.hint,
             ) from None
         except GrammarError:
-            return self._left_out(tool)
+            return self._leave_out(tool)
         self._rules.update(rules)
-        return node
+        return root
 
-    def _written(
+    def _schema_grammar(
         self,
         tool: ToolSpec,
         prefix: str,
-        piece: Arguments,
+        node: ArgumentsNode,
         ground: Ground | None,
         checks: list[Check] | None = None,
     ) -> tuple[Node, dict[str, Node]]:
-        order = self._wanted.order
-        if piece.notation.outer is not None:
-            self._check_fence(piece.notation.fence)
-            return arguments_node(
-                tool.schema, piece.notation, prefix, order=order, ground=ground, checks=checks
+        order = self._spec.order
+        if node.syntax.top is not None:
+            fence = node.syntax.fence
+            if fence and not has_token(TokenNode(fence), self._controls):
+                raise missing_token(fence)
+            return arguments_grammar(
+                tool.schema, node.syntax, prefix, order=order, ground=ground, checks=checks
             )
-        # A model that invents arguments nobody declared helps nobody: additional=False.
+        # Arguments that nobody declared are of no use to a tool: additional=False.
         return json_schema_node(
-            tool.schema, style=piece.style, prefix=prefix, additional=False, order=order,
+            tool.schema, style=node.style, prefix=prefix, additional=False, order=order,
             ground=ground, checks=checks,
         )  # fmt: skip
 
-    def _leaving(self, error: UnsupportedSchema, ground: Ground | None, schema: Any) -> list[Check]:
-        """Return a list to leave things to be checked in; raise ``error`` where nothing may be left.
+    def _defer(self, error: UnsupportedSchema, ground: Ground | None, schema: Any) -> list[Check]:
+        """Return an empty list for deferred checks; raise ``error`` where nothing may be deferred.
 
-        All is masked that can be, so nothing is left of a schema that a grammar can say.
+        Called only for schemas that no grammar expresses, so whatever can be masked is masked.
         """
-        # That nothing was said, no validator can check; what took all the work allowed would take it again.
-        if not self._may_leave or isinstance(error, NoValue) or (ground is None and asks(schema)):
+        # No validator can check an ungrounded value, and a schema that exhausted the work allowed
+        # would do so again.
+        if not self._may_defer or isinstance(error, NoValue) or (ground is None and asks(schema)):
             raise error
         if error.message.startswith(EXHAUSTED):
             raise error
         return []
 
-    def _left_out(self, tool: ToolSpec) -> Node:
-        self._unsaid.append(tool.name)
+    def _leave_out(self, tool: ToolSpec) -> Node:
+        self._ungrounded.append(tool.name)
         return NOTHING
-
-    def _check_fence(self, fence: str) -> None:
-        if fence and not has(Token(fence), self._controls):
-            raise VocabularyError(
-                f"this format needs the control token {fence!r}, which the vocabulary does not have"
-            )
-
-
-def _literal(parts: Parts) -> Node:
-    return seq(*(lit(part) if isinstance(part, str) else part for part in parts))
-
-
-def _answer_of(piece: Piece) -> Answer | None:
-    """Return the free text in the way that calls nothing, if it is free text."""
-    if isinstance(piece, Answer):
-        return piece
-    inner: Sequence[Piece] = piece.pieces if isinstance(piece, Chain) else ()
-    return next((one for one in inner if isinstance(one, Answer)), None)
-
-
-def _thinks(piece: Piece) -> bool:
-    match piece:
-        case Thought():
-            return True
-        case Chain():
-            return any(map(_thinks, piece.pieces))
-        case Either():
-            return _thinks(piece.calls) or _thinks(piece.no_call)
-    return False
 
 
 def _first_bytes(grammar: Grammar) -> frozenset[int]:
@@ -460,6 +434,3 @@ def _first_bytes(grammar: Grammar) -> frozenset[int]:
     automaton = compile_grammar(grammar)
     masks = [mask for mask, _ in automaton.edges(automaton.start)]
     return frozenset(byte for byte in range(256) if any(mask >> byte & 1 for mask in masks))
-
-
-__all__ = ["MOST_CALLS", "DeferredChecks", "OutputGrammar", "OutputSpec"]

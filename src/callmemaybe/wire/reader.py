@@ -1,13 +1,14 @@
-"""Understand what a model writes, as it is written: the third reading of a format's tree.
+"""What a model wrote, as events of its stream: the third reading of a format's tree.
 
-The reader follows every way through the tree that the symbols so far allow (Thompson, 1968), one
-byte or control token at a time; what all ways agree on is told at once. So a stream may be cut
+The reader follows every path through the tree that the symbols so far allow (Thompson, 1968), one byte
+or control token at a time; what all paths agree on becomes an event at once. So a stream may be cut
 anywhere and still gives the same events.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 from callmemaybe.errors import InputError
@@ -22,64 +23,64 @@ from callmemaybe.tools import (
     ThoughtDelta,
     ToolCall,
 )
-from callmemaybe.wire.arg_parser import Translator
-from callmemaybe.wire.arg_syntax import BARE
+from callmemaybe.wire.arg_parser import ArgParser
+from callmemaybe.wire.arg_syntax import BARE_BYTES
 from callmemaybe.wire.format_nodes import (
-    Answer,
-    Arguments,
-    Calls,
-    Chain,
+    ArgumentsNode,
+    CallsNode,
+    ChoiceNode,
     Controls,
-    Either,
-    Id,
-    Name,
-    Part,
-    Piece,
-    SchemaEcho,
-    Text,
-    Thought,
-    Token,
+    FormatNode,
+    FreeTextNode,
+    IdNode,
+    NameNode,
+    PromptPart,
+    SchemaEchoNode,
+    SequenceNode,
+    TextNode,
+    ThoughtNode,
+    TokenNode,
 )
 
 
-class _End(NamedTuple):
-    """Stands behind a call in the tree: here it ends."""
+class _CallEnd(NamedTuple):
+    """A mark behind a call in the tree: here it ends."""
 
 
-class _Thinking(NamedTuple):
-    """The text of a thought, up to where it ends."""
+class _ThoughtText(NamedTuple):
+    """The text of a thought, up to ``stop``."""
 
     stop: str
 
 
-# What is still to come: a piece, then the rest.
-_Rest = tuple["Piece | _End | _Thinking", "_Rest"] | None
-# What was told so far on one way, newest first. Ways that split share what they had.
-_Told = tuple["_Note", "_Told"] | None
+# What is still to come: a node, then the rest.
+_Rest = tuple["FormatNode | _CallEnd | _ThoughtText", "_Rest"] | None
+# What was read on one path and is no event yet, newest first. Paths that split share it.
+_Notes = tuple["_Note", "_Notes"] | None
 
 
 class _Note(NamedTuple):
-    """Something read: "name", "arguments", "id", "answer", "thought" or "end", with its data."""
+    """Something read: "name", "arguments", "id", "text", "thought" or "end", with its data."""
 
     kind: str
     data: Any
 
 
-class _Way(NamedTuple):
-    """One way through the tree: the leaf it stands in (None: past the end), and what follows."""
+class _Path(NamedTuple):
+    """One path through the tree: the leaf it is in (None: past the end), and what follows."""
 
-    leaf: Piece | _Thinking | None
+    leaf: FormatNode | _ThoughtText | None
     state: Any
     rest: _Rest
-    told: _Told
+    notes: _Notes
 
 
-class Reader:
-    """An incremental reader of one answer; feed it, then end it."""
+class OutputReader:
+    """An incremental reader of one turn; feed it, then end it."""
 
     def __init__(
         self,
-        tree: Piece,
+        tree: FormatNode,
         parameters: Mapping[str, Mapping[str, Any]] | None = None,
         controls: Controls = None,
     ) -> None:
@@ -91,64 +92,64 @@ class Reader:
         self._controls = controls
         self._parameters = parameters or {}
         self._name, self._id = "", ""
-        self._ways = list(self._enter((tree, None), None))
+        self._paths = list(self._enter((tree, None), None))
         self._calls = 0
         self._arguments = bytearray()
         self._read = 0
 
-    def feed(self, part: Part | bytes) -> list[StreamEvent]:
-        """Read more of the answer and return what is now certain.
+    def feed(self, part: PromptPart | bytes) -> list[StreamEvent]:
+        """Read more of the turn and return what is now certain.
 
-        Raises InputError if this cannot be an answer in this format.
+        Raises InputError if this cannot be a turn in this format.
         """
         if isinstance(part, Control):
-            return _merged(self._one(part))
+            return _merge_deltas(self._step_all(part))
         data = part.encode() if isinstance(part, str) else part
         events: list[StreamEvent] = []
         at = 0
         while at < len(data):
-            taken = self._run(data, at)
+            taken = self._skip_run(data, at)
             at += taken
             if not taken:
-                events += self._one(data[at])
+                events += self._step_all(data[at])
                 at += 1
             else:
-                events += self._certain()
-        return _merged(events)
+                events += self._take_certain()
+        return _merge_deltas(events)
 
-    def _one(self, symbol: int | Control) -> list[StreamEvent]:
-        """Move every way over one symbol."""
-        ways = [after for way in self._ways for after in self._step(way, symbol)]
-        if not ways:
+    def _step_all(self, symbol: int | Control) -> list[StreamEvent]:
+        """Move every path over one symbol."""
+        paths = [after for path in self._paths for after in self._step(path, symbol)]
+        if not paths:
             shown = symbol.text if isinstance(symbol, Control) else repr(bytes([symbol]))
             raise InputError(
                 f"{shown} does not fit the format", where=f"symbol {self._read} of the answer"
             )
-        self._ways = ways
+        self._paths = paths
         self._read += 1
-        return self._certain()
+        return self._take_certain()
 
-    def _run(self, data: bytes, start: int) -> int:
-        """Move over many bytes at once where there is one way and it stays in one leaf, or waits for a token.
+    def _skip_run(self, data: bytes, start: int) -> int:
+        """Move over many bytes at once where the only path stays in one leaf, or waits for a token.
 
-        Returns how many bytes were taken; the same as one after the other, only faster.
+        Returns how many bytes were taken. An optimisation: stepping over each gives the same.
         """
-        first, *others = self._ways
-        if isinstance(first.leaf, SchemaEcho) and all(
-            isinstance(way.leaf, Token) for way in others
+        first, *others = self._paths
+        if isinstance(first.leaf, SchemaEchoNode) and all(
+            isinstance(path.leaf, TokenNode) for path in others
         ):
             self._read += len(data) - start
             return len(data) - start  # only a control token leads out of it
         if others:
             return 0
-        (leaf, state, rest, told) = self._ways[0]
+        (leaf, state, rest, notes) = self._paths[0]
         at = start
-        if isinstance(leaf, Text):
+        if isinstance(leaf, TextNode):
             # The last byte of a text leads elsewhere.
             while at < len(data) and at - start < len(state) - 1 and data[at] == state[at - start]:
                 at += 1
             moved: Any = state[at - start :]
-        elif isinstance(leaf, Arguments) and leaf.notation.outer is None:
+        elif isinstance(leaf, ArgumentsNode) and leaf.syntax.top is None:
             moved = state
             while at < len(data):
                 after = _object_step(moved, data[at])
@@ -157,43 +158,43 @@ class Reader:
                 moved = after
                 at += 1
             if at > start:
-                told = (_Note("arguments", data[start:at]), told)
+                notes = (_Note("arguments", data[start:at]), notes)
         else:
             return 0
-        self._ways = [_Way(leaf, moved, rest, told)]
+        self._paths = [_Path(leaf, moved, rest, notes)]
         self._read += at - start
         return at - start
 
     @property
-    def place(self) -> Literal["thought", "answer"] | None:
-        """Whether what comes next may be more of a thought, or else of a text."""
-        if any(isinstance(way.leaf, _Thinking) for way in self._ways):
+    def section(self) -> Literal["thought", "text"] | None:
+        """Whether what comes next may be part of a thought, or else of free text."""
+        if any(isinstance(path.leaf, _ThoughtText) for path in self._paths):
             return "thought"
-        return "answer" if any(isinstance(way.leaf, Answer) for way in self._ways) else None
+        return "text" if any(isinstance(path.leaf, FreeTextNode) for path in self._paths) else None
 
     def end(self) -> list[StreamEvent]:
-        """Return what the end of the answer makes certain.
+        """Return what the end of the turn makes certain.
 
-        Raises InputError if the answer is cut off.
+        Raises InputError if the turn is cut off.
         """
-        for way in self._ways:
-            if way.leaf is None:
-                self._ways = [way]
-                return _merged(self._certain())
+        for path in self._paths:
+            if path.leaf is None:
+                self._paths = [path]
+                return _merge_deltas(self._take_certain())
         raise InputError("the answer is cut off", where=f"symbol {self._read} of the answer")
 
-    def _certain(self) -> list[StreamEvent]:
-        """Tell what every way has told, and let the ways forget it."""
-        told = self._ways[0].told
-        if told is None or any(way.told is not told for way in self._ways):
+    def _take_certain(self) -> list[StreamEvent]:
+        """Return the events of what every path has read, and drop it from the paths."""
+        notes = self._paths[0].notes
+        if notes is None or any(path.notes is not notes for path in self._paths):
             return []
-        self._ways = [way._replace(told=None) for way in self._ways]
-        notes: list[_Note] = []
-        while told is not None:
-            note, told = told
-            notes.append(note)
+        self._paths = [path._replace(notes=None) for path in self._paths]
+        certain: list[_Note] = []
+        while notes is not None:
+            note, notes = notes
+            certain.append(note)
         events: list[StreamEvent] = []
-        for note in reversed(notes):
+        for note in reversed(certain):
             if note.kind == "id":
                 self._id += chr(note.data)
             else:
@@ -207,8 +208,8 @@ class Reader:
         if note.kind == "arguments":
             self._arguments += note.data
             return ArgumentsDelta(self._calls, note.data)
-        if note.kind in ("answer", "thought"):
-            return TextDelta(note.data) if note.kind == "answer" else ThoughtDelta(note.data)
+        if note.kind in ("text", "thought"):
+            return TextDelta(note.data) if note.kind == "text" else ThoughtDelta(note.data)
         text = self._arguments.decode(errors="replace")
         loads(text, where=f"arguments of call {self._calls}")
         self._arguments.clear()
@@ -216,182 +217,185 @@ class Reader:
         call_id, self._id = self._id, ""
         return CallEnded(self._calls - 1, ToolCall(self._name, text, call_id))
 
-    # -- the ways ---------------------------------------------------------------------------
+    # -- the paths ---------------------------------------------------------------------------
 
-    def _enter(self, rest: _Rest, told: _Told) -> Iterator[_Way]:
-        """Every leaf that the next symbol may fall into."""
+    def _enter(self, rest: _Rest, notes: _Notes) -> Iterator[_Path]:
+        """Yield a path for every leaf that the next symbol may belong to."""
         if rest is None:
-            yield _Way(None, None, None, told)
+            yield _Path(None, None, None, notes)
             return
-        piece, rest = rest
-        match piece:
-            case _End():
-                yield from self._enter(rest, (_Note("end", None), told))
-            case Chain():
-                for inner in reversed(piece.pieces):
+        node, rest = rest
+        match node:
+            case _CallEnd():
+                yield from self._enter(rest, (_Note("end", None), notes))
+            case SequenceNode():
+                for inner in reversed(node.nodes):
                     rest = (inner, rest)
-                yield from self._enter(rest, told)
-            case Either(calls, Answer() as free) if free.stop:
-                # The same text may be all there is, or stand in front of a call.
-                yield from self._enter((free, (Either(calls, Chain(())), rest)), told)
-            case Either():
-                yield from self._enter((piece.calls, rest), told)
-                yield from self._enter((piece.no_call, rest), told)
-            case Calls():
-                if piece.between is not None:
-                    rest = (Either(Chain((piece.between, piece)), Chain(())), rest)
-                yield from self._enter((piece.call, (_End(), rest)), told)
-            case Thought():
-                end = piece.end.pieces[0]
-                text = _Thinking(end.text if isinstance(end, Text | Token) else "")
-                yield from self._enter((piece.begin, (text, (piece.end, rest))), told)
-                yield from self._enter(rest, told)
-            case Token() if self._controls is not None and piece.text not in self._controls:
-                yield from self._enter((Text(piece.text), rest), told)
-            case Text():
-                data = piece.text.encode()
-                yield from [_Way(piece, data, rest, told)] if data else self._enter(rest, told)
-            case Answer():
-                yield _Way(piece, _NOTHING_YET, rest, told)
-                yield from self._enter(rest, told)
-            case _Thinking():
-                yield _Way(piece, 0, rest, told)
-                yield from self._enter(rest, told)
-            case Name():
-                yield _Way(piece, b"", rest, told)
-            case SchemaEcho():
-                yield _Way(piece, None, rest, told)
-                yield from self._enter(rest, told)
-            case Id():
-                yield _Way(piece, piece.length, rest, told)
-            case Arguments() if piece.notation.outer is not None:
-                translator = Translator(piece.notation, self._parameters.get(self._named(told)))
-                yield _Way(piece, (translator, translator.start()), rest, told)
-            case Arguments():
-                yield _Way(piece, (0, _PLAIN), rest, told)
-            case Token():
-                yield _Way(piece, None, rest, told)
+                yield from self._enter(rest, notes)
+            case ChoiceNode(calls, FreeTextNode() as free) if free.stop:
+                # The same text may be the whole turn, or stand in front of a call.
+                yield from self._enter((free, (ChoiceNode(calls, SequenceNode(())), rest)), notes)
+            case ChoiceNode():
+                yield from self._enter((node.calls, rest), notes)
+                yield from self._enter((node.no_call, rest), notes)
+            case CallsNode():
+                if node.between is not None:
+                    rest = (
+                        ChoiceNode(SequenceNode((node.between, node)), SequenceNode(())),
+                        rest,
+                    )
+                yield from self._enter((node.call, (_CallEnd(), rest)), notes)
+            case ThoughtNode():
+                end = node.end.nodes[0]
+                text = _ThoughtText(end.text if isinstance(end, TextNode | TokenNode) else "")
+                yield from self._enter((node.begin, (text, (node.end, rest))), notes)
+                yield from self._enter(rest, notes)
+            case TokenNode() if self._controls is not None and node.text not in self._controls:
+                yield from self._enter((TextNode(node.text), rest), notes)
+            case TextNode():
+                data = node.text.encode()
+                yield from [_Path(node, data, rest, notes)] if data else self._enter(rest, notes)
+            case FreeTextNode():
+                yield _Path(node, _AT_START, rest, notes)
+                yield from self._enter(rest, notes)
+            case _ThoughtText():
+                yield _Path(node, 0, rest, notes)
+                yield from self._enter(rest, notes)
+            case NameNode():
+                yield _Path(node, b"", rest, notes)
+            case SchemaEchoNode():
+                yield _Path(node, None, rest, notes)
+                yield from self._enter(rest, notes)
+            case IdNode():
+                yield _Path(node, node.length, rest, notes)
+            case ArgumentsNode() if node.syntax.top is not None:
+                parser = ArgParser(node.syntax, self._parameters.get(self._name_on(notes)))
+                yield _Path(node, (parser, parser.start()), rest, notes)
+            case ArgumentsNode():
+                yield _Path(node, (0, _PLAIN), rest, notes)
+            case TokenNode():
+                yield _Path(node, None, rest, notes)
 
-    def _named(self, told: _Told) -> str:
-        """Return the name of the call that is being read on a way."""
-        while told is not None:
-            note, told = told
+    def _name_on(self, notes: _Notes) -> str:
+        """Return the name of the call that is being read on a path."""
+        while notes is not None:
+            note, notes = notes
             if note.kind == "name":
                 return str(note.data)
         return self._name
 
-    def _step(self, way: _Way, symbol: int | Control) -> Iterator[_Way]:
-        """Where one symbol leads from one way."""
-        leaf, state, rest, told = way
-        if isinstance(leaf, Arguments) and leaf.notation.outer is not None:
-            yield from self._step_translated(way, symbol)
+    def _step(self, path: _Path, symbol: int | Control) -> Iterator[_Path]:
+        """Yield the paths to which one symbol leads from one path."""
+        leaf, state, rest, notes = path
+        if isinstance(leaf, ArgumentsNode) and leaf.syntax.top is not None:
+            yield from self._step_arg_parser(path, symbol)
             return
         if isinstance(symbol, Control):
-            yield from self._step_control(way, symbol)
+            yield from self._step_control(path, symbol)
             return
         match leaf:
-            case Text():
+            case TextNode():
                 if state[0] == symbol:
                     state = state[1:]
-                    yield from [way._replace(state=state)] if state else self._enter(rest, told)
-            case Name():
-                yield from self._step_name(way, symbol)
-            case Arguments():
+                    yield from [path._replace(state=state)] if state else self._enter(rest, notes)
+            case NameNode():
+                yield from self._step_name(path, symbol)
+            case ArgumentsNode():
                 moved = _object_step(state, symbol)
                 if moved is not None:
-                    told = (_Note("arguments", bytes([symbol])), told)
+                    notes = (_Note("arguments", bytes([symbol])), notes)
                     if moved == _COMPLETE:
-                        yield from self._enter(rest, told)
+                        yield from self._enter(rest, notes)
                     else:
-                        yield _Way(leaf, moved, rest, told)
-            case SchemaEcho():
-                yield way
-                yield from self._enter(rest, told)
-            case Id():
+                        yield _Path(leaf, moved, rest, notes)
+            case SchemaEchoNode():
+                yield path
+                yield from self._enter(rest, notes)
+            case IdNode():
                 if not (symbol < 0x80 and chr(symbol).isalnum()):
                     return
-                told = (_Note("id", symbol), told)
+                notes = (_Note("id", symbol), notes)
                 yield from (
-                    [_Way(leaf, state - 1, rest, told)] if state > 1 else self._enter(rest, told)
+                    [_Path(leaf, state - 1, rest, notes)] if state > 1 else self._enter(rest, notes)
                 )
-            case Answer() | _Thinking():
+            case FreeTextNode() | _ThoughtText():
                 if (
-                    isinstance(leaf, Answer)
-                    and state == _NOTHING_YET
+                    isinstance(leaf, FreeTextNode)
+                    and state == _AT_START
                     and chr(symbol) in leaf.not_first
                 ):
                     return
-                # Where the stop is a control token, its characters are only characters.
+                # Where the stop is a control token, the same characters as text do not end anything.
                 is_text = self._controls is not None and leaf.stop not in self._controls
                 stop = leaf.stop.encode() if is_text else b""
                 matched = _stop_step(stop, max(state, 0), symbol)
                 if matched is not None:
-                    kind = "answer" if isinstance(leaf, Answer) else "thought"
-                    told = (_Note(kind, bytes([symbol])), told)
-                    yield _Way(leaf, matched, rest, told)
-                    yield from self._enter(rest, told)
+                    kind = "text" if isinstance(leaf, FreeTextNode) else "thought"
+                    notes = (_Note(kind, bytes([symbol])), notes)
+                    yield _Path(leaf, matched, rest, notes)
+                    yield from self._enter(rest, notes)
 
-    def _step_translated(self, way: _Way, symbol: int | Control) -> Iterator[_Way]:
+    def _step_arg_parser(self, path: _Path, symbol: int | Control) -> Iterator[_Path]:
         """Read on in arguments that are not JSON."""
-        leaf, (translator, state), rest, told = way
-        taken = translator.step(state, symbol)
+        leaf, (parser, state), rest, notes = path
+        taken = parser.step(state, symbol)
         if taken is None:
             return
-        state, said = taken
-        if said:
-            told = (_Note("arguments", said), told)
+        state, emitted = taken
+        if emitted:
+            notes = (_Note("arguments", emitted), notes)
         if state.is_complete:
-            yield from self._enter(rest, told)
+            yield from self._enter(rest, notes)
         else:
-            yield _Way(leaf, (translator, state), rest, told)
+            yield _Path(leaf, (parser, state), rest, notes)
 
-    def _step_control(self, way: _Way, symbol: Control) -> Iterator[_Way]:
-        leaf, _state, rest, told = way
-        if isinstance(leaf, Token) and leaf.text == symbol.text:
-            yield from self._enter(rest, told)
-        elif isinstance(leaf, Name):
-            yield from self._leave_name(way, symbol)
+    def _step_control(self, path: _Path, symbol: Control) -> Iterator[_Path]:
+        leaf, _state, rest, notes = path
+        if isinstance(leaf, TokenNode) and leaf.text == symbol.text:
+            yield from self._enter(rest, notes)
+        elif isinstance(leaf, NameNode):
+            yield from self._end_name(path, symbol)
 
-    def _step_name(self, way: _Way, symbol: int) -> Iterator[_Way]:
-        """Read on in a name, and leave it before what follows if it may end here."""
-        leaf, state, _rest, _told = way
-        assert isinstance(leaf, Name)
+    def _step_name(self, path: _Path, symbol: int) -> Iterator[_Path]:
+        """Read on in a name; if it may end here, read the symbol behind it, too."""
+        leaf, state, _rest, _notes = path
+        assert isinstance(leaf, NameNode)
         escaped = (len(state) - len(state.rstrip(b"\\"))) % 2 == 1
         if leaf.bare:
             quoted = state[:1] == b'"' or (not state and symbol == _QUOTE)
             closed = len(state) > 1 and quoted and state[-1] == _QUOTE and not _escaped_end(state)
-            if (quoted and not closed) or (not quoted and symbol in BARE):
-                yield way._replace(state=state + bytes([symbol]))
+            if (quoted and not closed) or (not quoted and symbol in BARE_BYTES):
+                yield path._replace(state=state + bytes([symbol]))
             else:
-                yield from self._leave_name(way, symbol)
+                yield from self._end_name(path, symbol)
             return
         if escaped or symbol not in b'"\n':
-            yield way._replace(state=state + bytes([symbol]))
+            yield path._replace(state=state + bytes([symbol]))
         if not escaped:
-            yield from self._leave_name(way, symbol)
+            yield from self._end_name(path, symbol)
 
-    def _leave_name(self, way: _Way, symbol: int | Control) -> Iterator[_Way]:
+    def _end_name(self, path: _Path, symbol: int | Control) -> Iterator[_Path]:
         """End the name, if it may end here, and read ``symbol`` behind it."""
-        leaf, state, rest, told = way
-        assert isinstance(leaf, Name)
+        leaf, state, rest, notes = path
+        assert isinstance(leaf, NameNode)
         try:
             name = leaf.decode(state.decode())
         except ValueError:
             return
-        for behind in self._enter(rest, (_Note("name", name), told)):
+        for behind in self._enter(rest, (_Note("name", name), notes)):
             yield from self._step(behind, symbol)
 
 
 # -- leaves ---------------------------------------------------------------------------------------
 
 _PLAIN, _STRING, _ESCAPE = range(3)
-_NOTHING_YET = -1
+_AT_START = -1
 _COMPLETE = (0, _STRING)
 _OPENING, _CLOSING, _QUOTE, _BACKSLASH, _BRACE = b"[{", b"]}", 0x22, 0x5C, 0x7B
 
 
 def _object_step(state: tuple[int, int], byte: int) -> tuple[int, int] | None:
-    """Follow a JSON object by its brackets and quotes; the text is checked once it is complete."""
+    """Find the end of a JSON object by its brackets and quotes; it is parsed once it is complete."""
     depth, mode = state
     if mode == _ESCAPE:
         return depth, _STRING
@@ -422,17 +426,15 @@ def _stop_step(stop: bytes, matched: int, byte: int) -> int | None:
     return None if seen == stop else len(seen)
 
 
-def _merged(events: list[StreamEvent]) -> list[StreamEvent]:
-    """Join neighbouring deltas."""
+def _merge_deltas(events: list[StreamEvent]) -> list[StreamEvent]:
+    """Join neighbouring deltas of one kind; between those of two calls stands the end of the first."""
     merged: list[StreamEvent] = []
     for event in events:
         last = merged[-1] if merged else None
-        if isinstance(event, ArgumentsDelta) and isinstance(last, ArgumentsDelta):
-            merged[-1] = ArgumentsDelta(last.index, last.data + event.data)
-        elif isinstance(event, TextDelta) and isinstance(last, TextDelta):
-            merged[-1] = TextDelta(last.data + event.data)
-        elif isinstance(event, ThoughtDelta) and isinstance(last, ThoughtDelta):
-            merged[-1] = ThoughtDelta(last.data + event.data)
+        if isinstance(event, TextDelta | ThoughtDelta | ArgumentsDelta) and type(event) is type(
+            last
+        ):
+            merged[-1] = replace(event, data=last.data + event.data)
         else:
             merged.append(event)
     return merged

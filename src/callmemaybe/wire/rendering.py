@@ -1,4 +1,4 @@
-"""What a model writes for some calls: the first reading of a format's tree."""
+"""What a model writes for given calls: the first reading of a format's tree."""
 
 from __future__ import annotations
 
@@ -8,55 +8,56 @@ from callmemaybe.errors import InputError, VocabularyError
 from callmemaybe.grammar.nodes import Control
 from callmemaybe.jsonio.writer import rewrite
 from callmemaybe.tools import ToolCall, ToolSpec
-from callmemaybe.wire.arg_syntax import holds, written
+from callmemaybe.wire.arg_syntax import ends_early, render_arguments
 from callmemaybe.wire.format_nodes import (
-    Answer,
-    Arguments,
-    Calls,
-    Chain,
+    ArgumentsNode,
+    CallsNode,
+    ChoiceNode,
     Controls,
-    Either,
-    Id,
-    Name,
-    Part,
-    Parts,
-    Piece,
-    SchemaEcho,
-    Text,
-    Thought,
-    Token,
-    join,
+    FormatNode,
+    FreeTextNode,
+    IdNode,
+    NameNode,
+    PromptPart,
+    PromptParts,
+    SchemaEchoNode,
+    SequenceNode,
+    TextNode,
+    ThoughtNode,
+    TokenNode,
+    join_parts,
 )
 
 
-def has(token: Token, controls: Controls) -> bool:
+def has_token(token: TokenNode, controls: Controls) -> bool:
     """Whether the vocabulary has this control token."""
     return controls is None or token.text in controls
 
 
+def missing_token(text: str) -> VocabularyError:
+    """Return the error for a control token that a format cannot do without."""
+    return VocabularyError(
+        f"this format needs the control token {text!r}, which the vocabulary does not have"
+    )
+
+
 def render(
-    tree: Piece,
+    tree: FormatNode,
     calls: Sequence[ToolCall],
     *,
     answer: str = "",
     thought: str = "",
     tools: Sequence[ToolSpec] = (),
     controls: Controls = None,
-) -> Parts:
+) -> PromptParts:
     """Return what a model writes; see :meth:`Format.render`."""
-    writer = _Renderer({tool.name: tool for tool in tools}, answer, thought, controls)
-    return join(list(writer.parts(tree, tuple(calls))))
-
-
-def render_call(
-    piece: Chain, call: ToolCall, tools: Sequence[ToolSpec], controls: Controls
-) -> Parts:
-    """Return one call as it is written."""
-    writer = _Renderer({tool.name: tool for tool in tools}, "", "", controls)
-    return join(list(writer.parts(piece, (call,))))
+    renderer = _Renderer({tool.name: tool for tool in tools}, answer, thought, controls)
+    return join_parts(renderer.parts(tree, tuple(calls)))
 
 
 class _Renderer:
+    """Writes one turn, node by node."""
+
     def __init__(
         self, tools: dict[str, ToolSpec], answer: str, thought: str, controls: Controls
     ) -> None:
@@ -65,79 +66,78 @@ class _Renderer:
         self._thought = thought
         self._controls = controls
 
-    def parts(self, piece: Piece, calls: tuple[ToolCall, ...]) -> Iterable[Part]:
-        match piece:
-            case Text():
-                yield piece.text
-            case Token():
-                yield Control(piece.text) if has(piece, self._controls) else piece.text
-            case Name():
-                yield piece.encode(calls[0].name)
-            case Id():
-                yield piece.encode(calls[0].id)
-            case SchemaEcho():
-                yield self._reminder(piece, calls[0].name)
-            case Arguments():
-                yield from self._arguments(piece, calls[0])
-            case Answer():
-                yield self._free(piece, self._answer)
-            case Thought():
+    def parts(self, node: FormatNode, calls: tuple[ToolCall, ...]) -> Iterable[PromptPart]:
+        match node:
+            case TextNode():
+                yield node.text
+            case TokenNode():
+                yield Control(node.text) if has_token(node, self._controls) else node.text
+            case NameNode():
+                yield node.encode(calls[0].name)
+            case IdNode():
+                yield node.encode(calls[0].id)
+            case SchemaEchoNode():
+                yield self._schema_echo(node, calls[0].name)
+            case ArgumentsNode():
+                yield from self._arguments(node, calls[0])
+            case FreeTextNode():
+                yield self._free_text(node, self._answer)
+            case ThoughtNode():
                 if self._thought:
-                    yield from self.parts(piece.begin, ())
+                    yield from self.parts(node.begin, ())
                     yield self._thought
-                    yield from self.parts(piece.end, ())
-            case Chain():
-                for part in piece.pieces:
+                    yield from self.parts(node.end, ())
+            case SequenceNode():
+                for part in node.nodes:
                     yield from self.parts(part, calls)
-            case Either():
-                if calls and self._answer and (free := _free_of(piece.no_call)):
+            case ChoiceNode():
+                if calls and self._answer and (free := _free_text_of(node.no_call)):
                     if not free.stop:
                         raise InputError("this format has no text in front of a call")
-                    yield self._free(free, self._answer)
-                yield from self.parts(piece.calls if calls else piece.no_call, calls)
-            case Calls():
-                yield from self._calls(piece, calls)
+                    yield self._free_text(free, self._answer)
+                yield from self.parts(node.calls if calls else node.no_call, calls)
+            case CallsNode():
+                yield from self._calls(node, calls)
 
-    def _reminder(self, piece: SchemaEcho, name: str) -> str:
+    def _schema_echo(self, node: SchemaEchoNode, name: str) -> str:
         if name not in self._tools:
             raise InputError(
                 f"this format writes the parameters of the called function, and {name!r} is unknown",
                 hint="give it among the tools",
             )
-        return piece.write(self._tools[name])
+        return node.write(self._tools[name])
 
-    def _arguments(self, piece: Arguments, call: ToolCall) -> Iterable[Part]:
-        notation = piece.notation
-        if notation.outer is None:
-            yield rewrite(call.arguments, compact=piece.style == "compact")
+    def _arguments(self, node: ArgumentsNode, call: ToolCall) -> Iterable[PromptPart]:
+        syntax = node.syntax
+        if syntax.top is None:
+            yield rewrite(call.arguments, compact=node.style == "compact")
             return
-        if notation.fence and not has(Token(notation.fence), self._controls):
-            raise VocabularyError(
-                f"this format needs the control token {notation.fence!r}, which the vocabulary "
-                "does not have"
-            )
+        if syntax.fence and not has_token(TokenNode(syntax.fence), self._controls):
+            raise missing_token(syntax.fence)
         tool = self._tools.get(call.name)
-        yield from written(notation, call.arguments, None if tool is None else tool.parameters)
+        yield from render_arguments(
+            syntax, call.arguments, None if tool is None else tool.parameters
+        )
 
-    def _calls(self, piece: Calls, calls: tuple[ToolCall, ...]) -> Iterable[Part]:
+    def _calls(self, node: CallsNode, calls: tuple[ToolCall, ...]) -> Iterable[PromptPart]:
         if not calls:
             raise InputError("this format has no way to call nothing")
-        if piece.between is None and len(calls) > 1:
+        if node.between is None and len(calls) > 1:
             raise InputError("this format calls one function at a time")
         for position, call in enumerate(calls):
-            if position and piece.between is not None:
-                yield from self.parts(piece.between, (call,))
-            yield from self.parts(piece.call, (call,))
+            if position and node.between is not None:
+                yield from self.parts(node.between, (call,))
+            yield from self.parts(node.call, (call,))
 
-    def _free(self, piece: Answer, text: str) -> str:
+    def _free_text(self, node: FreeTextNode, text: str) -> str:
         """Return free text, if the format can tell it from a call."""
-        spelled = piece.stop and not has(Token(piece.stop), self._controls)
-        if text[:1] and text[:1] in piece.not_first:
+        is_text = node.stop and not has_token(TokenNode(node.stop), self._controls)
+        if text[:1] and text[:1] in node.not_first:
             raise InputError(f"in this format no text begins with {text[:1]!r}")
-        if spelled and holds(text, piece.stop):
-            raise InputError(f"in this format no text holds {piece.stop!r}")
+        if is_text and ends_early(text, node.stop):
+            raise InputError(f"in this format no text holds {node.stop!r}")
         return text
 
 
-def _free_of(piece: Piece) -> Answer | None:
-    return piece if isinstance(piece, Answer) else None
+def _free_text_of(node: FormatNode) -> FreeTextNode | None:
+    return node if isinstance(node, FreeTextNode) else None

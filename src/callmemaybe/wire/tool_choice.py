@@ -1,4 +1,4 @@
-"""What a request may ask of the choice among tools, in OpenAI's words, as what the grammar allows.
+"""OpenAI's ``tool_choice`` as the specification of what a model may write.
 
 ====================  ==========================================================================
 ``"auto"``            calls, or an answer in text
@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from callmemaybe.errors import InputError
-from callmemaybe.wire.output_grammar import MOST_CALLS, OutputSpec
+from callmemaybe.wire.output_grammar import MAX_CALLS, OutputSpec
 
 
 def output_spec(
@@ -29,13 +29,13 @@ def output_spec(
     thinking: int = 0,
     text: int = 0,
 ) -> OutputSpec:
-    """Return what an answer may be.
+    """Return what a model may write.
 
     ``parallel`` allows several calls, ``most`` of them. ``answer`` is the JSON Schema, or the grammar, that
-    an answer without calls has to meet. ``thinking`` and ``text`` are most tokens of thought, and of text in
+    an answer without calls has to meet. ``thinking`` and ``text`` are the most tokens of thought, and of text in
     front of a call. Raises InputError for a choice that is none, or contradicts the rest.
     """
-    count = most if most is not None else MOST_CALLS if parallel else 1
+    count = most if most is not None else MAX_CALLS if parallel else 1
     if count < 1:
         raise InputError("it must be at least 1", where="max_tool_calls")
     base = OutputSpec(most=count if parallel else 1, answer=answer, thinking=thinking, text=text)

@@ -24,7 +24,7 @@ def detect(template: str | None, controls: frozenset[str]) -> Format:
 
     Raises ModelError if no format fits.
     """
-    fitting = [found for found in map(get, names()) if found.fits(template, controls)]
+    fitting = [found for found in map(get, names()) if found.matches(template, controls)]
     if not fitting:
         raise ModelError(
             f"cannot tell how this model writes calls; choose a format: {', '.join(names())}"

@@ -8,17 +8,24 @@ from typing import Any
 from callmemaybe.grammar.nodes import Control
 from callmemaybe.jsonio.writer import dumps
 from callmemaybe.tools import ToolSpec
-from callmemaybe.wire.arg_syntax import gemma, in_order
-from callmemaybe.wire.format_nodes import Arguments, Chain, Name, Part, Text, Token, chain
+from callmemaybe.wire.arg_syntax import gemma_args, sorted_keys
+from callmemaybe.wire.format_nodes import (
+    ArgumentsNode,
+    NameNode,
+    PromptPart,
+    SequenceNode,
+    TokenNode,
+    sequence,
+)
 
 
-def call(begin: str, end: str, fence: str) -> Chain:
+def call(begin: str, end: str, fence: str) -> SequenceNode:
     """Return one call between two tokens, strings in fences."""
-    arguments = Arguments(notation=gemma(fence))
-    return chain(Token(begin), Text("call:"), Name(bare=True), arguments, Token(end))
+    arguments = ArgumentsNode(syntax=gemma_args(fence))
+    return sequence(TokenNode(begin), "call:", NameNode(bare=True), arguments, TokenNode(end))
 
 
-def declaration(tool: ToolSpec, fence: str) -> Iterable[Part]:
+def declaration(tool: ToolSpec, fence: str) -> Iterable[PromptPart]:
     """Write a tool: a record like that of a call, types in capitals."""
     yield f"declaration:{tool.name}{{description:"
     yield from _fenced(tool.description, fence)
@@ -27,17 +34,17 @@ def declaration(tool: ToolSpec, fence: str) -> Iterable[Part]:
     yield "}"
 
 
-def _fenced(text: str, fence: str) -> Iterable[Part]:
+def _fenced(text: str, fence: str) -> Iterable[PromptPart]:
     yield from (Control(fence), text, Control(fence))
 
 
-def _schema(schema: Any, fence: str) -> Iterable[Part]:
+def _schema(schema: Any, fence: str) -> Iterable[PromptPart]:
     """Write a schema: what describes it, then its type."""
     given = dict(schema) if isinstance(schema, Mapping) else {}
     kind = given.pop("type", "object" if "properties" in given else "string")
     first = True
     yield "{"
-    for key in in_order(given):
+    for key in sorted_keys(given):
         if key.startswith("$") or key == "additionalProperties":
             continue
         yield f"{'' if first else ','}{key}:"
@@ -57,15 +64,15 @@ def _schema(schema: Any, fence: str) -> Iterable[Part]:
     yield "}"
 
 
-def _record(fields: Mapping[str, list[Part]]) -> Iterable[Part]:
+def _record(fields: Mapping[str, list[PromptPart]]) -> Iterable[PromptPart]:
     yield "{"
-    for index, key in enumerate(in_order(fields)):
+    for index, key in enumerate(sorted_keys(fields)):
         yield f"{',' if index else ''}{key}:"
         yield from fields[key]
     yield "}"
 
 
-def _value(value: Any, fence: str) -> Iterable[Part]:
+def _value(value: Any, fence: str) -> Iterable[PromptPart]:
     if isinstance(value, str):
         yield from _fenced(value, fence)
     elif isinstance(value, list | tuple):

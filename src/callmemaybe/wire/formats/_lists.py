@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from callmemaybe.wire.format_nodes import Arguments, Calls, Chain, Name, Text, chain
+from callmemaybe.wire.format_nodes import (
+    ArgumentsNode,
+    CallsNode,
+    NameNode,
+    SequenceNode,
+    TextNode,
+    sequence,
+)
 
-CALLS = Calls(
-    chain(Text('{"name": "'), Name(), Text('", "arguments": '), Arguments("spaced"), Text("}")),
-    between=chain(Text(", ")),
+CALLS = CallsNode(
+    sequence(
+        '{"name": "',
+        NameNode(),
+        '", "arguments": ',
+        ArgumentsNode(),
+        "}",
+    ),
+    between=sequence(", "),
 )
 
 
-def listed(*behind: Text) -> Chain:
+def listed(*behind: TextNode) -> SequenceNode:
     """Return the calls and the end of their list; the list is begun already."""
-    return chain(CALLS, Text("]"), *behind)
+    return sequence(CALLS, "]", *behind)

@@ -5,17 +5,16 @@ Strings of DeepSeek's template as in vLLM's examples/tool_chat_template_deepseek
 
 from __future__ import annotations
 
-from callmemaybe.wire.chat import Chat, Tools, declare
+from callmemaybe.wire.chat_markup import ChatMarkup, ToolMarkup, declare_format
 from callmemaybe.wire.format_nodes import (
-    Answer,
-    Arguments,
-    Calls,
-    Either,
-    Name,
-    Text,
-    Thought,
-    Token,
-    chain,
+    ArgumentsNode,
+    CallsNode,
+    ChoiceNode,
+    FreeTextNode,
+    NameNode,
+    ThoughtNode,
+    TokenNode,
+    sequence,
 )
 
 CALLS, CALLS_END = "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"
@@ -28,7 +27,10 @@ TOKENS = (
     CALLS, CALLS_END, CALL, CALL_END, SEP, BEGIN, END, USER, ASSISTANT, _OUTPUTS, _OUTPUTS_END,
     OUTPUT, OUTPUT_END, "<think>", "</think>",
 )  # fmt: skip
-THINK = Thought(chain(Token("<think>"), Text("\n")), chain(Token("</think>"), Text("\n\n")))
+THINK = ThoughtNode(
+    sequence(TokenNode("<think>"), "\n"),
+    sequence(TokenNode("</think>"), "\n\n"),
+)
 _BEFORE = """\
 # Tools
 
@@ -38,27 +40,27 @@ You are provided with function signatures within <tools></tools> XML tags:
 <tools>
 """
 
-FORMAT = declare(
+FORMAT = declare_format(
     "deepseek_v3",
     "DeepSeek R1, V3: function<｜tool▁sep｜>f and fenced JSON between tokens",
-    chain(
+    sequence(
         THINK,
-        Either(
-            chain(
-                Token(CALLS),
-                Calls(
-                    chain(
-                        Token(CALL), Text("function"), Token(SEP), Name(bare=True),
-                        Text("\n```json\n"), Arguments("spaced"), Text("\n```"), Token(CALL_END),
+        ChoiceNode(
+            sequence(
+                TokenNode(CALLS),
+                CallsNode(
+                    sequence(
+                        TokenNode(CALL), "function", TokenNode(SEP), NameNode(bare=True),
+                        "\n```json\n", ArgumentsNode(), "\n```", TokenNode(CALL_END),
                     ),
-                    between=chain(Text("\n")),
+                    between=sequence("\n"),
                 ),
-                Token(CALLS_END),
+                TokenNode(CALLS_END),
             ),
-            no_call=Answer(stop=CALLS),
+            no_call=FreeTextNode(stop=CALLS),
         ),
     ),
-    Chat(
+    ChatMarkup(
         begin=BEGIN,
         system=("", ""),
         user=(USER, ""),
@@ -67,7 +69,7 @@ FORMAT = declare(
         result=(OUTPUT, OUTPUT_END),
         ask=ASSISTANT,
         resumes=True,
-        tools=Tools((_BEFORE, "\n</tools>\n\n"), between="\n"),
+        tools=ToolMarkup((_BEFORE, "\n</tools>\n\n"), between="\n"),
     ),
     tokens=TOKENS,
     signs=(CALLS, CALL, SEP),

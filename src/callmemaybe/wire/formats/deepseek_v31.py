@@ -5,16 +5,16 @@ Strings of DeepSeek's template as in vLLM's examples/tool_chat_template_deepseek
 
 from __future__ import annotations
 
-from callmemaybe.wire.chat import Chat, Tools, declare
+from callmemaybe.wire.chat_markup import ChatMarkup, ToolMarkup, declare_format
 from callmemaybe.wire.format_nodes import (
-    Answer,
-    Arguments,
-    Calls,
-    Either,
-    Name,
-    Thought,
-    Token,
-    chain,
+    ArgumentsNode,
+    CallsNode,
+    ChoiceNode,
+    FreeTextNode,
+    NameNode,
+    ThoughtNode,
+    TokenNode,
+    sequence,
 )
 from callmemaybe.wire.formats.deepseek_v3 import (
     ASSISTANT,
@@ -42,26 +42,26 @@ Where:
 - For multiple tool calls, chain them directly without separators or spaces
 """
 
-FORMAT = declare(
+FORMAT = declare_format(
     "deepseek_v31",
     "DeepSeek V3.1: f<｜tool▁sep｜>{...} between tokens",
-    chain(
-        Thought(chain(Token("<think>")), chain(Token("</think>"))),
-        Either(
-            chain(
-                Token(CALLS),
-                Calls(
-                    chain(
-                        Token(CALL), Name(bare=True), Token(SEP), Arguments("spaced"),
-                        Token(CALL_END),
+    sequence(
+        ThoughtNode(sequence(TokenNode("<think>")), sequence(TokenNode("</think>"))),
+        ChoiceNode(
+            sequence(
+                TokenNode(CALLS),
+                CallsNode(
+                    sequence(
+                        TokenNode(CALL), NameNode(bare=True), TokenNode(SEP), ArgumentsNode(),
+                        TokenNode(CALL_END),
                     )
                 ),
-                Token(CALLS_END),
+                TokenNode(CALLS_END),
             ),
-            no_call=Answer(stop=CALLS),
+            no_call=FreeTextNode(stop=CALLS),
         ),
     ),
-    Chat(
+    ChatMarkup(
         begin=BEGIN,
         system=("", ""),
         user=(USER, ""),
@@ -70,7 +70,7 @@ FORMAT = declare(
         ask=ASSISTANT,
         resumes=True,
         no_thinking=("</think>", "</think>"),
-        tools=Tools(("## Tools\nYou have access to the following tools:\n", _BEHIND)),
+        tools=ToolMarkup(("## Tools\nYou have access to the following tools:\n", _BEHIND)),
     ),
     tokens=TOKENS,
     signs=(CALLS, CALL, SEP),

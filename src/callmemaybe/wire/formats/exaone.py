@@ -6,16 +6,15 @@ Strings of LG's template for EXAONE 4.0, as pinned in ollama's exaone4 renderer 
 from __future__ import annotations
 
 from callmemaybe.jsonio.writer import dumps
-from callmemaybe.wire.chat import Chat, Tools, declare
+from callmemaybe.wire.chat_markup import ChatMarkup, ToolMarkup, declare_format
 from callmemaybe.wire.format_nodes import (
-    Answer,
-    Arguments,
-    Calls,
-    Either,
-    Name,
-    Text,
-    Token,
-    chain,
+    ArgumentsNode,
+    CallsNode,
+    ChoiceNode,
+    FreeTextNode,
+    NameNode,
+    TokenNode,
+    sequence,
 )
 from callmemaybe.wire.formats.hermes import CLOSE, NO_THINKING, OPEN, THINK
 
@@ -37,23 +36,23 @@ argument_2_name: argument_2_value}}</tool_call>
 Note that if no argument name is specified for a tool, you can just print the argument value \
 directly, without the argument name or JSON formatting."""
 
-FORMAT = declare(
+FORMAT = declare_format(
     "exaone",
     "EXAONE 4: JSON between <tool_call> tags, on one line",
-    chain(
+    sequence(
         THINK,
-        Either(
-            Calls(
-                chain(
-                    Token(OPEN), Text('{"name": "'), Name(), Text('", "arguments": '),
-                    Arguments("spaced"), Text("}"), Token(CLOSE),
+        ChoiceNode(
+            CallsNode(
+                sequence(
+                    TokenNode(OPEN), '{"name": "', NameNode(), '", "arguments": ',
+                    ArgumentsNode(), "}", TokenNode(CLOSE),
                 ),
-                between=chain(Text("\n")),
+                between=sequence("\n"),
             ),
-            no_call=Answer(stop=OPEN),
+            no_call=FreeTextNode(stop=OPEN),
         ),
     ),
-    Chat(
+    ChatMarkup(
         system=("[|system|]\n", f"{_END}\n"),
         user=("[|user|]\n", f"{_END}\n"),
         assistant=("[|assistant|]\n<think>\n\n</think>\n\n", f"{_END}\n"),
@@ -61,7 +60,7 @@ FORMAT = declare(
         result=("<tool_result>", "</tool_result>"),
         ask="[|assistant|]\n",
         no_thinking=NO_THINKING,
-        tools=Tools((_BEFORE, _BEHIND), each=("<tool>", "</tool>\n")),
+        tools=ToolMarkup((_BEFORE, _BEHIND), each=("<tool>", "</tool>\n")),
         write_result=lambda _name, _id, content: (dumps({"result": content}),),
     ),
     tokens=(

@@ -6,8 +6,8 @@ tools are declared in a developer's turn, keys are sorted, results come as recor
 
 from __future__ import annotations
 
-from callmemaybe.wire.chat import Chat, Tools, declare
-from callmemaybe.wire.format_nodes import Answer, Calls, Either
+from callmemaybe.wire.chat_markup import ChatMarkup, ToolMarkup, declare_format
+from callmemaybe.wire.format_nodes import CallsNode, ChoiceNode, FreeTextNode
 from callmemaybe.wire.formats._gemma import call, declaration
 
 _OPEN, _CLOSE, _FENCE = "<start_function_call>", "<end_function_call>", "<escape>"
@@ -15,11 +15,11 @@ _TURN, _END = "<start_of_turn>", "<end_of_turn>"
 _RESULT, _RESULT_END = "<start_function_response>", "<end_function_response>"
 _TOOL, _TOOL_END = "<start_function_declaration>", "<end_function_declaration>"
 
-FORMAT = declare(
+FORMAT = declare_format(
     "functiongemma",
     "FunctionGemma: call:f{a:<escape>x<escape>}",
-    Either(Calls(call(_OPEN, _CLOSE, _FENCE)), no_call=Answer(stop=_OPEN)),
-    Chat(
+    ChoiceNode(CallsNode(call(_OPEN, _CLOSE, _FENCE)), no_call=FreeTextNode(stop=_OPEN)),
+    ChatMarkup(
         begin="<bos>",
         system=(f"{_TURN}developer\n", f"{_END}\n"),
         user=(f"{_TURN}user\n", f"{_END}\n"),
@@ -28,7 +28,7 @@ FORMAT = declare(
         open_calls=True,
         result=(_RESULT, _RESULT_END),
         ask=f"{_TURN}model\n",
-        tools=Tools(
+        tools=ToolMarkup(
             ("", ""), each=(_TOOL, _TOOL_END), write=lambda tool: declaration(tool, _FENCE)
         ),
         gap="",

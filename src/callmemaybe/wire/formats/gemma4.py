@@ -5,22 +5,29 @@ Strings of the template in vLLM's examples/tool_chat_template_gemma4.jinja (Goog
 
 from __future__ import annotations
 
-from callmemaybe.wire.chat import Chat, Tools, declare
-from callmemaybe.wire.format_nodes import Answer, Calls, Either, Text, Thought, Token, chain
+from callmemaybe.wire.chat_markup import ChatMarkup, ToolMarkup, declare_format
+from callmemaybe.wire.format_nodes import (
+    CallsNode,
+    ChoiceNode,
+    FreeTextNode,
+    ThoughtNode,
+    TokenNode,
+    sequence,
+)
 from callmemaybe.wire.formats._gemma import call, declaration
 
 _OPEN, _CLOSE, _FENCE = "<|tool_call>", "<tool_call|>", '<|"|>'
 _TURN, _END = "<|turn>", "<turn|>"
 _CHANNEL, _CHANNEL_END = "<|channel>", "<channel|>"
 
-FORMAT = declare(
+FORMAT = declare_format(
     "gemma4",
     'Gemma 4: <|tool_call>call:f{a:<|"|>x<|"|>}<tool_call|>',
-    chain(
-        Thought(chain(Token(_CHANNEL), Text("thought\n")), chain(Token(_CHANNEL_END))),
-        Either(Calls(call(_OPEN, _CLOSE, _FENCE)), no_call=Answer(stop=_OPEN)),
+    sequence(
+        ThoughtNode(sequence(TokenNode(_CHANNEL), "thought\n"), sequence(TokenNode(_CHANNEL_END))),
+        ChoiceNode(CallsNode(call(_OPEN, _CLOSE, _FENCE)), no_call=FreeTextNode(stop=_OPEN)),
     ),
-    Chat(
+    ChatMarkup(
         begin="<bos>",
         system=(f"{_TURN}system\n", f"{_END}\n"),
         user=(f"{_TURN}user\n", f"{_END}\n"),
@@ -29,7 +36,7 @@ FORMAT = declare(
         open_calls=True,
         result=("<|tool_response>", "<tool_response|>"),
         ask=f"{_TURN}model\n",
-        tools=Tools(
+        tools=ToolMarkup(
             ("", ""), each=("<|tool>", "<tool|>"), write=lambda tool: declaration(tool, _FENCE)
         ),
         gap="",

@@ -6,8 +6,8 @@ Strings of IBM's template for Granite 3.x (tools in a turn of their own, results
 
 from __future__ import annotations
 
-from callmemaybe.wire.chat import Chat, Tools, declare, indented
-from callmemaybe.wire.format_nodes import Answer, Either, Text, Token, chain
+from callmemaybe.wire.chat_markup import ChatMarkup, ToolMarkup, declare_format, write_indented_json
+from callmemaybe.wire.format_nodes import ChoiceNode, FreeTextNode, TokenNode, sequence
 from callmemaybe.wire.formats._lists import listed
 
 _CALL, _ROLE, _ROLE_END, _END = (
@@ -22,11 +22,11 @@ def _turn(role: str) -> tuple[str, str]:
     return f"{_ROLE}{role}{_ROLE_END}", f"{_END}\n"
 
 
-FORMAT = declare(
+FORMAT = declare_format(
     "granite3",
     "Granite 3: <|tool_call|> and a JSON list",
-    Either(chain(Token(_CALL), Text("["), listed()), no_call=Answer(stop=_CALL)),
-    Chat(
+    ChoiceNode(sequence(TokenNode(_CALL), "[", listed()), no_call=FreeTextNode(stop=_CALL)),
+    ChatMarkup(
         system=_turn("system"),
         user=_turn("user"),
         assistant=_turn("assistant"),
@@ -39,7 +39,7 @@ FORMAT = declare(
             "list of tools used. If a tool does not exist in the provided list of tools, notify "
             "the user that you do not have the ability to fulfill the request."
         ),
-        tools=Tools(("[", "]"), between=",\n", write=indented),
+        tools=ToolMarkup(("[", "]"), between=",\n", write=write_indented_json),
     ),
     tokens=(_CALL, _ROLE, _ROLE_END, _END),
     signs=(_CALL, _ROLE, _ROLE_END),

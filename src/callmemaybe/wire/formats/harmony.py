@@ -12,57 +12,56 @@ from collections.abc import Iterable
 
 from callmemaybe.jsonio.writer import dumps
 from callmemaybe.tools import ToolSpec
-from callmemaybe.wire.chat import Chat, Tools, declare
+from callmemaybe.wire.chat_markup import ChatMarkup, ToolMarkup, declare_format
 from callmemaybe.wire.format_nodes import (
-    Answer,
-    Arguments,
-    Calls,
-    Either,
-    Name,
-    Part,
-    Text,
-    Thought,
-    Token,
-    chain,
+    ArgumentsNode,
+    CallsNode,
+    ChoiceNode,
+    FreeTextNode,
+    NameNode,
+    PromptPart,
+    ThoughtNode,
+    TokenNode,
+    sequence,
 )
 
 _START, _END, _CHANNEL, _MESSAGE = "<|start|>", "<|end|>", "<|channel|>", "<|message|>"
 _CALL, _JSON, _RETURN = "<|call|>", "<|constrain|>", "<|return|>"
 
 
-def _tool(tool: ToolSpec) -> Iterable[Part]:
+def _tool(tool: ToolSpec) -> Iterable[PromptPart]:
     for line in tool.description.splitlines():
         yield f"// {line}\n"
     yield f"type {tool.name} = (_: {dumps(tool.parameters)}) => any;\n\n"
 
 
-FORMAT = declare(
+FORMAT = declare_format(
     "harmony",
     "gpt-oss: commentary to=functions.f on harmony channels",
-    chain(
-        Thought(
-            chain(Token(_CHANNEL), Text("analysis"), Token(_MESSAGE)),
-            chain(Token(_END), Token(_START), Text("assistant")),
+    sequence(
+        ThoughtNode(
+            sequence(TokenNode(_CHANNEL), "analysis", TokenNode(_MESSAGE)),
+            sequence(TokenNode(_END), TokenNode(_START), "assistant"),
         ),
-        Token(_CHANNEL),
-        Either(
-            Calls(
-                chain(
-                    Text("commentary to=functions."), Name(bare=True), Text(" "), Token(_JSON),
-                    Text("json"), Token(_MESSAGE), Arguments("spaced"), Token(_CALL),
+        TokenNode(_CHANNEL),
+        ChoiceNode(
+            CallsNode(
+                sequence(
+                    "commentary to=functions.", NameNode(bare=True), " ", TokenNode(_JSON),
+                    "json", TokenNode(_MESSAGE), ArgumentsNode(), TokenNode(_CALL),
                 ),
                 between=None,
             ),
-            no_call=chain(Text("final"), Token(_MESSAGE), Answer(stop=_END)),
+            no_call=sequence("final", TokenNode(_MESSAGE), FreeTextNode(stop=_END)),
         ),
     ),
-    Chat(
+    ChatMarkup(
         system=(f"{_START}developer{_MESSAGE}# Instructions\n\n", _END),
         user=(f"{_START}user{_MESSAGE}", _END),
         assistant=(f"{_START}assistant", ""),
         result=(f"{_START}functions.", _END),
         ask=f"{_START}assistant",
-        tools=Tools(
+        tools=ToolMarkup(
             ("# Tools\n\n## functions\n\nnamespace functions {\n\n", "} // namespace functions"),
             write=_tool,
         ),
@@ -74,8 +73,7 @@ FORMAT = declare(
         ),
         write_result=lambda name, _id, content: (f"{name} to=assistant", "", content),
         result_gaps=(f"{_CHANNEL}commentary", _MESSAGE),
-        said_behind=f"{_CHANNEL}final{_MESSAGE}",
-        said_end=_END,
+        answer=(f"{_CHANNEL}final{_MESSAGE}", _END),
     ),
     tokens=(_START, _END, _CHANNEL, _MESSAGE, _CALL, _JSON, _RETURN),
     signs=(_CHANNEL, _MESSAGE, _CALL),

@@ -7,17 +7,16 @@ token (Qwen2.5, Hermes) gets none.
 
 from __future__ import annotations
 
-from callmemaybe.wire.chat import Chat, Tools, declare
+from callmemaybe.wire.chat_markup import ChatMarkup, ToolMarkup, declare_format
 from callmemaybe.wire.format_nodes import (
-    Answer,
-    Arguments,
-    Calls,
-    Either,
-    Name,
-    Text,
-    Thought,
-    Token,
-    chain,
+    ArgumentsNode,
+    CallsNode,
+    ChoiceNode,
+    FreeTextNode,
+    NameNode,
+    ThoughtNode,
+    TokenNode,
+    sequence,
 )
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
@@ -26,7 +25,10 @@ TOKENS = (
     OPEN, CLOSE, "<|im_start|>", "<|im_end|>", "<think>", "</think>", "<tool_response>",
     "</tool_response>",
 )  # fmt: skip
-THINK = Thought(chain(Token("<think>"), Text("\n")), chain(Token("</think>"), Text("\n\n")))
+THINK = ThoughtNode(
+    sequence(TokenNode("<think>"), "\n"),
+    sequence(TokenNode("</think>"), "\n\n"),
+)
 NO_THINKING = ("<think>", "<think>\n\n</think>\n\n")
 
 _BEFORE = """\
@@ -47,7 +49,7 @@ For each function call, return a json object with function name and arguments wi
 </tool_call>"""
 
 
-def chatml(tools: Tools, **marks: object) -> Chat:
+def chatml(tools: ToolMarkup, **marks: object) -> ChatMarkup:
     """Return ChatML with these tools; results as Qwen takes them, in a turn of the user's."""
     given: dict[str, object] = {
         "system": ("<|im_start|>system\n", "<|im_end|>\n"),
@@ -58,23 +60,26 @@ def chatml(tools: Tools, **marks: object) -> Chat:
         "ask": "<|im_start|>assistant\n",
         "no_thinking": NO_THINKING,
     }
-    return Chat(tools=tools, **{**given, **marks})  # type: ignore[arg-type]
+    return ChatMarkup(tools=tools, **{**given, **marks})  # type: ignore[arg-type]
 
 
-_CALL = chain(
-    Token(OPEN),
-    Text('\n{"name": "'),
-    Name(),
-    Text('", "arguments": '),
-    Arguments("spaced"),
-    Text("}\n"),
-    Token(CLOSE),
+_CALL = sequence(
+    TokenNode(OPEN),
+    '\n{"name": "',
+    NameNode(),
+    '", "arguments": ',
+    ArgumentsNode(),
+    "}\n",
+    TokenNode(CLOSE),
 )
-FORMAT = declare(
+FORMAT = declare_format(
     "hermes",
     "Hermes, Qwen2.5, Qwen3, Granite 4: JSON between <tool_call> tags",
-    chain(THINK, Either(Calls(_CALL, between=chain(Text("\n"))), no_call=Answer(stop=OPEN))),
-    chatml(Tools((_BEFORE, _BEHIND), between="\n")),
+    sequence(
+        THINK,
+        ChoiceNode(CallsNode(_CALL, between=sequence("\n")), no_call=FreeTextNode(stop=OPEN)),
+    ),
+    chatml(ToolMarkup((_BEFORE, _BEHIND), between="\n")),
     tokens=TOKENS,
     signs=("<|im_start|>", "<|im_end|>"),
     template_has=(OPEN, "arguments"),

@@ -5,8 +5,8 @@ No model's files give it away: choose it by name. Turns are written as plain wor
 
 from __future__ import annotations
 
-from callmemaybe.wire.chat import Chat, Tools, declare
-from callmemaybe.wire.format_nodes import Answer, Either, Text, chain
+from callmemaybe.wire.chat_markup import ChatMarkup, ToolMarkup, declare_format
+from callmemaybe.wire.format_nodes import ChoiceNode, FreeTextNode, sequence
 from callmemaybe.wire.formats._lists import listed
 
 _BEFORE = """\
@@ -17,17 +17,17 @@ To call functions, answer with nothing but a JSON list:
 [{"name": <function-name>, "arguments": <args-json-object>}, ...]
 If none fits, answer in plain text."""
 
-FORMAT = declare(
+FORMAT = declare_format(
     "json_list",
     "plain JSON: any instructed model, no control token",
-    Either(chain(Text("["), listed()), no_call=Answer(not_first="[")),
-    Chat(
+    ChoiceNode(sequence("[", listed()), no_call=FreeTextNode(not_first="[")),
+    ChatMarkup(
         system=("", "\n\n"),
         user=("user: ", "\n\n"),
         assistant=("assistant: ", "\n\n"),
         result=("result: ", "\n\n"),
         ask="assistant: ",
-        tools=Tools((_BEFORE, _BEHIND), each=("", "\n")),
+        tools=ToolMarkup((_BEFORE, _BEHIND), each=("", "\n")),
     ),
     tokens=(),
 )

@@ -6,8 +6,14 @@ llama.cpp's models/templates/llama-cpp-lfm2.jinja, and of vLLM's lfm2 tool parse
 
 from __future__ import annotations
 
-from callmemaybe.wire.chat import Tools, declare
-from callmemaybe.wire.format_nodes import Answer, Calls, Either, Text, Token, chain
+from callmemaybe.wire.chat_markup import ToolMarkup, declare_format
+from callmemaybe.wire.format_nodes import (
+    CallsNode,
+    ChoiceNode,
+    FreeTextNode,
+    TokenNode,
+    sequence,
+)
 from callmemaybe.wire.formats.hermes import chatml
 from callmemaybe.wire.formats.pythonic import CALL
 
@@ -15,18 +21,18 @@ _OPEN, _CLOSE = "<|tool_call_start|>", "<|tool_call_end|>"
 _LIST, _LIST_END = "<|tool_list_start|>", "<|tool_list_end|>"
 _RESULT, _RESULT_END = "<|tool_response_start|>", "<|tool_response_end|>"
 
-FORMAT = declare(
+FORMAT = declare_format(
     "lfm2",
     'LFM2: [f(a="x")] between <|tool_call_start|> tokens',
-    Either(
-        chain(
-            Token(_OPEN), Text("["), Calls(CALL, between=chain(Text(", "))), Text("]"),
-            Token(_CLOSE),
+    ChoiceNode(
+        sequence(
+            TokenNode(_OPEN), "[", CallsNode(CALL, between=sequence(", ")), "]",
+            TokenNode(_CLOSE),
         ),
-        no_call=Answer(stop=_OPEN),
+        no_call=FreeTextNode(stop=_OPEN),
     ),
     chatml(
-        Tools((f"List of tools: {_LIST}[", f"]{_LIST_END}"), between=", "),
+        ToolMarkup((f"List of tools: {_LIST}[", f"]{_LIST_END}"), between=", "),
         begin="<|startoftext|>",
         gap="\n",
         results=("", ""),

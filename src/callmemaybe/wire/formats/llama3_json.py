@@ -8,8 +8,15 @@ first system turn as for Llama 3.2's small models. The model ends with ``<|eot_i
 from __future__ import annotations
 
 from callmemaybe.jsonio.writer import dumps
-from callmemaybe.wire.chat import Chat, Tools, declare, indented
-from callmemaybe.wire.format_nodes import Answer, Arguments, Calls, Either, Name, Text, chain
+from callmemaybe.wire.chat_markup import ChatMarkup, ToolMarkup, declare_format, write_indented_json
+from callmemaybe.wire.format_nodes import (
+    ArgumentsNode,
+    CallsNode,
+    ChoiceNode,
+    FreeTextNode,
+    NameNode,
+    sequence,
+)
 
 _END = "<|eot_id|>"
 TOKENS = (
@@ -34,36 +41,36 @@ def header(role: str) -> str:
     return f"<|start_header_id|>{role}<|end_header_id|>\n\n"
 
 
-def llama(how: str) -> Chat:
+def llama(how: str) -> ChatMarkup:
     """Return Llama's turns, with these words in front of the tools."""
-    return Chat(
+    return ChatMarkup(
         begin="<|begin_of_text|>",
         system=(f"{header('system')}Environment: ipython\n\n", _END),
         user=(header("user"), _END),
         assistant=(header("assistant"), _END),
         result=(header("ipython"), _END),
         ask=header("assistant"),
-        tools=Tools((how, ""), each=("", "\n\n"), write=indented),
+        tools=ToolMarkup((how, ""), each=("", "\n\n"), write=write_indented_json),
         default=_DEFAULT,
         write_result=lambda _name, _id, content: (dumps({"output": content}),),
     )
 
 
-FORMAT = declare(
+FORMAT = declare_format(
     "llama3_json",
     "Llama 3.1, 3.2, 3.3: one JSON object with name and parameters",
-    Either(
-        Calls(
-            chain(
-                Text('{"name": "'),
-                Name(),
-                Text('", "parameters": '),
-                Arguments("spaced"),
-                Text("}"),
+    ChoiceNode(
+        CallsNode(
+            sequence(
+                '{"name": "',
+                NameNode(),
+                '", "parameters": ',
+                ArgumentsNode(),
+                "}",
             ),
             between=None,
         ),
-        no_call=Answer(not_first="{"),
+        no_call=FreeTextNode(not_first="{"),
     ),
     llama(_HOW),
     tokens=TOKENS,

@@ -7,17 +7,16 @@ mistral-common's instruct tokenizer v3. The model writes the id; a result refers
 from __future__ import annotations
 
 from callmemaybe.jsonio.writer import dumps
-from callmemaybe.wire.chat import Chat, Tools, declare
+from callmemaybe.wire.chat_markup import ChatMarkup, ToolMarkup, declare_format
 from callmemaybe.wire.format_nodes import (
-    Answer,
-    Arguments,
-    Calls,
-    Either,
-    Id,
-    Name,
-    Text,
-    Token,
-    chain,
+    ArgumentsNode,
+    CallsNode,
+    ChoiceNode,
+    FreeTextNode,
+    IdNode,
+    NameNode,
+    TokenNode,
+    sequence,
 )
 
 CALLS = "[TOOL_CALLS]"
@@ -25,39 +24,39 @@ TOKENS = (
     "<s>", "</s>", "[INST]", "[/INST]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]", CALLS,
     "[TOOL_RESULTS]", "[/TOOL_RESULTS]",
 )  # fmt: skip
-_IDS = Id(9)
+_IDS = IdNode(9)
 
 
 def _result(_name: str, call_id: str, content: str) -> tuple[str]:
     return (f'{{"content": {dumps(content)}, "call_id": "{_IDS.encode(call_id)}"}}',)
 
 
-FORMAT = declare(
+FORMAT = declare_format(
     "mistral",
     "Mistral v3 (7B v0.3, Nemo): a JSON list behind [TOOL_CALLS], ids of 9 letters",
-    Either(
-        chain(
-            Token(CALLS),
-            Text(" ["),
-            Calls(
-                chain(
-                    Text('{"name": "'), Name(), Text('", "arguments": '), Arguments("spaced"),
-                    Text(', "id": "'), _IDS, Text('"}'),
+    ChoiceNode(
+        sequence(
+            TokenNode(CALLS),
+            " [",
+            CallsNode(
+                sequence(
+                    '{"name": "', NameNode(), '", "arguments": ', ArgumentsNode(),
+                    ', "id": "', _IDS, '"}',
                 ),
-                between=chain(Text(", ")),
+                between=sequence(", "),
             ),
-            Text("]"),
+            "]",
         ),
-        no_call=Answer(stop=CALLS),
+        no_call=FreeTextNode(stop=CALLS),
     ),
-    Chat(
+    ChatMarkup(
         begin="<s>",
         system=("[INST] ", "[/INST]"),
         user=("[INST] ", "[/INST]"),
         assistant=("", "</s>"),
         result=("[TOOL_RESULTS] ", "[/TOOL_RESULTS]"),
         ask="",
-        tools=Tools(("[AVAILABLE_TOOLS] [", "][/AVAILABLE_TOOLS]"), between=", "),
+        tools=ToolMarkup(("[AVAILABLE_TOOLS] [", "][/AVAILABLE_TOOLS]"), between=", "),
         tools_in_user=True,
         system_in_user=True,
         write_result=_result,

@@ -5,28 +5,35 @@ Strings as mistral-common's tokenizer v13 renders them.
 
 from __future__ import annotations
 
-from callmemaybe.wire.chat import declare
+from callmemaybe.wire.chat_markup import declare_format
 from callmemaybe.wire.format_nodes import (
-    Answer,
-    Arguments,
-    Calls,
-    Either,
-    Name,
-    Thought,
-    Token,
-    chain,
+    ArgumentsNode,
+    CallsNode,
+    ChoiceNode,
+    FreeTextNode,
+    NameNode,
+    ThoughtNode,
+    TokenNode,
+    sequence,
 )
 from callmemaybe.wire.formats.mistral import CALLS
 from callmemaybe.wire.formats.mistral_v11 import TOKENS, chat
 
-FORMAT = declare(
+FORMAT = declare_format(
     "mistral_v13",
     "Mistral v13 (Magistral, Devstral 2, Ministral 3): [TOOL_CALLS]name[ARGS]{...}",
-    chain(
-        Thought(chain(Token("[THINK]")), chain(Token("[/THINK]"))),
-        Either(
-            Calls(chain(Token(CALLS), Name(bare=True), Token("[ARGS]"), Arguments("spaced"))),
-            no_call=Answer(stop=CALLS),
+    sequence(
+        ThoughtNode(sequence(TokenNode("[THINK]")), sequence(TokenNode("[/THINK]"))),
+        ChoiceNode(
+            CallsNode(
+                sequence(
+                    TokenNode(CALLS),
+                    NameNode(bare=True),
+                    TokenNode("[ARGS]"),
+                    ArgumentsNode(),
+                )
+            ),
+            no_call=FreeTextNode(stop=CALLS),
         ),
     ),
     chat(("[TOOL_RESULTS]", "[/TOOL_RESULTS]"), ids=False),

@@ -29,22 +29,22 @@ from typing import Any
 from callmemaybe.grammar.nodes import Control
 from callmemaybe.jsonio.writer import dumps
 from callmemaybe.tools import ToolSpec
-from callmemaybe.wire.enum_glosses import boolean_glosses, enum_glosses, options
+from callmemaybe.wire.enum_glosses import boolean_glosses, enum_glosses, listed_values
 from callmemaybe.wire.format import Format
 from callmemaybe.wire.format_nodes import (
-    Arguments,
-    Calls,
+    ArgumentsNode,
+    CallsNode,
+    ChoiceNode,
     Controls,
-    Either,
-    Name,
-    Part,
-    Parts,
-    SchemaEcho,
-    Token,
-    chain,
-    join,
+    NameNode,
+    PromptPart,
+    PromptParts,
+    SchemaEchoNode,
+    TokenNode,
+    join_parts,
+    sequence,
 )
-from callmemaybe.wire.prompt import request_text
+from callmemaybe.wire.prompt import last_user_text
 
 _TOOLS, _TOOL, _USER, _CALL = "<|tools|>", "<|tool|>", "<|user|>", "<|call|>"
 _AGAIN, _ARGS, _FILL, _NONE, _END = "<|again|>", "<|args|>", "<|fill|>", "<|none|>", "<|end|>"
@@ -54,20 +54,20 @@ _AGAIN, _ARGS, _FILL, _NONE, _END = "<|again|>", "<|args|>", "<|fill|>", "<|none
 LONGEST_TYPE, LONGEST_FORM = 200, 400
 
 
-def prefix(tools: Sequence[ToolSpec], _controls: Controls) -> Parts:
+def prefix(tools: Sequence[ToolSpec], _controls: Controls) -> PromptParts:
     """Write the tools and begin the request."""
-    parts: list[Part] = [Control(_TOOLS)]
+    parts: list[PromptPart] = [Control(_TOOLS)]
     for tool in tools:
         parts += [Control(_TOOL), "\n".join(_lines(tool))]
-    return join([*parts, Control(_USER)])
+    return join_parts([*parts, Control(_USER)])
 
 
 def request(
     messages: Sequence[Mapping[str, Any]], _tools: Sequence[ToolSpec], _controls: Controls
-) -> Parts:
+) -> PromptParts:
     """Write the request and ask for the call."""
-    said = dumps(request_text(messages))[1:-1]
-    return join([said, Control(_AGAIN), said, Control(_CALL)])
+    said = dumps(last_user_text(messages))[1:-1]
+    return join_parts([said, Control(_AGAIN), said, Control(_CALL)])
 
 
 def form(tool: ToolSpec) -> str:
@@ -108,7 +108,7 @@ def told_type(schema: Any) -> str:
         return _explained(schema["enum"], about)
     if plain == "boolean" and (sides := boolean_glosses(about)):
         return "{} true|{} false".format(*sides)
-    if plain == "string" and (listed := options(about)):
+    if plain == "string" and (listed := listed_values(about)):
         return f"{_explained(listed, about)}|{plain}"
     return plain
 
@@ -175,19 +175,25 @@ def type_text(schema: Any) -> str:
 FORMAT = Format(
     name="nano",
     summary="the embedded model: a short prompt, compact JSON",
-    tree=chain(
-        Either(
-            Calls(
-                chain(Name(), Token(_ARGS), SchemaEcho(form), Token(_FILL), Arguments("compact")),
-                between=chain(Token(_CALL)),
+    tree=sequence(
+        ChoiceNode(
+            CallsNode(
+                sequence(
+                    NameNode(),
+                    TokenNode(_ARGS),
+                    SchemaEchoNode(form),
+                    TokenNode(_FILL),
+                    ArgumentsNode("compact"),
+                ),
+                between=sequence(TokenNode(_CALL)),
             ),
-            no_call=Token(_NONE),
+            no_call=TokenNode(_NONE),
         ),
-        Token(_END),
+        TokenNode(_END),
     ),
     prefix=prefix,
     request=request,
     controls=frozenset((_TOOLS, _TOOL, _USER, _AGAIN, _CALL, _ARGS, _FILL, _NONE, _END)),
     priority=1,
-    learnt_choices=True,
+    trained_on_choices=True,
 )

@@ -6,19 +6,19 @@ phi_fc.py. Left alone the model often forgets the end tag; the grammar writes it
 
 from __future__ import annotations
 
-from callmemaybe.wire.chat import Chat, Tools, declare
-from callmemaybe.wire.format_nodes import Answer, Either, Text, Token, chain
+from callmemaybe.wire.chat_markup import ChatMarkup, ToolMarkup, declare_format
+from callmemaybe.wire.format_nodes import ChoiceNode, FreeTextNode, TokenNode, sequence
 from callmemaybe.wire.formats._lists import listed
 
 _OPEN, _CLOSE, _END = "<|tool_call|>", "<|/tool_call|>", "<|end|>"
 
-FORMAT = declare(
+FORMAT = declare_format(
     "phi4_mini",
     "Phi-4-mini: a JSON list between <|tool_call|> tokens",
-    Either(
-        chain(Token(_OPEN), Text("["), listed(), Token(_CLOSE)), no_call=Answer(stop=_OPEN)
+    ChoiceNode(
+        sequence(TokenNode(_OPEN), "[", listed(), TokenNode(_CLOSE)), no_call=FreeTextNode(stop=_OPEN)
     ),
-    Chat(
+    ChatMarkup(
         system=("<|system|>", _END),
         user=("<|user|>", _END),
         assistant=("<|assistant|>", _END),
@@ -26,7 +26,7 @@ FORMAT = declare(
         ask="<|assistant|>",
         gap="",
         default="You are a helpful assistant with some tools.",
-        tools=Tools(("<|tool|>[", "]<|/tool|>"), between=", "),
+        tools=ToolMarkup(("<|tool|>[", "]<|/tool|>"), between=", "),
     ),
     tokens=(
         _OPEN, _CLOSE, _END, "<|system|>", "<|user|>", "<|assistant|>", "<|tool|>", "<|/tool|>",

@@ -6,9 +6,16 @@ quotes of either kind; a parameter that is no Python name, in quotes too.
 
 from __future__ import annotations
 
-from callmemaybe.wire.arg_syntax import PYTHON
-from callmemaybe.wire.chat import declare
-from callmemaybe.wire.format_nodes import Answer, Arguments, Calls, Either, Name, Text, chain
+from callmemaybe.wire.arg_syntax import PYTHON_ARGS
+from callmemaybe.wire.chat_markup import declare_format
+from callmemaybe.wire.format_nodes import (
+    ArgumentsNode,
+    CallsNode,
+    ChoiceNode,
+    FreeTextNode,
+    NameNode,
+    sequence,
+)
 from callmemaybe.wire.formats.llama3_json import TOKENS, llama
 
 _HOW = (
@@ -17,13 +24,13 @@ _HOW = (
     "params_name2=params_value2...), func_name2(params)] Do not use variables.\n\n"
 )
 #: One call, as any family that writes Python writes it.
-CALL = chain(Name(bare=True), Arguments(notation=PYTHON))
-FORMAT = declare(
+CALL = sequence(NameNode(bare=True), ArgumentsNode(syntax=PYTHON_ARGS))
+FORMAT = declare_format(
     "pythonic",
     "Llama 3.2, Llama 4 as Python: [f(a='x', b=1)]",
-    Either(
-        chain(Text("["), Calls(CALL, between=chain(Text(", "))), Text("]")),
-        no_call=Answer(not_first="["),
+    ChoiceNode(
+        sequence("[", CallsNode(CALL, between=sequence(", ")), "]"),
+        no_call=FreeTextNode(not_first="["),
     ),
     llama(_HOW),
     tokens=TOKENS,

@@ -12,18 +12,17 @@ from typing import Any
 
 from callmemaybe.jsonio.writer import dumps
 from callmemaybe.tools import ToolSpec
-from callmemaybe.wire.arg_syntax import XML
-from callmemaybe.wire.chat import Tools, declare
+from callmemaybe.wire.arg_syntax import XML_ARGS
+from callmemaybe.wire.chat_markup import ToolMarkup, declare_format
 from callmemaybe.wire.format_nodes import (
-    Answer,
-    Arguments,
-    Calls,
-    Either,
-    Name,
-    Part,
-    Text,
-    Token,
-    chain,
+    ArgumentsNode,
+    CallsNode,
+    ChoiceNode,
+    FreeTextNode,
+    NameNode,
+    PromptPart,
+    TokenNode,
+    sequence,
 )
 from callmemaybe.wire.formats.hermes import CLOSE, OPEN, THINK, TOKENS, chatml
 
@@ -53,7 +52,7 @@ multiple lines
 </tool_call>"""
 
 
-def _tool(tool: ToolSpec) -> Iterable[Part]:
+def _tool(tool: ToolSpec) -> Iterable[PromptPart]:
     lines = ["<function>", f"<name>{tool.name}</name>"]
     if tool.description:
         lines.append(f"<description>{tool.description.strip()}</description>")
@@ -80,15 +79,18 @@ def _extra(fields: Mapping[str, Any]) -> Iterable[str]:
         yield f"<{key}>{text}</{key}>"
 
 
-_CALL = chain(
-    Token(OPEN), Text("\n<function="), Name(bare=True), Text(">\n"), Arguments(notation=XML),
-    Text("\n"), Token(CLOSE),
+_CALL = sequence(
+    TokenNode(OPEN), "\n<function=", NameNode(bare=True), ">\n", ArgumentsNode(syntax=XML_ARGS),
+    "\n", TokenNode(CLOSE),
 )  # fmt: skip
-FORMAT = declare(
+FORMAT = declare_format(
     "qwen3_coder",
     "Qwen3-Coder, Qwen3.5: XML between <tool_call> tags",
-    chain(THINK, Either(Calls(_CALL, between=chain(Text("\n"))), no_call=Answer(stop=OPEN))),
-    chatml(Tools((_BEFORE, _BEHIND), between="\n", write=_tool)),
+    sequence(
+        THINK,
+        ChoiceNode(CallsNode(_CALL, between=sequence("\n")), no_call=FreeTextNode(stop=OPEN)),
+    ),
+    chatml(ToolMarkup((_BEFORE, _BEHIND), between="\n", write=_tool)),
     tokens=TOKENS,
     signs=("<|im_start|>", "<|im_end|>"),
     template_has=("<function=", "<parameter="),

@@ -6,8 +6,8 @@ of BFCL's hammer.py for the empty list.
 
 from __future__ import annotations
 
-from callmemaybe.wire.chat import Tools, declare, indented
-from callmemaybe.wire.format_nodes import Either, Text, chain
+from callmemaybe.wire.chat_markup import ToolMarkup, declare_format, write_indented_json
+from callmemaybe.wire.format_nodes import ChoiceNode, TextNode, sequence
 from callmemaybe.wire.formats._lists import listed
 from callmemaybe.wire.formats.hermes import chatml
 
@@ -21,12 +21,12 @@ If no tool is suitable, return an empty array. The available tools are:
 
 """
 
-FORMAT = declare(
+FORMAT = declare_format(
     "xlam",
     "xLAM, Hammer: a JSON list, [] calls nothing",
-    chain(Text("["), Either(listed(), no_call=Text("]"))),
+    sequence("[", ChoiceNode(listed(), no_call=TextNode("]"))),
     chatml(
-        Tools((_BEFORE, ""), each=("", "\n\n"), write=indented),
+        ToolMarkup((_BEFORE, ""), each=("", "\n\n"), write=write_indented_json),
         gap="\n",
         default="You are a helpful assistant.",
         results=("", ""),

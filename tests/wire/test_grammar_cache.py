@@ -12,7 +12,7 @@ from callmemaybe.wire import format as module
 from callmemaybe.wire import formats
 from callmemaybe.wire.formats.hermes import FORMAT
 from callmemaybe.wire.formats.mistral import FORMAT as OTHER
-from callmemaybe.wire.output_grammar import OutputGrammar, OutputSpec
+from callmemaybe.wire.output_grammar import OutputGrammarBuilder, OutputSpec
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -51,12 +51,12 @@ def test_true_is_not_one() -> None:
 
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the last used languages are kept."""
-    monkeypatch.setattr(module, "KEPT_LANGUAGES", 3)
+    monkeypatch.setattr(module, "GRAMMAR_CACHE_SIZE", 3)
     kept: dict[Any, Any] = {}
-    monkeypatch.setattr(module, "_LANGUAGES", kept)
+    monkeypatch.setattr(module, "_GRAMMARS", kept)
     for number in range(10):
-        FORMAT.language(_tools(SCHEMA, f"f{number}"), OutputSpec())
-        FORMAT.language(_tools(SCHEMA, "f0"), OutputSpec())
+        FORMAT.output_grammar(_tools(SCHEMA, f"f{number}"), OutputSpec())
+        FORMAT.output_grammar(_tools(SCHEMA, "f0"), OutputSpec())
     assert len(kept) == 3
     assert any("f0" in str(key) for key in kept)
 
@@ -69,8 +69,8 @@ def test_what_stands_around_a_call_is_written_once(
     """A grammar within a frame that was kept is the very one that the general way writes."""
     format_ = formats.get(name)
     tools = [ToolSpec(f"f{index}", "What it does.", SCHEMA) for index in range(count)]
-    wanted = OutputSpec(thinking=9 if format_.thinks else 0)
-    framed = [OutputGrammar(tools, wanted, None).grammar(format_.tree) for _ in range(2)]
-    monkeypatch.setattr(OutputGrammar, "_frame", lambda _, __: None)
-    general = OutputGrammar(tools, wanted, None).grammar(format_.tree)
+    spec = OutputSpec(thinking=9 if format_.has_thinking else 0)
+    framed = [OutputGrammarBuilder(tools, spec, None).grammar(format_.tree) for _ in range(2)]
+    monkeypatch.setattr(OutputGrammarBuilder, "_frame", lambda _, __: None)
+    general = OutputGrammarBuilder(tools, spec, None).grammar(format_.tree)
     assert all(one.root is general.root and one == general for one in framed)

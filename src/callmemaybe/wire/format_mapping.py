@@ -1,4 +1,4 @@
-r"""A format as plain data, for people who would rather write TOML than Python.
+r"""A format declared as plain data, as a TOML file holds it.
 
 ::
 
@@ -28,24 +28,24 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from callmemaybe.errors import InputError
-from callmemaybe.wire.arg_syntax import JSON, PYTHON, XML
-from callmemaybe.wire.chat import Around, Chat, Tools, declare
+from callmemaybe.wire.arg_syntax import JSON_ARGS, PYTHON_ARGS, XML_ARGS
+from callmemaybe.wire.chat_markup import ChatMarkup, Surround, ToolMarkup, declare_format
 from callmemaybe.wire.format import Format
 from callmemaybe.wire.format_nodes import (
-    Answer,
-    Arguments,
-    Calls,
-    Chain,
-    Either,
-    Id,
-    Name,
-    Piece,
-    Text,
-    Token,
-    chain,
+    ArgumentsNode,
+    CallsNode,
+    ChoiceNode,
+    FormatNode,
+    FreeTextNode,
+    IdNode,
+    NameNode,
+    SequenceNode,
+    TextNode,
+    TokenNode,
+    sequence,
 )
 
-_NOTATIONS = {"python": PYTHON, "xml": XML}
+_SYNTAXES = {"python": PYTHON_ARGS, "xml": XML_ARGS}
 _KEYS = frozenset(
     ("name", "summary", "tokens", "calls", "between", "before", "after", "style", "bare_names",
      "no_call", "chat", "template_has", "template_lacks", "signs")
@@ -53,7 +53,7 @@ _KEYS = frozenset(
 _AROUND = ("system", "user", "assistant", "result", "results")
 
 
-def from_mapping(data: Mapping[str, Any], where: str) -> Format:
+def format_from_mapping(data: Mapping[str, Any], where: str) -> Format:
     """Return the format that ``data`` declares (see the top of this file).
 
     Raises InputError with ``where`` and the key for what is missing, unknown or of another kind.
@@ -61,26 +61,26 @@ def from_mapping(data: Mapping[str, Any], where: str) -> Format:
     if unknown := data.keys() - _KEYS:
         raise _wrong(where, min(unknown), "there is no such key", f"use {', '.join(sorted(_KEYS))}")
     style = _get(data, "style", str, where, "spaced")
-    if style not in ("spaced", "compact", *_NOTATIONS):
+    if style not in ("spaced", "compact", *_SYNTAXES):
         raise _wrong(where, "style", f"there is no style {style!r}", "spaced, compact, python, xml")
-    arguments = Arguments(
-        style if style not in _NOTATIONS else "spaced", _NOTATIONS.get(style, JSON)
+    arguments = ArgumentsNode(
+        style if style not in _SYNTAXES else "spaced", _SYNTAXES.get(style, JSON_ARGS)
     )
-    name = Name(bare=_get(data, "bare_names", bool, where, False))
-    leaves: dict[str, Piece] = {"name": name, "arguments": arguments, "id": Id()}
+    name = NameNode(bare=_get(data, "bare_names", bool, where, False))
+    leaves: dict[str, FormatNode] = {"name": name, "arguments": arguments, "id": IdNode()}
     call = _chain(data, "calls", leaves, where)
-    if sum(one is name for one in call.pieces) != 1 or call.pieces.count(arguments) != 1:
+    if sum(one is name for one in call.nodes) != 1 or call.nodes.count(arguments) != 1:
         raise _wrong(where, "calls", 'it needs one "name" and one "arguments" behind it')
     between = _chain(data, "between", {}, where) if "between" in data else None
-    pieces = (
-        *_chain(data, "before", {}, where).pieces,
-        Calls(call, between),
-        *_chain(data, "after", {}, where).pieces,
+    nodes = (
+        *_chain(data, "before", {}, where).nodes,
+        CallsNode(call, between),
+        *_chain(data, "after", {}, where).nodes,
     )
-    calls: Piece = Chain(pieces)
-    tree = Either(calls, _no_call(data["no_call"], where)) if "no_call" in data else calls
+    calls: FormatNode = SequenceNode(nodes)
+    tree = ChoiceNode(calls, _no_call(data["no_call"], where)) if "no_call" in data else calls
     tokens = _texts(data.get("tokens", ()), where, "tokens")
-    return declare(
+    return declare_format(
         _get(data, "name", str, where),
         _get(data, "summary", str, where, ""),
         tree,
@@ -113,48 +113,50 @@ def _texts(value: Any, where: str, key: str) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _chain(data: Mapping[str, Any], key: str, leaves: Mapping[str, Piece], where: str) -> Chain:
+def _chain(
+    data: Mapping[str, Any], key: str, leaves: Mapping[str, FormatNode], where: str
+) -> SequenceNode:
     listed = data.get(key, [] if key != "calls" else None)
     if not isinstance(listed, list):
-        raise _wrong(where, key, "it must be a list of pieces")
-    found: list[Piece] = []
+        raise _wrong(where, key, "it must be a list of nodes")
+    found: list[FormatNode] = []
     for one in listed:
         if isinstance(one, str) and one in leaves:
             found.append(leaves[one])
         elif isinstance(one, Mapping) and len(one) == 1 and isinstance(one.get("text"), str):
-            found.append(Text(one["text"]))
+            found.append(TextNode(one["text"]))
         elif isinstance(one, Mapping) and len(one) == 1 and isinstance(one.get("token"), str):
-            found.append(Token(one["token"]))
+            found.append(TokenNode(one["token"]))
         else:
-            raise _wrong(where, key, f"{one!r} is no piece",
+            raise _wrong(where, key, f"{one!r} is no node",
                          'use {text = "..."}, {token = "..."}, "name", "arguments" or "id"')  # fmt: skip
-    return chain(*found)
+    return sequence(*found)
 
 
-def _no_call(value: Any, where: str) -> Piece:
+def _no_call(value: Any, where: str) -> FormatNode:
     if isinstance(value, Mapping) and len(value) == 1:
         ((key, text),) = value.items()
         if isinstance(text, str):
             match key:
                 case "text":
-                    return Text(text)
+                    return TextNode(text)
                 case "token":
-                    return Token(text)
+                    return TokenNode(text)
                 case "stop":
-                    return Answer(stop=text)
+                    return FreeTextNode(stop=text)
                 case "not_first":
-                    return Answer(not_first=text)
+                    return FreeTextNode(not_first=text)
     raise _wrong(where, "no_call", "it must be one of text, token, stop, not_first with a text")
 
 
-def _chat(data: Mapping[str, Any], where: str) -> Chat:
+def _chat(data: Mapping[str, Any], where: str) -> ChatMarkup:
     where = f"{where}, chat"
     known = {*_AROUND, "begin", "ask", "gap", "default", "tools", "tools_in_user"}
     if unknown := data.keys() - known:
         raise _wrong(where, min(unknown), "there is no such key", f"use {', '.join(sorted(known))}")
     around = {key: _around(data[key], where, key) for key in _AROUND if key in data}
     tools = _get(data, "tools", Mapping, where, {})
-    return Chat(
+    return ChatMarkup(
         system=around.get("system", ("", "\n\n")),
         user=around.get("user", ("user: ", "\n\n")),
         assistant=around.get("assistant", ("assistant: ", "\n\n")),
@@ -165,7 +167,7 @@ def _chat(data: Mapping[str, Any], where: str) -> Chat:
         gap=_get(data, "gap", str, where, "\n\n"),
         default=_get(data, "default", str, where, ""),
         tools_in_user=_get(data, "tools_in_user", bool, where, False),
-        tools=Tools(
+        tools=ToolMarkup(
             _around(tools.get("around", ["", ""]), where, "tools"),
             _around(tools.get("each", ["", ""]), where, "tools"),
             _get(tools, "between", str, where, ""),
@@ -173,7 +175,7 @@ def _chat(data: Mapping[str, Any], where: str) -> Chat:
     )
 
 
-def _around(value: Any, where: str, key: str) -> Around:
+def _around(value: Any, where: str, key: str) -> Surround:
     found = _texts(value, where, key)
     if len(found) != 2:
         raise _wrong(where, key, "it must be two texts: before and behind")

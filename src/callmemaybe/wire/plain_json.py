@@ -1,6 +1,7 @@
 """Plain JSON, for models behind a chat interface: instructions in words, no control token.
 
-Not in the registry of formats: no model's files give it away, and a chat server is given it anyway.
+Not in the registry of formats: it cannot be detected from a model's files, and is used for every
+server.
 
 ``{"name": "get_weather", "arguments": {"city": "Paris"}}``, one line for each call, or ``null``.
 """
@@ -15,16 +16,16 @@ from callmemaybe.jsonio.writer import dumps
 from callmemaybe.tools import ToolSpec
 from callmemaybe.wire.format import Format
 from callmemaybe.wire.format_nodes import (
-    Answer,
-    Arguments,
-    Calls,
+    ArgumentsNode,
+    CallsNode,
+    ChoiceNode,
     Controls,
-    Either,
-    Name,
-    Parts,
-    Text,
-    chain,
-    join,
+    FreeTextNode,
+    NameNode,
+    PromptParts,
+    TextNode,
+    join_parts,
+    sequence,
 )
 
 _BEFORE = """\
@@ -36,27 +37,35 @@ Answer with nothing but one JSON object: the function that fits the request, and
 """
 
 
-def prefix(tools: Sequence[ToolSpec], _controls: Controls) -> Parts:
+def instructions(tools: Sequence[ToolSpec], _controls: Controls) -> PromptParts:
     """Write the instructions with the functions."""
-    return join([_BEFORE, *(f"{dumps(tool.as_openai())}\n" for tool in tools), _BEHIND])
+    return join_parts([_BEFORE, *(f"{dumps(tool.as_openai())}\n" for tool in tools), _BEHIND])
 
 
 def request(
     messages: Sequence[Mapping[str, Any]], _tools: Sequence[ToolSpec], _controls: Controls
-) -> Parts:
+) -> PromptParts:
     """Write the messages and begin the answer."""
     turns = [f"\n{message['role']}: {message.get('content') or ''}\n" for message in messages]
-    return join([*turns, "\nassistant: "])
+    return join_parts([*turns, "\nassistant: "])
 
 
-_CALL = chain(Text('{"name": "'), Name(), Text('", "arguments": '), Arguments("spaced"), Text("}"))
-_CALLS = Calls(_CALL, between=chain(Text("\n")))
-PLAIN = Format(
+_CALL = sequence(
+    '{"name": "',
+    NameNode(),
+    '", "arguments": ',
+    ArgumentsNode(),
+    "}",
+)
+_CALLS = CallsNode(_CALL, between=sequence("\n"))
+CALL_FORMAT = Format(
     name="json",
     summary="plain JSON: any instructed model, also behind a server",
-    tree=Either(_CALLS, no_call=Text("null")),
-    prefix=prefix,
+    tree=ChoiceNode(_CALLS, no_call=TextNode("null")),
+    prefix=instructions,
     request=request,
 )
-#: The same for conversations: whatever does not begin like a call is an answer in words.
-TALKING = replace(PLAIN, tree=Either(_CALLS, no_call=Answer(not_first="{")))
+#: The same for conversations: text that does not begin like a call is an answer.
+CONVERSATION_FORMAT = replace(
+    CALL_FORMAT, tree=ChoiceNode(_CALLS, no_call=FreeTextNode(not_first="{"))
+)

@@ -49,9 +49,9 @@ TOOLS = [ToolSpec("weather", parameters=PARAMETERS)]
 TEXT = 'Weather in "New York" <b>&amp;</b> for 3 days, at 40.7 and 74, 1\\2\n\u660e\u5929 tomorrow'
 
 
-def walk(form: Format, wanted: OutputSpec, seed: int) -> list[bytes | Control]:
+def walk(form: Format, spec: OutputSpec, seed: int) -> list[bytes | Control]:
     """Return a random answer, drawn from the grammar."""
-    automaton, dice = automaton_of(form.language(TOOLS, wanted)), random.Random(seed)
+    automaton, dice = automaton_of(form.output_grammar(TOOLS, spec)), random.Random(seed)
     state, path = automaton.start, []
     while True:
         ways = ways_on(automaton, state, ending=len(path) > 150)
@@ -78,8 +78,8 @@ def is_said(value: Any, text: str) -> bool:
 @given(seed=st.integers(0, 2**32), order=st.sampled_from(["schema", "any"]))
 def test_whatever_is_written_was_said(form: Format, seed: int, order: str) -> None:
     """Law: in every format a grounded argument occurs in the text, and the call is valid."""
-    wanted = OutputSpec(order=order, ground=Ground(TEXT, "prompt"))
-    (call,) = form.read(walk(form, wanted, seed), TOOLS)
+    spec = OutputSpec(order=order, ground=Ground(TEXT, "prompt"))
+    (call,) = form.read(walk(form, spec, seed), TOOLS)
     arguments = call.parsed
     jsonschema_rs.validate(PARAMETERS, json.loads(call.arguments))
     for free in ("note", "unit"):
@@ -90,7 +90,7 @@ def test_whatever_is_written_was_said(form: Format, seed: int, order: str) -> No
 @every_format
 def test_any_order_means_every_order(form: Format) -> None:
     """Law: all permutations of a valid call's arguments are allowed and read; repeats are not."""
-    automaton = automaton_of(form.language(TOOLS, OutputSpec(order="any")))
+    automaton = automaton_of(form.output_grammar(TOOLS, OutputSpec(order="any")))
     members = {"city": 'O"slo', "days": 2, "wet": True, "at": {"y": 1, "x": 2}}
     for keys in permutations(members):
         call = ToolCall("weather", dumps({key: members[key] for key in keys}))
@@ -107,9 +107,9 @@ def test_keys_that_are_no_words_in_any_order() -> None:
     for form in map(formats.get, formats.names()):
         if form.name in {"gemma4", "functiongemma", "qwen3_coder"}:
             with pytest.raises(UnsupportedSchema, match="in any order"):
-                form.language(tools, OutputSpec(order="any"))
+                form.output_grammar(tools, OutputSpec(order="any"))
             continue
-        automaton = automaton_of(form.language(tools, OutputSpec(order="any")))
+        automaton = automaton_of(form.output_grammar(tools, OutputSpec(order="any")))
         call = ToolCall("f", '{"c>\\nd": 1, "a b": {"a b": 2}}')
         assert accepts(automaton, form.render([call], tools=tools))
 
@@ -125,7 +125,7 @@ def test_a_function_without_anything_to_say_is_left_out() -> None:
     echo = ToolSpec("echo", parameters=_needs("text", "string"))
     ping = ToolSpec("ping")
     ground = Ground("no number", "prompt")
-    automaton = automaton_of(form.language([add, echo, ping], OutputSpec(ground=ground)))
+    automaton = automaton_of(form.output_grammar([add, echo, ping], OutputSpec(ground=ground)))
     for call, allowed in (
         (ToolCall("add", '{"a": 1}'), False),
         (ToolCall("echo", '{"text": "number"}'), True),
@@ -134,13 +134,13 @@ def test_a_function_without_anything_to_say_is_left_out() -> None:
     ):
         assert accepts(automaton, form.render([call])) is allowed
     with pytest.raises(GroundingError, match="nothing that was said") as caught:
-        form.language([add], OutputSpec(ground=ground))
+        form.output_grammar([add], OutputSpec(ground=ground))
     assert caught.value.functions == ("add",)
-    silent = automaton_of(form.language([add], OutputSpec(ground=ground, no_call=True)))
+    silent = automaton_of(form.output_grammar([add], OutputSpec(ground=ground, no_call=True)))
     assert accepts(silent, form.render([], answer="which?"))
     loose = Ground("no number", "prompt-or-free")
     assert accepts(
-        automaton_of(form.language([add], OutputSpec(ground=loose))),
+        automaton_of(form.output_grammar([add], OutputSpec(ground=loose))),
         form.render([ToolCall("add", '{"a": 1}')]),
     )
 
@@ -153,7 +153,7 @@ def test_an_emptiness_behind_rules_is_found() -> None:
         "required": ["n"],
     }
     with pytest.raises(GroundingError):
-        formats.get("hermes").language(
+        formats.get("hermes").output_grammar(
             [ToolSpec("f", parameters=schema)], OutputSpec(ground=Ground("none", "prompt"))
         )
 
@@ -161,10 +161,12 @@ def test_an_emptiness_behind_rules_is_found() -> None:
 def test_a_request_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     """Law: what was said in one request takes no place among the languages that requests share."""
     kept: dict[Any, Any] = {}
-    monkeypatch.setattr(module, "_LANGUAGES", kept)
+    monkeypatch.setattr(module, "_GRAMMARS", kept)
     form = formats.get("hermes")
     for number in range(5):
-        form.language(TOOLS, OutputSpec(ground=Ground(f"{number + 1} days in Oslo", "prompt")))
+        form.output_grammar(
+            TOOLS, OutputSpec(ground=Ground(f"{number + 1} days in Oslo", "prompt"))
+        )
     assert not kept
 
 
@@ -183,8 +185,8 @@ MESSAGES = [
 )
 def test_what_counts_as_said(where: str, texts: tuple[str, ...]) -> None:
     """Law: users count, and in a conversation what tools returned; the model and its orders never."""
-    wanted = GroundingConfig(ground="prompt", ground_in=where).of(OutputSpec(), MESSAGES)
-    assert wanted.ground == Ground(texts, "prompt")
+    spec = GroundingConfig(ground="prompt", ground_in=where).for_messages(OutputSpec(), MESSAGES)
+    assert spec.ground == Ground(texts, "prompt")
 
 
 @pytest.mark.parametrize("name", ["order", "ground", "ground_in"])

@@ -12,7 +12,7 @@ from callmemaybe.generation.config import TEMPLATES
 from callmemaybe.jsonio.writer import rewrite
 from callmemaybe.tools import ToolCall, ToolSpec
 from callmemaybe.wire import formats
-from callmemaybe.wire.history_args import MOST_DEPTH
+from callmemaybe.wire.arg_syntax import MAX_DEPTH
 from callmemaybe.wire.prompt import ChatTemplate
 
 TOOL = ToolSpec("f", parameters={"type": "object", "properties": {"a": {}}})
@@ -60,7 +60,7 @@ def test_none_are_none(name: str, arguments: str | None) -> None:
         ([1], "must be a JSON object"),
         ('"x"', "must be a JSON object"),
         ("7", "must be a JSON object"),
-        (nested(MOST_DEPTH + 1), "deeper than 100"),
+        (nested(MAX_DEPTH + 1), "deeper than 100"),
         (nested(5000), "deeper than 100"),
         ('{"a": ' + "7" * 4001 + "}", "more than 4,000 digits"),
         (r'{"a": "\q"}', "not valid JSON"),
@@ -108,7 +108,7 @@ def test_what_is_no_json_is_named_by_families_that_write_json(arguments: str) ->
 def test_up_to_the_bounds_all_is_written(name: str) -> None:
     """Depth and digits are bounded where more would hurt, not before."""
     form = formats.get(name)
-    for arguments in (nested(MOST_DEPTH), '{"a": ' + "7" * 4000 + "}"):
+    for arguments in (nested(MAX_DEPTH), '{"a": ' + "7" * 4000 + "}"):
         calls = [ToolCall("f", arguments)]
         assert form.prompt(history(arguments), [TOOL])
         assert form.render(calls, tools=[TOOL])

@@ -12,7 +12,8 @@ from callmemaybe.generation.config import find_format
 from callmemaybe.grammar import compile as compile_grammar
 from callmemaybe.grammar.nodes import Control
 from callmemaybe.tools import ToolCall, ToolSpec
-from callmemaybe.wire import declared, formats
+from callmemaybe.wire import format_mapping as declared
+from callmemaybe.wire import formats
 
 EXAMPLE = re.sub(r"^    ", "", (declared.__doc__ or "").split("::\n")[1], flags=re.MULTILINE)
 TOOLS = [ToolSpec("f", parameters={"type": "object", "properties": {"a": {"type": "integer"}}})]

@@ -121,7 +121,7 @@ def test_what_says_nothing_of_both_sides(about: str) -> None:
 )
 def test_values_that_a_description_lists(about: str) -> None:
     """All spellings of one list give the same values, each once."""
-    assert legends.options(about) == ["km", "mi", "m"]
+    assert legends.listed_values(about) == ["km", "mi", "m"]
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_values_that_a_description_lists(about: str) -> None:
 )
 def test_what_lists_no_values(about: str) -> None:
     """Examples, one value alone, lists that are cut or too long to be all there is."""
-    assert legends.options(about) == []
+    assert legends.listed_values(about) == []
 
 
 @given(st.lists(st.text(max_size=4), max_size=5), st.text() | st.text('tf :=(),.ab-\n"truefals '))
@@ -152,10 +152,10 @@ def test_whatever_is_written(values: list[str], about: str) -> None:
     found = legends.enum_glosses(values, about)
     assert len(found) == len(values)
     found += legends.boolean_glosses(about) or ()
-    listed = legends.options(about)
+    listed = legends.listed_values(about)
     assert len(listed) == len(set(listed)) != 1
     found += listed
-    assert all(len(each) <= legends.LONGEST and "\n" not in each for each in found)
+    assert all(len(each) <= legends.MAX_GLOSS_LENGTH and "\n" not in each for each in found)
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_long_descriptions_cost_no_more(part: str) -> None:
     about = part * (1_000_000 // len(part))
     began = time.process_time()
     legends.boolean_glosses(about)
-    legends.options(about)
+    legends.listed_values(about)
     legends.enum_glosses(["a", "x", "true"], about)
     assert time.process_time() - began < 2
 
@@ -195,9 +195,9 @@ def test_a_list_that_goes_on_costs_no_more(joint: str) -> None:
     """A list is split in one way: where it does not end as it should, no other split is tried."""
     colours = [f"c{n}" for n in range(24)]
     began = time.process_time()
-    found = legends.options(f"Colour of it, one of {joint.join(colours)} as the CSS names")
+    found = legends.listed_values(f"Colour of it, one of {joint.join(colours)} as the CSS names")
     assert time.process_time() - began < 2
-    assert len(found) <= legends.MOST
+    assert len(found) <= legends.MAX_VALUES
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_a_list_that_goes_on_costs_no_more(joint: str) -> None:
 )
 def test_joints_that_are_values(about: str, values: list[str]) -> None:
     """In capitals, "and" and "or" are values where they stand as such."""
-    assert legends.options(about) == values
+    assert legends.listed_values(about) == values
 
 
 def test_a_form_says_what_values_stand_for() -> None:
