@@ -17,7 +17,7 @@ from callmemaybe.wire.grounding import GroundingConfig
 from callmemaybe.wire.output_grammar import OutputSpec
 from callmemaybe.wire.tool_choice import output_spec
 from tests.test_caller import HERMES, MARKED, caller
-from tests.wire.test_said import PARAMETERS, TEXT, TOOLS, is_said
+from tests.wire.test_grounding import PARAMETERS, TEXT, TOOLS, is_said
 
 MARKED_TOOL: dict[str, Any] = {
     "name": "book",
