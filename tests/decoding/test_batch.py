@@ -27,7 +27,7 @@ MATCHERS = [Matcher(LANGUAGE, PIECED), Matcher(WITH_TEXT, PIECED)]
 
 @pytest.fixture
 def batch() -> Iterator[DecodeBatch]:
-    with DecodeBatch(ScriptedModel(PIECED.size), most=4) as made:
+    with DecodeBatch(ScriptedModel(PIECED.size), max_tasks=4) as made:
         yield made
 
 
@@ -82,7 +82,7 @@ def test_everyone_who_asks_is_fed_in_one_pass() -> None:
     for start, task in enumerate(tasks):
         assert task.result(10) == work(model.open(), start)()
     assert batch.passes <= 12
-    assert batch.shares == 30
+    assert batch.feeds == 30
     batch.close()
 
 

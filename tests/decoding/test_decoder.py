@@ -226,7 +226,7 @@ def gate_model(vocab: Vocabulary, lift: float) -> object:
 def test_no_call_is_all_that_is_not_a_call() -> None:
     """A call is made where it is likelier than all texts together, not than the likeliest one."""
     for lift in (3.0, 20.0):
-        made, model = decoder(PIECED, gate_model(PIECED, lift), WITH_TEXT, answers=False)
+        made, model = decoder(PIECED, gate_model(PIECED, lift), WITH_TEXT, writes_text=False)
         run(made)
         logits = model.logits((65, 66, 67)).astype(np.float64)
         call = np.exp(logits[PIECED.controls["<tool_call>"]]) / np.exp(logits).sum()

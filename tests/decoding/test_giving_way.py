@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callmemaybe.decoding import batch as batch_module
-from callmemaybe.decoding.batch import TURN, DecodeBatch
+from callmemaybe.decoding.batch import STEPS_PER_TURN, DecodeBatch
 from callmemaybe.decoding.decoder import Decoder
 from callmemaybe.decoding.sampler import Sampler
 from callmemaybe.errors import GrammarError
@@ -25,7 +25,7 @@ from callmemaybe.models.scripted import ScriptedModel
 from tests.decoding.test_decoder import PIECED
 
 #: What a turn may take at most: the turn, and the steps between two looks at it.
-MOST = TURN + STRIDE + 60
+MOST = STEPS_PER_TURN + STRIDE + 60
 
 
 def machine() -> Automaton:
@@ -107,7 +107,7 @@ def test_those_that_compute_take_turns() -> None:
     def watched(made: Automaton, seed: int) -> Callable[[], None]:
         def work() -> None:
             dice, state = random.Random(seed), made.start
-            while made.spent < 20 * TURN:
+            while made.spent < 20 * STEPS_PER_TURN:
                 state = made.walk(state, bytes(dice.choices(b"ab", k=2)))
                 spent = [one.spent for one in heavy]
                 ahead.append(max(spent) - min(spent))
@@ -184,7 +184,7 @@ def test_giving_way_anywhere_changes_nothing(schema: object, seeds: list[int]) -
     alone = [decode(model, grammar, seed)() for seed in seeds]
     shared = automaton_of(grammar)
     with pytest.MonkeyPatch.context() as patch, DecodeBatch(model, 4) as batch:
-        patch.setattr(batch_module, "TURN", 1)
+        patch.setattr(batch_module, "STEPS_PER_TURN", 1)
         patch.setattr(automaton_module, "STRIDE", 0)
         tasks = [batch.submit(decode(batch, grammar, seed)) for seed in seeds]
         assert [task.result(60) for task in tasks] == alone

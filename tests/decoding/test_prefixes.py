@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from callmemaybe import models
 from callmemaybe.caller import Caller
 from callmemaybe.decoding.batch import DecodeBatch
-from callmemaybe.decoding.prefix_cache import MOST_KEPT, PrefixCache
+from callmemaybe.decoding.prefix_cache import MAX_SESSIONS, PrefixCache
 from callmemaybe.errors import ModelError
 from callmemaybe.models.base import Model
 from callmemaybe.models.scripted import ScriptedModel, ScriptedSession
@@ -38,8 +38,8 @@ def test_whatever_was_asked_before_a_session_holds_its_ids(asked: list[list[int]
     seen: set[tuple[int, ...]] = set()
     for ids in asked:
         before = model.counter.tokens
-        session, held = prefixes.take(ids)
-        assert model.counter.tokens - before == len(ids) - held
+        session, cached = prefixes.take(ids)
+        assert model.counter.tokens - before == len(ids) - cached
         assert session.ids == tuple(ids)  # type: ignore[attr-defined]
         session.feed([9])
         seen |= {tuple(ids[:end]) for end in range(1, len(ids) + 1)}
@@ -55,7 +55,7 @@ def test_memory_is_bounded(tiny: Maker) -> None:  # noqa: F811
     limit = 2 * one.memory
     one.trim()
     limit += 7 * one.memory // 2
-    prefixes = PrefixCache(model, most_bytes=limit)
+    prefixes = PrefixCache(model, max_bytes=limit)
     for first in (1, 2, 3):
         prefixes.fork([first] * 10)
     assert len(prefixes) == 3
@@ -63,8 +63,8 @@ def test_memory_is_bounded(tiny: Maker) -> None:  # noqa: F811
     prefixes.fork([4] * 10)
     assert len(prefixes) == 3
     assert prefixes.memory <= limit
-    assert prefixes.take([1] * 10).held == 10
-    assert prefixes.take([2] * 10).held == 0
+    assert prefixes.take([1] * 10).cached == 10
+    assert prefixes.take([2] * 10).cached == 0
     prefixes.fork([5] * 60)
     assert len(prefixes) == 1
 
@@ -74,26 +74,26 @@ def test_memory_is_bounded(tiny: Maker) -> None:  # noqa: F811
 def test_what_is_counted_is_what_is_held(lengths: list[int], mib: int) -> None:
     """Every byte of the buffers counts, and hardly any is kept unused; sessions say the same as ever."""
     model = _nano()
-    prefixes = PrefixCache(model, most_bytes=mib << 20)
+    prefixes = PrefixCache(model, max_bytes=mib << 20)
     prompts = [[5 + at, *range(100, 100 + length)] for at, length in enumerate(lengths)]
     for ids in prompts:
         prefixes.fork(ids).feed([9])
-    kept = list(prefixes._kept.values())
+    kept = list(prefixes._sessions.values())
     buffers = {id(session.cache): session.cache for session in kept}  # type: ignore[attr-defined]
     held = sum(array.nbytes for buffer in buffers.values() for array in buffer.arrays)
-    roomy = [session for key, session in prefixes._kept.items() if key in prefixes._roomy]
-    assert sum(session.memory for session in roomy) <= max(mib << 17, kept[-1].memory)
-    held += prefixes._once_roomy - sum(session.memory for session in roomy)
+    spacious = [session for key, session in prefixes._sessions.items() if key in prefixes._spacious]
+    assert sum(session.memory for session in spacious) <= max(mib << 17, kept[-1].memory)
+    held += prefixes._peak_spacious - sum(session.memory for session in spacious)
     assert held == prefixes.memory
     assert held <= mib << 20 or len(prefixes) == 1
     row = held // sum(buffer.capacity for buffer in buffers.values())
     full = len(prefixes) < len(prompts)
     assert not full or held + row * (90 + 256) > mib << 20, "there was room for more"
-    oldest = list(next(iter(prefixes._kept)))
+    oldest = list(next(iter(prefixes._sessions)))
     fresh = model.open()
     fresh.feed(oldest)
-    again, was_held = prefixes.take(oldest)
-    assert was_held == len(oldest)
+    again, cached = prefixes.take(oldest)
+    assert cached == len(oldest)
     np.testing.assert_allclose(again.feed([7]), fresh.feed([7]), atol=1e-4)
 
 
@@ -105,10 +105,10 @@ def _nano() -> models.Model:
 def test_sessions_that_tell_no_size_are_bounded_in_number() -> None:
     """Where an engine does not tell what a session takes, so many are kept and the latest is one."""
     prefixes = PrefixCache(ScriptedModel(60))
-    for number in range(MOST_KEPT + 20):
+    for number in range(MAX_SESSIONS + 20):
         prefixes.fork([number % 50, number // 50, 1])
     assert prefixes.memory == 0
-    assert len(prefixes) == MOST_KEPT
+    assert len(prefixes) == MAX_SESSIONS
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ def test_an_engine_with_few_sessions_serves_any_number_of_prompts(
         assert len(session.branches([[1], [2]])) == 2
         session.fork().feed([3])
     assert len(prefixes) == 4
-    assert prefixes.take([49, 1, 1]).held == 3
+    assert prefixes.take([49, 1, 1]).cached == 3
 
 
 def test_a_prefix_that_could_not_be_begun_keeps_nobody_waiting() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from callmemaybe import models
 from callmemaybe.decoding.batch import DecodeBatch
 from callmemaybe.decoding.disk_prefix_cache import DiskPrefixCache, _packed, _unpacked
-from callmemaybe.decoding.prefix_cache import WORTH_STORING, PrefixCache
+from callmemaybe.decoding.prefix_cache import MIN_STORED_IDS, PrefixCache
 from callmemaybe.models.onnx import Engine
 from callmemaybe.models.scripted import ScriptedModel
 from tests.models.conftest import Maker, tiny  # noqa: F401 - a fixture
@@ -84,7 +84,7 @@ def test_short_prefixes_and_models_without_arrays_are_not_stored(
 ) -> None:
     """What is fed in no time takes no place; a model that cannot be told from others stores nothing."""
     PrefixCache(models.load(tiny("genai")), store=DiskPrefixCache(tmp_path)).fork(
-        IDS[: WORTH_STORING - 1]
+        IDS[: MIN_STORED_IDS - 1]
     )
     PrefixCache(ScriptedModel(60), store=DiskPrefixCache(tmp_path)).fork(IDS)
     PrefixCache(models.load(tiny("optimum")), store=DiskPrefixCache(tmp_path)).fork(IDS)
@@ -132,13 +132,13 @@ def test_broken_files_are_ignored_and_removed(tiny: Maker, tmp_path: Path) -> No
 def test_the_folder_stays_within_its_bounds(tiny: Maker, tmp_path: Path) -> None:  # noqa: F811
     """The least recently used files go first; what is larger than the whole is not kept."""
     model = models.load(tiny("genai"))
-    store = DiskPrefixCache(tmp_path, most_bytes=1 << 40)
+    store = DiskPrefixCache(tmp_path, max_bytes=1 << 40)
     session = PrefixCache(model, store=store).fork(IDS)
     (path,) = tmp_path.iterdir()
     size = path.stat().st_size
     frozen = session.freeze()
     assert frozen is not None
-    store = DiskPrefixCache(tmp_path, most_bytes=3 * size)
+    store = DiskPrefixCache(tmp_path, max_bytes=3 * size)
     for at in range(5):
         store.save(model, [at, *IDS], frozen)
         for age, held in enumerate([IDS, *([one, *IDS] for one in range(at + 1))]):
@@ -149,7 +149,7 @@ def test_the_folder_stays_within_its_bounds(tiny: Maker, tmp_path: Path) -> None
         assert sum(one.stat().st_size for one in tmp_path.iterdir()) <= 3 * size
     assert store.load(model, [4, *IDS]) is not None
     assert store.load(model, IDS) is None
-    DiskPrefixCache(tmp_path / "small", most_bytes=10).save(model, IDS, frozen)
+    DiskPrefixCache(tmp_path / "small", max_bytes=10).save(model, IDS, frozen)
     assert not (tmp_path / "small").exists()
 
 

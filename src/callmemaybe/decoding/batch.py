@@ -1,18 +1,17 @@
-"""Batched decoding: tasks that ask a model at the same time are answered by one forward pass.
+"""Batched decoding: tasks that need a forward pass at the same time share one.
 
-Batching sits behind the seam of models: a :class:`DecodeBatch` is a model whose sessions share passes.
-What decodes (a decoder, a caller, a speaker) is written as if it were alone and runs as a *task*;
-where it asks for logits it is held until every running task asks, and all are fed together. A task
-that ends makes place for the next one; nobody waits for a batch to fill or to drain ("continuous
-batching", Yu et al., Orca, 2022).
+A :class:`DecodeBatch` is a model whose sessions share passes, so that decoders and callers are written as
+if they were alone. Each runs as a *task*, in a thread of its own. A task that asks for logits is blocked
+until every running task asks, and all are fed together. When a task ends, the next one starts at once;
+nobody waits for a batch to fill or to drain ("continuous batching", Yu et al., Orca, 2022).
 
-Only one task runs at a time: a baton is handed over where a pass is asked for. So tasks may share
-what they learn (masks, automata, kept prefixes) without locks, and tasks that have just begun
-prepare their prompts while a pass is on its way, since engines let go of the interpreter.
+Only the task that holds the run lock runs; the lock is handed over where a pass is asked for. So tasks may
+share caches (masks, automata, prefixes) without locks, and tasks that have just begun prepare their
+prompts during a pass, since engines release the interpreter.
 
-A task whose language takes much work (a schema may be made to) gives way after every so many steps of
-it (:data:`TURN`): the others get a pass without it, and of those that give way one goes on a pass. So
-whoever asks for passes waits for TURN steps at most each time, however long another computes.
+A task whose automata take many steps yields its turn after every :data:`STEPS_PER_TURN` of them: the
+others get a pass without it, and after each pass one of those that yielded resumes. So whoever asks for
+passes waits for that many steps at most each time, however long another task computes.
 """
 
 from __future__ import annotations
@@ -30,95 +29,95 @@ from callmemaybe.grammar.pace import paced
 from callmemaybe.models.base import Feed, Files, Frozen, Logits, Model, Session, leaves_of
 
 T = TypeVar("T")
-Answer = Logits | list[Logits]
-#: Steps of automata that a task takes before it gives way: 0.6 to 3 ms of one core for the worst known.
-TURN = 128
+PassResult = Logits | list[Logits]
+#: Steps of automata that a task takes before it yields: 0.6 to 3 ms of one core in the worst case known.
+STEPS_PER_TURN = 128
 
 
 class DecodeTask(Future[T]):
-    """What becomes of work that was submitted; a ``concurrent.futures.Future``.
+    """The future of submitted work; a ``concurrent.futures.Future``.
 
     ``cancel`` also stops work that has begun: CancelledError is raised in it where it next asks for
-    a pass or would give way, and is what ``result`` then raises. It returns False if the work is done.
+    a pass or yields, and by ``result``. It returns False if the work is done.
     """
 
     def __init__(self, work: Callable[[], T], batch: DecodeBatch) -> None:
         super().__init__()
         self.work = work
         self.batch = batch
-        self.is_stopped = False
-        #: Steps of automata since it last gave way.
+        self.is_cancelled = False
+        #: Steps of automata since it last yielded.
         self.steps = 0
 
     def cancel(self) -> bool:
-        """Let the work not begin, or stop where it next asks for a pass or would give way."""
+        """Keep the work from beginning, or stop it where it next asks for a pass or yields."""
         if super().cancel():
-            self.batch.forget(self)
+            self.batch.discard(self)
             return True
         if self.done():
             return False
-        self.is_stopped = True
+        self.is_cancelled = True
         return True
 
 
 @dataclass(eq=False)
-class _Asked:
-    """A task that is held until a pass has been made for it."""
+class _PassRequest:
+    """What a blocked task asks for: to feed ids, or to score branching paths."""
 
     task: DecodeTask[Any]
     feed: Feed | None
     paths: tuple[Session, Sequence[Sequence[int]]] | None
-    answer: Answer | BaseException | None = None
+    result: PassResult | BaseException | None = None
     wake: threading.Event = field(default_factory=threading.Event)
 
     def as_feed(self) -> Feed | None:
-        """Return what can share a pass: a feed, or paths of which one holds all others."""
+        """Return it as a feed, which can share a pass; None for paths of which no one contains all."""
         if self.feed is not None or self.paths is None:
             return self.feed
         session, paths = self.paths
         leaves = leaves_of(paths)
         return Feed(session.fork(), leaves[0], len(leaves[0])) if len(leaves) == 1 else None
 
-    def take(self, answer: Logits | ModelError | BaseException) -> None:
-        """Note what came of the feed, as the answer to what was asked."""
-        if self.paths is None or isinstance(answer, BaseException):
-            self.answer = answer
+    def set_result(self, result: Logits | BaseException) -> None:
+        """Store the result of the feed as what was asked for."""
+        if self.paths is None or isinstance(result, BaseException):
+            self.result = result
         else:
-            self.answer = [answer[: len(path)].copy() for path in self.paths[1]]
+            self.result = [result[: len(path)].copy() for path in self.paths[1]]
 
 
-_here = threading.local()
+_current = threading.local()
 
 
 class DecodeBatch:
     """A model whose sessions share forward passes, and the tasks that use them.
 
-    ``most`` is how many tasks run at a time; others wait, first come first served. Engines without
-    a batched pass feed one session after the other. Outside tasks, sessions work as the model's own.
-    Closing (also the end of ``with``) drops what waits and awaits what runs.
+    ``max_tasks`` run at a time; others wait, first come first served. Engines without a batched pass
+    feed one session after the other. Outside tasks, sessions work as the model's own. Closing (also the
+    end of ``with``) cancels the tasks that wait and awaits those that run.
     """
 
-    def __init__(self, model: Model, most: int = 8) -> None:
-        if most < 1:
-            raise ModelError(f"a batch of {most} tasks cannot run; allow at least 1")
-        self.model, self.most = model, most
+    def __init__(self, model: Model, max_tasks: int = 8) -> None:
+        if max_tasks < 1:
+            raise ModelError(f"a batch of {max_tasks} tasks cannot run; allow at least 1")
+        self.model, self.max_tasks = model, max_tasks
         self._changed = threading.Condition()
-        self._baton = threading.Lock()
-        self._passing = threading.Lock()
+        self._run_lock = threading.Lock()
+        self._model_lock = threading.Lock()
         self._queue: deque[DecodeTask[Any]] = deque()
-        self._asked: list[_Asked] = []
+        self._requests: list[_PassRequest] = []
         self._running = 0
-        self._awake = 0  # tasks that run and are not held for a pass
+        self._runnable = 0  # running tasks that are not blocked
         self._is_passing = False
-        self._rounds = 0  # passes made
-        #: Those that give way, first come first; the round in which one of them last went on.
-        self._yielding: deque[DecodeTask[Any]] = deque()
-        self._went_on = 0
-        self._is_driven = False
+        self._rounds = 0  # how often passes were made
+        #: Tasks that have yielded, in order; the round in which one of them last resumed.
+        self._yielded: deque[DecodeTask[Any]] = deque()
+        self._last_resumed = 0
+        self._has_driver = False
         self._is_closed = False
-        #: Passes made for tasks, and the shares of tasks in them.
+        #: Passes made for tasks, and the feeds of tasks in them.
         self.passes = 0
-        self.shares = 0
+        self.feeds = 0
 
     # -- as a model -----------------------------------------------------------------------------
 
@@ -144,7 +143,7 @@ class DecodeBatch:
 
     @property
     def fingerprint(self) -> str | None:
-        """What tells the model from others, where it can be told."""
+        """What identifies the model's files, where that is known."""
         return getattr(self.model, "fingerprint", None)
 
     @property
@@ -157,13 +156,13 @@ class DecodeBatch:
         return self.share_passes(self.model.open())
 
     def share_passes(self, session: Session) -> Session:
-        """Return ``session``, one of the model's own, as one that shares passes."""
-        return _Seat(session, self)
+        """Return ``session``, one of the model's own, as a session that shares passes."""
+        return _BatchedSession(session, self)
 
     # -- tasks ------------------------------------------------------------------------------------
 
     def submit(self, work: Callable[[], T]) -> DecodeTask[T]:
-        """Let ``work`` run as a task, soon; from any thread.
+        """Run ``work`` as a task; may be called from any thread.
 
         It must not wait for anything but passes (see :func:`run_blocking`). Raises ModelError if the
         batch is closed.
@@ -172,14 +171,14 @@ class DecodeBatch:
         with self._changed:
             if self._is_closed:
                 raise ModelError("the batch is closed; it takes no more work")
-            if self._running < self.most:
+            if self._running < self.max_tasks:
                 self._running += 1
-                self._awake += 1
+                self._runnable += 1
                 threading.Thread(target=self._work, args=(task,), daemon=True).start()
             else:
                 self._queue.append(task)
-            if not self._is_driven:
-                self._is_driven = True
+            if not self._has_driver:
+                self._has_driver = True
                 threading.Thread(target=self._drive, daemon=True).start()
         return task
 
@@ -190,17 +189,17 @@ class DecodeBatch:
 
     @property
     def waiting(self) -> int:
-        """How many tasks wait for one that runs to end."""
+        """How many tasks wait for a running one to end."""
         return len(self._queue)
 
-    def forget(self, task: DecodeTask[Any]) -> None:
-        """Take a task that was cancelled from those that wait."""
+    def discard(self, task: DecodeTask[Any]) -> None:
+        """Remove a cancelled task from those that wait."""
         with self._changed:
             if task in self._queue:
                 self._queue.remove(task)
 
     def close(self) -> None:
-        """Drop what waits and await what runs; nothing more may be submitted."""
+        """Cancel the tasks that wait and await those that run; nothing more may be submitted."""
         with self._changed:
             self._is_closed = True
             waiting = list(self._queue)
@@ -223,7 +222,7 @@ class DecodeBatch:
     # -- inside -----------------------------------------------------------------------------------
 
     def _work(self, task: DecodeTask[Any]) -> None:
-        """Run a task, and those that waited for it to end."""
+        """Run a task, then tasks that wait, until there are none."""
         following: DecodeTask[Any] | None = task
         while following is not None:
             if following.set_running_or_notify_cancel():
@@ -232,156 +231,154 @@ class DecodeBatch:
                 following = self._queue.popleft() if self._queue else None
                 if following is None:
                     self._running -= 1
-                    self._awake -= 1
+                    self._runnable -= 1
                 self._changed.notify_all()
 
     def _run(self, task: DecodeTask[Any]) -> None:
         result, error = None, None
-        with self._baton:
-            _here.task = task
+        with self._run_lock:
+            _current.task = task
             try:
-                with paced(lambda steps: self._paced(task, steps)):
+                with paced(lambda steps: self._count_steps(task, steps)):
                     result = task.work()
-            except BaseException as raised:  # handed on: to whoever asks for the result
+            except BaseException as raised:  # raised where the result is asked for
                 error = raised
             finally:
-                _here.task = None
+                _current.task = None
         if error is None:
             task.set_result(result)
         else:
             task.set_exception(error)
 
-    def ask(
+    def run_pass(
         self,
         feed: Feed | None = None,
         paths: tuple[Session, Sequence[Sequence[int]]] | None = None,
-    ) -> Answer:
-        """Return what feeding (or branching) gives, in a pass with the other tasks."""
-        task: DecodeTask[Any] | None = getattr(_here, "task", None)
+    ) -> PassResult:
+        """Return the logits of a feed (or of paths), from a pass shared with the other tasks."""
+        task: DecodeTask[Any] | None = getattr(_current, "task", None)
         if task is None or task.batch is not self:
-            with self._passing:
+            with self._model_lock:
                 return feed.session.feed(feed.ids, feed.keep) if feed else _branches(paths)
-        asked = _Asked(task, feed, paths)
+        request = _PassRequest(task, feed, paths)
         with self._changed:
-            self._asked.append(asked)
-            self._awake -= 1  # whoever answers counts the task as awake again
+            self._requests.append(request)
+            self._runnable -= 1  # the driver counts the task as runnable again
             self._changed.notify_all()
-        self._baton.release()
-        asked.wake.wait()
-        self._baton.acquire()
-        if isinstance(asked.answer, BaseException):
-            raise asked.answer
-        if task.is_stopped:
+        self._run_lock.release()
+        request.wake.wait()
+        self._run_lock.acquire()
+        if isinstance(request.result, BaseException):
+            raise request.result
+        if task.is_cancelled:
             raise CancelledError
-        return cast("Answer", asked.answer)
+        return cast("PassResult", request.result)
 
-    def rest(self, wait: Callable[[], T]) -> T:
-        """Hand the baton on, wait, and take it again; in a task only."""
+    def run_blocking(self, wait: Callable[[], T]) -> T:
+        """Release the run lock, wait, and take it again; in a task only."""
         with self._changed:
-            self._awake -= 1
+            self._runnable -= 1
             self._changed.notify_all()
-        self._baton.release()
+        self._run_lock.release()
         try:
             return wait()
         finally:
             with self._changed:
-                self._awake += 1
-            self._baton.acquire()
+                self._runnable += 1
+            self._run_lock.acquire()
 
-    def _paced(self, task: DecodeTask[Any], steps: int) -> None:
-        """Count the steps of a task, and let it give way where they are enough."""
-        if task.is_stopped:
+    def _count_steps(self, task: DecodeTask[Any], steps: int) -> None:
+        """Count the steps of a task, and yield its turn after enough of them."""
+        if task.is_cancelled:
             raise CancelledError
         task.steps += steps
-        if task.steps >= TURN:
+        if task.steps >= STEPS_PER_TURN:
             task.steps = 0
-            self._give_way(task)
+            self._yield_turn(task)
 
-    def _give_way(self, task: DecodeTask[Any]) -> None:
-        """Let the others run until they are held, and have their pass; in a task only."""
+    def _yield_turn(self, task: DecodeTask[Any]) -> None:
+        """Let the others run until they are blocked, and get their pass; in a task only."""
         with self._changed:
-            if self._awake == 1 and not (self._asked or self._is_passing or self._yielding):
-                return  # alone
+            if self._runnable == 1 and not (self._requests or self._is_passing or self._yielded):
+                return  # no other task
             begun = self._rounds
-            self._yielding.append(task)
-            self._awake -= 1
+            self._yielded.append(task)
+            self._runnable -= 1
             self._changed.notify_all()
-        self._baton.release()
+        self._run_lock.release()
         try:
             with self._changed:
-                self._changed.wait_for(lambda: self._may_go_on(task, begun))
-                self._went_on = self._rounds
-                self._yielding.remove(task)
-                self._awake += 1
+                self._changed.wait_for(lambda: self._may_resume(task, begun))
+                self._last_resumed = self._rounds
+                self._yielded.remove(task)
+                self._runnable += 1
                 self._changed.notify_all()
         finally:
-            self._baton.acquire()
-        if task.is_stopped:
+            self._run_lock.acquire()
+        if task.is_cancelled:
             raise CancelledError
 
-    def _may_go_on(self, task: DecodeTask[Any], begun: int) -> bool:
-        if self._yielding[0] is not task:
+    def _may_resume(self, task: DecodeTask[Any], begun: int) -> bool:
+        if self._yielded[0] is not task:
             return False
-        is_idle = not (self._awake or self._asked or self._is_passing)
-        return is_idle or self._rounds > max(begun, self._went_on)
+        is_idle = not (self._runnable or self._requests or self._is_passing)
+        return is_idle or self._rounds > max(begun, self._last_resumed)
 
     def _drive(self) -> None:
-        """Make passes, each once every running task asks for one, until there are no tasks."""
+        """Make a pass whenever every running task asks for one, until there are no tasks."""
         while True:
             with self._changed:
                 self._changed.wait_for(
-                    lambda: not self._running or (self._asked and not self._awake)
+                    lambda: not self._running or (self._requests and not self._runnable)
                 )
                 if not self._running:
-                    self._is_driven = False
+                    self._has_driver = False
                     return
-                asked, self._asked = self._asked, []
+                requests, self._requests = self._requests, []
                 self._is_passing = True
-            self._serve(asked)
+            self._answer(requests)
             with self._changed:
-                self._awake += len(asked)
+                self._runnable += len(requests)
                 self._is_passing = False
                 self._rounds += 1
                 self._changed.notify_all()
-            for one in asked:
-                one.wake.set()
+            for request in requests:
+                request.wake.set()
 
-    def _serve(self, asked: Sequence[_Asked]) -> None:
-        """Find the answers to all that is asked; what fails is an answer too."""
-        going: list[_Asked] = []
-        fed: list[tuple[_Asked, Feed]] = []
-        for one in asked:
-            if one.task.is_stopped:
-                one.answer = CancelledError()
+    def _answer(self, requests: Sequence[_PassRequest]) -> None:
+        """Set the result of each request; an error is a result too."""
+        feeds: list[tuple[_PassRequest, Feed]] = []
+        for request in requests:
+            if request.task.is_cancelled:
+                request.result = CancelledError()
                 continue
-            going.append(one)
             try:
-                feed = one.as_feed()
-            except BaseException as error:  # an engine that has no session left, say
-                one.answer = error
+                feed = request.as_feed()
+            except BaseException as error:  # an engine may have no session left
+                request.result = error
                 continue
             if feed is not None:
-                fed.append((one, feed))
-        with self._passing:
-            if fed:
+                feeds.append((request, feed))
+        with self._model_lock:
+            if feeds:
                 self.passes += 1
-                self.shares += len(fed)
+                self.feeds += len(feeds)
                 try:
-                    found = fed[0][1].session.together([feed for _, feed in fed])
-                except BaseException as error:  # nobody's task: it belongs to all of them
-                    found = [error] * len(fed)  # type: ignore[list-item]
-                for (one, _), answer in zip(fed, found, strict=True):
-                    one.take(answer)
-            for one in going:
-                if one.paths is not None and one.answer is None:
+                    found = feeds[0][1].session.together([feed for _, feed in feeds])
+                except BaseException as error:  # of no one task: all of them get it
+                    found = [error] * len(feeds)  # type: ignore[list-item]
+                for (request, _), result in zip(feeds, found, strict=True):
+                    request.set_result(result)
+            for request in requests:
+                if request.paths is not None and request.result is None:
                     try:
-                        one.answer = _branches(one.paths)
+                        request.result = _branches(request.paths)
                     except BaseException as error:
-                        one.answer = error
+                        request.result = error
 
 
-class _Seat(Session):
-    """A session of the model whose passes are made by the batch."""
+class _BatchedSession(Session):
+    """A session of the model whose passes the batch makes."""
 
     def __init__(self, session: Session, batch: DecodeBatch) -> None:
         self._session, self._batch = session, batch
@@ -407,15 +404,15 @@ class _Seat(Session):
 
     def feed(self, ids: Sequence[int], keep: int = 1) -> Logits:
         """Append ids, with what other tasks feed; return the logits after the last ``keep``."""
-        return cast("Logits", self._batch.ask(feed=Feed(self._session, ids, keep)))
+        return cast("Logits", self._batch.run_pass(feed=Feed(self._session, ids, keep)))
 
     def rewind(self, n: int) -> None:
         """Forget the last ``n`` ids."""
         self._session.rewind(n)
 
-    def fork(self) -> _Seat:
+    def fork(self) -> _BatchedSession:
         """Return an independent session that holds the same ids."""
-        return _Seat(self._session.fork(), self._batch)
+        return _BatchedSession(self._session.fork(), self._batch)
 
     def freeze(self) -> Frozen | None:
         """Return what the session holds, as arrays to be stored."""
@@ -427,16 +424,16 @@ class _Seat(Session):
 
     def branches(self, paths: Sequence[Sequence[int]]) -> list[Logits]:
         """Return the logits after each id of each path; see :meth:`Session.branches`."""
-        return cast("list[Logits]", self._batch.ask(paths=(self._session, paths)))
+        return cast("list[Logits]", self._batch.run_pass(paths=(self._session, paths)))
 
 
 def run_blocking(wait: Callable[[], T]) -> T:
-    """Return ``wait()``, which may have to wait for another task of the same batch.
+    """Return ``wait()``, which may block until another task of the same batch has done something.
 
-    Within a task the others go on meanwhile; elsewhere it is just called.
+    Within a task, the other tasks run meanwhile; elsewhere it is just called.
     """
-    task: DecodeTask[Any] | None = getattr(_here, "task", None)
-    return wait() if task is None else task.batch.rest(wait)
+    task: DecodeTask[Any] | None = getattr(_current, "task", None)
+    return wait() if task is None else task.batch.run_blocking(wait)
 
 
 def _branches(paths: tuple[Session, Sequence[Sequence[int]]] | None) -> list[Logits]:

@@ -1,9 +1,9 @@
-"""Beam search over a language: the likeliest whole answers, not the likeliest next token.
+"""Beam search over a language: the likeliest whole outputs, not the likeliest next token.
 
-Each hypothesis is a session and a matcher. What the language forces is not searched but scored, so
-hypotheses compete with the probability of everything they have written (of what they have chosen, for a
-model whose training graded nothing else). A finished answer is the best as soon as no unfinished one is
-likelier: more tokens can only make it less so.
+Each hypothesis is a session and a matcher. Forced tokens are not searched but scored, so hypotheses
+compete with the probability of everything they contain (or of the chosen tokens only, for a model whose
+training had no loss on forced ones). A finished output is the best as soon as no unfinished one is
+likelier: more tokens can only make it less likely.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from callmemaybe.models.base import Session
 
 @dataclass
 class Hypothesis:
-    """An answer so far, with its log-probability but for what is still to be fed (``pending``).
+    """An unfinished output, its log-probability without the ids still to be fed (``pending``).
 
-    ``row`` are the logits behind everything fed.
+    ``row`` are the logits after everything fed.
     """
 
     session: Session
@@ -33,11 +33,11 @@ class Hypothesis:
     row: Floats
     logprob: float = 0.0
     pending: list[int] = field(default_factory=list)
-    #: Places among the matcher's ids that the language forced.
+    #: Indices among the matcher's ids that the language forced.
     forced: tuple[int, ...] = ()
-    #: Ids of which the next is one; none: any that is allowed.
+    #: The next id is one of these; empty: any that is allowed.
     openings: tuple[int, ...] = ()
-    #: log P of all texts together, where the answer is left off in front of one.
+    #: Log-probability of all free texts together, where the output stops in front of one.
     no_call_logprob: float | None = None
 
 
@@ -52,12 +52,12 @@ def search(
     forced_are_certain: bool = False,
     stats: DecodeStats | None = None,
 ) -> list[Hypothesis]:
-    """Return the finished answers, likeliest first; at least one.
+    """Return the finished outputs, likeliest first; at least one.
 
     ``session`` has not seen ``prompt`` (at least one id) yet. With a ``width`` of at least the number
-    of sentences this is exhaustive. With ``choices``, whether a text takes the place of a call is decided
-    first, as the decoder does; such a text is not written. ``forced_are_certain``: forced tokens count as certain.
-    Raises BudgetError if no answer fits into ``max_tokens``.
+    of sentences this is exhaustive. With ``choices``, it is decided first whether to call or to write
+    free text, as the decoder does; such a text is not written. With ``forced_are_certain``, forced tokens
+    get probability 1. Raises BudgetError if no output fits into ``max_tokens``.
     """
     check_budget(matcher.remaining, max_tokens)
     stats = stats or DecodeStats()
@@ -82,25 +82,25 @@ def search(
 
 
 def _decide(one: Hypothesis, choices: NameChoices, max_tokens: int, stats: DecodeStats) -> None:
-    """Where a text may stand in place of a call, take what is likelier: all texts together, or a call."""
+    """Where free text may stand in place of a call, take the likelier: all texts together, or a call."""
     matcher = one.matcher
-    fork = None if matcher.is_terminated else choices.at(matcher.state, matcher.symbols)
-    if fork is None or not fork.decides_call:
+    choice = None if matcher.is_terminated else choices.at(matcher.state, matcher.symbols)
+    if choice is None or not choice.decides_call:
         return
     left = max_tokens - len(matcher.ids)
-    found = score_candidates(one.session, one.row, fork, matcher, left)
+    found = score_candidates(one.session, one.row, choice, matcher, left)
     stats.passes += found.passes
-    ids = fork.candidates[0].ids
-    calls = np.isin(matcher.allowed(left), fork.openings or ids[:1])
+    ids = choice.candidates[0].ids
+    calls = np.isin(matcher.allowed(left), choice.first_ids)
     wants_text = found.best == 1 and not calls.all()
-    if wants_text or not (calls.any() if fork.openings else _take(one, ids, max_tokens)):
+    if wants_text or not (calls.any() if choice.openings else _take(one, ids, max_tokens)):
         one.no_call_logprob = float(found.logprobs[1])
     else:
-        one.openings = fork.openings
+        one.openings = choice.openings
 
 
 def _take(one: Hypothesis, ids: Sequence[int], max_tokens: int) -> bool:
-    """Take ids that are to be fed; False, and none is taken, where language or budget forbid them."""
+    """Accept ids to be fed; False, and none is accepted, where language or budget forbid them."""
     taken = one.matcher.try_accept(ids)
     if taken < len(ids) or not one.matcher.fits(max_tokens - len(one.matcher.ids)):
         one.matcher.rollback(taken)
@@ -112,10 +112,10 @@ def _take(one: Hypothesis, ids: Sequence[int], max_tokens: int) -> bool:
 def _advance(
     one: Hypothesis, max_tokens: int, forced_are_certain: bool, stats: DecodeStats
 ) -> None:
-    """Take what is forced, and feed and score everything that is pending."""
+    """Accept what is forced, and feed and score everything that is pending."""
     while (ids := one.matcher.forced()) and _take(one, ids, max_tokens):
-        held = len(one.matcher.ids)
-        one.forced += tuple(range(held - len(ids), held))
+        count = len(one.matcher.ids)
+        one.forced += tuple(range(count - len(ids), count))
     if not one.pending:
         return
     # The last token of a finished answer is scored by the row before it.
@@ -132,7 +132,7 @@ def _advance(
 
 
 def _expand(live: Sequence[Hypothesis], width: int, max_tokens: int) -> list[Hypothesis]:
-    """Return the best ways to go on by one token, over all hypotheses."""
+    """Return the best hypotheses that are longer by one token."""
     found: list[tuple[float, int, int]] = []
     for place, one in enumerate(live):
         allowed = one.matcher.allowed(max_tokens - len(one.matcher.ids))
@@ -146,7 +146,7 @@ def _expand(live: Sequence[Hypothesis], width: int, max_tokens: int) -> list[Hyp
     grown = []
     for at, (_, place, index) in enumerate(chosen):
         parent = live[place]
-        # The last of a hypothesis' ways on takes over its session; the others copy.
+        # The last continuation of a hypothesis takes over its session; the others choice it.
         session = parent.session if last[place] == at else parent.session.fork()
         matcher = parent.matcher.fork()
         matcher.accept(index)

@@ -1,8 +1,8 @@
-"""The loop: forced? hand it on : mask, look, choose, accept; until the language says it is done.
+"""The loop: forced? accept it : mask, sample, accept; until the language says that the output is over.
 
 A forward pass is what costs. So forced tokens wait until the model must be asked anyway and are fed
-with what was chosen before them, in one pass; forced tokens at the end are never fed. Only
-canonical tokens are forced (what the tokenizer itself would write), so the model sees text as it
+together with the token chosen before them, in one pass; forced tokens at the end are never fed. Only
+canonical tokens are forced (those the tokenizer itself would produce), so the model sees text as it
 saw it in training; see "fast forward" in llguidance's documentation for why that matters.
 """
 
@@ -24,40 +24,43 @@ from callmemaybe.matching.matcher import Matcher
 from callmemaybe.matching.token_set import TokenSet
 from callmemaybe.models.base import Session, common
 
-#: How many ids are guessed ahead, and behind how many of the last ones a guess is spelled.
-DEPTH, REACH = 16, 8
-#: How many of the likeliest tokens a watched step shows.
+#: The most ids of a draft, and behind how many of the last ids a draft is encoded.
+MAX_DRAFT, DRAFT_CONTEXT = 16, 8
+#: How many of the likeliest tokens a traced step lists.
 TOP_TOKENS = 5
-
+#: Stands for the logarithm of zero, which JSON cannot write.
+LOWEST_LOGPROB = -9999.0
 
 #: Who decided: the grammar, the model, or a draft that the model confirmed.
 StepKind = Literal["forced", "chosen", "drafted"]
 #: Tokens (their bytes; a control token's text) with their probabilities, likeliest first.
 Likeliest = tuple[tuple[bytes, float], ...]
 
-#: Stands for the logarithm of nought, which JSON cannot write.
-LOWEST_LOGPROB = -9999.0
-
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One move: a run of forced tokens, one chosen token, or a chosen name."""
+    """One step of a decoder: a run of forced tokens, one chosen token, or a chosen name.
+
+    The events of a turn (text, calls) belong to the wire format's reader; a step is the decoder's own
+    event, because only the decoder knows tokens, who decided them, and what a pass cost. Captures are not
+    copied into each step: while steps are drawn, ``decoder.matcher.captures()`` has them.
+    """
 
     ids: tuple[int, ...]
-    #: What the ids spell; a control token as its text.
+    #: The bytes of the ids; a control token as its text.
     data: bytes
-    #: The whole completion after this step, spelled in the same way.
+    #: The bytes of the whole completion so far, this step included.
     text: bytes
     kind: StepKind
-    #: How many tokens (or, for a name, names) were allowed; None where nothing was asked.
+    #: How many tokens (or, for a name, names) were allowed; None where the model was not asked.
     allowed: int | None = None
-    #: Log-probability of the ids under the model, unmasked; None where the model was not asked, and
-    #: for single tokens only when watched.
+    #: Log-probability of the ids under the model, without the mask; None where the model was not asked,
+    #: and for single tokens unless traced.
     logprob: float | None = None
-    #: The five likeliest tokens for the model, before the mask and after it; only when watched.
+    #: The model's likeliest tokens, before the mask and after it; only when traced.
     before: Likeliest = ()
     after: Likeliest = ()
-    #: What each of the ids spells.
+    #: The bytes of each of the ids.
     parts: tuple[bytes, ...] = ()
     #: Forward passes that this step took, and seconds in them.
     passes: int = 0
@@ -66,26 +69,27 @@ class Step:
     def as_json(self) -> dict[str, Any]:
         """Return the step as traces write it.
 
-        Bytes are told as text and, since a token may end inside a character, as hexadecimal digits.
+        Bytes are written as text and, since a token may end inside a character, in hexadecimal.
         """
-        told: dict[str, Any] = {
+        logprob = None if self.logprob is None else max(self.logprob, LOWEST_LOGPROB)
+        found: dict[str, Any] = {
             "kind": self.kind, "ids": list(self.ids), "text": _text(self.data),
             "hex": self.data.hex(), "parts": [_text(part) for part in self.parts],
-            "allowed": self.allowed, "logprob": None if self.logprob is None else max(self.logprob, LOWEST_LOGPROB), "passes": self.passes,
+            "allowed": self.allowed, "logprob": logprob, "passes": self.passes,
             "seconds": round(self.seconds, 6),
         }  # fmt: skip
         if self.before or self.after:
-            told["before"] = [[_text(token), chance] for token, chance in self.before]
-            told["after"] = [[_text(token), chance] for token, chance in self.after]
-        return told
+            found["before"] = [[_text(token), chance] for token, chance in self.before]
+            found["after"] = [[_text(token), chance] for token, chance in self.after]
+        return found
 
 
-def _text(token: bytes | str) -> str:
-    return token if isinstance(token, str) else token.decode(errors="replace")
+def _text(token: bytes) -> str:
+    return token.decode(errors="replace")
 
 
 def check_budget(shortest: int, max_tokens: int) -> None:
-    """Raise BudgetError if the shortest answer, in tokens, does not fit into ``max_tokens``."""
+    """Raise BudgetError if the shortest output, in tokens, does not fit into ``max_tokens``."""
     if shortest > max_tokens:
         raise BudgetError(
             f"max_tokens is {max_tokens}, but the shortest valid answer takes {shortest} tokens; "
@@ -95,9 +99,9 @@ def check_budget(shortest: int, max_tokens: int) -> None:
 
 @dataclass
 class DecodeStats:
-    """What a decoding took: forward passes, ids through the model (of these guessed), seconds in it.
+    """What decoding took: forward passes, seconds in them, ids fed, and how many of these were drafted.
 
-    ``cached`` counts the ids of the prompt that a cached session held already; they cost no pass.
+    ``cached`` counts ids of the prompt that a cached session already held; they cost no pass.
     """
 
     passes: int = 0
@@ -112,9 +116,9 @@ class Decoder:
     """Decodes one completion; iterate over :meth:`steps` once.
 
     ``prompt`` are ids that ``session`` has not seen yet (at least one); they are fed with the first
-    forced tokens. ``choose`` is how names are chosen: "exact" by :mod:`posterior`, "greedy" token
-    by token. ``answers`` says what follows when the grammar leaves free text in place of a call:
-    generate it (True), or stop there. ``drafter`` guesses ahead: fewer passes, the same answer.
+    forced tokens. ``choose`` is how names are chosen: "exact" by :mod:`scoring`, "greedy" token
+    by token. ``writes_text`` is what happens where the model prefers free text to a call: write the
+    text (True), or stop in front of it. ``drafter`` drafts ahead: fewer passes, the same output.
     ``trace`` adds log-probabilities and the ``top_tokens`` likeliest tokens to each step. ``clock``
     returns seconds. Raises BudgetError if no completion fits into ``max_tokens``.
     """
@@ -128,33 +132,35 @@ class Decoder:
     choices: NameChoices | None = None
     forcing: bool = True
     drafter: PromptLookupDrafter | None = None
-    answers: bool = True
+    writes_text: bool = True
     trace: bool = False
     top_tokens: int = TOP_TOKENS
     clock: Callable[[], float] = lambda: 0.0
     stats: DecodeStats = field(default_factory=DecodeStats)
-    #: What was decided among names, in order: the distribution and the index taken.
+    #: The choices among names, in order: the distribution and the index taken.
     decisions: list[tuple[Posterior, int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         check_budget(self.matcher.remaining, self.max_tokens)
         self._vocabulary = self.matcher.vocabulary
+        #: Ids accepted and not fed yet.
         self._pending = list(self.prompt)
         self._symbols: list[Symbol] = []
         self._text = bytearray()
         self._left = self.max_tokens
+        #: Ids that the next token is none of: the model has preferred text to a call.
         self._excluded: tuple[int, ...] = ()
-        # Ids the session holds beyond what was accepted, with the logits after each.
-        self._ahead: list[int] = []
-        self._rows: Floats = np.zeros((0, 0), np.float32)
-        self._depth = DEPTH
-        #: Passes and seconds that the steps so far have told of.
-        self._told = (0, 0.0)
-        #: Whether the answer was written to its end (not left off where a free one would begin).
+        #: Ids that were fed as a draft and are not accepted, with the logits after each.
+        self._draft: list[int] = []
+        self._draft_rows: Floats = np.zeros((0, 0), np.float32)
+        #: The passes and seconds that the steps so far have reported.
+        self._reported = (0, 0.0)
+        #: Whether the output was written to its end (False: it stopped in front of free text).
         self.is_complete = False
-        #: How many tokens may still be chosen here before the shortest way on is taken; None: no limit.
+        #: How many more tokens may be chosen in this section before only tokens that bring the end
+        #: nearer are allowed; None: no limit.
         self.section_budget: int | None = None
-        #: Whether the budget kept the model from what it would have written.
+        #: Whether a budget excluded a token or name that the model would have chosen.
         self.is_truncated = False
         automaton = self.matcher.automaton
         if self.choose == "greedy":
@@ -163,24 +169,25 @@ class Decoder:
             self.choices = NameChoices(automaton, self._vocabulary)
 
     def steps(self) -> Iterator[Step]:
-        """Decode, one step at a time; what is yielded is already accepted."""
+        """Decode, one step at a time; the ids of a step are already accepted."""
         while not self._is_done():
             forced = self._force()
             if forced:
                 yield self._step(forced, "forced")
                 continue
-            fork = self._fork()
-            if fork is not None:
-                step = self._decide(fork)
+            choice = self._name_choice()
+            if choice is not None:
+                step = self._choose_name(choice)
                 if step is not None:
                     yield step
-                    if self.decisions[-1][0].candidates[self.decisions[-1][1]].ids:
+                    found, index = self.decisions[-1]
+                    if found.candidates[index].ids:
                         continue
-                    if not self.answers:
+                    if not self.writes_text:
                         return
-                    self._excluded = fork.openings or fork.candidates[0].ids[:1]
+                    self._excluded = choice.first_ids
                     continue
-            yield self._choose()
+            yield self._choose_token()
 
     def _is_done(self) -> bool:
         if not self.matcher.is_terminated:
@@ -191,56 +198,52 @@ class Decoder:
         self.is_complete = True
         return True
 
-    # -- forced -----------------------------------------------------------------------------
+    # -- forced tokens ------------------------------------------------------------------------
 
     def _force(self) -> list[int]:
-        """Accept what must come next, if the budget allows spelling it canonically."""
+        """Accept what must come next, if its canonical tokens fit into the budget."""
         if not self.forcing or self._excluded:
             return []
         ids = self.matcher.forced()
-        if not ids:
-            return []
-        if not self._fits(ids):
-            # The shortest way on spells it in fewer tokens; let the mask choose among those.
+        # The shortest completion may need fewer tokens for it; then the mask chooses among those.
+        if not ids or not self._fits(ids):
             return []
         self._accept(ids)
         return ids
 
-    # -- names ------------------------------------------------------------------------------
+    # -- names --------------------------------------------------------------------------------
 
-    def _fork(self) -> NameChoice | None:
+    def _name_choice(self) -> NameChoice | None:
         if self.choices is None or self._excluded:
             return None
         return self.choices.at(self.matcher.state, self._symbols)
 
-    def _decide(self, fork: NameChoice) -> Step | None:
-        """Choose a branch by the probabilities of all; None if none fits into the budget."""
-        logits = self._look()
-        self._turn_back()
+    def _choose_name(self, choice: NameChoice) -> Step | None:
+        """Choose a candidate by the probabilities of all; None if none fits into the budget."""
+        logits = self._next_logits()
+        self._drop_draft()
         start = self.clock()
-        found = score_candidates(self.session, logits, fork, self.matcher, self._left)
+        found = score_candidates(self.session, logits, choice, self.matcher, self._left)
         self.stats.seconds += self.clock() - start
         self.stats.passes += found.passes
-        left = len(fork.candidates)
+        left = len(choice.candidates)
         while left:
             with np.errstate(divide="ignore"):
                 index = self.sampler.choose(np.log(found.probabilities).astype(np.float32))
             ids = found.candidates[index].ids
-            if self._fits(ids) and (ids or self._may_differ(fork)):
+            if self._fits(ids) and (ids or self._may_differ(choice)):
                 self.decisions.append((found, index))
                 self._accept(ids)
-                return self._step(
-                    ids, "chosen", len(fork.candidates), float(found.logprobs[index]), logits
-                )
+                count, logprob = len(choice.candidates), float(found.logprobs[index])
+                return self._step(ids, "chosen", count, logprob, logits)
             found, left = found.without(index), left - 1
             self.is_truncated = True
         self._logits = logits
         return None
 
-    def _may_differ(self, fork: NameChoice) -> bool:
-        """Whether the budget leaves a way on that does not begin like the branch of a gate."""
-        openings = fork.openings or fork.candidates[0].ids[:1]
-        return bool((~np.isin(self.matcher.allowed(self._left), openings)).any())
+    def _may_differ(self, choice: NameChoice) -> bool:
+        """Whether the budget leaves a token that does not begin a call."""
+        return bool((~np.isin(self.matcher.allowed(self._left), choice.first_ids)).any())
 
     def _fits(self, ids: Sequence[int]) -> bool:
         """Whether an end can still be reached within the budget behind these ids."""
@@ -251,37 +254,37 @@ class Decoder:
         self.matcher.rollback(len(ids))
         return fits
 
-    # -- tokens -----------------------------------------------------------------------------
+    # -- single tokens ------------------------------------------------------------------------
 
-    def _choose(self) -> Step:
+    def _choose_token(self) -> Step:
         """Ask the model for one token that the language and the budget allow."""
         allowed = self.matcher.allowed_set(self._left)
-        every = self.matcher.allowed_set()
-        # Within a tight budget it is worth a look whether the model wanted something else.
-        is_tight = not self.is_truncated and allowed is not every and allowed.count < every.count
+        unlimited = self.matcher.allowed_set()
+        # Where the budget excludes tokens, find out whether the model would have chosen one of those.
+        is_tight = (
+            not self.is_truncated and allowed is not unlimited and allowed.count < unlimited.count
+        )
         if not self._excluded and self.forcing and allowed.count == 1 and not is_tight:
             only = int(allowed.to_ids()[0])
             self._accept([only])
             return self._step([only], "forced", 1)
         if not allowed.count:
             raise DecodingError("no token is allowed, but the answer is not complete")
-        logits = self._look()
-        index = self._sample(logits, every if is_tight else allowed)
+        logits = self._next_logits()
+        index = self._sample(logits, unlimited if is_tight else allowed)
         if is_tight and not allowed.has(index):
             # Drawing again among the rest gives the probabilities of the mask.
             self.is_truncated = True
             index = self._sample(logits, allowed)
         if self.section_budget is not None:
-            within = self.matcher.allowed_set(
-                min(self._left, self.section_budget + self.matcher.remaining)
-            )
-            if not within.has(index):
-                index = self._sample(logits, within)
+            within = min(self._left, self.section_budget + self.matcher.remaining)
+            if not (nearer := self.matcher.allowed_set(within)).has(index):
+                index = self._sample(logits, nearer)
             self.section_budget = max(0, self.section_budget - 1)
-        # A sum over the whole vocabulary costs more than the choice; only those who watch pay it.
+        # A sum over the whole vocabulary costs more than the choice, so it is made for traces only.
         logprob = float(logits[index]) - logsumexp(logits) if self.trace else None
         self._excluded = ()
-        kind: StepKind = "drafted" if self._ahead[:1] == [index] else "chosen"
+        kind: StepKind = "drafted" if self._draft[:1] == [index] else "chosen"
         self._accept([index])
         return self._step([index], kind, allowed.count, logprob, logits, allowed)
 
@@ -295,51 +298,51 @@ class Decoder:
             ids = ids[~np.isin(ids, self._excluded)]
         return int(ids[self.sampler.choose(logits[ids])])
 
-    def _look(self) -> Floats:
+    # -- forward passes and drafts ------------------------------------------------------------
+
+    def _next_logits(self) -> Floats:
         """Return ``float32[size]``: the logits after everything accepted so far."""
+        confirmed = common(self._pending, self._draft) if self._pending else 0
+        if confirmed:
+            self._logits = self._draft_rows[confirmed - 1]
+            self._draft_rows = self._draft_rows[confirmed:]
+            del self._pending[:confirmed], self._draft[:confirmed]
         if self._pending:
-            right = common(self._pending, self._ahead)
-            if right:
-                self._logits, self._rows = self._rows[right - 1], self._rows[right:]
-                del self._pending[:right], self._ahead[:right]
-        if self._pending:
-            self._turn_back()
+            self._drop_draft()
             start = self.clock()
-            guess = self._guess()
-            rows = self.session.feed(self._pending + guess, keep=1 + len(guess))
-            self._logits, self._rows, self._ahead = rows[0], rows[1:], guess
+            draft = self._new_draft()
+            rows = self.session.feed(self._pending + draft, keep=1 + len(draft))
+            self._logits, self._draft_rows, self._draft = rows[0], rows[1:], draft
             self.stats.seconds += self.clock() - start
             self.stats.passes += 1
-            self.stats.fed += len(self._pending) + len(guess)
-            self.stats.drafted += len(guess)
+            self.stats.fed += len(self._pending) + len(draft)
+            self.stats.drafted += len(draft)
             self._pending = []
         return self._logits
 
-    # -- guesses ------------------------------------------------------------------------------
-
-    def _guess(self) -> list[int]:
+    def _new_draft(self) -> list[int]:
         """Return ids that may come after what is accepted: in the language and the budget."""
         if self.drafter is None or self._excluded or self.matcher.state < 0:
             return []
         more = self.drafter.guess(self.matcher.automaton, self.matcher.state, bytes(self._text))
         if not more:
             return []
-        recent = self.matcher.ids[-REACH:]
+        recent = self.matcher.ids[-DRAFT_CONTEXT:]
         while recent and not all(map(self._vocabulary.token, recent)):
-            recent = recent[1:]  # a control token is no text
+            recent = recent[1:]  # a control token is not text
         ids = self._vocabulary.encode(self._vocabulary.decode(recent) + more)
         if tuple(ids[: len(recent)]) != recent:
             return []
-        ids = ids[len(recent) :][: max(0, min(self._depth, self._left - 1))]
+        ids = ids[len(recent) :][: max(0, min(MAX_DRAFT, self._left - 1))]
         count = self.matcher.try_accept(ids)
         self.matcher.rollback(count)
         return ids[:count]
 
-    def _turn_back(self) -> None:
-        """Let the session forget what was guessed and has not come."""
-        if self._ahead:
-            self.session.rewind(len(self._ahead))
-            self._ahead = []
+    def _drop_draft(self) -> None:
+        """Remove from the session what was drafted and not accepted."""
+        if self._draft:
+            self.session.rewind(len(self._draft))
+            self._draft = []
 
     # -- bookkeeping --------------------------------------------------------------------------
 
@@ -348,13 +351,13 @@ class Decoder:
             raise DecodingError(f"the tokens {list(ids)} are not in the language")
         self._pending += ids
         self._left -= len(ids)
-        # An end token is not part of the answer, unless the grammar names it.
+        # An end token is not part of the output, unless the grammar names it.
         for index in ids if self.matcher.state >= 0 else ids[:-1]:
             data = self._vocabulary.token(index)
             self._symbols += data or (self._vocabulary.names[index],)
-            self._text += self._spell(index)
+            self._text += self._bytes_of(index)
 
-    def _spell(self, index: int) -> bytes:
+    def _bytes_of(self, index: int) -> bytes:
         name = self._vocabulary.names.get(index)
         return self._vocabulary.token(index) if name is None else name.encode()
 
@@ -377,22 +380,13 @@ class Decoder:
         if self.trace and logits is not None:
             before = self._likeliest(logits, None)
             after = before if allowed is None else self._likeliest(logits, allowed.to_ids())
-        parts = tuple(map(self._spell, ids))
-        passes, seconds = self._told
-        self._told = self.stats.passes, self.stats.seconds
+        parts = tuple(map(self._bytes_of, ids))
+        passes, seconds = self._reported
+        self._reported = self.stats.passes, self.stats.seconds
         return Step(
-            ids=tuple(ids),
-            data=b"".join(parts),
-            text=bytes(self._text),
-            kind=kind,
-            allowed=count,
-            logprob=logprob,
-            before=before,
-            after=after,
-            parts=parts,
-            passes=self.stats.passes - passes,
-            seconds=self.stats.seconds - seconds,
-        )
+            tuple(ids), b"".join(parts), bytes(self._text), kind, count, logprob, before, after,
+            parts, self.stats.passes - passes, self.stats.seconds - seconds,
+        )  # fmt: skip
 
     def _likeliest(self, logits: Floats, allowed: Ids | None) -> Likeliest:
         """Return the likeliest tokens with their probabilities among the allowed (None: all)."""
@@ -400,12 +394,12 @@ class Decoder:
         count = min(self.top_tokens, len(some))
         if not count:
             return ()
-        # All that are at least as likely as the last one shown; of equals, the lowest ids.
+        # All that are at least as likely as the last one listed; of equals, the lowest ids.
         few = np.flatnonzero(some >= np.partition(some, -count)[-count])
         top = few[np.argsort(-some[few], kind="stable")[:count]]
         chances = np.exp(some[top] - np.float32(logsumexp(some)))
         ids = top if allowed is None else allowed[top]
         return tuple(
-            (self._spell(int(index)), float(chance))
+            (self._bytes_of(int(index)), float(chance))
             for index, chance in zip(ids, chances, strict=True)
         )

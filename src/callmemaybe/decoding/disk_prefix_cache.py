@@ -1,9 +1,9 @@
-"""Prefixes on disk: what a model made of a list of tools, kept for the next process.
+"""Prefixes on disk: the key-value cache of a fed prompt prefix, stored for the next process.
 
-A file holds the cache of one session, named after the model and the ids, so that nothing is found
-for another model, another version of its files, or another prompt. Files are written as a whole or not
-at all, end in a digest of themselves, and are ignored (and removed) when they are not what was written.
-A cache may always be empty: whatever the disk refuses is done without.
+A file holds the cache of one session, named after the model and the ids, so that nothing is found for
+another model, another version of its files, or another prompt. Files are written as a whole or not at
+all and end in a digest of themselves; a file that does not match its digest is ignored and removed.
+A cache may always be empty, so errors of the disk are ignored.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from numpy.typing import NDArray
 
 from callmemaybe.models.base import Frozen, Model
 
-#: Bytes that all files of a folder may take together.
-MOST_BYTES = 4 << 30
+#: The most bytes that all files of a folder may take together.
+MAX_BYTES = 4 << 30
 _MAGIC = b"callmemaybe prefix 1\n"
 _SUFFIX = ".prefix"
 _DIGEST = 32
 
 
 class DiskPrefixCache:
-    """A folder of prefixes, least recently used out first; several processes may share it.
+    """A folder of prefixes; the least recently used is removed first. Several processes may share it.
 
-    Nothing is raised for what goes wrong on the disk.
+    Errors of the disk raise nothing.
     """
 
-    def __init__(self, folder: Path, most_bytes: int = MOST_BYTES) -> None:
-        self._folder, self._most = Path(folder), most_bytes
+    def __init__(self, folder: Path, max_bytes: int = MAX_BYTES) -> None:
+        self._folder, self._max_bytes = Path(folder), max_bytes
 
     def load(self, model: Model, ids: Sequence[int]) -> Frozen | None:
-        """Return what was saved for these ids of this model, if it is there and whole."""
+        """Return what was saved for these ids of this model; None if there is nothing, or it is damaged."""
         path = self._path(model, ids)
         if path is None:
             return None
@@ -52,14 +52,14 @@ class DiskPrefixCache:
             if found is None:
                 path.unlink()
             else:
-                os.utime(path)  # used now, so it is the last to go
+                os.utime(path)  # the last to be removed
         return found
 
     def save(self, model: Model, ids: Sequence[int], frozen: Frozen) -> None:
-        """Keep what a session holds, if there is room for it at all."""
+        """Store what a session holds, unless it is larger than the whole cache."""
         path = self._path(model, ids)
         size = sum(array.nbytes for array in frozen)
-        if path is None or size > self._most:
+        if path is None or size > self._max_bytes:
             return
         with contextlib.suppress(OSError):
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -88,12 +88,12 @@ class DiskPrefixCache:
                 about = path.stat()
                 files.append((about.st_mtime_ns, about.st_size, path))
         total = size + sum(one[1] for one in files)
-        for _, held, path in sorted(files):
-            if total <= self._most:
+        for _, length, path in sorted(files):
+            if total <= self._max_bytes:
                 break
             with contextlib.suppress(OSError):
                 path.unlink()
-                total -= held
+                total -= length
 
 
 def _packed(frozen: Frozen) -> list[bytes | memoryview]:
@@ -108,7 +108,7 @@ def _packed(frozen: Frozen) -> list[bytes | memoryview]:
 
 
 def _unpacked(content: bytes) -> Frozen | None:
-    """Return the arrays of a file; None if it is not one, or not whole."""
+    """Return the arrays of a file; None if it has another format or is damaged."""
     body, digest = memoryview(content)[:-_DIGEST], content[-_DIGEST:]
     if not content.startswith(_MAGIC) or blake2b(body, digest_size=_DIGEST).digest() != digest:
         return None

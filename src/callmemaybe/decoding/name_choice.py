@@ -1,8 +1,8 @@
-"""Find the choices among names that an automaton holds, without knowing what is named.
+"""Find where an automaton allows a choice among names, and list the candidates.
 
-A grammar marks a name with the capture "name", and the branch on which nothing is named with
-"no_call". Where every way on leads into one of those, the ways are finite and few: this module
-lists them, each with the tokens the tokenizer itself would use for it.
+A grammar marks a name with the capture "name", and the candidate that calls nothing with "no_call". Where
+every path leads into one of those, the paths are finite and few: they are listed, each with the tokens
+the tokenizer itself would produce for it. What the names stand for is not known here.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from callmemaybe.grammar.tree import TreeAutomaton
 from callmemaybe.vocabulary.vocabulary import Vocabulary
 
 NAME, NO_CALL = "name", "no_call"
-#: More ways than this are no list of names; the choice is then made token by token.
-MOST_BRANCHES = 100_000
-#: Steps of ways that name nothing, in all.
-MOST_WORDLESS = 64
-#: States searched for the way from free text to a name.
-MOST_STATES = 2_000
-#: Choices that stay known per automaton (a format has two or three).
-KEPT = 256
+#: More paths than this are no list of names; the choice is then made token by token.
+MAX_CANDIDATES = 100_000
+#: Steps of paths that call nothing, in all.
+MAX_NO_CALL_STEPS = 64
+#: States searched for a path from free text to a name.
+MAX_STATES = 2_000
+#: Choices that are cached per automaton (a format has two or three).
+CHOICE_CACHE_SIZE = 256
 
 #: A byte, or a control token's text.
 Symbol = int | str
 
 
 class Candidate(NamedTuple):
-    """One way on: what it names and the tokens that say so.
+    """One candidate of a choice: a name, or calling nothing, and its tokens.
 
-    ``name`` is what stands in the capture (bytes; a control token as its text), None on the way
-    that names nothing. ``ids`` are its tokens up to where it has parted from all others (what
-    follows is no decision any more); none where the branch is everything that no other branch is.
+    ``name`` is what the capture holds (bytes; a control token as its text), None for calling nothing.
+    ``ids`` are the tokens up to the first that no other candidate has there (what follows is no decision
+    any more); empty where the candidate is everything that no other candidate is.
     """
 
     name: bytes | None
@@ -45,53 +45,58 @@ class Candidate(NamedTuple):
 
 
 class NameChoice(NamedTuple):
-    """A place where the ways part; a ``gate`` decides first whether anything is named at all.
+    """A state in which a name is chosen, or first (``decides_call``) whether to call at all.
 
-    The branches of a gate are (name it, do not); its first one's name is empty. Where what leads to
-    a name is text (an opening bracket), ``openings`` are all tokens that begin with it.
+    The candidates of the latter are (call, write free text); the first one's name is empty. Where a
+    call begins with text (an opening bracket), ``openings`` are all tokens that begin with it.
     """
 
     candidates: tuple[Candidate, ...]
     decides_call: bool
     openings: tuple[int, ...] = ()
 
+    @property
+    def first_ids(self) -> tuple[int, ...]:
+        """The tokens with which a call may begin, where it is decided whether to call."""
+        return self.openings or self.candidates[0].ids[:1]
 
-class _Way(NamedTuple):
-    """A way on from the fork: where it leads, by which symbols, and what it captured.
 
-    ``capture`` is the name, or no call, that the way is in or has come through, if any; offsets
-    count from the beginning of the answer.
+class _Path(NamedTuple):
+    """A path from the state of the choice: the state it leads to, its symbols, what it captured.
+
+    ``capture`` is the name, or no_call, that the path is in or has passed, if any; offsets count from
+    the beginning of the output.
     """
 
     state: int
-    path: tuple[Symbol, ...]
+    symbols: tuple[Symbol, ...]
     trace: Trace
     capture: Captured | None
 
 
 class NameChoices:
-    """The forks of one automaton under one vocabulary, each found once."""
+    """The choices of one automaton under one vocabulary, each found once."""
 
     def __init__(self, automaton: TreeAutomaton, vocabulary: Vocabulary) -> None:
         self.automaton = automaton
         self._vocabulary = vocabulary
-        self._known: dict[tuple[int, bytes], NameChoice] = {}
-        self._barren: set[int] = set()
+        self._cache: dict[tuple[int, bytes], NameChoice] = {}
+        self._without_choice: set[int] = set()
 
     def at(self, state: int, symbols: Sequence[Symbol]) -> NameChoice | None:
-        """Return the fork at ``state``, reached by ``symbols``, or None if this is not one."""
-        if state in self._barren or self.automaton.inside(state) is not None:
+        """Return the choice at ``state``, reached by ``symbols``; None if there is none."""
+        if state in self._without_choice or self.automaton.inside(state) is not None:
             return None
         key = (state, _tail(symbols))
-        found = self._known.get(key)
+        found = self._cache.get(key)
         if found is None:
             found = self._find(state, symbols, key[1])
             if found is None:
-                self._barren.add(state)
+                self._without_choice.add(state)
             else:
-                if len(self._known) >= KEPT:
-                    self._known.clear()
-                self._known[key] = found
+                if len(self._cache) >= CHOICE_CACHE_SIZE:
+                    self._cache.clear()
+                self._cache[key] = found
         return found
 
     def _find(self, state: int, symbols: Sequence[Symbol], tail: bytes) -> NameChoice | None:
@@ -100,24 +105,26 @@ class NameChoices:
             trace = trace.then(symbol)
         done = len(symbols)
         for capture in [one for one in trace.captures() if one.end is None][-1:]:
-            # Behind its beginning, what calls nothing has no way back to a name.
+            # Behind the beginning of a no_call no path leads to a name.
             if capture.name != NAME and (capture.name != NO_CALL or capture.start < done):
                 return None
-        start = _Way(state, (), trace, _last(trace, done))
-        gate = self._gate(start, done)
-        if gate is not None:
-            ids = tuple(self._ids(gate.path, tail))
+        start = _Path(state, (), trace, _last(trace, done))
+        call = self._path_out_of_text(start, done)
+        if call is not None:
+            ids = tuple(self._ids(call.symbols, tail))
             return NameChoice(
-                (Candidate(b"", ids), Candidate(None, ())), True, self._heads(state, gate.path)
+                (Candidate(b"", ids), Candidate(None, ())),
+                True,
+                self._openings(state, call.symbols),
             )
-        ways = self._names(self._forced(start, done), done)
-        if ways is None or len(ways) < 2:
+        paths = self._names(self._forced(start, done), done)
+        if paths is None or len(paths) < 2:
             return None
         return NameChoice(
-            _parted([self._branch(way, symbols, tail) for way in ways]), decides_call=False
+            _shortened([self._candidate(path, symbols, tail) for path in paths]), decides_call=False
         )
 
-    def _heads(self, state: int, path: tuple[Symbol, ...]) -> tuple[int, ...]:
+    def _openings(self, state: int, path: tuple[Symbol, ...]) -> tuple[int, ...]:
         """Return the tokens that begin with ``path`` (bytes) and are in the language."""
         if any(isinstance(symbol, str) for symbol in path):
             return ()
@@ -128,130 +135,132 @@ class NameChoices:
             if token.startswith(start) and self.automaton.walk(state, token) >= 0
         )
 
-    # -- ways of the automaton ----------------------------------------------------------------
+    # -- paths of the automaton ---------------------------------------------------------------
 
-    def _gate(self, start: _Way, done: int) -> _Way | None:
-        """Return the way out of free text that leads to a name, up to where it has left the text."""
-        if not any(self._is_free(way, done) for way in self._onward(start, done)):
+    def _path_out_of_text(self, start: _Path, done: int) -> _Path | None:
+        """Return the path from free text to a name, up to where it cannot be text; None if there is none."""
+        if not any(self._is_free(path, done) for path in self._onward(start, done)):
             return None
         waiting, seen = deque([start]), {start.state}
-        while waiting and len(seen) < MOST_STATES:
-            way = waiting.popleft()
-            if way.capture is not None and way.capture.name == NAME:
-                return self._left(start, way.path, done)
-            for onward in self._onward(way, done):
+        while waiting and len(seen) < MAX_STATES:
+            path = waiting.popleft()
+            if path.capture is not None and path.capture.name == NAME:
+                return self._until_not_text(start, path.symbols, done)
+            for onward in self._onward(path, done):
                 if onward.state not in seen:
                     seen.add(onward.state)
                     waiting.append(onward)
         return None
 
-    def _left(self, way: _Way, path: tuple[Symbol, ...], done: int) -> _Way:
-        """Return the beginning of the path that no free text has."""
-        for symbol in path:
-            every = self._onward(way, done, every_byte=True)
-            way = next(onward for onward in every if onward.path[-1] == symbol)
-            if way.capture is None:
+    def _until_not_text(self, path: _Path, symbols: tuple[Symbol, ...], done: int) -> _Path:
+        """Return the shortest beginning of the path that no free text begins with."""
+        for symbol in symbols:
+            every = self._onward(path, done, every_byte=True)
+            path = next(onward for onward in every if onward.symbols[-1] == symbol)
+            if path.capture is None:
                 break
-        return way
+        return path
 
-    def _names(self, start: _Way, done: int) -> list[_Way] | None:
-        """List all ways, each beyond the end of its name; None if there is a way without a name.
+    def _names(self, start: _Path, done: int) -> list[_Path] | None:
+        """List all paths, each beyond the end of its name; None if there is a path without a name.
 
-        Only the first parting of the ways may lie in front of the name.
+        In front of the name, paths may part in the first state only.
         """
-        found: list[_Way] = []
+        found: list[_Path] = []
         stack = [start]
-        wordless = 0
+        no_call_steps = 0
         while stack:
-            way = stack.pop()
-            wordless += way.capture is not None and way.capture.name == NO_CALL
-            if wordless > MOST_WORDLESS:
-                return None  # an answer with a language of its own, not one of a few words
-            if self._is_named(way, done):
-                found.append(way)
+            path = stack.pop()
+            no_call_steps += path.capture is not None and path.capture.name == NO_CALL
+            if no_call_steps > MAX_NO_CALL_STEPS:
+                return None  # text with a language of its own, not one of a few words
+            if self._is_named(path, done):
+                found.append(path)
                 continue
-            if self.automaton.is_accepting(way.state) or (way.capture is None and way is not start):
+            if self.automaton.is_accepting(path.state) or (
+                path.capture is None and path is not start
+            ):
                 return None
-            every = self._onward(way, done, every_byte=way.capture is not None)
+            every = self._onward(path, done, every_byte=path.capture is not None)
             stack.extend(self._forced(onward, done) for onward in every)
-            if len(stack) + len(found) > MOST_BRANCHES:
+            if len(stack) + len(found) > MAX_CANDIDATES:
                 return None
         return found
 
-    def _is_named(self, way: _Way, done: int) -> bool:
-        """Whether the name is complete; right behind a word, another word may still go on."""
-        if way.capture is None or way.capture.end is None:
+    def _is_named(self, path: _Path, done: int) -> bool:
+        """Whether the name is complete; right behind a name, a longer name may still go on."""
+        if path.capture is None or path.capture.end is None:
             return False
-        return way.capture.end < done + len(way.path) or self.automaton.is_final(way.state)
+        return path.capture.end < done + len(path.symbols) or self.automaton.is_final(path.state)
 
-    def _is_free(self, way: _Way, done: int) -> bool:
-        """Whether the way leads into free text that names nothing."""
-        if way.capture is None or way.capture.name != NO_CALL:
+    def _is_free(self, path: _Path, done: int) -> bool:
+        """Whether the path is inside free text that calls nothing."""
+        if path.capture is None or path.capture.name != NO_CALL:
             return False
-        if way.capture.start >= done + len(way.path):
-            return False  # what comes next is free, but this is not yet
+        if path.capture.start >= done + len(path.symbols):
+            return False  # free text may come next, but has not begun
         # What may end here and may go on is free text as much as what must go on.
-        return way.capture.end is None or (
-            way.capture.end == done + len(way.path)
-            and self.automaton.is_accepting(way.state)
-            and not self.automaton.is_final(way.state)
+        return path.capture.end is None or (
+            path.capture.end == done + len(path.symbols)
+            and self.automaton.is_accepting(path.state)
+            and not self.automaton.is_final(path.state)
         )
 
-    def _onward(self, way: _Way, done: int, *, every_byte: bool = False) -> Iterator[_Way]:
-        """Yield every way on by one symbol; one per set of bytes unless all are asked for."""
-        for text, target in self.automaton.controls(way.state).items():
-            yield self._moved(way, text, target, done)
-        for mask, target in self.automaton.edges(way.state):
+    def _onward(self, path: _Path, done: int, *, every_byte: bool = False) -> Iterator[_Path]:
+        """Yield every path longer by one symbol; one per set of bytes unless ``every_byte``."""
+        for text, target in self.automaton.controls(path.state).items():
+            yield self._moved(path, text, target, done)
+        for mask, target in self.automaton.edges(path.state):
             for byte in bytes_of(mask):
-                yield self._moved(way, byte, target, done)
+                yield self._moved(path, byte, target, done)
                 if not every_byte:
                     break
 
-    def _forced(self, way: _Way, done: int) -> _Way:
-        """Go on as far as there is no choice, through single control tokens too.
+    def _forced(self, path: _Path, done: int) -> _Path:
+        """Extend the path as long as there is no choice, through single control tokens too.
 
         Once the name is known, the rest of a run matters to the tokenizer only.
         """
-        while not self.automaton.is_accepting(way.state):
-            run, end = self.automaton.forced(way.state)
+        while not self.automaton.is_accepting(path.state):
+            run, end = self.automaton.forced(path.state)
             for at, byte in enumerate(run):
-                if self._is_named(way, done):
-                    return way._replace(state=end, path=(*way.path, *run[at:]))
-                way = self._moved(way, byte, self.automaton.step(way.state, byte), done)
-            controls = self.automaton.controls(way.state)
-            is_single = len(controls) == 1 and not self.automaton.edges(way.state)
-            if self._is_named(way, done) or not is_single:
+                if self._is_named(path, done):
+                    return path._replace(state=end, symbols=(*path.symbols, *run[at:]))
+                path = self._moved(path, byte, self.automaton.step(path.state, byte), done)
+            controls = self.automaton.controls(path.state)
+            is_single = len(controls) == 1 and not self.automaton.edges(path.state)
+            if self._is_named(path, done) or not is_single:
                 break
             ((text, target),) = controls.items()
-            way = self._moved(way, text, target, done)
-        return way
+            path = self._moved(path, text, target, done)
+        return path
 
-    def _moved(self, way: _Way, symbol: Symbol, state: int, done: int) -> _Way:
-        trace = way.trace.then(symbol)
-        return _Way(state, (*way.path, symbol), trace, _last(trace, done))
+    def _moved(self, path: _Path, symbol: Symbol, state: int, done: int) -> _Path:
+        trace = path.trace.then(symbol)
+        return _Path(state, (*path.symbols, symbol), trace, _last(trace, done))
 
     # -- tokens -------------------------------------------------------------------------------
 
-    def _branch(self, way: _Way, symbols: Sequence[Symbol], tail: bytes) -> Candidate:
-        """Return the branch with all its tokens."""
-        capture = way.capture
+    def _candidate(self, path: _Path, symbols: Sequence[Symbol], tail: bytes) -> Candidate:
+        """Return the candidate with all its tokens."""
+        capture = path.capture
         assert capture is not None
-        name = symbols_to_bytes([*symbols, *way.path][capture.start : capture.end])
-        ids = tuple(self._ids(way.path, tail))
+        name = symbols_to_bytes([*symbols, *path.symbols][capture.start : capture.end])
+        ids = tuple(self._ids(path.symbols, tail))
         return Candidate(None if capture.name == NO_CALL else name, ids)
 
     def _ids(self, path: tuple[Symbol, ...], tail: bytes) -> list[int]:
-        """Return the ids with which the tokenizer spells the path behind ``tail``."""
+        """Return the ids that the tokenizer produces for the path behind ``tail``."""
         ids: list[int] = []
         for piece in _runs(path):
             if isinstance(piece, str):
                 ids.append(self._vocabulary.controls[piece])
             else:
-                ids += self._behind(b"" if ids else tail, piece)
+                ids += self._encode_after(b"" if ids else tail, piece)
         return ids
 
-    def _behind(self, tail: bytes, run: bytes) -> list[int]:
-        """Return the canonical ids of ``run`` where ``tail`` stands in front of it."""
+    def _encode_after(self, tail: bytes, run: bytes) -> list[int]:
+        """Return the canonical ids of ``run`` behind ``tail``."""
         ids, at = self._vocabulary.encode(tail + run), 0
         for position, token in enumerate(ids):
             if at >= len(tail):
@@ -261,7 +270,7 @@ class NameChoices:
 
 
 def _last(trace: Trace, done: int) -> Captured | None:
-    """Return the name (or the no-call) that reaches beyond the first ``done`` symbols, if any."""
+    """Return the name (or no_call) that reaches beyond the first ``done`` symbols, if any."""
     for capture in trace.captures():
         is_new = capture.end is None or capture.end > done
         if capture.name in (NAME, NO_CALL) and is_new:
@@ -270,7 +279,7 @@ def _last(trace: Trace, done: int) -> Captured | None:
 
 
 def symbols_to_bytes(symbols: Sequence[Symbol]) -> bytes:
-    """Write symbols as bytes; a control token as its text."""
+    """Return symbols as bytes; a control token as its text."""
     return b"".join(s.encode() if isinstance(s, str) else bytes([s]) for s in symbols)
 
 
@@ -297,17 +306,17 @@ def _runs(path: Sequence[Symbol]) -> Iterator[bytes | str]:
         yield bytes(run)
 
 
-def _parted(branches: Sequence[Candidate]) -> tuple[Candidate, ...]:
-    """Cut every branch behind its first token that no other branch has at that place."""
-    order = sorted(range(len(branches)), key=lambda index: branches[index].ids)
-    needed = [1] * len(branches)
+def _shortened(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """Cut each candidate behind its first token that no other candidate has at that index."""
+    order = sorted(range(len(candidates)), key=lambda index: candidates[index].ids)
+    needed = [1] * len(candidates)
     for one, other in pairwise(order):
-        shared = _shared(branches[one].ids, branches[other].ids)
+        shared = _shared(candidates[one].ids, candidates[other].ids)
         needed[one] = max(needed[one], shared + 1)
         needed[other] = max(needed[other], shared + 1)
     return tuple(
-        Candidate(branch.name, branch.ids[:length])
-        for branch, length in zip(branches, needed, strict=True)
+        Candidate(candidate.name, candidate.ids[:length])
+        for candidate, length in zip(candidates, needed, strict=True)
     )
 
 

@@ -1,10 +1,10 @@
-"""What requests have in common is fed once: sessions kept by the ids they hold.
+"""Prefix cache: what prompts have in common is fed once, and sessions are cached by the ids they hold.
 
-One keeper serves all lists of tools of a model. Where a new prefix begins like a kept one (the same
-instructions, the same first tools), only the rest is fed. What was not used for longest goes first
-when the sessions would take more memory than allowed, or are too many; all but the latest give back the
-room they have to grow in, which for short prompts is most of what they take. That room goes on counting,
-since an allocator may keep it.
+One cache serves all lists of tools of a model. Where a new prefix begins like a cached one (the same
+instructions, the same first tools), only the rest is fed. The least recently used sessions are dropped
+when they would take more memory than allowed, or are too many. A session has buffers with spare capacity
+to grow in, which for short prompts is most of its memory; all but the latest give theirs back. That
+capacity still counts, since an allocator may not return it.
 """
 
 from __future__ import annotations
@@ -19,126 +19,126 @@ from callmemaybe.decoding.batch import run_blocking
 from callmemaybe.decoding.disk_prefix_cache import DiskPrefixCache
 from callmemaybe.models.base import Model, Session, common
 
-#: Bytes of keys and values kept per model, with the room behind them.
-MOST_BYTES = 512 << 20
+#: Bytes of keys and values cached per model, with their spare capacity.
+MAX_BYTES = 512 << 20
 
-#: Sessions kept per model: some engines do not tell what theirs take. Of an engine that holds only so many
-#: at a time, one of so many parts is kept: the rest is for those who decode.
-MOST_KEPT, KEPT_SHARE = 256, 2
+#: Sessions cached per model: some engines do not tell how much memory theirs take. Of an engine that
+#: limits its sessions, this fraction (one of so many) is cached; the others are for those who decode.
+MAX_SESSIONS, SESSIONS_FRACTION = 256, 2
 
-#: Ids that must be fed for a prefix to be worth a place on disk.
-WORTH_STORING = 32
+#: With fewer ids to feed than this, a prefix is not stored on disk.
+MIN_STORED_IDS = 32
 
-#: The latest sessions keep their room, since what is written next is mostly written behind one of them:
-#: so many at most, and as many as take one of so many parts of the memory allowed.
-ROOMY, ROOMY_SHARE = 16, 8
+#: The latest sessions keep their spare capacity, since most outputs are written behind one of them: so
+#: many at most, and at most this fraction (one of so many) of the memory allowed.
+MAX_SPACIOUS, SPACIOUS_FRACTION = 16, 8
 
 Key = tuple[int, ...]
 
 
 class CachedSession(NamedTuple):
-    """A session, and how many of its ids were held before it was asked for: those cost no pass."""
+    """A session, and how many of its ids were cached: those cost no pass."""
 
     session: Session
-    held: int
+    cached: int
 
 
 class PrefixCache:
-    """Keeps sessions of one model, least recently used out first; safe to use from any thread.
+    """Caches sessions of one model; thread-safe. The least recently used are dropped first.
 
-    At least the latest is kept, however large. Who asks for a prefix that is being fed waits for it.
-    ``store`` keeps those that were worth it on disk as well, for the next process.
+    At least the latest stays, however large. A thread that asks for a prefix which another one is feeding
+    waits for it. ``store`` also keeps long prefixes on disk, for the next process.
     """
 
     def __init__(
-        self, model: Model, most_bytes: int = MOST_BYTES, store: DiskPrefixCache | None = None
+        self, model: Model, max_bytes: int = MAX_BYTES, store: DiskPrefixCache | None = None
     ) -> None:
         self._model, self._store = model, store
-        self._most = most_bytes
-        self._most_kept = MOST_KEPT
-        # Few engines have a limit, so it is no part of what a model is.
+        self._max_bytes = max_bytes
+        self._max_sessions = MAX_SESSIONS
+        # Few engines have a limit, so it is not part of the protocol of models.
         sessions: int | None = getattr(model, "most_sessions", None)
         if sessions is not None:
-            self._most_kept = min(MOST_KEPT, max(1, sessions // KEPT_SHARE))
-        self._kept: OrderedDict[Key, Session] = OrderedDict()
-        #: The same keys, sorted: those most alike are neighbours.
+            self._max_sessions = min(MAX_SESSIONS, max(1, sessions // SESSIONS_FRACTION))
+        self._sessions: OrderedDict[Key, Session] = OrderedDict()
+        #: The same keys, sorted: those with the longest common prefix are neighbours.
         self._sorted: list[Key] = []
-        #: Those that may have room to spare, oldest first.
-        self._roomy: dict[Key, None] = {}
+        #: Those that may have spare capacity, oldest first.
+        self._spacious: dict[Key, None] = {}
         self._bytes = 0
-        #: What those with room have taken at most: allocators keep what is freed among what lives on.
-        self._once_roomy = 0
-        self._making: dict[Key, threading.Event] = {}
+        #: The most that spacious sessions have taken: allocators may not return what is freed.
+        self._peak_spacious = 0
+        self._being_fed: dict[Key, threading.Event] = {}
         self._lock = threading.Lock()
 
     def fork(self, ids: Sequence[int]) -> Session:
-        """Return a session that holds ``ids`` and is the caller's own."""
+        """Return a session that holds ``ids`` and belongs to the caller."""
         return self.take(ids).session
 
     def take(self, ids: Sequence[int]) -> CachedSession:
-        """Return what :meth:`fork` does, and how many of the ids were held already.
+        """Return what :meth:`fork` does, and how many of the ids were cached.
 
-        Held are those in a kept session, on disk, or fed meanwhile for somebody else.
+        Cached are ids in a cached session, on disk, or fed meanwhile by another thread.
         """
         key = tuple(ids)
         while True:
             with self._lock:
-                found = self._kept.get(key)
+                found = self._sessions.get(key)
                 if found is not None:
-                    self._kept.move_to_end(key)
+                    self._sessions.move_to_end(key)
                     return CachedSession(found.fork(), len(key))
-                made = self._making.get(key)
-                if made is None:
-                    # Only then is it being made: what cannot begin keeps nobody waiting.
-                    begun = self._nearest(key)
-                    self._making[key] = threading.Event()
-            if made is None:
-                return self._make(key, begun)
-            run_blocking(made.wait)
+                fed = self._being_fed.get(key)
+                if fed is None:
+                    # Registered only after that: a session that cannot be opened blocks nobody.
+                    session = self._longest_prefix(key)
+                    self._being_fed[key] = threading.Event()
+            if fed is None:
+                return self._add(key, session)
+            run_blocking(fed.wait)
 
-    def _nearest(self, key: Key) -> Session:
-        """Return a session of our own that holds as much of ``key`` as any kept one does."""
+    def _longest_prefix(self, key: Key) -> Session:
+        """Return a new session that holds as much of ``key`` as any cached one does."""
         at = bisect(self._sorted, key)
         best, shared = None, 0
-        for held in self._sorted[max(0, at - 1) : at + 1]:
-            same = common(held, key)
+        for other in self._sorted[max(0, at - 1) : at + 1]:
+            same = common(other, key)
             if same > shared:
-                best, shared = held, same
+                best, shared = other, same
         if best is None:
             return self._model.open()
-        fork = self._kept[best].fork()
+        fork = self._sessions[best].fork()
         fork.rewind(fork.length - shared)
         return fork
 
-    def _make(self, key: Key, session: Session) -> CachedSession:
-        """Feed what ``session`` lacks of ``key``, and keep it."""
-        held = session.length
+    def _add(self, key: Key, session: Session) -> CachedSession:
+        """Feed what ``session`` lacks of ``key``, and cache it."""
+        cached = session.length
         try:
-            if held < len(key):
-                # Not under the lock: others may get at what is kept meanwhile.
-                session, held = self._fed(key, session)
+            if cached < len(key):
+                # Not under the lock: others may use the cache meanwhile.
+                session, cached = self._feed(key, session)
             with self._lock:
-                if key not in self._kept:
-                    self._kept[key] = session
+                if key not in self._sessions:
+                    self._sessions[key] = session
                     insort(self._sorted, key)
-                    self._roomy[key] = None
+                    self._spacious[key] = None
                     self._bytes += session.memory
                 try:
-                    fork = session.fork()  # in front of the rest: it takes over the room to grow in
+                    fork = session.fork()  # before shrinking: it takes over the spare capacity
                 finally:
-                    self._make_room()
-                return CachedSession(fork, held)
+                    self._shrink()
+                return CachedSession(fork, cached)
         finally:
             with self._lock:
-                self._making.pop(key).set()
+                self._being_fed.pop(key).set()
 
-    def _fed(self, key: Key, session: Session) -> CachedSession:
+    def _feed(self, key: Key, session: Session) -> CachedSession:
         """Return a session that holds ``key``: from the disk, or by feeding ``session`` the rest."""
-        held = session.length
-        rest = len(key) - held
-        if self._store is None or rest < WORTH_STORING:
+        cached = session.length
+        rest = len(key) - cached
+        if self._store is None or rest < MIN_STORED_IDS:
             session.feed(key[-rest:], keep=0)
-            return CachedSession(session, held)
+            return CachedSession(session, cached)
         stored = self._store.load(self._model, key)
         if stored is not None:
             fresh = self._model.open()
@@ -148,41 +148,44 @@ class PrefixCache:
         frozen = session.freeze()
         if frozen is not None:
             self._store.save(self._model, key, frozen)
-        return CachedSession(session, held)
+        return CachedSession(session, cached)
 
-    def _make_room(self) -> None:
-        # A prefix that has all room to itself is what every request begins with; it stays as it is.
-        few = 1 if len(self._kept) == 1 else 0
-        roomy = self._in_rooms()
-        self._once_roomy = max(self._once_roomy, roomy)
-        share = self._most // ROOMY_SHARE
-        while len(self._roomy) > few and (len(self._roomy) > ROOMY or roomy > share):
-            key = next(iter(self._roomy))
-            del self._roomy[key]
-            session = self._kept[key]
-            roomy -= session.memory
+    def _shrink(self) -> None:
+        """Give back spare capacity, then drop sessions, until the limits are kept."""
+        # A single prefix is what every request begins with; it stays spacious.
+        few = 1 if len(self._sessions) == 1 else 0
+        spacious = self._spacious_bytes()
+        self._peak_spacious = max(self._peak_spacious, spacious)
+        limit = self._max_bytes // SPACIOUS_FRACTION
+        while len(self._spacious) > few and (
+            len(self._spacious) > MAX_SPACIOUS or spacious > limit
+        ):
+            key = next(iter(self._spacious))
+            del self._spacious[key]
+            session = self._sessions[key]
+            spacious -= session.memory
             self._bytes -= session.memory
             session.trim()
             self._bytes += session.memory
-        while len(self._kept) > 1 and (
-            self.memory > self._most or len(self._kept) > self._most_kept
+        while len(self._sessions) > 1 and (
+            self.memory > self._max_bytes or len(self._sessions) > self._max_sessions
         ):
-            key, session = self._kept.popitem(last=False)
+            key, session = self._sessions.popitem(last=False)
             del self._sorted[bisect(self._sorted, key) - 1]
-            self._roomy.pop(key, None)
+            self._spacious.pop(key, None)
             self._bytes -= session.memory
 
     @property
     def memory(self) -> int:
-        """Bytes that the kept sessions hold, and those that giving back their room left unused.
+        """Bytes that the cached sessions hold, and the spare capacity given back and perhaps unused.
 
-        What they share is counted for each.
+        What sessions share counts for each.
         """
-        return self._bytes + self._once_roomy - self._in_rooms()
+        return self._bytes + self._peak_spacious - self._spacious_bytes()
 
-    def _in_rooms(self) -> int:
-        """Return the bytes of those that keep their room."""
-        return sum(self._kept[key].memory for key in self._roomy)
+    def _spacious_bytes(self) -> int:
+        """Return the bytes of those that keep their spare capacity."""
+        return sum(self._sessions[key].memory for key in self._spacious)
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._sessions)

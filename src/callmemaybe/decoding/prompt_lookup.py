@@ -1,39 +1,42 @@
-"""Copy speculation: guess how an answer goes on from the request, at no risk.
+"""Prompt lookup: draft how an output goes on from the request, at no risk.
 
-What a call says was mostly said in the request: names, numbers, quoted text. So a value that begins
-like something in the request probably goes on like it, a number probably is the next one that the
-request mentions, a text its next quotation, code or name, a list its next number, a choice or a key one of its words, and behind
-a value the grammar often has only one way on, or few. The guess goes
-through the model together with what must go through anyway; the decoder then decides token by token
-as if there had been no guess, and looks up what it asks for. A wrong guess costs arithmetic,
-never a different answer. (Known as prompt lookup decoding, Saxena 2023; speculative decoding with
-the prompt as the draft model.)
+What a call contains was mostly written in the request: names, numbers, quoted text. So a value that
+begins like something in the request probably goes on like it; a number is probably the next one that the
+request mentions, a text its next quotation, code or name; and behind a value the grammar often allows
+few ways on. The draft goes through the model together with what must be fed anyway. The decoder then
+decides token by token as if there were no draft, and only looks up its logits. A wrong draft costs
+arithmetic, never a different output. (Prompt lookup decoding, Saxena 2023: speculative decoding with the
+prompt as the draft model.) What each kind of draft saves is measured in docs/ideas/decoding.md.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable
 from functools import cached_property
 from itertools import chain, islice
 
 from callmemaybe.grammar.automaton import DEAD, Automaton
+from callmemaybe.grammar.grammar import bytes_of
 
-#: Bytes guessed ahead at most, and how many values that may span.
-_FARTHEST, _MOST_VALUES = 96, 6
-_MOST_WORDS = 100  # of a request, that choices are compared with
+#: The most bytes of a draft, the most values it may span, and the bytes of output it looks back at.
+MAX_BYTES, MAX_VALUES, MAX_BACK = 96, 6, 200
+#: With more alternatives (keys, or values of an enumeration) than this, none is drafted.
+MAX_ALTERNATIVES = 8
+#: Words of a request that alternatives are compared with, and the letters of each that count.
+MAX_WORDS, STEM = 100, 4
 _NUMBER = re.compile(rb"(?<![\w.:])-?(?:\d{1,3}(?:,\d{3})+(?![\d,])|\d+)(?!\d|:\d)(?:\.\d+)?")
-#: No quotation holds what opens one like it, so none is looked through twice for its end.
+#: No quotation holds what opens one like it, so none is searched twice for its end.
 _QUOTED = re.compile(
     r"(?<!\w)'((?:[^'\\]|\\.)+)'(?!\w)|\\\"((?:[^\"\\]|\\[^\"])+?)\\\"|`([^`]+)`"
     r"|[“„]([^“”„]+)[“”]|‘([^‘]+?)’(?!\w)|«\s?([^«»]+?)\s?»",
     re.ASCII,
 )
 _WORD = re.compile(rb"(?:[^\s,;:?!()]|:(?=[^\s,;:?!()]))*")
-#: What stands behind a value that is over: the end, or punctuation with no more of a word behind it.
-_OVER = re.compile(rb"[.?!,;:)]*(?:\s|\Z)")
-#: What is no word of a language: it holds a digit, or a sign inside.
+#: What follows a complete value: the end, or punctuation with no more of a word behind it.
+_VALUE_END = re.compile(rb"[.?!,;:)]*(?:\s|\Z)")
+#: An identifier, date, time, address or path: it holds a digit, or a sign inside.
 _CODE = re.compile(
     rb"(?<!\S)[(\[]?((?=[^\s,;?!]{0,80}[A-Za-z])"
     rb"[^\s,;?!()\[\]]{0,80}[\d@/\\._#][^\s,;?!()\[\]]{0,80}\w"
@@ -42,139 +45,109 @@ _CODE = re.compile(
 #: Words that begin with a capital (or a byte of another alphabet), side by side.
 _CAPITAL = rb"[A-Z\xc3-\xf4][^\s,;:?!().\"\[\]]*"
 _NAME = re.compile(rb"(?<![\w'])%s(?: %s)*" % (_CAPITAL, _CAPITAL))
-_MORE_NAME = re.compile(rb"(?: %s)+" % _CAPITAL)
-_ENDS_SENTENCE = b".?!:;\n"
+_REST_OF_NAME = re.compile(rb"(?: %s)+" % _CAPITAL)
+_SENTENCE_ENDS = b".?!:;\n"
 _WORDS = re.compile(rb"[^\W\d_]{2,}")
-_DENIES = re.compile(rb"(?i)\b(?:no|not|never|without|off|\w+n(?:'|\xe2\x80\x99)t)\b")
+_PARTS = re.compile(rb"[A-Z]?[a-z]{2,}|[A-Z]{3,}")  # words of a key: `dueDate`, `due_date`
 _LITERALS = (b"true", b"false", b"null")
 _DIGITS, _LETTERS = b"0123456789", b"abcxyzABCXYZ"
 _QUOTE, _LIST_END = b'"]'
-_ITEMS = re.compile(rb"\[((?:-?\d[\d.]*, ?)+)\Z")
-_MOST_NUMBERS = 200  # of a request, that lists are compared with
-_MOST_WAYS, _STEM = 8, 4  # keys or choices that are compared, and letters that tell a word
-_PARTS = re.compile(rb"[A-Z]?[a-z]{2,}|[A-Z]{3,}")  # words of a key: `dueDate`, `due_date`
-_SEEN = 200  # bytes of an answer that are looked back at
-_BEHIND_TEXT = (b",", b":", b"]", b"}")  # what follows a quote that ends a text
-_BEFORE_BARE = (b"[", b"{", b",", b":", b"\n")
+_AFTER_TEXT = (b",", b":", b"]", b"}")  # what follows a quote that ends a text
+_BEFORE_BARE = (b"[", b"{", b",", b":", b"\n")  # what stands before a value without quotes
 
 
 class PromptLookupDrafter:
-    """Guesses from one request; holds nothing else, so one serves any number of decoders."""
+    """Drafts from one request; it has no other state, so it may serve any number of decoders."""
 
     def __init__(self, request: str) -> None:
-        # As the inside of a JSON string, which is how an answer would quote it.
+        # As the inside of a JSON string, which is how an output would quote it.
         text = json.dumps(request, ensure_ascii=False)[1:-1]
         self.source = text.encode(errors="replace")
         self._numbers = [found[0].replace(b",", b"") for found in _NUMBER.finditer(self.source)]
-        self._spans = [
+        self._quotations = [
             next(group for group in found.groups() if group is not None).encode(errors="replace")
             for found in _QUOTED.finditer(text)
         ]
 
     def guess(self, automaton: Automaton, state: int, text: bytes) -> bytes:
-        """Return bytes that may come next, all of them in the language; empty for no idea.
+        """Return bytes that may come next, all of them in the language; empty where nothing fits.
 
-        ``text`` is the answer so far, at whose end the automaton is in ``state``.
+        ``text`` is the output so far, at whose end the automaton is in ``state``.
         """
-        more = b""
-        for _ in range(_MOST_VALUES):
+        draft = b""
+        for _ in range(MAX_VALUES):
             run, state = automaton.forced(state)
-            more += run
-            part = self._value(automaton, state, text + more)
+            draft += run
+            value = self._value(automaton, state, text + draft)
             taken = 0
-            for byte in part:
+            for byte in value:
                 after = automaton.step(state, byte)
                 if after == DEAD:
                     break
                 state, taken = after, taken + 1
-            more += part[:taken]
-            if taken < len(part) or not part or len(more) >= _FARTHEST:
+            draft += value[:taken]
+            if taken < len(value) or not value or len(draft) >= MAX_BYTES:
                 break
-        return more[:_FARTHEST]
+        return draft[:MAX_BYTES]
 
     @cached_property
-    def _said(self) -> list[bytes]:
-        """What a text may be if nothing is quoted: codes and names, as they come."""
+    def _mentions(self) -> list[bytes]:
+        """The codes and names of the request, in order."""
         found = {
             match.start(1): match[1].rstrip(b".'\"\\") for match in _CODE.finditer(self.source)
         }
         for match in _NAME.finditer(self.source):
             before = self.source[max(0, match.start() - 9) : match.start()].rstrip()
-            if before and before[-1] not in _ENDS_SENTENCE:
+            if before and before[-1] not in _SENTENCE_ENDS:
                 found.setdefault(match.start(), match[0].rstrip(b"'\\"))
         return [found[at] for at in sorted(found) if found[at]]
 
-    @cached_property
-    def _words(self) -> list[bytes]:
-        """The request's words in the spellings that choices have: `dark`, `Dark`, `DARK`."""
-        some = islice(_WORDS.finditer(self.source), _MOST_WORDS)
-        words = dict.fromkeys(match[0] for match in some)
-        spelled = (
-            form for word in words for form in (word, word.lower(), word.capitalize(), word.upper())
-        )
-        return list(dict.fromkeys(spelled))
-
     def _value(self, automaton: Automaton, state: int, text: bytes) -> bytes:
-        """Guess the rest of the value at the end of ``text``, with its closing if it is over."""
-        begun, is_text = _begun(text)
+        """Draft the rest of the value at the end of ``text``, and what closes it if it is complete."""
+        begun, is_text = _begun_value(text)
         if begun:
-            rest, is_over = self._rest(begun) if is_text else self._rest_bare(begun, text)
+            rest, is_complete = self._rest_of_text(begun) if is_text else self._rest_of_bare(begun)
             if is_text and not rest:
-                rest, is_over = self._way(automaton, state, text), True
+                rest, is_complete = self._alternative(automaton, state), True
         else:
-            rest, is_over = self._fresh(automaton, state, text)
-        if not is_over or len(rest) >= _FARTHEST:
-            return rest[:_FARTHEST]
+            rest, is_complete = self._new_value(automaton, state, text)
+        if not is_complete or len(rest) >= MAX_BYTES:
+            return rest[:MAX_BYTES]
         after = automaton.walk(state, rest) if rest else state
         if after == DEAD:
             return rest
         return rest + self._closing(automaton, after, text + rest)
 
     def _closing(self, automaton: Automaton, state: int, text: bytes) -> bytes:
-        """Guess what stands behind a value: a list ends when nothing is left to put into it."""
+        """Draft what follows a value: a list ends when the request has nothing more to put into it."""
         order = b'"}],'
-        if automaton.step(state, _LIST_END) != DEAD and self._has_more(text):
+        if automaton.step(state, _LIST_END) != DEAD and self._has_unused(text):
             order = b'"},]'
         for closing in order:
             if automaton.step(state, closing) != DEAD:
                 return bytes([closing])
         return b""
 
-    def _has_more(self, text: bytes) -> bool:
-        """Whether the request names another value like the one at the end of ``text``."""
+    def _has_unused(self, text: bytes) -> bool:
+        """Whether the request mentions a value, like the one at the end of ``text``, not yet in it."""
         if text.endswith(b'"'):
-            return any(one not in text for one in chain(self._spans, self._said))
-        if text.endswith(_LITERALS):
-            return False
-        if self._following(text + b","):
-            return True
-        return any(one not in text for one in self._numbers)
+            return any(one not in text for one in chain(self._quotations, self._mentions))
+        return not text.endswith(_LITERALS) and any(one not in text for one in self._numbers)
 
-    def _rest_bare(self, begun: bytes, text: bytes) -> tuple[bytes, bool]:
-        """Guess how a value goes on that is no text, and whether it is over then."""
+    def _rest_of_bare(self, begun: bytes) -> tuple[bytes, bool]:
+        """Draft how a number or literal goes on, and whether it is complete then."""
         if begun in _LITERALS:
             return b"", True
-        following = self._following(text[: len(text) - len(begun)])
-        for number in chain(following, self._numbers):
+        for number in self._numbers:
             if number.startswith(begun):
                 return number[len(begun) :], True
-        return self._rest(begun)
+        return self._rest_of_text(begun)
 
-    def _following(self, text: bytes) -> list[bytes]:
-        """Return the number that follows in the request those of the list at the end of ``text``, if one does."""
-        match = _ITEMS.search(text[-_SEEN:])
-        if not match:
-            return []
-        items = match[1].replace(b" ", b"").split(b",")[:-1]
-        some = self._numbers[:_MOST_NUMBERS]
-        begins = range(len(some) - len(items))
-        return [some[at + len(items)] for at in begins if some[at : at + len(items)] == items][:1]
-
-    def _rest(self, begun: bytes) -> tuple[bytes, bool]:
-        """Guess how a text goes on that begins with ``begun``, and whether it is over then."""
-        for span in self._spans:
-            if span.startswith(begun):
-                return span[len(begun) :], True
+    def _rest_of_text(self, begun: bytes) -> tuple[bytes, bool]:
+        """Draft how a text goes on that begins with ``begun``, and whether it is complete then."""
+        for quotation in self._quotations:
+            if quotation.startswith(begun):
+                return quotation[len(begun) :], True
         at = self.source.find(begun)
         while at > 0 and _is_inside_word(self.source, at):
             at = self.source.find(begun, at + 1)
@@ -184,102 +157,76 @@ class PromptLookupDrafter:
         word = _WORD.match(self.source, end)
         assert word is not None
         rest = word[0]
-        if begun[:1].isupper() and (more := _MORE_NAME.match(self.source, end + len(rest))):
+        if begun[:1].isupper() and (more := _REST_OF_NAME.match(self.source, end + len(rest))):
             rest += more[0]
         rest = rest.rstrip(b".'\"\\")
-        behind = end + len(rest)
-        if not rest and not _OVER.match(self.source, behind):
-            return b"", False
-        return rest, _OVER.match(self.source, behind) is not None
+        is_complete = _VALUE_END.match(self.source, end + len(rest)) is not None
+        return rest, is_complete
 
-    def _fresh(self, automaton: Automaton, state: int, text: bytes) -> tuple[bytes, bool]:
-        """Guess a value that has not begun: the next number or quotation, a name, a choice that is named."""
+    def _new_value(self, automaton: Automaton, state: int, text: bytes) -> tuple[bytes, bool]:
+        """Draft a value that has not begun: a quotation, code or name, an alternative, or a number."""
         if not text.endswith(b'"'):
-            return self._fresh_bare(automaton, state, text)
+            return self._new_number(automaton, state, text)
         if any(automaton.step(state, byte) == DEAD for byte in (*_LETTERS, *_DIGITS)):
-            return self._choice(automaton, state) or self._way(automaton, state, text), True
-        said = chain(self._spans, self._said)
-        candidate = next((one for one in said if one not in text), b"")
-        return candidate, bool(candidate)
+            return self._alternative(automaton, state), True
+        mentions = chain(self._quotations, self._mentions)
+        draft = next((one for one in mentions if one not in text), b"")
+        return draft, bool(draft)
 
-    def _fresh_bare(self, automaton: Automaton, state: int, text: bytes) -> tuple[bytes, bool]:
-        """Guess a value that is no text: a number, or true or false."""
-        if automaton.step(state, _LITERALS[0][0]) != DEAD:
-            if automaton.walk(state, _LITERALS[0]) == DEAD:
-                return b"", False
-            return _LITERALS[bool(_DENIES.search(self.source))], True
-        unsaid = (one for one in self._numbers if one not in text)
-        candidate = next(chain(self._following(text), unsaid), b"")
-        if not candidate:
-            return b"", False  # before the automaton is asked, which takes longer
-        dead = (automaton.step(state, byte) == DEAD for byte in (*_LETTERS, *_DIGITS))
-        is_number = all(islice(dead, len(_LETTERS))) and not all(dead)
-        return (candidate, True) if is_number else (b"", False)
+    def _alternative(self, automaton: Automaton, state: int) -> bytes:
+        """Draft the alternative (a key, an enumerated value) that shares most words with the request."""
+        return max(
+            _alternatives(automaton, state),
+            key=lambda one: len(_word_stems(_PARTS.finditer(one)) & self._stems),
+            default=b"",
+        )
 
     @cached_property
     def _stems(self) -> set[bytes]:
-        """How the request's words begin."""
-        return {
-            match[0].lower()[:_STEM] for match in islice(_WORDS.finditer(self.source), _MOST_WORDS)
-        }
+        """How the words of the request begin."""
+        return _word_stems(islice(_WORDS.finditer(self.source), MAX_WORDS))
 
-    def _way(self, automaton: Automaton, state: int, text: bytes) -> bytes:
-        """Return the likeliest of a few ways on: one with a word of the request, else the one that ``text`` names first."""
-        ways = _ways(automaton, state)
-        if not ways:
-            return b""
-
-        def rank(way: bytes) -> tuple[int, int]:
-            parts = {part[0].lower()[:_STEM] for part in _PARTS.finditer(way)}
-            at = text.find(way)
-            return -len(parts & self._stems), at if at >= 0 else len(text)
-
-        return min(ways, key=rank)
-
-    def _choice(self, automaton: Automaton, state: int) -> bytes:
-        """Return the first of the request's words that is one of a few texts; empty if none is."""
-        for word in self._words:
-            after = automaton.walk(state, word)
-            if after != DEAD and automaton.step(after, _QUOTE) != DEAD:
-                return word
-        return b""
+    def _new_number(self, automaton: Automaton, state: int, text: bytes) -> tuple[bytes, bool]:
+        """Draft the first number of the request that is not in ``text``, where a number may come."""
+        number = next((one for one in self._numbers if one not in text), b"")
+        if not number:
+            return b"", False  # before the automaton is asked, which takes longer
+        dead = (automaton.step(state, byte) == DEAD for byte in (*_LETTERS, *_DIGITS))
+        is_number = all(islice(dead, len(_LETTERS))) and not all(dead)
+        return (number, True) if is_number else (b"", False)
 
 
-def _ways(automaton: Automaton, state: int, most: int = _MOST_WAYS) -> list[bytes]:
-    """Return the texts that may come next up to their closing quote if there are few, else nothing."""
+def _alternatives(automaton: Automaton, state: int) -> list[bytes]:
+    """Return the texts that may come next, up to their closing quote; none if they are many."""
     found: list[bytes] = []
     begun = [(b"", state)]
     while begun:
         text, state = begun.pop()
-        some = automaton.first_bytes(state)
-        if len(found) + len(begun) + some.bit_count() > most:
+        first = automaton.first_bytes(state)
+        if len(found) + len(begun) + first.bit_count() > MAX_ALTERNATIVES:
             return []
-        for byte in _bytes_of(some):
+        for byte in bytes_of(first):
             run, after = automaton.forced(automaton.step(state, byte))
-            longer = text + bytes([byte]) + run[:_FARTHEST]
-            if _QUOTE in longer or len(longer) > _FARTHEST:
+            longer = text + bytes([byte]) + run[:MAX_BYTES]
+            if _QUOTE in longer or len(longer) > MAX_BYTES:
                 found.append(longer.partition(b'"')[0])
             else:
                 begun.append((longer, after))
     return found
 
 
-def _bytes_of(some: int) -> Iterator[int]:
-    """Yield the numbers of the bits that are set."""
-    while some:
-        low = some & -some
-        yield low.bit_length() - 1
-        some ^= low
+def _word_stems(words: Iterable[re.Match[bytes]]) -> set[bytes]:
+    return {word[0].lower()[:STEM] for word in words}
 
 
-def _begun(text: bytes) -> tuple[bytes, bool]:
-    """Return what there is of the value at the end of an unfinished JSON text, and whether it is a text."""
-    tail = text[-_SEEN:]
+def _begun_value(text: bytes) -> tuple[bytes, bool]:
+    """Return the begun value at the end of an unfinished JSON text, and whether it is a string."""
+    tail = text[-MAX_BACK:]
     at = len(tail)
     while (at := tail.rfind(b'"', 0, at)) >= 0:
         stem = tail[:at].rstrip(b"\\")
         if (at - len(stem)) % 2 == 0:  # a quote that no backslash escapes
-            if tail[at + 1 : at + 2] not in _BEHIND_TEXT:
+            if tail[at + 1 : at + 2] not in _AFTER_TEXT:
                 return tail[at + 1 :], True
             break
     at = max(tail.rfind(byte) for byte in _BEFORE_BARE)

@@ -1,7 +1,7 @@
-"""Choose one id among those allowed: the likeliest, or at random with a seed.
+"""Choose one id among the allowed ones: the likeliest, or at random.
 
-Everything works on the allowed ids' logits alone, so probabilities are those of the model given
-that the rest is impossible.
+Everything works on the logits of the allowed ids alone, so probabilities are the model's, given that
+all other ids are impossible.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Ids = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Sampler:
-    """How to choose; temperature 0 takes the likeliest (the lowest id where several are).
+    """How to choose; temperature 0 takes the likeliest (of equals, the lowest id).
 
     ``top_k`` (0: all) keeps the k likeliest, ``top_p`` the fewest that together have that
     probability, ``min_p`` those at least that fraction as likely as the likeliest. ``generator``
@@ -44,7 +44,7 @@ class Sampler:
 
     @property
     def is_greedy(self) -> bool:
-        """Whether nothing is left to chance."""
+        """Whether nothing is random."""
         return self.temperature == 0.0
 
     def choose(self, logits: Floats) -> int:
@@ -62,9 +62,9 @@ class Sampler:
         return int(np.searchsorted(ends, self.generator.random() * ends[-1], side="right"))
 
     def _weights(self, logits: Floats) -> NDArray[np.float64]:
-        """Unnormalised probabilities; 0 for what the limits exclude."""
+        """Return unnormalised probabilities; 0 for what the limits exclude."""
         scaled = logits.astype(np.float64)
-        with np.errstate(over="ignore"):  # at 1e-308 all but the likeliest have no chance
+        with np.errstate(over="ignore"):  # at 1e-308 all but the likeliest get probability 0
             scaled = (scaled - scaled.max()) / self.temperature
         weights: NDArray[np.float64] = np.exp(scaled)
         if self.min_p:
@@ -80,9 +80,9 @@ class Sampler:
 
 
 def check_logits(best: float, logits: Floats) -> None:
-    """Raise ModelError unless the best of some logits is a number, so that all are usable.
+    """Raise ModelError unless the largest of some logits is finite, so that all are usable.
 
-    NaN is the maximum of anything that contains it, so looking at the best sees them all.
+    NaN is the maximum of anything that contains it, so checking the largest checks them all.
     """
     if np.isfinite(best):
         return

@@ -1,15 +1,16 @@
-"""The exact choice among names: the probability of each, not the likeliest next token.
+"""Probabilities under the model, without the mask: of names, and of whole outputs.
 
-A choice token by token takes the name whose *beginning* is likeliest. Here every branch is scored
-by the product of the probabilities, under the whole vocabulary, of all its tokens up to where it
-has parted from the others, and the scores are normalised over the branches: how the model divides
-its belief among the names. (What follows in a name that has parted is forced; it decides nothing,
-and counting it would only favour short names.)
+**Names.** A choice token by token takes the name whose *beginning* is likeliest. Here each candidate is
+scored by the product of the probabilities, under the whole vocabulary, of all its tokens up to the
+first that no other candidate has there, and the scores are normalised over the candidates: how the
+model divides its belief among the names. (The rest of a name is forced; it decides nothing, and counting
+it would only favour short names.) Prefixes that candidates share are scored once, and all that must be
+known goes through the model together; where every candidate is one token, the logits at hand suffice.
+Among very many candidates, those that together cannot change the result are left out: the probability
+of a candidate can only fall with each further token, so its score so far is an upper bound.
 
-The prefixes that branches share are scored once, and all that must be known goes through the model
-together; where every branch is one token, the logits at hand already say everything. Among very
-many branches, those that together cannot change the result are left out: the probability of a
-branch can only fall with each further token, so what was scored so far is a bound.
+**Outputs.** The probability of an output is the product of that of its tokens among everything the
+model could have written, forced tokens included: it compares outputs however they were found.
 """
 
 from __future__ import annotations
@@ -27,18 +28,18 @@ from callmemaybe.matching.matcher import Matcher
 from callmemaybe.models.base import Session
 
 Doubles = NDArray[np.float64]
-#: Probability, of all branches together, that may be left unscored.
+#: Probability, of all candidates together, that may be left unscored.
 NEGLIGIBLE = 1e-9
-#: Logits computed in one pass, in bytes: bounds memory, not precision.
+#: Logits computed in one pass, in bytes: limits memory, not precision.
 PASS_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
 class Posterior:
-    """The distribution over the branches of one choice.
+    """The probability distribution over the candidates of one choice.
 
     ``probabilities`` is ``float64[n]`` and sums to 1. ``passes`` is how many extra forward passes
-    it took. ``unscored`` bounds the probability of the branches that were left out (they count as
+    it took. ``unscored`` bounds the probability of the candidates that were left out (they count as
     0); 0.0 when everything was scored.
     """
 
@@ -50,16 +51,16 @@ class Posterior:
 
     @property
     def best(self) -> int:
-        """Index of the likeliest branch (the first where several are)."""
+        """Index of the likeliest candidate (the first where several are)."""
         return int(np.argmax(self.probabilities))
 
     def margin(self, index: int) -> float:
-        """Return by how much branch ``index`` is likelier than the likeliest other one."""
+        """Return by how much candidate ``index`` is likelier than the likeliest other one."""
         others = np.delete(self.probabilities, index)
         return float(self.probabilities[index] - (others.max() if len(others) else 0.0))
 
     def without(self, index: int) -> Posterior:
-        """Return the distribution given that it is not branch ``index``."""
+        """Return the distribution given that it is not candidate ``index``."""
         logprobs = self.logprobs.copy()
         logprobs[index] = -np.inf
         return Posterior(
@@ -68,41 +69,41 @@ class Posterior:
 
 
 def score_candidates(
-    session: Session, logits: Floats, fork: NameChoice, matcher: Matcher, left: int
+    session: Session, logits: Floats, choice: NameChoice, matcher: Matcher, left: int
 ) -> Posterior:
-    """Return the distribution over the branches of ``fork``, where ``matcher`` stands.
+    """Return the distribution over the candidates of ``choice``, at the state of ``matcher``.
 
-    ``logits`` are those after what ``session`` holds. Of a branch of more than ``left`` tokens, for which
-    the model may have no room, only so many count: it comes out too likely, never too unlikely.
+    ``logits`` are those after what ``session`` holds. Of a candidate of more than ``left`` tokens, for
+    which the model may have no room, only so many count: its probability may come out too large.
     """
-    if fork.openings:
-        return score_call_by_openings(logits, fork.openings, matcher.allowed())
-    branches = fork.candidates
-    if any(len(branch.ids) > left for branch in branches):
-        branches = tuple(branch._replace(ids=branch.ids[:left]) for branch in branches)
-    if fork.decides_call:
-        return replace(score_call(session, logits, branches[0]), candidates=fork.candidates)
-    return replace(score_names(session, logits, branches), candidates=fork.candidates)
+    if choice.openings:
+        return score_call_by_openings(logits, choice.openings, matcher.allowed())
+    candidates = choice.candidates
+    if any(len(candidate.ids) > left for candidate in candidates):
+        candidates = tuple(candidate._replace(ids=candidate.ids[:left]) for candidate in candidates)
+    if choice.decides_call:
+        return replace(score_call(session, logits, candidates[0]), candidates=choice.candidates)
+    return replace(score_names(session, logits, candidates), candidates=choice.candidates)
 
 
-def score_call(session: Session, logits: Floats, branch: Candidate) -> Posterior:
-    """Weigh one branch against everything else; ``logits`` are those after what ``session`` holds.
+def score_call(session: Session, logits: Floats, candidate: Candidate) -> Posterior:
+    """Score one candidate against everything else; ``logits`` are those after what ``session`` holds.
 
-    The second probability is that of all tokens that do not begin or continue the branch.
+    The second probability is that of all tokens that do not begin or continue the candidate.
     """
-    scored = score_names(session, logits, (branch,))
+    scored = score_names(session, logits, (candidate,))
     call = float(np.exp(scored.logprobs[0]))
     probabilities = np.array([call, max(0.0, 1.0 - call)])
     with np.errstate(divide="ignore"):
         logprobs = np.log(probabilities)
     logprobs[0] = scored.logprobs[0]
-    return Posterior((branch, Candidate(None, ())), probabilities, logprobs, scored.passes)
+    return Posterior((candidate, Candidate(None, ())), probabilities, logprobs, scored.passes)
 
 
 def score_call_by_openings(logits: Floats, openings: Sequence[int], allowed: Ids) -> Posterior:
-    """Weigh all tokens of ``openings`` together against all others of ``allowed`` (int64 ids).
+    """Score all tokens of ``openings`` together against all others of ``allowed`` (int64 ids).
 
-    The likeliest head stands for them. Tokens that are neither call nor text count for neither.
+    The likeliest opening represents them. Tokens that are not allowed count for neither.
     """
     some = logits[np.asarray(openings)]
     total = logsumexp(logits[allowed])
@@ -117,16 +118,16 @@ def score_call_by_openings(logits: Floats, openings: Sequence[int], allowed: Ids
 def score_names(
     session: Session,
     logits: Floats,
-    branches: Sequence[Candidate],
+    candidates: Sequence[Candidate],
     *,
     negligible: float = NEGLIGIBLE,
     pass_bytes: int = PASS_BYTES,
 ) -> Posterior:
-    """Return the distribution over ``branches`` (of at least one token each).
+    """Return the distribution over ``candidates`` (of at least one token each).
 
-    ``logits`` is ``float32[size]`` after what ``session`` holds; the session stays as it is.
+    ``logits`` is ``float32[size]`` after what ``session`` holds; the session is left unchanged.
     """
-    paths = [branch.ids for branch in branches]
+    paths = [candidate.ids for candidate in candidates]
     first = np.fromiter((path[0] for path in paths), np.int64, len(paths))
     bounds: Doubles = logits[first].astype(np.float64) - logsumexp(logits)
     waiting = [index for index, path in enumerate(paths) if len(path) > 1]
@@ -136,10 +137,10 @@ def score_names(
     most = max(1, pass_bytes // (4 * len(logits)))
     passes = 0
     while waiting:
-        # In probabilities: what is sure so far, and what the rest could at most add.
+        # In probabilities: what is scored so far, and what the rest could at most add.
         rest = np.exp(bounds[waiting])
-        sure = float(np.exp(bounds[~is_open]).sum())
-        if rest.sum() <= negligible * sure:
+        scored = float(np.exp(bounds[~is_open]).sum())
+        if rest.sum() <= negligible * scored:
             break
         taken = _fitting([paths[index] for index in waiting], most)
         _refine(session, paths, waiting[:taken], bounds)
@@ -151,12 +152,12 @@ def score_names(
     probabilities = _normalised(bounds)
     total = float(np.exp(bounds).sum()) + unscored
     return Posterior(
-        tuple(branches), probabilities, bounds, passes, unscored / total if unscored else 0.0
+        tuple(candidates), probabilities, bounds, passes, unscored / total if unscored else 0.0
     )
 
 
 def _fitting(paths: Sequence[Sequence[int]], most: int) -> int:
-    """Return how many of the paths (at least one) go through the model in one pass."""
+    """Return how many of the paths (at least one) fit into one pass."""
     tokens = 0
     for count, path in enumerate(paths):
         tokens += len(path) - 1
@@ -188,7 +189,7 @@ def _refine(
 
 
 def _maximal(paths: set[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """Drop every path that another one begins with."""
+    """Return the paths that no other path begins with."""
     ordered = sorted(paths)
     return [
         path
@@ -200,7 +201,7 @@ def _maximal(paths: set[tuple[int, ...]]) -> list[tuple[int, ...]]:
 def _normalised(logprobs: Doubles) -> Doubles:
     top = logprobs.max()
     if not np.isfinite(top):
-        # Nothing has any probability: no branch is better than another.
+        # Nothing has any probability: no candidate is better than another.
         return np.full(len(logprobs), 1.0 / len(logprobs))
     weights = np.exp(logprobs - top)
     return np.asarray(weights / weights.sum())
@@ -230,38 +231,38 @@ def logprobs(session: Session, before: int, ids: Sequence[int]) -> NDArray[np.fl
 def logprob_by_member(
     scores: NDArray[np.float64], lengths: Sequence[int], places: Sequence[int], text: str
 ) -> dict[str, float]:
-    """Return the log-probability of each member of a JSON object that an answer says.
+    """Return the log-probability of each member of a JSON object that an output contains.
 
-    ``lengths`` are how many symbols each scored token has. ``places`` are the symbols behind which each
-    byte of the object, ``text``, was certain: the answer may say it in another notation. A token that
-    spells a value in part counts for it, as does what closes a text (a quote, a tag); commas and keys
-    count for none.
+    ``lengths`` are the numbers of symbols of the scored tokens. ``places`` has, for each byte of the
+    object ``text``, the symbol of the output that made it certain: the output may use another syntax.
+    A token counts for a value if it holds any part of it, or what closes it (a quote, a tag); commas and
+    keys count for none.
     """
     ends = np.cumsum(lengths)
     begins = ends - lengths
     found = {}
     for key, low, high in _members(text):
-        # Whatever stands behind the key is the value: a notation may have no byte for an opening quote.
+        # All that follows the key is the value: a syntax may have no byte for an opening quote.
         inside = (begins <= places[high - 1]) & (ends > places[low - 1] + 1)
         found[key] = float(scores[inside].sum())
     return found
 
 
 def _members(text: str) -> Iterator[tuple[str, int, int]]:
-    """Yield each member of a JSON object: its key, and where its value stands, in bytes."""
+    """Yield each member of a JSON object: its key, and the start and end of its value, in bytes."""
     decoder = json.JSONDecoder(parse_float=str, parse_int=str)
-    at = _next(text, 1)
+    at = _skip_space(text, 1)
     while text[at] != "}":
         key, at = decoder.raw_decode(text, at)
-        low = _next(text, _next(text, at) + 1)
+        low = _skip_space(text, _skip_space(text, at) + 1)
         _, high = decoder.raw_decode(text, low)
         yield key, len(text[:low].encode()), len(text[:high].encode())
-        at = _next(text, high)
+        at = _skip_space(text, high)
         if text[at] == ",":
-            at = _next(text, at + 1)
+            at = _skip_space(text, at + 1)
 
 
-def _next(text: str, at: int) -> int:
+def _skip_space(text: str, at: int) -> int:
     while text[at] in " \t\r\n":
         at += 1
     return at

@@ -1,4 +1,4 @@
-"""One answer to one request, by whatever strategy: decoded, drawn several times, or searched for."""
+"""One output for one request by any strategy: decoded once, drawn several times, or by beam search."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from callmemaybe.matching.matcher import Matcher
 from callmemaybe.models.base import Session
 
 OnStep = Callable[[Step], None] | None
-#: Whether a candidate counts, where there are several.
+#: Whether an output is acceptable, where there are several to choose from.
 CandidateCheck = Callable[["DecodeResult"], bool] | None
-#: Hypotheses of a beam: each has a cache of its own, and a thousand are enough to search anything.
-_WIDEST = 1_000
+#: The most hypotheses of a beam; each has a key-value cache of its own.
+MAX_BEAM = 1_000
 
 
 @dataclass(frozen=True)
 class DecodingStrategy:
-    """How answers are found; see ``Caller`` for what each setting means.
+    """How outputs are found; see ``Caller`` for what each setting means.
 
     Raises InputError for settings that contradict each other.
     """
@@ -37,70 +37,70 @@ class DecodingStrategy:
     best_of: int = 1
     beam: int = 1
     trace: bool = False
-    #: Whether forced tokens count as certain: the model's training graded none, so it cannot tell.
+    #: Whether forced tokens get probability 1, for a model whose training had no loss on them.
     forced_are_certain: bool = False
     clock: Callable[[], float] = lambda: 0.0
 
     def __post_init__(self) -> None:
         if min(self.best_of, self.beam) < 1:
             raise InputError("it must be at least 1", where="best_of, beam")
-        if self.beam > _WIDEST:
-            raise InputError(f"it is at most {_WIDEST:,}", where="beam")
+        if self.beam > MAX_BEAM:
+            raise InputError(f"it is at most {MAX_BEAM:,}", where="beam")
         if self.best_of > 1 and self.beam > 1:
             raise InputError("either draw several answers or search", where="best_of, beam")
 
     @property
     def scores_answers(self) -> bool:
-        """Whether the probability of whole answers is worked out."""
+        """Whether the probability of whole outputs is computed."""
         return self.logprobs or self.best_of > 1
 
     @property
     def scores_names(self) -> bool:
-        """Whether the probabilities of all names become known."""
+        """Whether the probabilities of all names are computed."""
         return self.choose == "exact" and self.beam == 1
 
 
 @dataclass(eq=False)
 class DecodeResult:
-    """An answer: where the matcher stands, what it says, what it took, how probable it is."""
+    """An output: the matcher behind it, its symbols, what decoding took, how probable it is."""
 
     matcher: Matcher
     symbols: Sequence[Symbol]
     is_complete: bool
     stats: DecodeStats
     decisions: Sequence[tuple[Posterior, int]] = ()
-    #: Every step, if they were to be watched.
+    #: Every step, if traced.
     steps: Sequence[Step] = ()
-    #: log P of each id of the matcher, in nats; empty where that was not asked for.
+    #: Log-probability of each id of the matcher, in nats; empty unless the strategy scores outputs.
     logprobs: Sequence[float] = field(default=())
-    #: Places among the matcher's ids that the language forced.
+    #: Indices among the matcher's ids that the language forced.
     forced: Sequence[int] = ()
-    #: log P of all texts together where the answer was left off in front of a text that calls nothing.
+    #: Log-probability of all free texts together, where the output stops in front of one.
     no_call_logprob: float = 0.0
 
     @property
     def logprob(self) -> float:
-        """Log P of the whole answer, in nats, where that was asked for."""
+        """Log-probability of the whole output, in nats, if the strategy scores outputs."""
         return sum(self.logprobs) + self.no_call_logprob
 
     @property
     def rank(self) -> tuple[bool, float]:
-        """Of several answers the one with the lowest rank is the most probable.
+        """Sort key: of several outputs the one with the lowest rank is the most probable.
 
-        Whether to call at all comes first, and is decided where a single answer decides it: a whole call
-        cannot be compared with what calls nothing, be that any text or one mark.
+        Whether to call at all comes first, decided as a single output decides it: the probability of a
+        whole call cannot be compared with that of calling nothing, be that any text or one token.
         """
         return any(_is_unlikely(*one) for one in self.decisions), -self.logprob
 
 
 def _is_unlikely(found: Posterior, index: int) -> bool:
-    """Whether a choice of names calls where calling nothing is likelier, or the other way round."""
+    """Whether a choice took a call where calling nothing is likelier, or the other way round."""
     return (found.candidates[index].name is None) is not (found.candidates[found.best].name is None)
 
 
 @dataclass(frozen=True)
 class DecodeRequest:
-    """What is asked: the ids behind the shared prefix, the text they say, the budget of an answer."""
+    """A request: the ids behind the shared prefix, their text, and the most tokens of an output."""
 
     ids: Sequence[int]
     text: str
@@ -117,23 +117,21 @@ def decode(
     on_step: OnStep = None,
     is_valid: CandidateCheck = None,
 ) -> DecodeResult:
-    """Return the answer to ``request``; ``session`` holds the shared prefix and stays as it is.
+    """Return the output for ``request``; ``session`` holds the shared prefix and is left unchanged.
 
-    ``on_step`` sees the steps of every answer that is drawn, but none of a search. Of several candidates
-    those that ``is_valid`` is not true of come last.
+    ``on_step`` is called with the steps of every output that is drawn, and with none of a beam search.
+    Of several outputs, those for which ``is_valid`` is false come last.
     """
     tries = []
     for _ in range(strategy.best_of):
         fork = session.fork()
         if strategy.beam > 1:
-            found, used = _searched(fork, matcher.fork(), choices, strategy, request, is_valid)
+            found, used = _search_beam(fork, matcher.fork(), choices, strategy, request, is_valid)
         else:
-            found, used = _decoded(
-                fork, matcher.fork(), choices, strategy, sampler, request, on_step
-            )
+            found, used = _draw(fork, matcher.fork(), choices, strategy, sampler, request, on_step)
         if strategy.scores_answers:
             start = strategy.clock()
-            _back_to_prompt(used, session.length, request.ids)
+            _rewind_to_prompt(used, session.length, request.ids)
             scores = logprobs(used, request.ids[-1], found.matcher.ids)
             if strategy.forced_are_certain:
                 scores[list(found.forced)] = 0.0
@@ -152,10 +150,10 @@ def decode(
     return best
 
 
-def _back_to_prompt(session: Session, shared: int, ids: Sequence[int]) -> None:
-    """Let a session hold the ``shared`` ids it began with and ``ids``, whatever was written behind them.
+def _rewind_to_prompt(session: Session, shared: int, ids: Sequence[int]) -> None:
+    """Let a session hold the ``shared`` ids it began with and ``ids``, and nothing behind them.
 
-    An answer that is forced from its first token on asks the model nothing, so its prompt was never fed.
+    For an output that is forced from its first token on, the prompt was never fed.
     """
     behind = session.length - shared - len(ids)
     if behind < 0:
@@ -164,7 +162,7 @@ def _back_to_prompt(session: Session, shared: int, ids: Sequence[int]) -> None:
         session.rewind(behind)
 
 
-def _decoded(
+def _draw(
     session: Session,
     matcher: Matcher,
     choices: NameChoices,
@@ -183,7 +181,7 @@ def _decoded(
         choices=choices,
         forcing=strategy.forcing,
         drafter=PromptLookupDrafter(request.text) if strategy.speculate else None,
-        answers=False,
+        writes_text=False,
         trace=strategy.trace,
         clock=strategy.clock,
     )
@@ -191,7 +189,7 @@ def _decoded(
     forced: list[int] = []
     written = 0
     for step in decoder.steps():
-        if strategy.trace:  # each holds a copy of all that is written
+        if strategy.trace:  # each holds a copy of the output so far
             steps.append(step)
         if step.kind == "forced":
             forced += range(written, written + len(step.ids))
@@ -200,8 +198,8 @@ def _decoded(
             on_step(step)
     no_call_logprob = 0.0
     if not decoder.is_complete:
-        gate, index = decoder.decisions[-1]
-        no_call_logprob = float(gate.logprobs[index])
+        decision, index = decoder.decisions[-1]
+        no_call_logprob = float(decision.logprobs[index])
     found = DecodeResult(
         matcher, decoder.symbols, decoder.is_complete, decoder.stats, decoder.decisions, steps,
         forced=forced, no_call_logprob=no_call_logprob,
@@ -209,7 +207,7 @@ def _decoded(
     return found, session
 
 
-def _searched(
+def _search_beam(
     session: Session,
     matcher: Matcher,
     choices: NameChoices,
@@ -242,7 +240,7 @@ def _searched(
 
 
 def _first(candidates: Sequence[DecodeResult], is_valid: CandidateCheck) -> DecodeResult:
-    """Return the first candidate that counts; where none does, the first."""
+    """Return the first valid candidate; where none is, the first."""
     if is_valid is None or len(candidates) == 1:
         return candidates[0]
     return next(filter(is_valid, candidates), candidates[0])

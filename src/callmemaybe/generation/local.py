@@ -381,7 +381,7 @@ class LocalGenerator:
             choices=language.choices,
             forcing=not options.logprobs,
             drafter=PromptLookupDrafter(said),
-            answers=True,
+            writes_text=True,
             trace=options.logprobs or options.watch,
             top_tokens=options.top_logprobs if options.logprobs else TOP_TOKENS,
             clock=self._clock,

@@ -38,7 +38,7 @@ def application(
     ``name`` is what requests call it; ``options`` are those of ``LocalGenerator``. Raises ModelError for a
     model that cannot be used here.
     """
-    batch = DecodeBatch(model, most=settings.slots)
+    batch = DecodeBatch(model, max_tasks=settings.slots)
     prefixes = PrefixCache(batch, settings.cache_bytes)
     speaker = LocalGenerator(batch, format=format, prefixes=prefixes, **options)  # type: ignore[arg-type]
     served = Served(name or model.name, speaker.format, int(time.time()), settings)

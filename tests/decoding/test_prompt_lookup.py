@@ -201,8 +201,8 @@ def test_a_quotation_begins_where_it_was_opened_last(request_: str, guess: str) 
         ({"type": "array", "items": {"type": "integer"}}, "1,2,3", "[", "1, 2, 3]"),
         ({"enum": ["Off", "Dimmed"]}, "make it dimmed", '"', 'Dimmed"'),
         ({"enum": ["DARK", "LIGHT"]}, "a dark theme", '"', 'DARK"'),
-        ({"enum": ["x", "yes"]}, "yessir", '"', 'x"'),
         ({"enum": ["on_the_way", "at_home"]}, "is anybody home?", '"', 'at_home"'),
+        ({"enum": ["on", "off"]}, "switch it", '"of', 'f"'),
         ({"enum": [f"choice {n}" for n in range(40)]}, "a dark theme", '"', "choice "),
         ({"type": "string"}, "wake me at 22:45", '"', '22:45"'),
         ({"type": "string"}, "wake me at 22:45", '"22', ':45"'),
@@ -211,15 +211,10 @@ def test_a_quotation_begins_where_it_was_opened_last(request_: str, guess: str) 
         ({"type": "integer"}, "at 22:45 call 3 friends", "", "3"),
         ({"type": "string"}, r"open 'E:\silent\new.png'", '"', r'E:\\silent\\new.png"'),
         ({"type": "string"}, r"what matches \d{3}x?", r'"\\d{', r'3}x"'),
-        ({"type": "array", "items": {"type": "integer"}}, "57, 57, 0 and 7", "[57,", " 57, 0, 7]"),
-        ({"type": "array", "items": {"type": "integer"}}, "5, 57, 0 and 7", "[5, 5", "7, 0, 7]"),
-        ({"type": "array", "items": {"type": "boolean"}}, "yes please", "[", "true]"),
-        ({"type": "array", "items": {"type": "boolean"}}, "please don’t", "[", "false]"),
-        ({"type": "array", "items": {"type": "boolean"}}, "please don’t", "[true", "]"),
     ],
 )
 def test_what_is_named_is_guessed(schema: object, request_: str, begun: str, guess: str) -> None:
-    """Names, codes, numbers with separators, choices that are named, yes and no."""
+    """Drafts are names, codes, numbers with separators, and one of few alternatives."""
     automaton = compile_grammar(json_schema(schema))
     state = automaton.walk(automaton.start, begun.encode())
     assert PromptLookupDrafter(request_).guess(automaton, state, begun.encode()) == guess.encode()
