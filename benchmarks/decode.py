@@ -32,9 +32,11 @@ from benchmarks.steering import Steered, Truth, Truths
 from callmemaybe import models
 from callmemaybe.caller import Caller
 from callmemaybe.decoding.prefix_cache import PrefixCache
+from callmemaybe.generation.config import encode
 from callmemaybe.tools import ToolCall
 from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.wire import formats
+from callmemaybe.wire.format_nodes import PromptParts
 
 SHARED_TOOLS = 8
 FORMAT = formats.get("hermes")
@@ -74,9 +76,22 @@ class Setting(NamedTuple):
     def ids(self, caller: Caller, case: Case) -> tuple[list[int], list[int]]:
         """Return the ids of the prompt and of the true answer."""
         messages = [{"role": "user", "content": case.prompt}]
-        parts = FORMAT.prompt(messages, caller.tools, caller._controls)
-        answer = FORMAT.render([case.call], controls=caller._controls)
-        return caller._encode(parts), caller._encode(answer)
+        parts = FORMAT.prompt(messages, caller.tools, self.controls)
+        answer = FORMAT.render([case.call], controls=self.controls)
+        return self.encode(caller, parts), self.encode(caller, answer)
+
+    @property
+    def controls(self) -> frozenset[str]:
+        """The control tokens of the vocabulary."""
+        return frozenset(self.vocabulary.controls)
+
+    def encode(self, caller: Caller, parts: PromptParts) -> list[int]:
+        """Return the ids of a prompt or an answer."""
+        return encode(parts, self.vocabulary, FORMAT, caller.model)
+
+    def prefix(self, caller: Caller) -> list[int]:
+        """Return the ids that all requests of a caller begin with."""
+        return self.encode(caller, FORMAT.prefix(caller.tools, self.controls))
 
 
 def shared_cases(folder: Path, count: int) -> list[Case]:
@@ -107,11 +122,11 @@ def ours(setting: Setting, form: str, **options: Any) -> Iterator[dict[str, floa
     )
     prefixes = PrefixCache(model)  # type: ignore[arg-type]
     caller = Caller(
-        model,  # type: ignore[arg-type]
+        model,
         setting.cases[0].tools,
         format=FORMAT,
         vocabulary=setting.vocabulary,
-        prefixes=prefixes,
+        prefix_cache=prefixes,
         **options,
     )
     for case in setting.cases:
@@ -130,7 +145,7 @@ def ours(setting: Setting, form: str, **options: Any) -> Iterator[dict[str, floa
             "tokens": outcome.forced + outcome.chosen,
             "fed": model.counter.ids,
             "recomputed": max(
-                0, model.counter.ids - len(answer) - len(prompt) + len(caller._shared)
+                0, model.counter.ids - len(answer) - len(prompt) + len(setting.prefix(caller))
             ),
         }
 
@@ -226,7 +241,7 @@ def _llguidance(setting: Setting, caller: Caller) -> Callable[[Case], Callable[.
     tokenizer = llguidance.hf.from_tokenizer(
         AutoTokenizer.from_pretrained(setting.paths["onnx-int4"]), n_vocab=setting.vocabulary.size
     )
-    lark = to_lark(FORMAT.grammar(caller.tools, no_call=False, controls=caller._controls))
+    lark = to_lark(FORMAT.grammar(caller.tools, no_call=False, controls=setting.controls))
 
     def begin(_: Case) -> Callable[..., Any]:
         matcher = llguidance.LLMatcher(tokenizer, lark)

@@ -57,7 +57,9 @@ def ids_of(call: ToolCall, vocabulary: Vocabulary) -> list[int]:
 
 def first_mask(vocabulary: Vocabulary, specs: list[ToolSpec], wish: OutputSpec) -> Constraint:
     """Make the language of a request and its first mask."""
-    language = Constraint.of(FORM.output_grammar(specs, wish), vocabulary, is_shared=False)
+    language = Constraint.of(
+        FORM, tuple(specs), wish, vocabulary, is_grounded=True, is_shared=False
+    )
     language.matcher.mask()
     return language
 

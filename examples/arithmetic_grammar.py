@@ -2,9 +2,9 @@
 
 import random
 
-from callmemaybe import Matcher
 from callmemaybe.grammar import compile as compile_grammar
 from callmemaybe.grammar.ebnf import ebnf
+from callmemaybe.matching import Matcher
 from callmemaybe.testing.vocabularies import ByteVocabulary
 
 GRAMMAR = r"""

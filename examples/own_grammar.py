@@ -1,8 +1,8 @@
 """The engine without a model: which bytes may come next in a language given by a pattern."""
 
-from callmemaybe import Matcher
 from callmemaybe.grammar import compile as compile_grammar
 from callmemaybe.grammar import regex
+from callmemaybe.matching import Matcher
 from callmemaybe.testing.vocabularies import ByteVocabulary
 
 

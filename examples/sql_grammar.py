@@ -3,9 +3,9 @@
 import random
 import sqlite3
 
-from callmemaybe import Matcher
 from callmemaybe.grammar import compile as compile_grammar
 from callmemaybe.grammar.ebnf import ebnf
+from callmemaybe.matching import Matcher
 from callmemaybe.testing.vocabularies import ByteVocabulary
 
 TABLE = "CREATE TABLE orders (id INTEGER, city TEXT, price REAL)"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import tracemalloc
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from hypothesis import strategies as st
 
 import callmemaybe
 from callmemaybe.caller import Caller, CallResult, load_model
+from callmemaybe.decoding.prefix_cache import PrefixCache
 from callmemaybe.errors import (
     BudgetError,
     DecodingError,
@@ -27,15 +27,17 @@ from callmemaybe.errors import (
     UnsupportedSchema,
     VocabularyError,
 )
-from callmemaybe.generation.validation import CallValidator
+from callmemaybe.generation.config import DecodingConfig
 from callmemaybe.models.scripted import ScriptedModel
 from callmemaybe.retrieval import ToolIndex
 from callmemaybe.tools import ToolCall, ToolSpec, tool
+from callmemaybe.tools.validators import validator_for
 from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.wire import Format, formats
 from callmemaybe.wire.format import leaves
 from callmemaybe.wire.format_nodes import PromptParts, TokenNode
 from tests.decoding.helpers import CHATML, NANO, vocabulary
+from tests.settings import configured, prefix_ids, prompt_ids, shortest_call
 
 HERMES = vocabulary(CHATML, ("<|im_end|>",))
 PLAIN = vocabulary(("<|im_start|>", "<|im_end|>"), ("<|im_end|>",))
@@ -79,7 +81,9 @@ def caller(
     form: str, vocab: Vocabulary, script: int | Script = 0, tools: Any = TOOLS, **options: Any
 ) -> Caller:
     model = ScriptedModel(vocab.size, script)
-    return Caller(model, tools, format=form, vocabulary=vocab, **({"max_tokens": 120} | options))
+    return Caller(
+        model, tools, format=form, vocabulary=vocab, **configured({"max_tokens": 120} | options)
+    )
 
 
 def writing(
@@ -219,19 +223,20 @@ def test_forcing_does_not_change_the_answer(form: str, vocab: Vocabulary) -> Non
 @scenes
 def test_what_requests_share_is_fed_once(form: str, vocab: Vocabulary) -> None:
     """The instructions and the tools go through the model once, however many requests come."""
-    made = caller(form, vocab, 4)
-    model = made.model
-    assert isinstance(model, ScriptedModel)
+    model = ScriptedModel(vocab.size, 4)
+    cache = PrefixCache(model)
+    made = Caller(model, TOOLS, format=form, vocabulary=vocab, max_tokens=120, prefix_cache=cache)
     first = made.call("one request")
     after_first = model.counter.tokens
     again = made.call("one request")
     assert (first.call, first.text, first.passes) == (again.call, again.text, again.passes)
-    prefix = len(made._shared)
+    shared = prefix_ids(made)
+    prefix = len(shared)
     assert prefix > 50
     assert model.counter.tokens - after_first == after_first - prefix
     other = made.call("another")
     assert other.call is not None
-    assert made._prefixes.fork(made._shared).length == prefix
+    assert cache.take(shared).session.length == prefix
 
 
 @scenes
@@ -258,7 +263,7 @@ def test_a_function_without_parameters_costs_at_most_the_choice(
 
 def test_steps_are_seen_as_they_happen() -> None:
     """on_step gets each step; a watched outcome keeps them, with the likeliest tokens."""
-    made = caller("hermes", HERMES, 2, watch=True)
+    made = caller("hermes", HERMES, 2, trace=True)
     seen: list[bytes] = []
     outcome = made.call("x", on_step=lambda step: seen.append(step.text))
     assert [step.text for step in outcome.steps] == seen
@@ -345,7 +350,7 @@ def test_only_a_text_is_asked_about(prompt: Any) -> None:
         made.call(prompt)
     with pytest.raises(InputError, match="a request is a text"):
         list(made.call_many(["add", prompt]))
-    with pytest.raises(InputError, match="said: a request is a text"):
+    with pytest.raises(InputError, match="conversation: a request is a text"):
         made.run(prompt, lambda _calls: [])
     with pytest.raises(InputError, match="each letter would be a request"):
         made.call_many("add")
@@ -382,17 +387,16 @@ def test_a_model_is_loaded_from_a_path_too(tmp_path: Path) -> None:
     ("options", "words"),
     [
         ({"choose": "best"}, "choose: there is no 'best' here; use exact or greedy"),
-        ({"overflow": None}, "overflow: there is no None here; use cut or refuse"),
-        ({"max_tokens": None}, "max_tokens: it must be a whole number, not None; leave it out"),
+        ({"overflow": "drop"}, "overflow: there is no 'drop' here; use cut or refuse"),
+        ({"forcing": 1}, "forcing: it must be True or False, not 1"),
         ({"max_tokens": 99.5}, "max_tokens: it must be a whole number, not 99.5"),
         ({"temperature": "hot"}, "temperature: it must be a number, not 'hot'"),
-        ({"top_p": None}, "top_p: it must be a number, not None"),
         ({"seed": "x"}, "seed: it must be a whole number, not 'x'"),
         ({"beam": "3"}, "beam: it must be a whole number, not '3'"),
     ],
 )
 def test_settings_of_another_kind_are_named(options: dict[str, Any], words: str) -> None:
-    """None is taken in silence, or fails where nobody sees which one it was."""
+    """Each error names the setting; None is the default."""
     with pytest.raises(InputError, match=words):
         caller("hermes", HERMES, 0, **options)
     made = caller("hermes", HERMES, 0, max_tokens=np.int64(200), temperature=np.float32(0))
@@ -431,9 +435,9 @@ def test_names_for_which_there_is_no_room_are_weighed_in_part(seed: int) -> None
     longest = "get_the_current_weather_forecast_for_the_next_week_in_"
     tools = [{"name": f"{longest}{place}"} for place in ("africa", "europe")] + [{"name": "a"}]
     wide = caller("hermes", HERMES, seed, tools)
-    context = len(wide._shared) + 100 + wide._shortest
+    context = len(prefix_ids(wide)) + 100 + shortest_call(wide)
     model = ScriptedModel(HERMES.size, seed, context=context)
-    tight = Caller(model, tools, format="hermes", vocabulary=HERMES, max_tokens=wide._shortest)
+    tight = Caller(model, tools, format="hermes", vocabulary=HERMES, max_tokens=shortest_call(wide))
     outcome = tight.call("word " * 300)
     assert outcome.call == ToolCall("a", "{}")
     assert outcome.omitted
@@ -443,11 +447,17 @@ def test_names_for_which_there_is_no_room_are_weighed_in_part(seed: int) -> None
 def test_a_request_that_does_not_fit_may_be_refused() -> None:
     """The error says what takes how much; so do tools that leave no room for any request."""
     model = ScriptedModel(HERMES.size, 0, context=1_500)
-    made = Caller(model, TOOLS[:1], format="hermes", vocabulary=HERMES, overflow="refuse")
+    made = Caller(
+        model,
+        TOOLS[:1],
+        format="hermes",
+        vocabulary=HERMES,
+        decoding=DecodingConfig(overflow="refuse"),
+    )
     with pytest.raises(ModelError, match=r"the request takes 20\d\d tokens and the tools"):
         made.call("x" * 2_000)
     assert made.call("x").call is not None
-    small = ScriptedModel(HERMES.size, 0, context=len(made._shared) + 60)
+    small = ScriptedModel(HERMES.size, 0, context=len(prefix_ids(made)) + 60)
     with pytest.raises(ModelError, match="shorten them"):
         Caller(small, TOOLS[:1], format="hermes", vocabulary=HERMES).call("x" * 100)
 
@@ -458,10 +468,9 @@ def test_the_budget_must_hold_a_call_even_where_none_is_allowed(
 ) -> None:
     """That calling nothing is shorter does not make a budget big enough."""
     made = caller(form, vocab, 0)
-    least = made._shortest
-    assert least == made._language.matcher.remaining
+    least = shortest_call(made)
     for no_call in (False, True):
-        assert caller(form, vocab, 0, no_call=no_call, max_tokens=least)._shortest == least
+        assert caller(form, vocab, 0, no_call=no_call, max_tokens=least).call("x")
         with pytest.raises(BudgetError, match=f"takes {least} tokens"):
             caller(form, vocab, 0, no_call=no_call, max_tokens=least - 1)
 
@@ -482,18 +491,19 @@ def test_a_seed_repeats_whatever_was_asked_before() -> None:
 def test_prompts_are_tokenised_as_the_tokenizer_does(form: str, vocab: Vocabulary) -> None:
     """Prefix and request, encoded apart, are the ids of the whole text between control tokens."""
     made = caller(form, vocab, 0)
+    controls = frozenset(vocab.controls)
     for text in ("", "\n x", "ünï  \n"):
         messages = [{"role": "user", "content": text}]
-        whole = made._encode(made.format.prompt(messages, made.tools, made._controls))
-        request = made._encode(made.format.request(messages, made.tools, made._controls))
-        assert made._shared + request == whole
+        whole = prompt_ids(made, made.generator.format.prompt(messages, made.tools, controls))
+        request = prompt_ids(made, made.generator.format.request(messages, made.tools, controls))
+        assert prefix_ids(made) + request == whole
 
 
-def test_a_broken_promise_is_ours() -> None:
+def test_a_broken_promise_is_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     """A call that the validator refuses is never handed out."""
     made = caller("hermes", HERMES, 0, TOOLS[:1])
-    stricter = replace(made.tools[0], parameters={"maxProperties": 0})
-    made._validators = CallValidator([stricter])
+    stricter = validator_for({"maxProperties": 0})
+    monkeypatch.setattr("callmemaybe.generation.validation.validator_for", lambda _: stricter)
     with pytest.raises(DecodingError, match="a bug in this package"):
         made.call("x")
 
@@ -503,7 +513,7 @@ def test_a_broken_promise_is_ours() -> None:
 @given(seed=st.integers(0, 10**6))
 def test_answers_are_scored(form: str, vocab: Vocabulary, seed: int) -> None:
     """The log-probability of an answer is that of all its tokens; arguments get their parts of it."""
-    outcome = caller(form, vocab, seed, logprobs=True).call("x")
+    outcome = caller(form, vocab, seed, call_logprobs=True).call("x")
     check(outcome)
     assert outcome.call is not None
     assert outcome.logprob is not None
@@ -531,9 +541,9 @@ def test_arguments_are_scored_by_their_values(name: str, options: dict[str, Any]
     said = '{"text": "axb", "n": 77, "on": true, "some": ["x", "b"]}'
     call = ToolCall("f", said, id="c" * (form.id_length or 0))
     script = writing(vocab, form.render([call], tools=[tool]), {"x": 0.25, "7": 0.5})
-    outcome = caller(name, vocab, script, [tool], logprobs=True, max_tokens=400, **options).call(
-        "?"
-    )
+    outcome = caller(
+        name, vocab, script, [tool], call_logprobs=True, max_tokens=400, **options
+    ).call("?")
     assert outcome.call is not None
     assert outcome.call.parsed == call.parsed
     expected = {"text": math.log(0.25), "n": 2 * math.log(0.5), "on": 0.0, "some": math.log(0.25)}
@@ -541,7 +551,7 @@ def test_arguments_are_scored_by_their_values(name: str, options: dict[str, Any]
 
 
 @scenes
-@pytest.mark.parametrize("options", [{"logprobs": True}, {"best_of": 2, "temperature": 1.0}])
+@pytest.mark.parametrize("options", [{"call_logprobs": True}, {"best_of": 2, "temperature": 1.0}])
 def test_an_answer_that_nobody_had_to_choose_is_scored(
     form: str, vocab: Vocabulary, options: dict[str, Any]
 ) -> None:
@@ -558,12 +568,12 @@ def test_an_answer_that_nobody_had_to_choose_is_scored(
 @scenes
 def test_of_several_answers_the_most_probable_is_kept(form: str, vocab: Vocabulary) -> None:
     """More draws never give a less probable answer, and searching is as valid as drawing."""
-    options = {"temperature": 1.0, "seed": 4, "logprobs": True}
+    options = {"temperature": 1.0, "seed": 4, "call_logprobs": True}
     found = [caller(form, vocab, 5, best_of=n, **options).call("x") for n in (1, 2, 6)]
     scores = [outcome.logprob for outcome in found]
     assert scores == sorted(scores)  # type: ignore[type-var]
     check(found[-1])
-    searched = caller(form, vocab, 5, beam=3, logprobs=True).call("x")
+    searched = caller(form, vocab, 5, beam=3, call_logprobs=True).call("x")
     check(searched)
     assert searched.name_probability is None
 
@@ -599,9 +609,8 @@ def test_a_mark_that_calls_nothing_is_compared_with_names(chance: float) -> None
 @pytest.mark.parametrize("seed", [-1, -(10**30)])
 def test_a_seed_that_is_none_is_named(seed: int) -> None:
     """No dice can be made of a negative number."""
-    made = caller("hermes", HERMES, temperature=1.0, seed=seed)
     with pytest.raises(InputError, match="seed: it must not be negative"):
-        made.call("x")
+        caller("hermes", HERMES, temperature=1.0, seed=seed)
 
 
 @pytest.mark.parametrize("name", formats.names())
@@ -616,7 +625,7 @@ def test_a_search_may_call_nothing(name: str, calls: bool, marked: bool) -> None
     answer = "" if calls or not form.has_free_text else "Hello there, how are you today?"
     short = {"type": "object", "properties": {"text": {"type": "string", "maxLength": 4}}}
     tools = [ToolSpec("ping"), ToolSpec("say", parameters=short)]
-    options = {"beam": 3, "no_call": True, "logprobs": True, "max_tokens": 400}
+    options = {"beam": 3, "no_call": True, "call_logprobs": True, "max_tokens": 400}
     try:
         parts = form.render([call] if calls else [], answer=answer, tools=tools, controls=controls)
         made = caller(name, vocab, writing(vocab, parts), tools, **options)
@@ -634,7 +643,7 @@ def test_a_search_may_call_nothing(name: str, calls: bool, marked: bool) -> None
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"watch": True}, {"beam": 2}, {"best_of": 2, "temperature": 1.0}],
+    [{}, {"trace": True}, {"beam": 2}, {"best_of": 2, "temperature": 1.0}],
     ids=["plain", "watched", "beam", "best of two"],
 )
 def test_tokens_are_counted_however_an_answer_is_found(options: dict[str, Any]) -> None:

@@ -3,17 +3,18 @@
 ::
 
     CallMeMaybeError            the root: `except CallMeMaybeError` catches everything of ours
-    |- InputError               the caller's data is wrong; str() is "where: what; what to do"
-    |  |- GroundingError           no function can be called with what was said (.functions)
-    |  |- UnsupportedSchema     a JSON Schema says something we cannot promise (.pointer)
-    |  `- GrammarError          a regex or a grammar text is wrong (.line)
-    |- ConversationError        an event that may not happen now, or names a wrong call id
-    |- BudgetError              the token budget is smaller than the shortest valid answer
-    |- VocabularyError          the vocabulary cannot be read, or lacks what a grammar needs
-    |- ModelError               a model cannot be found, fetched, loaded or run
-    `- DecodingError            ours: a promise of the engine was broken
-       |- DuplicateKeyError           the model wrote a key of an object twice (.key)
-       `- SchemaViolationError           the model wrote what its schema forbids and no grammar can (.pointer)
+    |- InputError               the caller: the data is wrong; str() is "where: what; what to do"
+    |  |- UnsupportedSchema     a JSON Schema says something we cannot guarantee (.pointer)
+    |  |- GrammarError          a regex or a grammar text is wrong (.line)
+    |  |- GroundingError        no function can be called with the values in the request (.functions)
+    |  |- BudgetError           the token budget is smaller than the shortest valid answer
+    |  `- ConversationError     an event that may not happen now, or names a wrong call id
+    |- ModelOutputError         the model: it wrote what no grammar can prevent
+    |  |- DuplicateKeyError     a key of an object twice (.key)
+    |  `- SchemaViolationError  a value that its schema forbids (.pointer)
+    |- ModelError               the model or store behind us: it cannot be found, loaded, run or reached
+    |  `- VocabularyError       a vocabulary cannot be read, or lacks what a grammar needs
+    `- DecodingError            us: a promise of the engine was broken; please report it
 
 Foreign exceptions are translated into these once, at the edge where they appear.
 """
@@ -96,27 +97,31 @@ class GrammarError(InputError):
         self.line = line
 
 
-class ConversationError(CallMeMaybeError):
+class ConversationError(InputError):
     """An event may not happen in this state of a conversation, or names the wrong call id."""
 
 
-class BudgetError(CallMeMaybeError):
+class BudgetError(InputError):
     """The token budget is smaller than the shortest valid answer; raised before generation."""
-
-
-class VocabularyError(CallMeMaybeError):
-    """A vocabulary cannot be read, or does not have what a grammar asks of it."""
 
 
 class ModelError(CallMeMaybeError):
     """A model cannot be found, fetched, loaded or run; the message says what to do next."""
 
 
+class VocabularyError(ModelError):
+    """A vocabulary cannot be read, or does not have what a grammar asks of it."""
+
+
 class DecodingError(CallMeMaybeError):
     """The engine broke one of its own promises; a bug in this package, never the caller's fault."""
 
 
-class DuplicateKeyError(DecodingError):
+class ModelOutputError(CallMeMaybeError):
+    """The model wrote what no grammar can prevent; the call or answer is discarded. Trying again may help."""
+
+
+class DuplicateKeyError(ModelOutputError):
     """An object of a finished call or answer has a key twice, which no grammar can see to; ``key`` is the one.
 
     Which of the two is meant cannot be told, so nothing of it counts. ``function`` is the one that was called
@@ -134,7 +139,7 @@ class DuplicateKeyError(DecodingError):
         )
 
 
-class SchemaViolationError(DecodingError):
+class SchemaViolationError(ModelOutputError):
     """A finished call or answer is not what its schema wants, which no grammar could see to.
 
     Of such schemas the grammar is wider, and what was written is checked before it counts: nothing of

@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 import callmemaybe
-from callmemaybe import Conversation, ToolIndex, functions, through
+from callmemaybe import Conversation, GatewayExecutor, PythonExecutor, ToolIndex
 from callmemaybe.caller import Caller, load_model
 from callmemaybe.conversation import ConversationState, ModelTurn, UserMessage
 from callmemaybe.conversation.loop import LoopConfig, ModelReply, conversation_loop
@@ -23,6 +23,7 @@ from callmemaybe.gateway.store import StoreTransient
 from callmemaybe.tools import CallEnded, ToolCall, ToolResult, ToolSpec, tool
 from callmemaybe.wire import PromptPart, formats
 from tests.decoding.helpers import CHATML, vocabulary
+from tests.settings import configured
 from tests.talking import speaks
 
 VOCABULARY = vocabulary(CHATML, ("<|im_end|>",))
@@ -58,7 +59,7 @@ def caller(tools: Any, *wishes: tuple[PromptPart, ...], **options: Any) -> Calle
         return text.count(b"<|im_start|>assistant\n")
 
     model = speaks(VOCABULARY, wishes, turn, ASK)
-    return Caller(model, tools, format="hermes", vocabulary=VOCABULARY, **options)
+    return Caller(model, tools, format="hermes", vocabulary=VOCABULARY, **configured(options))
 
 
 PARIS = ToolCall("get_weather", '{"city": "Paris"}')
@@ -73,13 +74,15 @@ def test_a_gateway_runs_a_plan(tmp_path: Any) -> None:
 
     async def scene() -> list[Any]:
         async with Gateway(tools, store=tmp_path / "ledger.db") as gateway:
-            ran = await made.arun("As warm as in Paris", through(gateway, "home"), plan=True)
+            ran = await made.arun(
+                "As warm as in Paris", GatewayExecutor(gateway, "home"), plan=True
+            )
             # The same conversation, saved before its calls were answered, goes on elsewhere.
             saved = json.loads(ran.conversation.to_json())
             saved["entries"] = saved["entries"][:2]
             again = Conversation.from_json(json.dumps(saved))
             assert [call.id for call in again.pending] == ["call_1", "call_2"]
-            other = await made.arun(again, through(gateway, "home"), plan=True)
+            other = await made.arun(again, GatewayExecutor(gateway, "home"), plan=True)
             return [ran, other]
 
     for ran in asyncio.run(scene()):
@@ -97,16 +100,16 @@ def test_a_run_without_a_name_is_of_one_conversation(tmp_path: Any) -> None:
 
     async def scene() -> Conversation:
         async with Gateway(tools, store=tmp_path / "ledger.db") as gateway:
-            execute = through(gateway)
+            execute = GatewayExecutor(gateway)
             ran = await made.arun("Weather?", execute)
             ran.conversation.take(UserMessage("user", "And now?"))
             await made.arun(ran.conversation, execute)
             other = Conversation()
             other.take(UserMessage("user", "Weather?"))
-            with pytest.raises(InputError, match="`through` for each conversation"):
+            with pytest.raises(InputError, match="GatewayExecutor for each conversation"):
                 await made.arun(other, execute)
             assert [call.name for call in other.pending] == ["get_weather"]
-            await made.arun(other, through(gateway))
+            await made.arun(other, GatewayExecutor(gateway))
             return other
 
     assert asyncio.run(scene()).pending == ()
@@ -127,10 +130,10 @@ def test_a_run_begins_once_its_store_is_back(monkeypatch: pytest.MonkeyPatch) ->
             def late(*args: Any, **options: Any) -> Run:
                 for error in away:
                     raise error
-                return begin(*args, **options)
+                return begin(*args, **configured(options))
 
             monkeypatch.setattr(gateway, "begin", late)
-            return (await made.arun("Paris?", through(gateway, "home"))).reason
+            return (await made.arun("Paris?", GatewayExecutor(gateway, "home"))).reason
 
     assert asyncio.run(run()) == "answered"
     assert log == ["weather Paris"]
@@ -141,7 +144,7 @@ def test_a_gateway_is_awaited() -> None:
     tools = weather_tools([])
     made = caller([one.spec for one in tools], HERMES.render([PARIS]))
     with pytest.raises(InputError, match="use arun"):
-        made.run("Weather?", through(None))  # type: ignore[arg-type]
+        made.run("Weather?", GatewayExecutor(None))  # type: ignore[arg-type]
 
 
 def many(count: int) -> list[ToolSpec]:
@@ -154,7 +157,7 @@ def test_a_catalogue_shows_what_fits() -> None:
     """Of a thousand tools the model reads eight: in a run, in a call, and in many at a time."""
     catalogue = ToolIndex(many(1000))
     made = caller(catalogue, HERMES.render([PARIS]), ("Fine.",))
-    ran = made.run("The weather in Paris?", functions(get_weather=lambda city: f"{city}: sun"))
+    ran = made.run("The weather in Paris?", PythonExecutor(get_weather=lambda city: f"{city}: sun"))
     assert ran.reason == "answered"
     assert ran.turns[0].prompt_tokens < 3_000
     assert len(ran.turns[0].distribution) <= 9
@@ -170,7 +173,7 @@ def test_a_catalogue_keeps_to_the_choice() -> None:
     catalogue = ToolIndex(many(100))
     named = {"type": "function", "function": {"name": "tool_77"}}
     call = ToolCall("tool_77", "{}")
-    known = functions(**{f"tool_{n}": lambda: "done" for n in range(100)})
+    known = PythonExecutor(**{f"tool_{n}": lambda: "done" for n in range(100)})
     made = caller(catalogue, HERMES.render([call]), ("Done.",))
     ran = made.run("The weather in Paris?", known, tool_choice=named)
     assert [one.name for one in ran.turns[0].calls] == ["tool_77"]
@@ -187,10 +190,10 @@ def test_a_result_that_does_not_come_is_missed() -> None:
     with pytest.raises(ConversationError, match="'call_1' was run but has no result"):
         made.run(conversation, lambda _calls: [])
     assert conversation.state is ConversationState.AWAITING_RESULTS
-    ran = made.run(conversation, functions(get_weather=lambda city: city))
+    ran = made.run(conversation, PythonExecutor(get_weather=lambda city: city))
     assert (ran.reason, ran.text) == ("answered", "Fine.")
     with pytest.raises(ConversationError, match="nothing to answer"):
-        made.run(conversation, functions())
+        made.run(conversation, PythonExecutor())
 
 
 def test_a_run_is_cancelled_within_a_step() -> None:
@@ -202,7 +205,7 @@ def test_a_run_is_cancelled_within_a_step() -> None:
 
     async def scene() -> None:
         task = asyncio.create_task(
-            made.arun(conversation, through(None), on_event=lambda _: begun.set())  # type: ignore[arg-type]
+            made.arun(conversation, GatewayExecutor(None), on_event=lambda _: begun.set())  # type: ignore[arg-type]
         )
         await asyncio.to_thread(begun.wait, 20)
         task.cancel()
@@ -221,7 +224,7 @@ def test_a_run_is_told_as_it_goes() -> None:
     made = caller(tools, HERMES.render([PARIS, HEAT]), ("Done.",))
     answers = {"get_weather": {"temperature": 3, "sky": "grey"}, "heat": "done"}
     known = {name: lambda value=value, **_: value for name, value in answers.items()}
-    ran = made.run("Heat", functions(**known), plan=True, on_event=seen.append)
+    ran = made.run("Heat", PythonExecutor(**known), plan=True, on_event=seen.append)
     assert ran.reason == "answered"
     assert [event.index for event in seen if isinstance(event, CallEnded)] == [0, 1]
 
@@ -235,7 +238,7 @@ def test_a_run_is_told_as_it_goes() -> None:
 def test_a_setting_that_is_wrong_is_named(wrong: dict[str, Any], where: str) -> None:
     """Before the model is asked."""
     with pytest.raises(InputError, match=where):
-        caller(many(1), ("x",)).run("Hi", functions(), **wrong)
+        caller(many(1), ("x",)).run("Hi", PythonExecutor(), **wrong)
 
 
 def test_a_plan_that_waits_for_itself_ends() -> None:
@@ -273,7 +276,7 @@ def test_the_ids_are_the_models_own(name: str) -> None:
     model = speaks(vocab, [wish], lambda _: 0, b"[/INST]")
     assert form.id_length == 9
     made = Caller(model, many(1), format=form, vocabulary=vocab)
-    execute = functions(get_weather=lambda city: city)
+    execute = PythonExecutor(get_weather=lambda city: city)
     ran = made.run("The weather in both?", execute, steps=1, parallel=form.is_parallel)
     ids = [one.call_id for one in ran.conversation.entries if isinstance(one, ToolResult)]
     assert ids[0] == "aB3dE6gH9"
@@ -299,7 +302,7 @@ def test_the_embedded_model_runs_to_an_end(settings: dict[str, Any]) -> None:
 
     def execute(calls: Sequence[ToolCall]) -> Sequence[ToolResult]:
         ran_calls.extend(calls)
-        return functions(add=lambda a, b: a + b, greet=lambda name: f"Hello, {name}")(calls)
+        return PythonExecutor(add=lambda a, b: a + b, greet=lambda name: f"Hello, {name}")(calls)
 
     made = Caller(load_model("nano"), TOOLS)
     ran = made.run("What is the sum of 2 and 3?", execute, steps=4, **settings)
@@ -317,5 +320,9 @@ def test_the_embedded_model_runs_to_an_end(settings: dict[str, Any]) -> None:
 
 def test_the_public_names_are_those_of_the_loop() -> None:
     """What a conversation needs can be imported from the package itself."""
-    names = {"ToolIndex", "Conversation", "DecodingConfig", "RunResult", "functions", "through"}
+    names = {"ToolIndex", "Conversation", "DecodingConfig", "RunResult", "PythonExecutor"} | {
+        "AgentRunner",
+        "RunConfig",
+        "GatewayExecutor",
+    }
     assert names <= set(callmemaybe.__all__)

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import Field, TypeAdapter
 
-from callmemaybe.agent.executors import functions
+from callmemaybe.agent.executors import PythonExecutor
 from callmemaybe.caller import Caller
 from callmemaybe.conversation import Conversation, ModelTurn, UserMessage
 from callmemaybe.conversation.loop import (
@@ -31,8 +31,8 @@ from callmemaybe.conversation.loop import (
     conversation_loop,
 )
 from callmemaybe.errors import ConversationError, InputError
-from callmemaybe.generation.config import TEMPLATES
-from callmemaybe.generation.local import DecodingConfig, LocalGenerator
+from callmemaybe.generation.config import TEMPLATES, DecodingConfig
+from callmemaybe.generation.local import LocalGenerator
 from callmemaybe.models.scripted import ScriptedModel
 from callmemaybe.retrieval import ToolIndex
 from callmemaybe.tools import (
@@ -49,6 +49,7 @@ from callmemaybe.wire import PromptPart, formats
 from callmemaybe.wire.output_grammar import OutputSpec
 from callmemaybe.wire.tool_choice import output_spec
 from tests.decoding.helpers import CHATML, vocabulary
+from tests.settings import configured
 from tests.talking import brief, speaks
 
 VOCABULARY = vocabulary(CHATML, ("<|im_end|>",))
@@ -95,7 +96,7 @@ ASK = b"<|im_start|>assistant\n<think>\n\n</think>\n\n"
 
 def caller(*wishes: tuple[PromptPart, ...], **options: Any) -> Caller:
     model = speaks(VOCABULARY, wishes, turns_so_far, ASK)
-    return Caller(model, TOOLS, format="hermes", vocabulary=VOCABULARY, **options)
+    return Caller(model, TOOLS, format="hermes", vocabulary=VOCABULARY, **configured(options))
 
 
 def speaker(*wishes: tuple[PromptPart, ...], ask: bytes = ASK) -> LocalGenerator:
@@ -104,7 +105,7 @@ def speaker(*wishes: tuple[PromptPart, ...], ask: bytes = ASK) -> LocalGenerator
 
 
 USER = [{"role": "user", "content": "Weather in Paris and Bern?"}]
-WEATHER = functions(
+WEATHER = PythonExecutor(
     get_weather=lambda city, days=1: {"temperature": len(city) + days, "sky": "blue"},
     say=lambda n: f"said {n}",
     ping=lambda: "pong",
@@ -133,7 +134,7 @@ WEATHER = functions(
 )  # fmt: skip
 def test_the_choice_is_kept_by_the_grammar(choice, wish, text: str | None, names) -> None:
     """Whatever the model wants to say, it says what the choice allows."""
-    spoken = speaker(wish).speak(USER, TOOLS, output_spec(choice))
+    spoken = speaker(wish).generate(USER, TOOLS, output_spec(choice))
     found = [call.name for call in spoken.calls]
     if text is not None:
         assert spoken.text == text
@@ -161,25 +162,25 @@ def test_a_choice_that_is_none_is_refused(choice) -> None:
 def test_a_choice_of_an_unknown_function_is_refused() -> None:
     """So is a required call without tools."""
     with pytest.raises(InputError, match="no function 'nope'"):
-        speaker(said("x")).speak(USER, TOOLS, output_spec({"type": "function", "name": "nope"}))
+        speaker(said("x")).generate(USER, TOOLS, output_spec({"type": "function", "name": "nope"}))
     with pytest.raises(InputError, match="required"):
         output_spec("required", has_tools=False)
 
 
 def test_text_and_calls_are_weighed() -> None:
     """The distribution of auto includes the answer in text."""
-    spoken = speaker(calls(PING)).speak(USER, TOOLS, output_spec("auto"))
+    spoken = speaker(calls(PING)).generate(USER, TOOLS, output_spec("auto"))
     assert next(iter(spoken.distribution)) == "ping"
     assert spoken.distribution[None] < 0.1
     assert sum(spoken.distribution.values()) == pytest.approx(1.0)
-    assert next(iter(speaker(said("x")).speak(USER, TOOLS, output_spec()).distribution)) is None
+    assert next(iter(speaker(said("x")).generate(USER, TOOLS, output_spec()).distribution)) is None
 
 
 def test_parallel_calls_have_a_limit() -> None:
     """As many calls as are allowed, and one where they are not parallel."""
     many = [ToolCall("say", f'{{"n": {n}}}') for n in range(9)]
     for parallel, most, count in ((False, None, 1), (True, 3, 3), (True, None, 9)):
-        spoken = speaker(calls(*many)).speak(
+        spoken = speaker(calls(*many)).generate(
             USER,
             TOOLS,
             output_spec("auto", parallel=parallel, most=most),
@@ -191,13 +192,8 @@ def test_parallel_calls_have_a_limit() -> None:
 def test_a_call_that_is_repeated_ends_the_turn() -> None:
     """The second of two equal calls is not a call any more, nor is what comes behind it."""
     turn = speaker(calls(PARIS, PING, PARIS, BERN)).stream(USER, TOOLS, output_spec(parallel=True))
-    events = []
-    while True:
-        try:
-            events.append(next(turn))
-        except StopIteration as stopped:
-            spoken = stopped.value
-            break
+    events = [event for some in turn for event in some]
+    spoken = turn.result
     assert [call.name for call in spoken.calls] == ["get_weather", "ping"]
     assert spoken.ended == "repeated"
     assert sum(isinstance(event, CallEnded) for event in events) == 2
@@ -205,7 +201,8 @@ def test_a_call_that_is_repeated_ends_the_turn() -> None:
 
 def test_a_turn_is_told_as_it_is_written() -> None:
     """Events come in order, and the arguments they tell are those of the call."""
-    events = list(speaker(calls(PARIS)).stream(USER, TOOLS, output_spec("required")))
+    turn = speaker(calls(PARIS)).stream(USER, TOOLS, output_spec("required"))
+    events = [event for some in turn for event in some]
     assert isinstance(events[0], CallStarted)
     told = b"".join(event.data for event in events if isinstance(event, ArgumentsDelta))
     assert json.loads(told) == {"city": "Paris"}
@@ -216,25 +213,25 @@ def test_thinking_is_free_and_bounded() -> None:
     """Thought stands in front of the call, is told apart from it, and ends where it must."""
     thought = HERMES.render([PING], thought="Hm, " * 10)
     ask = b"<|im_start|>assistant\n"
-    spoken = speaker(thought, ask=ask).speak(USER, TOOLS, output_spec(thinking=100))
+    spoken = speaker(thought, ask=ask).generate(USER, TOOLS, output_spec(thinking=100))
     assert spoken.thought == "Hm, " * 10
     # Three tokens for each, and the mark behind them; marks in front are no thought yet.
     assert spoken.thought_tokens == 31
     assert [call.name for call in spoken.calls] == ["ping"]
-    short = speaker(thought, ask=ask).speak(USER, TOOLS, output_spec("required", thinking=10))
+    short = speaker(thought, ask=ask).generate(USER, TOOLS, output_spec("required", thinking=10))
     assert short.thought == "Hm, Hm, Hm, H"  # ten tokens: H, m and ", " are one each
     assert short.thought_tokens == 11
     assert len(short.calls) == 1
-    none = speaker(thought, ask=ask).speak(USER, TOOLS, output_spec())
+    none = speaker(thought, ask=ask).generate(USER, TOOLS, output_spec())
     assert (none.thought, none.thought_tokens) == ("", 0)
 
 
 def test_text_in_front_of_a_call_is_bounded() -> None:
     """Where it is allowed, text may come first; where a call is required, so much of it."""
     both = HERMES.render([PING], answer="Let me see. ")
-    spoken = speaker(both).speak(USER, TOOLS, output_spec(text=50))
+    spoken = speaker(both).generate(USER, TOOLS, output_spec(text=50))
     assert (spoken.text, [call.name for call in spoken.calls]) == ("Let me see. ", ["ping"])
-    cut = speaker(both).speak(USER, TOOLS, output_spec("required", text=5))
+    cut = speaker(both).generate(USER, TOOLS, output_spec("required", text=5))
     assert (cut.text, len(cut.calls)) == ("Let m", 1)
 
 
@@ -245,8 +242,8 @@ ANSWER = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required
 def test_a_schema_for_answers_and_tools_are_one_grammar() -> None:
     """Either a call, or JSON that meets the schema; in a format that cannot tell them, an error."""
     wish = output_spec("auto", answer=ANSWER)
-    assert speaker(calls(PING)).speak(USER, TOOLS, wish).calls[0].name == "ping"
-    spoken = speaker(said('{"ok": true}')).speak(USER, TOOLS, wish)
+    assert speaker(calls(PING)).generate(USER, TOOLS, wish).calls[0].name == "ping"
+    spoken = speaker(said('{"ok": true}')).generate(USER, TOOLS, wish)
     assert (spoken.calls, json.loads(spoken.text)) == ((), {"ok": True})
     with pytest.raises(InputError, match="tell such an answer from a call"):
         formats.get("llama3_json").output_grammar(TOOLS, wish)
@@ -273,7 +270,9 @@ def test_a_bracket_is_weighed_with_all_tokens_that_begin_with_it(name: str) -> N
         return logits
 
     model = ScriptedModel(vocab.size, script)
-    spoken = LocalGenerator(model, format=name, vocabulary=vocab).speak(USER, TOOLS, output_spec())
+    spoken = LocalGenerator(model, format=name, vocabulary=vocab).generate(
+        USER, TOOLS, output_spec()
+    )
     assert len(spoken.calls) == 1
     assert spoken.distribution[None] < 0.5
 
@@ -303,16 +302,16 @@ def test_no_model_can_say_what_was_not_wanted(seed: int, wish: OutputSpec, name:
     made = LocalGenerator(ScriptedModel(vocab.size, seed), format=form, vocabulary=vocab)
     if wish.thinking and not form.has_thinking:
         with pytest.raises(InputError, match="no place for thinking"):
-            made.open(USER, TOOLS, wish)
+            made.stream(USER, TOOLS, wish)
         return
     may_answer = wish.answer is not None and (wish.no_call or not wish.calls)
     if may_answer and (not form.has_free_text or (wish.calls and name in CANNOT_TELL)):
         with pytest.raises(InputError, match="answer: "):
-            made.open(USER, TOOLS, wish)
+            made.stream(USER, TOOLS, wish)
         return
-    speech = made.open(USER, TOOLS, wish, DecodingConfig(max_tokens=300, watch=True))
+    speech = made.stream(USER, TOOLS, wish, DecodingConfig(max_tokens=300, trace=True))
     whole = [event for events in speech for event in events if isinstance(event, CallEnded)]
-    spoken = speech.spoken
+    spoken = speech.result
     assert len(whole) <= wish.most * wish.calls
     if wish.calls and not wish.no_call:
         assert whole
@@ -487,7 +486,7 @@ def test_what_a_tool_raises_comes_back_in_correctable_form() -> None:
     def ping() -> None:
         raise TimeoutError
 
-    ran = made.run("Weather?", functions(get_weather, ping=ping))
+    ran = made.run("Weather?", PythonExecutor(get_weather, ping=ping))
     results = [e for e in ran.conversation.entries if isinstance(e, ToolResult)]
     assert [result.is_error for result in results] == [True, True, True, False]
     assert results[0].content.startswith(
@@ -527,7 +526,9 @@ def test_any_error_of_a_function_is_told() -> None:
     def f() -> None:
         raise OddError("no luck")
 
-    assert functions(f=f)([ToolCall("f")]) == [ToolResult("", "OddError: no luck", is_error=True)]
+    assert PythonExecutor(f=f)([ToolCall("f")]) == [
+        ToolResult("", "OddError: no luck", is_error=True)
+    ]
 
 
 def test_results_that_belong_to_no_call_are_refused() -> None:
@@ -566,9 +567,9 @@ def test_results_in_front_of_what_is_none_count() -> None:
 def test_what_runs_calls_can_be_called(execute: Any) -> None:
     """It is looked at before the model is asked, on both faces."""
     made = caller(said("never asked"))
-    with pytest.raises(InputError, match=r"execute: a function is needed.*functions\("):
+    with pytest.raises(InputError, match=r"execute: a function is needed.*PythonExecutor\("):
         made.run("Weather?", execute)
-    with pytest.raises(InputError, match=r"execute: a function is needed.*functions\("):
+    with pytest.raises(InputError, match=r"execute: a function is needed.*PythonExecutor\("):
         asyncio.run(made.arun("Weather?", execute))
 
 
@@ -583,8 +584,8 @@ def test_results_that_need_no_waiting_are_taken_as_they_are() -> None:
     [
         ({"steps": None}, "steps: it must be a whole number"),
         ({"text": "x"}, "text: it must be a whole number"),
-        ({"options": {"seed": 3}}, r"options: it must be Options\(...\)"),
-        ({"tools": [double_check]}, "tools: it must choose tools, as a ToolIndex does"),
+        ({"decoding": {"seed": 3}}, r"decoding: it must be DecodingConfig\(...\)"),
+        ({"tools": 3}, "tools: it must be a list of tools"),
     ],
 )
 def test_settings_of_a_run_are_named(options: dict[str, Any], words: str) -> None:
@@ -598,8 +599,8 @@ def test_settings_of_a_run_are_named(options: dict[str, Any], words: str) -> Non
     [
         ({"max_tokens": "9"}, "max_tokens: it must be a whole number"),
         ({"temperature": "hot"}, "temperature: it must be a number"),
-        ({"top_logprobs": None}, "top_logprobs: it must be a whole number"),
-        ({"stop": None}, "stop: it must be a tuple of texts"),
+        ({"top_logprobs": "3"}, "top_logprobs: it must be a whole number"),
+        ({"stop": 3}, "stop: it must be a tuple of texts"),
         ({"stop": (3,)}, "stop: it must be a tuple of texts"),
     ],
 )
@@ -612,12 +613,12 @@ def test_options_of_another_kind_are_named(options: dict[str, Any], words: str) 
 def test_functions_are_told_apart() -> None:
     """A name that comes twice would be one function's only; what is no function would never run."""
     with pytest.raises(InputError, match="functions: two functions are called 'double_check'"):
-        functions(double_check, double_check=len)
+        PythonExecutor(double_check, double_check=len)
     for wrong in (None, [double_check], "double_check"):
         with pytest.raises(InputError, match="functions: a function is needed"):
-            functions(wrong)  # type: ignore[arg-type]
+            PythonExecutor(wrong)  # type: ignore[arg-type]
         with pytest.raises(InputError, match="functions: a function is needed"):
-            functions(add=wrong)  # type: ignore[arg-type]
+            PythonExecutor(add=wrong)  # type: ignore[arg-type]
 
 
 async def charge(cents: int, context: Context, token: str) -> str:
@@ -633,11 +634,13 @@ async def look(cents: int, context: Context | None = None, token: str = "none") 
 def test_what_only_a_gateway_passes_is_missed_before_a_run() -> None:
     """The model read "missing 1 required positional argument" after each of its calls."""
     with pytest.raises(InputError, match=r"tool charge, parameter context: only a gateway passes"):
-        functions(tool(effect="keyed")(charge))
-    with pytest.raises(InputError, match=r"tool charge, parameter token: .*through\(gateway\)"):
-        functions(tool(secrets={"token": "TOKEN"})(partial(charge, context=Context("key"))))
+        PythonExecutor(tool(effect="keyed")(charge))
+    with pytest.raises(
+        InputError, match=r"tool charge, parameter token: .*GatewayExecutor\(gateway\)"
+    ):
+        PythonExecutor(tool(secrets={"token": "TOKEN"})(partial(charge, context=Context("key"))))
     held = tool(effect="read", secrets={"token": "TOKEN"})(look)
-    assert functions(held)([ToolCall("look", '{"cents": 5}')])[0].content == "5 None none"
+    assert PythonExecutor(held)([ToolCall("look", '{"cents": 5}')])[0].content == "5 None none"
 
 
 def test_a_turn_that_is_cut_short_commits_nothing() -> None:
@@ -732,7 +735,7 @@ def test_a_text_that_reads_as_json_is_a_text_where_one_is_wanted(
     made = Caller(model, tools, format="hermes", vocabulary=VOCABULARY)
     seen: list[Any] = []
     ran = made.run(
-        "Use it", functions(find=lambda: result, use=lambda **a: seen.append(a)), plan=True
+        "Use it", PythonExecutor(find=lambda: result, use=lambda **a: seen.append(a)), plan=True
     )
     if given is not None:
         assert seen == [{"a/b": given}]
@@ -782,7 +785,9 @@ def test_an_argument_that_names_no_call_is_no_reference(plan: bool) -> None:
 def test_each_call_of_a_plan_has_an_id_of_its_own() -> None:
     """Where earlier ids have gaps, too; a reference leads to the call that it was written for."""
     say = ToolCall("say", '{"n": {"$ref": "call_4.temperature"}}')
-    spoken = speaker(calls(PARIS, BERN, say)).plan(USER, TOOLS, taken={"call_3"})
+    spoken = (
+        speaker(calls(PARIS, BERN, say)).stream_plan(USER, TOOLS, taken={"call_3"}).run_to_end()
+    )
     assert [call.id for call in spoken.calls] == ["call_2", "call_4", "call_5"]
     assert spoken.calls[2].parsed == say.parsed
 
@@ -793,7 +798,7 @@ def test_each_call_of_a_plan_has_an_id_of_its_own() -> None:
 def test_a_plan_cannot_refer_to_what_does_not_fit(target: str) -> None:
     """A text for a number, a later call, a field that is not declared: the grammar has no such way."""
     say = ToolCall("say", f'{{"n": {{"$ref": "{target}"}}}}')
-    spoken = speaker(calls(PARIS, say)).plan(USER, TOOLS, most=2)
+    spoken = speaker(calls(PARIS, say)).stream_plan(USER, TOOLS, most=2).run_to_end()
     assert spoken.calls[0].parsed == PARIS.parsed
     assert all(target not in call.arguments.split('"') for call in spoken.calls)
 
@@ -828,7 +833,7 @@ def test_results_of_plain_functions_are_written_as_json(value: Any, text: str) -
     async def later() -> Any:
         return value
 
-    execute = functions(now=lambda: value, later=later)
+    execute = PythonExecutor(now=lambda: value, later=later)
     for result in execute([ToolCall("now"), ToolCall("later")]):
         assert (result.content, result.is_error) == (text, False)
 
@@ -836,7 +841,7 @@ def test_results_of_plain_functions_are_written_as_json(value: Any, text: str) -
 @pytest.mark.parametrize("value", [object(), float("nan")], ids=["object", "nan"])
 def test_a_result_that_json_cannot_carry_is_no_error(value: Any) -> None:
     """The function ran: the model is not told to correct and repeat the call."""
-    result = functions(f=lambda: value)([ToolCall("f")])[0]
+    result = PythonExecutor(f=lambda: value)([ToolCall("f")])[0]
     assert not result.is_error
     assert result.content.startswith("done, but its result cannot be written as JSON")
 
@@ -848,19 +853,19 @@ def test_functions_pass_arguments_by_position_where_they_must() -> None:
     def pair(a: int = 1, b: int = 2, /) -> tuple[int, int]:
         return a, b
 
-    assert functions(pair)([ToolCall("pair", '{"b": 7}')])[0].content == "[1, 7]"
+    assert PythonExecutor(pair)([ToolCall("pair", '{"b": 7}')])[0].content == "[1, 7]"
 
 
 def test_functions_get_the_numbers_that_they_expect() -> None:
     """A plain function gets floats, as everywhere in Python; what no float is keeps its digits."""
     seen: list[Any] = []
     text = '{"a": 2.5, "b": [{"c": 1e3}, 7], "d": 0.1000000000000000000001, "e": 1e400}'
-    functions(f=lambda **given: seen.append(given))([ToolCall("f", text)])
+    PythonExecutor(f=lambda **given: seen.append(given))([ToolCall("f", text)])
     given = seen[0]
     assert given == {"a": 2.5, "b": [{"c": 1000.0}, 7], "d": Decimal("0.1000000000000000000001"),
                      "e": Decimal("1e400")}  # fmt: skip
     assert [type(given["a"]), type(given["b"][0]["c"]), type(given["b"][1])] == [float, float, int]
-    area = functions(area=lambda r: r * 3.25)([ToolCall("area", '{"r": 0.5}')])
+    area = PythonExecutor(area=lambda r: r * 3.25)([ToolCall("area", '{"r": 0.5}')])
     assert area == [ToolResult("", "1.625")]
 
 
@@ -868,10 +873,10 @@ def test_a_result_that_holds_itself_is_written_to_no_end() -> None:
     """The function ran, so that is no error; what stands there twice does not hold itself."""
     leaf: list[Any] = [1]
     tree: dict[str, Any] = {"one": leaf, "two": [leaf, leaf, (), ()]}
-    twice, round_ = functions(f=lambda: tree)([ToolCall("f")] * 2)
+    twice, round_ = PythonExecutor(f=lambda: tree)([ToolCall("f")] * 2)
     assert twice.content == round_.content == '{"one": [1], "two": [[1], [1], [], []]}'
     leaf.append({"up": tree})
-    told = functions(f=lambda: tree)([ToolCall("f")])[0]
+    told = PythonExecutor(f=lambda: tree)([ToolCall("f")])[0]
     assert not told.is_error
     assert told.content.startswith(
         "done, but its result cannot be written as JSON: the value holds"
@@ -893,7 +898,7 @@ def test_plain_functions_are_awaited_too() -> None:
             asyncio.get_running_loop()
         raise StopIteration("over")
 
-    execute = functions(say=say, ping=ping)
+    execute = PythonExecutor(say=say, ping=ping)
     wishes = (calls(ToolCall("say", '{"n": 1.5}'), PING), said("Done."))
 
     async def scene() -> Any:
@@ -927,8 +932,8 @@ def test_plain_functions_get_what_their_hints_ask_for() -> None:
         return note(day)
 
     calls = [ToolCall(name, '{"day": "2024-02-29"}') for name in ("note", "later")]
-    assert [one.content for one in functions(note, later)(calls)] == ["noted", "noted"]
+    assert [one.content for one in PythonExecutor(note, later)(calls)] == ["noted", "noted"]
     assert seen == [dt.date(2024, 2, 29)] * 2
-    wrong = functions(note)([ToolCall("note", '{"day": "soon"}')])[0]
+    wrong = PythonExecutor(note)([ToolCall("note", '{"day": "soon"}')])[0]
     assert wrong.is_error
     assert "/day" in wrong.content

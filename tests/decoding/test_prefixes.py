@@ -22,6 +22,7 @@ from callmemaybe.models.base import Model
 from callmemaybe.models.scripted import ScriptedModel, ScriptedSession
 from tests.decoding.helpers import CHATML, vocabulary
 from tests.models.conftest import Maker, tiny  # noqa: F401 - a fixture
+from tests.settings import prefix_ids
 
 IDS = st.lists(st.integers(0, 3), max_size=6)
 
@@ -177,8 +178,10 @@ def test_lists_of_tools_share_what_they_begin_with() -> None:
     ]
     fed = []
     for count in (4, 5):
-        caller = Caller(model, tools[:count], format="hermes", vocabulary=vocab, prefixes=prefixes)
+        caller = Caller(
+            model, tools[:count], format="hermes", vocabulary=vocab, prefix_cache=prefixes
+        )
         before = model.counter.tokens
-        prefixes.fork(caller._shared)
+        prefixes.fork(prefix_ids(caller))
         fed.append(model.counter.tokens - before)
     assert fed[1] < fed[0] / 2

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callmemaybe import models
+from callmemaybe import DecodingConfig, models
 from callmemaybe.caller import Caller
 from callmemaybe.decoding.prompt_lookup import PromptLookupDrafter
 from callmemaybe.grammar import compile as compile_grammar
@@ -131,7 +131,11 @@ def test_what_the_request_says_costs_few_passes(request_: str, call: ToolCall, m
     model = truthful(call, HERMES)
     outcomes = [
         Caller(
-            model, TOOLS, format="hermes", vocabulary=HERMES, choose="greedy", speculate=speculate
+            model,
+            TOOLS,
+            format="hermes",
+            vocabulary=HERMES,
+            decoding=DecodingConfig(choose="greedy", speculate=speculate),
         ).call(request_)
         for speculate in (False, True)
     ]

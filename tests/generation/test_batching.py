@@ -17,6 +17,7 @@ from callmemaybe.models.base import Model
 from callmemaybe.models.scripted import ScriptedModel
 from tests.decoding.helpers import CHATML, vocabulary
 from tests.models.conftest import Maker, tiny  # noqa: F401 - a fixture
+from tests.settings import configured
 from tests.test_caller import TOOLS
 
 VOCABULARY = vocabulary(CHATML, ("<|im_end|>",))
@@ -36,7 +37,7 @@ def said(outcome: CallResult) -> tuple[Any, bytes]:
 def asked(model: Model, **options: Any) -> Caller:
     vocab = VOCABULARY if model.size == VOCABULARY.size else BYTES
     return Caller(
-        model, TOOLS, format="hermes", vocabulary=vocab, **({"max_tokens": 130} | options)
+        model, TOOLS, format="hermes", vocabulary=vocab, **configured({"max_tokens": 130} | options)
     )
 
 

@@ -123,9 +123,9 @@ def test_turns_of_a_conversation_are_grounded(where: str, said: str | None) -> N
     for seed in range(12):
         model = ScriptedModel(HERMES.size, seed)
         speaker = LocalGenerator(
-            model, format="hermes", vocabulary=HERMES, limits=GroundingConfig(ground_in=where)
+            model, format="hermes", vocabulary=HERMES, grounding=GroundingConfig(ground_in=where)
         )
-        spoken = speaker.speak(MESSAGES, [TOOL], output_spec("required"))
+        spoken = speaker.generate(MESSAGES, [TOOL], output_spec("required"))
         city = spoken.calls[0].parsed["city"]
         assert any(city in text for text in texts)
         found.add(city)
@@ -144,10 +144,10 @@ def test_an_answer_may_be_grounded_too() -> None:
              "additionalProperties": False}  # fmt: skip
     speaker = LocalGenerator(
         ScriptedModel(HERMES.size, 5), format="hermes", vocabulary=HERMES,
-        limits=GroundingConfig(ground="prompt"),
+        grounding=GroundingConfig(ground="prompt"),
     )  # fmt: skip
     wish = OutputSpec(calls=False, no_call=True, answer=quote)
-    text = speaker.speak([{"role": "user", "content": "yes"}], [], wish).text
+    text = speaker.generate([{"role": "user", "content": "yes"}], [], wish).text
     assert text.startswith('{"quote": "yes", "mood": "')
 
 
@@ -155,7 +155,8 @@ def test_a_turn_that_must_call_and_cannot() -> None:
     """Law: a required call that nothing said allows is the asker's error, and says so."""
     speaker = LocalGenerator(ScriptedModel(HERMES.size, 0), format="hermes", vocabulary=HERMES)
     with pytest.raises(GroundingError):
-        speaker.speak([{"role": "user", "content": " "}], [TOOL], output_spec("required"))
+        speaker.generate([{"role": "user", "content": " "}], [TOOL], output_spec("required"))
     assert (
-        speaker.speak([{"role": "user", "content": " "}], [TOOL], output_spec("auto")).calls == ()
+        speaker.generate([{"role": "user", "content": " "}], [TOOL], output_spec("auto")).calls
+        == ()
     )

@@ -22,7 +22,8 @@ from callmemaybe.errors import (
     ModelError,
     VocabularyError,
 )
-from callmemaybe.generation.local import DecodingConfig, LocalGenerator
+from callmemaybe.generation.config import DecodingConfig
+from callmemaybe.generation.local import LocalGenerator
 from callmemaybe.grammar import automaton as automaton_module
 from callmemaybe.grammar import regex
 from callmemaybe.grammar.automaton import WORK
@@ -33,6 +34,7 @@ from callmemaybe.wire import formats
 from callmemaybe.wire.output_grammar import OutputSpec
 from callmemaybe.wire.tool_choice import output_spec
 from tests.decoding.helpers import CHATML, vocabulary
+from tests.settings import configured
 from tests.talking import speaks
 
 VOCABULARY = vocabulary(CHATML, ("<|im_end|>",))
@@ -49,12 +51,12 @@ NONE = output_spec("none")
 
 def speaker(*wish: Any, **settings: Any) -> LocalGenerator:
     model = speaks(VOCABULARY, [wish], lambda _: 0, ASK)
-    return LocalGenerator(model, format="hermes", vocabulary=VOCABULARY, **settings)
+    return LocalGenerator(model, format="hermes", vocabulary=VOCABULARY, **configured(settings))
 
 
 def dreamer(seed: int, **settings: Any) -> LocalGenerator:
     model = ScriptedModel(VOCABULARY.size, seed)
-    return LocalGenerator(model, format="hermes", vocabulary=VOCABULARY, **settings)
+    return LocalGenerator(model, format="hermes", vocabulary=VOCABULARY, **configured(settings))
 
 
 @settings(max_examples=40, deadline=None)
@@ -64,22 +66,22 @@ def dreamer(seed: int, **settings: Any) -> LocalGenerator:
 )
 def test_a_text_ends_in_front_of_the_first_stop(text: str, stop: list[str]) -> None:
     """Nothing of the stop that is whole first is told, nor what is behind it, however it is cut."""
-    speech = speaker(text).open(USER, TOOLS, NONE, DecodingConfig(stop=tuple(stop)))
+    speech = speaker(text).stream(USER, TOOLS, NONE, DecodingConfig(stop=tuple(stop)))
     told = b""
     for events in speech:
         told += b"".join(event.data for event in events if isinstance(event, TextDelta))
         assert not any(one.encode() in told for one in stop)
     ends = [(text.find(one) + len(one), text.find(one), one) for one in stop if one in text]
     _, place, first = min(ends, default=(0, len(text), None))
-    assert told.decode() == speech.spoken.text == text[:place]
-    assert (speech.spoken.ended, speech.spoken.stop) == ("stop", first)
+    assert told.decode() == speech.result.text == text[:place]
+    assert (speech.result.ended, speech.result.stop) == ("stop", first)
 
 
 def test_stops_are_for_text_only() -> None:
     """An argument may hold what would end a text."""
     call = ToolCall("say", '{"it": "the END is near"}')
-    spoken = speaker(*HERMES.render([call])).speak(
-        USER, TOOLS, options=DecodingConfig(stop=("END",))
+    spoken = speaker(*HERMES.render([call])).generate(
+        USER, TOOLS, decoding=DecodingConfig(stop=("END",))
     )
     assert [one.arguments for one in spoken.calls] == [call.arguments]
 
@@ -91,14 +93,14 @@ def test_log_probabilities_are_those_of_the_model(seed: int, top: int, stop: Any
     wish = OutputSpec(calls=False, no_call=True, answer_length=12)
     options = DecodingConfig(logprobs=True, top_logprobs=top, stop=stop, max_tokens=60)
     made = dreamer(seed)
-    speech = made.open(USER, (), wish, options)
+    speech = made.stream(USER, (), wish, options)
     seen = 0
     for _ in speech:
         assert len(speech.logprobs) >= seen
         seen = len(speech.logprobs)
-    spoken = speech.spoken
+    spoken = speech.result
     spelled = b"".join(one.data for one in spoken.logprobs)
-    assert spoken.raw.encode()[: len(spelled)] == spelled or not spelled.isascii()
+    assert spoken.raw[: len(spelled)] == spelled or not spelled.isascii()
     if not stop:
         assert spelled.decode(errors="replace") == spoken.text
     for one in spoken.logprobs:
@@ -113,11 +115,11 @@ def test_an_answer_may_have_a_grammar() -> None:
     """A regular expression holds for the text; with tools, calls stay possible beside it."""
     pattern = regex("[0-9]{3}-[a-c]{2}")
     for seed in range(5):
-        spoken = dreamer(seed).speak(USER, (), output_spec("none", answer=pattern))
+        spoken = dreamer(seed).generate(USER, (), output_spec("none", answer=pattern))
         assert re.fullmatch("[0-9]{3}-[a-c]{2}", spoken.text)
     joint = output_spec("auto", answer=pattern)
-    assert speaker(*HERMES.render([ToolCall("ping")])).speak(USER, TOOLS, joint).calls
-    assert speaker("123-ab").speak(USER, TOOLS, joint).text == "123-ab"
+    assert speaker(*HERMES.render([ToolCall("ping")])).generate(USER, TOOLS, joint).calls
+    assert speaker("123-ab").generate(USER, TOOLS, joint).text == "123-ab"
 
 
 def test_an_answer_by_a_schema_is_not_searched_for_names() -> None:
@@ -125,7 +127,7 @@ def test_an_answer_by_a_schema_is_not_searched_for_names() -> None:
     for choice, tools in (("none", ()), ("auto", TOOLS)):
         started = time.process_time()
         wish = output_spec(choice, answer={"type": "object"}, has_tools=bool(tools))
-        spoken = speaker('{"a": [{"b": 1}, {}]}').speak(USER, tools, wish)
+        spoken = speaker('{"a": [{"b": 1}, {}]}').generate(USER, tools, wish)
         assert spoken.text == '{"a": [{"b": 1}, {}]}'
         assert time.process_time() - started < 3
         assert set(spoken.distribution) == ({None} if tools else set())
@@ -134,36 +136,38 @@ def test_an_answer_by_a_schema_is_not_searched_for_names() -> None:
 def test_the_budget_makes_no_call() -> None:
     """What the budget cut short was written to an end, and told, but does not count."""
     call = ToolCall("say", '{"it": "' + "so " * 40 + '"}')
-    speech = speaker(*HERMES.render([call])).open(USER, TOOLS, None, DecodingConfig(max_tokens=40))
+    speech = speaker(*HERMES.render([call])).stream(
+        USER, TOOLS, None, DecodingConfig(max_tokens=40)
+    )
     events = [event for some in speech for event in some]
     assert isinstance(events[0], CallStarted)
     assert isinstance(events[-1], CallEnded)
-    assert (speech.spoken.ended, speech.spoken.calls) == ("length", ())
-    assert speech.spoken.tokens <= 40
+    assert (speech.result.ended, speech.result.calls) == ("length", ())
+    assert speech.result.tokens <= 40
     with pytest.raises(BudgetError, match="max_tokens is 3"):
-        speaker("x").speak(USER, TOOLS, output_spec("required"), DecodingConfig(max_tokens=3))
+        speaker("x").generate(USER, TOOLS, output_spec("required"), DecodingConfig(max_tokens=3))
 
 
 def test_what_fits_exactly_is_not_cut() -> None:
     """A budget that a turn just fills changes nothing; one token less does."""
     for wish in (("so " * 20,), HERMES.render([ToolCall("say", '{"it": "a"}')])):
         made = speaker(*wish)
-        whole = made.speak(USER, TOOLS)
-        same = made.speak(USER, TOOLS, options=DecodingConfig(max_tokens=whole.tokens))
+        whole = made.generate(USER, TOOLS)
+        same = made.generate(USER, TOOLS, decoding=DecodingConfig(max_tokens=whole.tokens))
         assert (same.ended, same.text, same.calls) == ("stop", whole.text, whole.calls)
-    less = made.speak(USER, TOOLS, options=DecodingConfig(max_tokens=whole.tokens - 1))
+    less = made.generate(USER, TOOLS, decoding=DecodingConfig(max_tokens=whole.tokens - 1))
     assert less.ended == "length"
 
 
 def test_a_closed_turn_says_nothing() -> None:
     """Closing ends it at once; what it would have been is not known."""
-    speech = speaker("a long story").open(USER)
+    speech = speaker("a long story").stream(USER)
     next(speech)
     speech.close()
     speech.close()
     assert list(speech) == []
     with pytest.raises(RuntimeError, match="not over"):
-        _ = speech.spoken
+        _ = speech.result
 
 
 def test_turns_may_take_turns() -> None:
@@ -171,15 +175,15 @@ def test_turns_may_take_turns() -> None:
     made = dreamer(3)
     wish = OutputSpec(answer_length=20, no_call=True)
     alone = [
-        made.speak(USER, TOOLS, wish, DecodingConfig(temperature=1.0, seed=n)) for n in range(3)
+        made.generate(USER, TOOLS, wish, DecodingConfig(temperature=1.0, seed=n)) for n in range(3)
     ]
     speeches = [
-        made.open(USER, TOOLS, wish, DecodingConfig(temperature=1.0, seed=n)) for n in range(3)
+        made.stream(USER, TOOLS, wish, DecodingConfig(temperature=1.0, seed=n)) for n in range(3)
     ]
     waiting = list(speeches)
     while waiting:
         waiting = [speech for speech in waiting if next(speech, None) is not None]
-    assert [speech.spoken.raw for speech in speeches] == [spoken.raw for spoken in alone]
+    assert [speech.result.raw for speech in speeches] == [spoken.raw for spoken in alone]
     assert len({spoken.raw for spoken in alone}) > 1
 
 
@@ -187,16 +191,18 @@ def test_a_turn_can_be_awaited() -> None:
     """The asynchronous face gives the same events."""
 
     async def events() -> list[Any]:
-        return [event async for some in speaker("Hello").open(USER).aiter() for event in some]
+        return [event async for some in speaker("Hello").stream(USER).aiter() for event in some]
 
-    assert asyncio.run(events()) == list(speaker("Hello").stream(USER))
+    assert asyncio.run(events()) == [
+        event for some in speaker("Hello").stream(USER) for event in some
+    ]
 
 
 def test_a_turn_that_is_awaited_can_be_left() -> None:
     """Cancelling waits for the step that runs, and then the turn can be closed."""
 
     async def leave() -> None:
-        speech = speaker("a long story " * 30).open(USER)
+        speech = speaker("a long story " * 30).stream(USER)
 
         async def listen() -> None:
             async for _ in speech.aiter():
@@ -216,12 +222,12 @@ def test_a_turn_that_is_awaited_can_be_left() -> None:
 
 def test_steps_can_be_watched() -> None:
     """While the turn goes on, its steps are there to be shown; unwatched, none are kept."""
-    speech = speaker("Hello").open(USER, options=DecodingConfig(watch=True))
+    speech = speaker("Hello").stream(USER, decoding=DecodingConfig(trace=True))
     counts = [len(speech.steps) for _ in speech]
     assert counts == sorted(counts)
-    assert speech.spoken.steps == tuple(speech.steps)
+    assert speech.result.steps == tuple(speech.steps)
     assert b"".join(step.data for step in speech.steps).startswith(b"Hello")
-    assert speaker("Hello").speak(USER).steps == ()
+    assert speaker("Hello").generate(USER).steps == ()
 
 
 @pytest.mark.parametrize(
@@ -242,35 +248,35 @@ def test_steps_can_be_watched() -> None:
 def test_an_option_out_of_range_is_named(settings_: dict[str, Any], where: str) -> None:
     """The error says which one it is."""
     with pytest.raises(InputError, match=where):
-        speaker("x").open(USER, options=DecodingConfig(**settings_))
+        speaker("x").stream(USER, decoding=DecodingConfig(**settings_))
 
 
 def test_contents_may_come_in_parts() -> None:
     """Parts of text are joined; what is no text is refused by its place."""
     parts = [{"type": "text", "text": "We"}, {"type": "text", "text": "ll?"}]
-    one = speaker("x").speak([{"role": "user", "content": parts}])
-    assert one.prompt_tokens == speaker("x").speak(USER).prompt_tokens
+    one = speaker("x").generate([{"role": "user", "content": parts}])
+    assert one.prompt_tokens == speaker("x").generate(USER).prompt_tokens
     with pytest.raises(InputError, match="/messages/0/content/0"):
-        speaker("x").open([{"role": "user", "content": [{"type": "image_url"}]}])
+        speaker("x").stream([{"role": "user", "content": [{"type": "image_url"}]}])
     with pytest.raises(InputError, match="/messages/0/content"):
-        speaker("x").open([{"role": "user", "content": 3}])
+        speaker("x").stream([{"role": "user", "content": 3}])
 
 
 def test_what_cannot_be_said_is_refused_before_the_first_token() -> None:
     """A context that is too short, control tokens that are missing."""
     small = ScriptedModel(VOCABULARY.size, 1, context=20)
     with pytest.raises(ModelError, match="holds 20"):
-        LocalGenerator(small, format="hermes", vocabulary=VOCABULARY).open(USER)
+        LocalGenerator(small, format="hermes", vocabulary=VOCABULARY).stream(USER)
     other = vocabulary((), ("<|im_end|>",))
     with pytest.raises(VocabularyError, match="control token"):
-        LocalGenerator(ScriptedModel(other.size, 1), format="nano", vocabulary=other).open(
+        LocalGenerator(ScriptedModel(other.size, 1), format="nano", vocabulary=other).stream(
             USER, TOOLS
         )
 
 
 def test_one_tool_is_weighed_against_text() -> None:
     """With a single function, only whether to call it is open; its probability is told."""
-    spoken = speaker(*HERMES.render([ToolCall("ping")])).speak(USER, TOOLS[1:])
+    spoken = speaker(*HERMES.render([ToolCall("ping")])).generate(USER, TOOLS[1:])
     assert set(spoken.distribution) == {"ping", None}
     assert sum(spoken.distribution.values()) == pytest.approx(1.0)
 
@@ -278,13 +284,13 @@ def test_one_tool_is_weighed_against_text() -> None:
 def test_a_language_that_is_worn_is_made_anew() -> None:
     """The work of an automaton is limited over all its turns; none fails for those before it."""
     one = speaker(*HERMES.render([ToolCall("say", '{"it": "x"}')]))
-    first = one.speak(USER, TOOLS)
-    (language,) = one._languages.values()
-    language.matcher.automaton.spent = WORK + 1
-    again = one.speak(USER, TOOLS)
+    first = one.generate(USER, TOOLS)
+    (constraint,) = one._constraints.values()
+    constraint.matcher.automaton.spent = WORK + 1
+    again = one.generate(USER, TOOLS)
     assert first.calls == again.calls != ()
-    (language,) = one._languages.values()
-    assert not language.matcher.automaton.is_worn
+    (constraint,) = one._constraints.values()
+    assert not constraint.matcher.automaton.is_worn
 
 
 def test_a_refused_language_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,8 +298,8 @@ def test_a_refused_language_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(automaton_module, "WORK", 20_000)
     one = speaker("x")
     with pytest.raises(GrammarError, match="20,000 steps"):
-        one.open(USER, (), OutputSpec(calls=False, answer=ebnf('start: ("a"~20000)~20000')))
-    assert not one._languages
+        one.stream(USER, (), OutputSpec(calls=False, answer=ebnf('start: ("a"~20000)~20000')))
+    assert not one._constraints
     room = importlib.import_module("callmemaybe.grammar.compile")
     assert not any(automaton.is_worn for automaton in room._kept.values())
 
@@ -302,12 +308,12 @@ def test_languages_are_bounded_by_what_they_have_learnt(monkeypatch: pytest.Monk
     """Many small ones are kept, or few that have learnt much; the last in any case."""
     one = speaker(*HERMES.render([ToolCall("say", '{"it": "x"}')]))
     for number in range(3):
-        one.speak(USER, [replace(TOOLS[0], description=str(number)), ToolSpec(f"f{number}")])
-    assert len(one._languages) == 3
+        one.generate(USER, [replace(TOOLS[0], description=str(number)), ToolSpec(f"f{number}")])
+    assert len(one._constraints) == 3
     room = importlib.import_module("callmemaybe.grammar.compile")
     monkeypatch.setattr(room, "KEPT_STEPS", 1)
-    one.speak(USER, TOOLS)
-    assert len(one._languages) == 1
+    one.generate(USER, TOOLS)
+    assert len(one._constraints) == 1
 
 
 def test_a_callers_language_is_made_anew_as_well() -> None:
@@ -315,6 +321,9 @@ def test_a_callers_language_is_made_anew_as_well() -> None:
     model = speaks(VOCABULARY, [HERMES.render([ToolCall("say", '{"it": "x"}')])], lambda _: 0, ASK)
     caller = Caller(model, TOOLS, format="hermes", vocabulary=VOCABULARY)
     first = caller.call("Well?").call
-    caller._language.matcher.automaton.spent = WORK + 1
+    assert isinstance(caller.generator, LocalGenerator)
+    (constraint,) = caller.generator._constraints.values()
+    constraint.matcher.automaton.spent = WORK + 1
     assert caller.call("Well?").call == first is not None
-    assert not caller._language.matcher.automaton.is_worn
+    (constraint,) = caller.generator._constraints.values()
+    assert not constraint.matcher.automaton.is_worn

@@ -79,17 +79,17 @@ def test_a_servers_repeated_key_is_told_to_it() -> None:
 def test_a_server_that_knows_schemas_only_is_not_asked_for_both(dialect: str) -> None:
     """One sentence says what to do; calls that are required, and text alone, it can be asked for."""
     with server(saying(CALL), OWNERS[dialect]) as (address, asked):
-        speaker = Caller(remote(address), [WEATHER]).speaker
+        speaker = Caller(remote(address), [WEATHER]).generator
         said = [{"role": "user", "content": "Weather in Bern?"}]
         with pytest.raises(ModelError, match="no place for text beside calls") as refused:
-            speaker.speak(said, [WEATHER], output_spec("auto"))
+            speaker.generate(said, [WEATHER], output_spec("auto"))
         assert str(refused.value).count(". ") == 0
         assert not asked
-        (call,) = speaker.speak(said, [WEATHER], output_spec("required")).calls
+        (call,) = speaker.generate(said, [WEATHER], output_spec("required")).calls
         assert call.parsed == {"city": "Bern"}
     with server(saying("Sunny {always}."), OWNERS[dialect]) as (address, asked):
-        speaker = Caller(remote(address), [WEATHER]).speaker
-        spoken = speaker.speak(said, [WEATHER], output_spec("none"))
+        speaker = Caller(remote(address), [WEATHER]).generator
+        spoken = speaker.generate(said, [WEATHER], output_spec("none"))
         assert (spoken.text, spoken.calls) == ("Sunny {always}.", ())
         assert not {"response_format", "format"} & asked[0][1].keys()
 
@@ -108,7 +108,7 @@ def test_a_servers_call_meets_its_schema_or_does_not_count() -> None:
         with pytest.raises(SchemaViolationError, match="at /days"):
             caller.call("x")
         with pytest.raises(SchemaViolationError, match="at /days"):
-            caller.speaker.speak(
+            caller.generator.generate(
                 [{"role": "user", "content": "x"}], [tool], output_spec("required")
             )
 
@@ -118,11 +118,11 @@ def test_what_a_server_says_is_checked() -> None:
     said = [{"role": "user", "content": "x"}]
     for text in ('{"name": "other", "arguments": {}}', '{"name": "weather", "arguments": {}}', "{"):
         with server(saying(text)) as (address, _):
-            speaker = Caller(remote(address), [WEATHER]).speaker
+            speaker = Caller(remote(address), [WEATHER]).generator
             with pytest.raises(ModelError, match="did not hold to it"):
-                speaker.speak(said, [WEATHER], output_spec("auto"))
+                speaker.generate(said, [WEATHER], output_spec("auto"))
     with server(saying(CALL[:-9], "length")) as (address, _):
-        spoken = Caller(remote(address), [WEATHER]).speaker.speak(
+        spoken = Caller(remote(address), [WEATHER]).generator.generate(
             said, [WEATHER], output_spec("auto")
         )
         assert (spoken.ended, spoken.calls) == ("length", ())
@@ -133,10 +133,10 @@ def test_several_calls_and_stops() -> None:
     other = CALL.replace("Bern", "Rome")
     said = [{"role": "user", "content": "x"}]
     with server(turns(f"{CALL}\n{other}", "One. Two.")) as (address, _):
-        speaker = Caller(remote(address), [WEATHER]).speaker
-        both = speaker.speak(said, [WEATHER], output_spec("required", parallel=True))
+        speaker = Caller(remote(address), [WEATHER]).generator
+        both = speaker.generate(said, [WEATHER], output_spec("required", parallel=True))
         assert [call.parsed["city"] for call in both.calls] == ["Bern", "Rome"]
-        text = speaker.speak(
+        text = speaker.generate(
             said, [], output_spec("none", has_tools=False), DecodingConfig(stop=(" Two",))
         )
         assert (text.text, text.stop) == ("One.", " Two")
@@ -145,14 +145,14 @@ def test_several_calls_and_stops() -> None:
 @pytest.mark.parametrize(
     ("options", "where"),
     [(DecodingConfig(top_p=0.5), "top_p"), (DecodingConfig(logprobs=True), "logprobs"),
-     (DecodingConfig(watch=True), "watch")],
+     (DecodingConfig(trace=True), "trace")],
 )  # fmt: skip
 def test_what_no_server_can_be_asked_for_is_refused(options: DecodingConfig, where: str) -> None:
     """By the option's name, before anything is asked; so are plans and thoughts."""
     with server(saying("x")) as (address, asked):
         caller = Caller(remote(address), [WEATHER])
         with pytest.raises(InputError) as refused:
-            caller.speaker.speak([{"role": "user", "content": "x"}], [WEATHER], None, options)
+            caller.generator.generate([{"role": "user", "content": "x"}], [WEATHER], None, options)
         assert refused.value.where == where
         conversation = Conversation()
         conversation.take(UserMessage("user", "x"))

@@ -11,14 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callmemaybe.agent.executors import functions
+from callmemaybe.agent.executors import PythonExecutor
 from callmemaybe.caller import Caller
 from callmemaybe.cli.batch import BatchJob
 from callmemaybe.cli.results import ResultFile, ResultSettings
 from callmemaybe.conversation import Conversation, ModelTurn
 from callmemaybe.errors import DuplicateKeyError
-from callmemaybe.generation.local import DecodingConfig, LocalGenerator, TurnResult
+from callmemaybe.generation.config import DecodingConfig
+from callmemaybe.generation.local import LocalGenerator
 from callmemaybe.generation.remote import rewritten
+from callmemaybe.generation.result import TurnResult
 from callmemaybe.generation.validation import CallValidator
 from callmemaybe.grammar import regex
 from callmemaybe.grammar.nodes import Control
@@ -98,7 +100,7 @@ def speak(text: str, answer: Any, options: DecodingConfig | None = None, **wish:
     model = speaks(VOCABULARY, [(text,)], lambda _: 0, ASK)
     made = LocalGenerator(model, format="hermes", vocabulary=VOCABULARY)
     tools = [ToolSpec("ping")] if wish.get("has_tools") else []
-    return made.speak(USER, tools, output_spec("auto", answer=answer, **wish), options)
+    return made.generate(USER, tools, output_spec("auto", answer=answer, **wish), options)
 
 
 @pytest.mark.parametrize("has_tools", [False, True])
@@ -182,7 +184,7 @@ def caller(*wishes: ToolCall | str, form: str = "hermes") -> Caller:
 def test_a_model_is_told_of_its_key_and_may_try_again(form: str, bad: ToolCall | str) -> None:
     """Law: in a run such a call is never made; the model gets to know, and what it then means is made."""
     made: list[Any] = []
-    execute = functions(f=lambda **given: made.append(given) or "done")
+    execute = PythonExecutor(f=lambda **given: made.append(given) or "done")
     ran = caller(bad, GOOD, "There.", form=form).run("x", execute)
     assert (made, ran.text, ran.reason) == ([{"x": 2}], "There.", "answered")
     told = [one for one in ran.conversation.entries if isinstance(one, ToolResult)]
@@ -198,14 +200,14 @@ def test_a_model_is_told_of_its_key_and_may_try_again(form: str, bad: ToolCall |
 
 def test_a_model_that_does_not_learn_ends_in_text() -> None:
     """Law: the same call over and over ends as any repeated call does, and is never made."""
-    ran = caller(*[BAD] * 8).run("x", functions(f=lambda **_: pytest.fail("made")))
+    ran = caller(*[BAD] * 8).run("x", PythonExecutor(f=lambda **_: pytest.fail("made")))
     assert ran.reason == "repeated"
 
 
 def test_nobody_is_told_of_an_answer() -> None:
     """Law: an answer has no call that an error could answer: in a run, too, it is the error."""
     with pytest.raises(DuplicateKeyError) as caught:
-        caller(TWICE).run("x", functions(), tool_choice="none", answer={"type": "object"})
+        caller(TWICE).run("x", PythonExecutor(), tool_choice="none", answer={"type": "object"})
     assert (caught.value.function, caught.value.text) == (None, TWICE)
 
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import callmemaybe
-from callmemaybe.agent.executors import functions
+from callmemaybe.agent.executors import PythonExecutor
 from callmemaybe.caller import Caller
 from callmemaybe.cli.batch import BatchJob
 from callmemaybe.cli.results import ResultFile, ResultSettings
@@ -27,7 +27,9 @@ from callmemaybe.errors import (
     SchemaViolationError,
     UnsupportedSchema,
 )
-from callmemaybe.generation.local import DecodingConfig, LocalGenerator, TurnResult
+from callmemaybe.generation.config import DecodingConfig
+from callmemaybe.generation.local import LocalGenerator
+from callmemaybe.generation.result import TurnResult
 from callmemaybe.generation.validation import CHECKED_DEPTH, CallValidator
 from callmemaybe.grammar import compile as compile_grammar
 from callmemaybe.grammar import regex
@@ -39,6 +41,7 @@ from callmemaybe.wire import formats
 from callmemaybe.wire.output_grammar import DeferredChecks, OutputSpec
 from callmemaybe.wire.tool_choice import output_spec
 from tests.decoding.helpers import CHATML, NANO, vocabulary
+from tests.settings import configured
 from tests.talking import speaks
 
 VOCABULARIES = {
@@ -95,7 +98,7 @@ def written(*calls: ToolCall) -> tuple[Any, ...]:
 def caller(*wishes: tuple[Any, ...], **options: Any) -> Caller:
     """Return a caller of DISTINCT, of a model that says one wish a turn."""
     model = speaks(HERMES, wishes, lambda said: said.count(b"<|im_start|>assistant\n"), ASK)
-    return Caller(model, [DISTINCT], format="hermes", vocabulary=HERMES, **options)
+    return Caller(model, [DISTINCT], format="hermes", vocabulary=HERMES, **configured(options))
 
 
 @pytest.mark.parametrize("form", sorted(VOCABULARIES))
@@ -104,10 +107,7 @@ def caller(*wishes: tuple[Any, ...], **options: Any) -> Caller:
 def test_a_call_is_valid_or_an_error(form: str, value: Any, seed: int, temperature: float) -> None:
     """Law: whatever a model says, what counts is valid by a validator of another make, and is remarked."""
     vocab, tool = VOCABULARIES[form], tool_of(value)
-    made = Caller(
-        ScriptedModel(vocab.size, seed), [tool], format=form, vocabulary=vocab, max_tokens=90,
-        temperature=temperature, seed=seed,
-    )  # fmt: skip
+    made = Caller(ScriptedModel(vocab.size, seed), [tool], format=form, vocabulary=vocab, max_tokens=90, decoding=DecodingConfig(temperature=temperature, seed=seed))  # fmt: skip
     validator = jsonschema.Draft202012Validator(dict(tool.parameters))
     try:
         outcome = made.call("x")
@@ -181,7 +181,7 @@ def test_what_can_be_neither_is_refused(value: Any, message: str) -> None:
         Caller(model, [tool_of(value)], format="hermes", vocabulary=HERMES)
     assert str(caught.value).startswith("function 'f', parameters")
     with pytest.raises(UnsupportedSchema):
-        LocalGenerator(model, format="hermes", vocabulary=HERMES).open(
+        LocalGenerator(model, format="hermes", vocabulary=HERMES).stream(
             USER, [], output_spec("none", answer=value)
         )
 
@@ -298,7 +298,7 @@ def test_other_words_are_read_as_the_grammar_reads_them(value: Any, valid: str, 
             if is_valid:
                 validators.check(call)
             else:
-                with pytest.raises(DecodingError):
+                with pytest.raises((DecodingError, SchemaViolationError)):
                     validators.check(call)
 
 
@@ -369,7 +369,7 @@ def test_a_search_finds_a_call_that_counts() -> None:
 def test_a_model_is_told_what_was_wrong_and_may_try_again() -> None:
     """Law: in a run a call that does not count is never made; the model gets to know, and corrects it."""
     made: list[Any] = []
-    execute = functions(f=lambda it: made.append(it) or "done")
+    execute = PythonExecutor(f=lambda it: made.append(it) or "done")
     ran = caller(written(BAD), written(GOOD), ("There.",)).run("x", execute)
     assert (made, ran.text, ran.reason) == ([[1, 2]], "There.", "answered")
     told = [one for one in ran.conversation.entries if isinstance(one, ToolResult)]
@@ -381,28 +381,30 @@ def test_a_model_is_told_what_was_wrong_and_may_try_again() -> None:
 
 def test_a_model_that_does_not_learn_ends_in_text() -> None:
     """Law: the same wrong call over and over ends as any repeated call does, and is never made."""
-    ran = caller(*[written(BAD)] * 8).run("x", functions(f=lambda **_: pytest.fail("made")))
+    ran = caller(*[written(BAD)] * 8).run("x", PythonExecutor(f=lambda **_: pytest.fail("made")))
     assert ran.reason == "repeated"
 
 
 def test_a_turn_tells_nothing_of_the_call_that_would_end_it() -> None:
     """Law: the end of a call is not told before it is checked, and one that was made before counts."""
-    speech = caller(written(GOOD, BAD)).speaker.open(USER, [DISTINCT], output_spec(parallel=True))
+    speech = caller(written(GOOD, BAD)).generator.stream(
+        USER, [DISTINCT], output_spec(parallel=True)
+    )
     told: list[Any] = []
     with pytest.raises(SchemaViolationError):
         told.extend(event for events in speech for event in events)
     ended = [one.index for one in told if isinstance(one, CallEnded)]
     assert ended == [0]
     with pytest.raises(RuntimeError):
-        _ = speech.spoken
+        _ = speech.result
 
 
 def test_what_a_budget_made_of_a_call_is_no_mistake_of_the_model() -> None:
     """Law: a call that the budget ended is a turn cut short, whatever it came to; nothing of it counts."""
 
     def speak(items: str, most: int) -> TurnResult:
-        speaker = caller(written(ToolCall("f", f'{{"it": [{items}]}}'))).speaker
-        return speaker.speak(
+        speaker = caller(written(ToolCall("f", f'{{"it": [{items}]}}'))).generator
+        return speaker.generate(
             USER, [DISTINCT], output_spec("required"), DecodingConfig(max_tokens=most)
         )
 
@@ -419,12 +421,12 @@ def test_an_answer_by_a_schema_is_checked_as_a_call_is() -> None:
     for has_tools in (False, True):
         tools = [ToolSpec("ping")] if has_tools else []
         wish = output_spec(answer=DISTINCT.parameters, has_tools=has_tools)
-        spoken = caller((GOOD.arguments,)).speaker.speak(USER, tools, wish)
+        spoken = caller((GOOD.arguments,)).generator.generate(USER, tools, wish)
         assert spoken.text == GOOD.arguments
         with pytest.raises(
             SchemaViolationError, match="the answer is not what the schema wants"
         ) as caught:
-            caller((BAD.arguments,)).speaker.speak(USER, tools, wish)
+            caller((BAD.arguments,)).generator.generate(USER, tools, wish)
         assert (caught.value.function, caught.value.pointer) == (None, "/it")
 
 

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callmemaybe.errors import InputError
+from callmemaybe.generation.config import DecodingConfig
 from callmemaybe.integrations._constraint import (
     SequenceMatchers,
     ToolCallConstraint,
@@ -82,7 +83,7 @@ def test_an_answer_that_is_over_may_only_end() -> None:
 
 def test_a_batch_of_rows_gets_its_calls() -> None:
     """What Ray maps: columns in, columns out, a row that fails or has no text beside those that do not."""
-    calls = RayBatchCaller(TOOLS, options={"overflow": "refuse"})
+    calls = RayBatchCaller(TOOLS, options={"decoding": DecodingConfig(overflow="refuse")})
     prompts = np.array(["add 2 and 3", "x " * 9000, "ping"], dtype=object)
     found = calls({"prompt": prompts, "id": np.arange(3)})
     assert list(found["id"]) == [0, 1, 2]

@@ -74,7 +74,7 @@ def test_everything_that_is_generated_is_a_call(folder: Path, options: dict[str,
 
 def test_greedy_is_what_our_own_decoder_writes(folder: Path) -> None:
     """With one tokenisation and names chosen by token, generate writes what Caller does."""
-    from callmemaybe import Caller, load_model
+    from callmemaybe import Caller, DecodingConfig, load_model
     from callmemaybe.integrations.transformers import (
         ToolCallConstraint,
         TransformersLogitsProcessor,
@@ -89,6 +89,8 @@ def test_greedy_is_what_our_own_decoder_writes(folder: Path) -> None:
         max_new_tokens=400,
         pad_token_id=0,
     )
-    caller = Caller(load_model(str(folder)), TOOLS, choose="greedy", forcing=False)
+    caller = Caller(
+        load_model(str(folder)), TOOLS, decoding=DecodingConfig(choose="greedy", forcing=False)
+    )
     outcome = caller.call("ping")
     assert outcome.call in language.read(found[0, ids.shape[1] :].tolist())

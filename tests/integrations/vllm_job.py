@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from callmemaybe import Caller, load_model
+from callmemaybe import Caller, DecodingConfig, load_model
 from callmemaybe.errors import ModelError
 
 NANO = Path(__file__).parents[2] / "src" / "callmemaybe" / "data" / "nano"
@@ -142,7 +142,9 @@ def server(folder: Path) -> Iterator[str]:
 
 def remote(address: str, count: int = 24) -> None:
     """Ask the server for calls; every answer that is given must be one, whatever the way it was asked."""
-    caller = Caller(load_model(address), TOOLS, temperature=1.5, max_tokens=300)
+    caller = Caller(
+        load_model(address), TOOLS, max_tokens=300, decoding=DecodingConfig(temperature=1.5)
+    )
     ways: dict[str, int] = {}
     for at, outcome in enumerate(caller.call_many((f"add {at}" for at in range(count)), at_once=4)):
         if outcome.call is None:

@@ -16,6 +16,7 @@ import pytest
 
 from callmemaybe.caller import Caller, load_model
 from callmemaybe.errors import InputError, ModelError
+from callmemaybe.generation.config import DecodingConfig
 from callmemaybe.models.remote import DIALECTS, RemoteModel
 
 TOOLS = [
@@ -100,7 +101,9 @@ def test_each_dialect_is_told_and_spoken(dialect: str) -> None:
         loaded = load_model(address)
         assert isinstance(loaded, RemoteModel)
         assert loaded.dialect == dialect
-        outcome = Caller(loaded, TOOLS, seed=7, max_tokens=99).call("2 and 3")
+        outcome = Caller(loaded, TOOLS, max_tokens=99, decoding=DecodingConfig(seed=7)).call(
+            "2 and 3"
+        )
         assert outcome.call is not None
         assert outcome.call.parsed == {"a": 2, "b": 3}
         assert outcome.remarks == ()
@@ -319,6 +322,6 @@ def test_many_at_once() -> None:
 def test_what_a_server_cannot_do_is_refused() -> None:
     """Options that need logits are refused instead of being ignored."""
     with pytest.raises(InputError, match="a temperature only"):
-        Caller(RemoteModel("http://127.0.0.1:9/v1#m"), TOOLS, top_p=0.5)
+        Caller(RemoteModel("http://127.0.0.1:9/v1#m"), TOOLS, decoding=DecodingConfig(top_p=0.5))
     with pytest.raises(InputError, match="plain JSON"):
         Caller(RemoteModel("http://127.0.0.1:9/v1#m"), TOOLS, format="hermes")

@@ -13,6 +13,7 @@ import pytest
 
 from callmemaybe.caller import Caller
 from callmemaybe.errors import ModelError
+from callmemaybe.generation.config import DecodingConfig
 from callmemaybe.models.remote import RemoteModel
 from tests.training.qwen3_reference import random_tensors, tiny_config
 from tests.vocabulary.samples import train
@@ -88,7 +89,12 @@ def test_random_weights_answer_in_the_language(address: str) -> None:
     """Random weights, sampled hotly, answer nothing but valid calls, byte for byte as we write them."""
     seen = set()
     for seed in range(25):
-        caller = Caller(RemoteModel(address), TOOLS, temperature=1.5, seed=seed, max_tokens=200)
+        caller = Caller(
+            RemoteModel(address),
+            TOOLS,
+            max_tokens=200,
+            decoding=DecodingConfig(temperature=1.5, seed=seed),
+        )
         outcome = caller.call("Paint it red, twice.")
         assert outcome.call is not None
         assert outcome.remarks == ()

@@ -141,8 +141,8 @@ def test_a_schema_that_takes_long_makes_nobody_deaf(start: Start) -> None:
     """
     server = start(run_seconds=0.5, stuck_seconds=60)
     may_go_on, has_begun = threading.Event(), threading.Event()
-    speaker = server.engine().speaker
-    make = speaker._language
+    speaker = server.engine().generator
+    make = speaker._constraint
 
     def slowly(tools: Any, *rest: Any) -> Any:
         if tools[0].name == "ping":
@@ -150,7 +150,7 @@ def test_a_schema_that_takes_long_makes_nobody_deaf(start: Start) -> None:
             may_go_on.wait(60)
         return make(tools, *rest)
 
-    speaker._language = slowly
+    speaker._constraint = slowly
     with ThreadPoolExecutor(2) as pool:
         hostile = pool.submit(server.chat, tools=[PING])
         assert has_begun.wait(30)

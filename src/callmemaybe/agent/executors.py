@@ -1,28 +1,52 @@
-"""Runs the calls of a conversation by plain Python functions: no ledger, no policy, no second process."""
+"""Run the calls of a turn: by plain Python functions, or through a gateway."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from callmemaybe.conversation import Conversation, ModelTurn, UserMessage
 from callmemaybe.conversation.loop import correction
 from callmemaybe.errors import InputError
 from callmemaybe.generation.config import check_callable
 from callmemaybe.generation.turn import in_thread
 from callmemaybe.jsonio.reader import as_float, with_numbers
 from callmemaybe.jsonio.writer import dumps
-from callmemaybe.tools import Tool, ToolCall, ToolResult, plain_tool
+from callmemaybe.tools import Tool, ToolCall, ToolResult, plain_tool, pointed
+
+if TYPE_CHECKING:
+    from callmemaybe.gateway import Gateway, Run
 
 
 class PythonExecutor:
-    """Runs calls by plain Python functions, one after the other; see :func:`functions`."""
+    """Runs calls by plain Python functions, one after the other: no ledger, no policy, no second process.
 
-    def __init__(self, known: Mapping[str, Callable[..., Any]]) -> None:
-        self._known = known
+    ``functions`` get what their type hints ask for, as with ``@tool``; functions in ``named`` are known by
+    their keyword, whatever their hints, and get numbers as :func:`json.loads` reads them, but a Decimal for
+    one that no float is. A result that is no text is written as JSON, as a gateway writes it; what an
+    ``async def`` returns is awaited. What a function raises becomes an error that the model can correct
+    itself by. For effects that must not happen twice, use :class:`GatewayExecutor`.
+
+    Raises InputError for what is no function, for a name that comes twice, and for a tool that needs what
+    only a gateway passes.
+    """
+
+    #: Whether calls come with references to results of earlier calls of the turn still in place.
+    resolves_references = False
+
+    def __init__(self, *functions: Tool | Callable[..., Any], **named: Callable[..., Any]) -> None:
+        for one in (*functions, *named.values()):
+            check_callable(one, "functions")
+        tools = [plain_tool(one) for one in functions]
+        self._functions: dict[str, Callable[..., Any]] = {}
+        given: list[tuple[str, Callable[..., Any]]] = [(tool.name, tool) for tool in tools]
+        for name, function in (*given, *named.items()):
+            if self._functions.setdefault(name, function) is not function:
+                raise InputError(f"two functions are called {name!r}", where="functions")
 
     def __call__(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
         """Run the calls here. Raises InputError where one has to be awaited and an event loop runs."""
@@ -40,7 +64,11 @@ class PythonExecutor:
             for function, call in zip(found, calls, strict=True)
         ]
 
-    async def awaited(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
+    async def execute(
+        self,
+        conversation: Conversation,  # noqa: ARG002 - functions know no conversation
+        calls: Sequence[ToolCall],
+    ) -> Sequence[ToolResult]:
         """Run the calls from an event loop: an `async def` in it, any other function in a thread."""
         found = [self._function(call) for call in calls]
         return [
@@ -49,31 +77,67 @@ class PythonExecutor:
         ]
 
     def _function(self, call: ToolCall) -> Callable[..., Any]:
-        function = self._known.get(call.name)
+        function = self._functions.get(call.name)
         if function is None:
             raise InputError(f"there is no function to run {call.name!r}")
         return function
 
 
-def functions(*tools: Tool | Callable[..., Any], **named: Callable[..., Any]) -> PythonExecutor:
-    """Return what runs calls by plain Python functions, one after the other.
+@dataclass
+class GatewayExecutor:
+    """Runs the calls of a conversation through a gateway: at most once, in the order they need.
 
-    ``tools`` get what their type hints ask for, as with ``@tool``; functions without hints are given
-    by name, and get numbers as :func:`json.loads` reads them, but a Decimal for one that no float is. A
-    result that is no text is written as JSON, as a gateway writes it; what an `async def` returns is
-    awaited. What a function raises becomes an error that the model can correct from. For effects that
-    must not happen twice, use a ``Gateway`` instead (see ``through``). Raises InputError for what is no
-    function, for a name that comes twice, and for a tool that needs what only a gateway passes.
+    ``run`` names the gateway's run; with the same name, a conversation that was saved before its calls
+    were answered goes on without running one of them twice. The gateway gets the calls of a turn at
+    once, with their references to each other, and the messages of the user. It has to be awaited: use
+    ``Caller.arun``. Without a name it serves one conversation: raises InputError for another.
     """
-    for one in (*tools, *named.values()):
-        check_callable(one, "functions")
-    made = [plain_tool(one) for one in tools]
-    given: list[tuple[str, Callable[..., Any]]] = [(one.name, one) for one in made]
-    known: dict[str, Callable[..., Any]] = {}
-    for name, function in (*given, *named.items()):
-        if known.setdefault(name, function) is not function:
-            raise InputError(f"two functions are called {name!r}", where="functions")
-    return PythonExecutor(known)
+
+    gateway: Gateway
+    run: Run | str | None = None
+    tenant: str = ""
+    _begun: Run | None = None
+    _messages: int = 0
+    _conversation: Conversation | None = None
+
+    #: Whether calls come with references to results of earlier calls of the turn still in place.
+    resolves_references = True
+
+    async def execute(
+        self, conversation: Conversation, calls: Sequence[ToolCall]
+    ) -> Sequence[ToolResult]:
+        """Return the gateway's answers; its keys count the turns that called something."""
+        self._check_conversation(conversation)
+        if self._begun is None:
+            self._begun = await self._begin()
+        begun = self._begun
+        texts = [entry.text for entry in conversation.entries if isinstance(entry, UserMessage)]
+        for text in texts[self._messages :]:
+            begun.say(text)
+        self._messages = len(texts)
+        number = (
+            sum(isinstance(one, ModelTurn) and bool(one.calls) for one in conversation.entries) - 1
+        )
+        return await self.gateway.run([*map(pointed, calls)], run=begun, turn=number)
+
+    async def _begin(self) -> Run:
+        name, gateway = self.run, self.gateway
+        if name is not None and not isinstance(name, str):
+            return name
+        # The store may be away for a moment, and nothing has happened yet.
+        return await gateway.ledger.read(lambda: gateway.begin(name, tenant=self.tenant))
+
+    def _check_conversation(self, conversation: Conversation) -> None:
+        """Refuse another conversation: its turns have the numbers of the first one's.
+
+        The gateway would take its calls for the first one's, come again, and would not run them.
+        """
+        if self.run is None and self._conversation not in (None, conversation):
+            raise InputError(
+                "a run without a name is of one conversation, and this is another", where="execute",
+                hint="make a GatewayExecutor for each conversation, or name the run of one that goes on",
+            )  # fmt: skip
+        self._conversation = conversation
 
 
 @dataclass(frozen=True)

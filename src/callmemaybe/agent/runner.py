@@ -1,20 +1,19 @@
-"""Drives the loop of an agent: a local model speaks, tools run, until the model has answered.
+"""Drives an agent: a model generates turns, tools run, until the model has answered.
 
-The loop itself is :func:`callmemaybe.conversation.loop.conversation_loop`; here it meets a model and whoever
-runs the calls. One driver serves both faces: it hands out what has to be waited for, and the faces
-differ in how they wait.
+The loop itself is :func:`callmemaybe.conversation.loop.conversation_loop`, which waits for nothing; here it
+meets a model and an executor. One driver serves both faces: it yields what has to be waited for, and the
+faces differ in how they wait.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict
+from typing import Any, Literal, Protocol, TypedDict, cast
 
-from callmemaybe.agent.executors import PythonExecutor
-from callmemaybe.conversation import Conversation, FinishReason, ModelTurn, UserMessage
+from callmemaybe.conversation import Conversation, FinishReason, UserMessage
 from callmemaybe.conversation.loop import (
     ExecuteCalls,
     GenerateTurn,
@@ -27,29 +26,37 @@ from callmemaybe.conversation.loop import (
     correction,
 )
 from callmemaybe.errors import DuplicateKeyError, InputError, SchemaViolationError
-from callmemaybe.generation.config import check_callable, check_settings
-from callmemaybe.generation.local import DecodingConfig, LocalGenerator
-from callmemaybe.generation.turn import TurnResult, in_thread
+from callmemaybe.generation.config import DecodingConfig, check_callable, check_settings, check_text
+from callmemaybe.generation.result import TurnResult
+from callmemaybe.generation.turn import TurnGenerator, in_thread
 from callmemaybe.generation.validation import pointer_of, validator_of
 from callmemaybe.jsonio.reader import with_numbers
-from callmemaybe.tools import StreamEvent, ToolCall, ToolResult, ToolSpec, pointed
+from callmemaybe.tools import Offered, StreamEvent, ToolCall, ToolResult, ToolSpec, tools_of
 from callmemaybe.wire.format_nodes import IdNode
 from callmemaybe.wire.output_grammar import OutputSpec
 from callmemaybe.wire.tool_choice import output_spec
 
-if TYPE_CHECKING:
-    from callmemaybe.gateway import Gateway, Run
-    from callmemaybe.generation.remote_turns import RemoteGenerator
-
-#: Tools offered where a call is required and none fits what was said.
-MOST_UNASKED = 8
-#: Runs the calls of a turn and returns one result for each.
-Execute_ = Callable[[Sequence[ToolCall]], Sequence[ToolResult]]
+#: Tools offered where a call is required and the provider chose none.
+MAX_FALLBACK_TOOLS = 8
+#: Runs the calls of a turn and returns one result for each, in any order.
+Execute = Callable[[Sequence[ToolCall]], Sequence[ToolResult]]
 AsyncExecute = Callable[[Sequence[ToolCall]], Awaitable[Sequence[ToolResult]]]
 
 
+class Executor(Protocol):
+    """Runs calls for :meth:`AgentRunner.arun`; a plain function of the calls will do as well."""
+
+    #: Whether calls come with references to results of earlier calls of the turn still in place.
+    resolves_references: bool
+
+    async def execute(
+        self, conversation: Conversation, calls: Sequence[ToolCall]
+    ) -> Sequence[ToolResult]:
+        """Return one result for each call, in any order."""
+
+
 class ToolProvider(Protocol):
-    """Where tools for a turn come from."""
+    """Chooses the tools of each turn, as a ``ToolIndex`` does."""
 
     def choose(self, conversation: Conversation) -> Sequence[ToolSpec]:
         """Return the tools to offer now."""
@@ -70,7 +77,7 @@ class RunResult:
 
 
 class RunKeywords(TypedDict, total=False):
-    """The settings of a run, as keywords; see ``RunConfig``."""
+    """The fields of :class:`RunConfig`, as keywords of ``Caller.run``."""
 
     steps: int
     repeats: int
@@ -82,13 +89,25 @@ class RunKeywords(TypedDict, total=False):
     thinking: int
     text: int
     answer: Any
-    options: DecodingConfig | None
+    decoding: DecodingConfig | None
     on_event: Callable[[StreamEvent], None] | None
 
 
 @dataclass(frozen=True)
 class RunConfig:
-    """How a run goes: see ``Caller.run``."""
+    """How an agent runs.
+
+    ``steps`` (8) bounds the model's turns, ``repeats`` (1) how often one call may be made with the
+    same arguments. ``clarify`` says what happens where a required argument is nowhere in the messages
+    or results: "off" nothing, "ask" a question in place of the call, "model" the model words
+    that question. ``tool_choice`` (as OpenAI writes it), ``parallel`` and ``most_calls`` are what
+    the grammar allows; ``plan`` lets calls of a turn refer to results of earlier ones. ``thinking``
+    and ``text`` are most tokens of thought, and of text in front of required calls. ``answer`` is the
+    JSON Schema, or the grammar, of an answer. ``decoding`` is that of each turn; ``on_event`` gets what is
+    written as it becomes certain.
+
+    Raises InputError, naming the field, for values that cannot be met.
+    """
 
     steps: int = 8
     repeats: int = 1
@@ -100,13 +119,15 @@ class RunConfig:
     thinking: int = 0
     text: int = 0
     answer: Any = None
-    options: DecodingConfig | None = None
+    decoding: DecodingConfig | None = None
     on_event: Callable[[StreamEvent], None] | None = None
 
     def __post_init__(self) -> None:
         check_settings(vars(self), frozenset(("most_calls",)))
-        if not isinstance(self.options, DecodingConfig | None):
-            raise InputError(f"it must be Options(...), not {self.options!r}", where="options")
+        if not isinstance(self.decoding, DecodingConfig | None):
+            raise InputError(
+                f"it must be DecodingConfig(...), not {self.decoding!r}", where="decoding"
+            )
         for name in ("steps", "repeats"):
             if getattr(self, name) < 1:
                 raise InputError("it must be at least 1", where=name)
@@ -117,90 +138,57 @@ class RunConfig:
             raise InputError("a plan has no place for thinking or text in front", where="plan")
 
 
-@dataclass
-class GatewayExecutor:
-    """Runs the calls of a conversation through a gateway: at most once, in the order they need.
+class AgentRunner:
+    """Lets a model call tools until it has answered.
 
-    ``run`` names the gateway's run; with the same name, a conversation that was saved before its calls
-    were answered goes on without running one of them twice. The gateway gets the calls of a turn at
-    once, with their references to each other, and hears what the person said. For ``Caller.arun``.
-    Without a name it is of one conversation: raises InputError where it meets another.
+    ``generator`` is the model (``Caller.generator``), ``tools`` what it may call: Python functions,
+    definitions, or what chooses some for each turn, such as a ``ToolIndex``. A runner keeps nothing of a
+    run; one conversation is driven by one run at a time. Raises InputError for tools that are none.
     """
 
-    gateway: Gateway
-    run: Run | str | None = None
-    tenant: str = ""
-    _begun: Run | None = None
-    _heard: int = 0
-    _of: Conversation | None = None
+    def __init__(
+        self,
+        generator: TurnGenerator,
+        tools: Iterable[Offered] | ToolProvider,
+        config: RunConfig | None = None,
+    ) -> None:
+        self._generator = generator
+        self._tools = _provided(tools)
+        self._config = config or RunConfig()
 
-    async def turn(
-        self, conversation: Conversation, calls: Sequence[ToolCall]
-    ) -> Sequence[ToolResult]:
-        """Return the gateway's answers; its keys count the turns that called something."""
-        self._check_whose(conversation)
-        if self._begun is None:
-            self._begun = await self._begin()
-        begun = self._begun
-        said = [entry.text for entry in conversation.entries if isinstance(entry, UserMessage)]
-        for text in said[self._heard :]:
-            begun.say(text)
-        self._heard = len(said)
-        number = (
-            sum(isinstance(one, ModelTurn) and bool(one.calls) for one in conversation.entries) - 1
-        )
-        return await self.gateway.run([*map(pointed, calls)], run=begun, turn=number)
+    def run(self, conversation: str | Conversation, execute: Execute) -> RunResult:
+        """Run until the model has answered; return the conversation and why it ended.
 
-    async def _begin(self) -> Run:
-        name, gateway = self.run, self.gateway
-        if name is not None and not isinstance(name, str):
-            return name
-        # The store may be away for a moment, and nothing has happened yet.
-        return await gateway.ledger.read(lambda: gateway.begin(name, tenant=self.tenant))
+        ``conversation`` is a request, or a conversation that has something to answer. ``execute`` gets the
+        calls of a turn and returns a ``ToolResult`` for each, in any order (``PythonExecutor`` makes one of
+        functions).
 
-    def _check_whose(self, conversation: Conversation) -> None:
-        """Refuse another conversation: its turns have the numbers of the first one's.
-
-        The gateway would take its calls for the first one's, come again, and would not run them.
+        Raises ConversationError for results that do not belong to the calls, and what ``execute`` raises:
+        the conversation then waits for the results and can be run on.
         """
-        if self.run is None and self._of not in (None, conversation):
-            raise InputError(
-                "a run without a name is of one conversation, and this is another", where="through",
-                hint="make a `through` for each conversation, or name the run of one that goes on",
-            )  # fmt: skip
-        self._of = conversation
-
-
-@dataclass
-class AgentRunner:
-    """One run of one conversation."""
-
-    speaker: LocalGenerator | RemoteGenerator
-    shelf: ToolProvider | Sequence[ToolSpec]
-    conversation: Conversation
-    settings: RunConfig
-    turns: list[TurnResult] = field(default_factory=list)
-    _offered: Sequence[ToolSpec] = ()
-
-    def run(self, execute: Execute_) -> RunResult:
-        """Run to the end."""
-        if isinstance(execute, GatewayExecutor):
+        if getattr(execute, "resolves_references", False):
             raise InputError("a gateway has to be awaited; use arun", where="execute")
         check_callable(execute, "execute")
-        driver = self._driver()
+        driver = self._run(conversation).drive()
         reply: Any = None
         while True:
             try:
                 need = driver.send(reply)
             except StopIteration as stopped:
-                ran: RunResult = stopped.value
-                return ran
+                result: RunResult = stopped.value
+                return result
             reply = execute(need.calls) if need is not None else None
 
-    async def arun(self, execute: AsyncExecute | GatewayExecutor | PythonExecutor) -> RunResult:
-        """Run to the end; the model takes each step in a thread, tools are awaited."""
-        check_callable(getattr(execute, "turn", execute), "execute")
-        driver = self._driver(is_whole=isinstance(execute, GatewayExecutor))
+    async def arun(
+        self, conversation: str | Conversation, execute: AsyncExecute | Executor
+    ) -> RunResult:
+        """Run as :meth:`run` does; the model takes each step in a thread, ``execute`` is awaited.
+
+        Cancelling it ends the model's turn with the step it is in, and discards that turn.
+        """
+        check_callable(getattr(execute, "execute", execute), "execute")
+        run = self._run(conversation)
+        driver = run.drive(is_whole=getattr(execute, "resolves_references", False))
         reply: Any = None
         over = object()
 
@@ -214,122 +202,142 @@ class AgentRunner:
             while True:
                 need = await in_thread(step)
                 if isinstance(need, tuple) and need[0] is over:
-                    ran: RunResult = need[1]
-                    return ran
+                    result: RunResult = need[1]
+                    return result
                 if need is None:
                     reply = None
-                elif isinstance(execute, GatewayExecutor):
-                    reply = await execute.turn(self.conversation, need.calls)
-                elif isinstance(execute, PythonExecutor):
-                    reply = await execute.awaited(need.calls)
+                elif hasattr(execute, "execute"):
+                    reply = await execute.execute(run.conversation, need.calls)
                 else:
                     found: Any = execute(need.calls)
                     reply = await found if inspect.isawaitable(found) else found
         finally:
             driver.close()
 
-    def _driver(self, *, is_whole: bool = False) -> Generator[ExecuteCalls | None, Any, RunResult]:
-        """Yield the calls to run, and None after each step of the model; return what came of it."""
+    def _run(self, conversation: str | Conversation) -> _Run:
+        if not isinstance(conversation, Conversation):
+            check_text(conversation, "conversation")
+            text, conversation = conversation, Conversation()
+            conversation.take(UserMessage("user", text))
+        return _Run(self._generator, self._tools, conversation, self._config)
+
+
+def _provided(tools: Iterable[Offered] | ToolProvider) -> ToolProvider | Sequence[ToolSpec]:
+    return cast("ToolProvider", tools) if hasattr(tools, "choose") else tools_of(tools)
+
+
+@dataclass
+class _Run:
+    """One run of one conversation."""
+
+    generator: TurnGenerator
+    tools: ToolProvider | Sequence[ToolSpec]
+    conversation: Conversation
+    config: RunConfig
+    turns: list[TurnResult] = field(default_factory=list)
+    _offered: Sequence[ToolSpec] = ()
+
+    def drive(self, *, is_whole: bool = False) -> Generator[ExecuteCalls | None, Any, RunResult]:
+        """Yield the calls to run, and None after each step of the model; return the result."""
         loop = self._loop(is_whole)
         reply: LoopReply | None = None
         while True:
             try:
                 need = loop.send(reply)
             except StopIteration as stopped:
-                return self._ran(stopped.value)
+                return self._result(stopped.value)
             reply = (
-                (yield need) if isinstance(need, ExecuteCalls) else (yield from self._heard(need))
+                (yield need) if isinstance(need, ExecuteCalls) else (yield from self._reply(need))
             )
 
     def _loop(self, is_whole: bool) -> Generator[LoopRequest, LoopReply | None, LoopEnd]:
-        own = self.speaker.format.has_ids or self.settings.plan
+        own = self.generator.format.has_ids or self.config.plan
         rules = LoopConfig(
-            self.settings.steps, self.settings.repeats, self.settings.clarify, self._missing,
+            self.config.steps, self.config.repeats, self.config.clarify, self._missing,
             check=self._check, format_id=self._spell_id, keep_references=is_whole,
         )  # fmt: skip
         return conversation_loop(self.conversation, rules, model_ids=own)
 
-    def _ran(self, reason: LoopEnd) -> RunResult:
+    def _result(self, reason: LoopEnd) -> RunResult:
         last = self.conversation.entries[-1]
         return RunResult(self.conversation, getattr(last, "text", ""), reason, tuple(self.turns))
 
     # -- the model's turns ------------------------------------------------------------------------
 
-    def _heard(self, ask: GenerateTurn) -> Generator[None, None, ModelReply]:
+    def _reply(self, ask: GenerateTurn) -> Generator[None, None, ModelReply]:
         messages = self.conversation.messages()
         if ask.hint:
             messages.append({"role": "user", "content": ask.hint})
         self._offered = self._on_offer()
-        wish = self._wish(ask)
-        options = self.settings.options
-        if self.settings.plan and wish.calls:
-            turn = self.speaker.planning(
-                messages, self._offered, most=self.settings.most_calls or 4, wanted=wish,
-                options=options, taken=self.conversation.ids,
+        spec = self._spec(ask)
+        decoding = self.config.decoding
+        if self.config.plan and spec.calls:
+            turn = self.generator.stream_plan(
+                messages, self._offered, most=self.config.most_calls or 4, spec=spec,
+                decoding=decoding, taken=self.conversation.ids,
             )  # fmt: skip
         else:
-            turn = self.speaker.speaking(messages, self._offered, wish, options)
+            turn = self.generator.stream(messages, self._offered, spec, decoding)
         try:
-            while True:
-                for event in next(turn):
-                    if self.settings.on_event is not None:
-                        self.settings.on_event(event)
+            for events in turn:
+                for event in events:
+                    if self.config.on_event is not None:
+                        self.config.on_event(event)
                 yield
-        except StopIteration as stopped:
-            spoken: TurnResult = stopped.value
         except (DuplicateKeyError, SchemaViolationError) as error:
-            if error.function is None or self.settings.plan:
+            if error.function is None or self.config.plan:
                 raise
-            return _void(ToolCall(error.function, error.text), error)
+            return _invalid(ToolCall(error.function, error.text), error)
         finally:
             turn.close()
-        self.turns.append(spoken)
-        ended = FinishReason.LENGTH if spoken.ended == "length" else FinishReason.STOP
-        return ModelReply(spoken.text, spoken.calls, ended)
+        result = turn.result
+        self.turns.append(result)
+        ended = FinishReason.LENGTH if result.ended == "length" else FinishReason.STOP
+        return ModelReply(result.text, result.calls, ended)
 
     def _on_offer(self) -> Sequence[ToolSpec]:
         """Return the tools for this turn; those that the choice names are always among them."""
-        if isinstance(self.shelf, Sequence):
-            return self.shelf
-        offered = list(self.shelf.choose(self.conversation))
-        every = self._every()
-        choice = self.settings.tool_choice
+        if isinstance(self.tools, Sequence):
+            return self.tools
+        offered = list(self.tools.choose(self.conversation))
+        every = self._all_tools()
+        choice = self.config.tool_choice
         names = {*(output_spec(choice).only or ())} - {tool.name for tool in offered}
         if names:
             offered += [tool for tool in every if tool.name in names]
         if not offered and choice == "required":
-            offered += every[:MOST_UNASKED]
+            offered += every[:MAX_FALLBACK_TOOLS]
         return offered
 
-    def _every(self) -> Sequence[ToolSpec]:
-        """Return all tools that there are, as far as the shelf says so."""
-        tools: Sequence[ToolSpec] = getattr(self.shelf, "tools", ())
-        return self.shelf if isinstance(self.shelf, Sequence) else tools
+    def _all_tools(self) -> Sequence[ToolSpec]:
+        """Return all tools that there are, as far as the provider names them."""
+        tools: Sequence[ToolSpec] = getattr(self.tools, "tools", ())
+        return self.tools if isinstance(self.tools, Sequence) else tools
 
-    def _wish(self, ask: GenerateTurn) -> OutputSpec:
-        settings = self.settings
-        wish = output_spec(
-            settings.tool_choice,
+    def _spec(self, ask: GenerateTurn) -> OutputSpec:
+        config = self.config
+        spec = output_spec(
+            config.tool_choice,
             has_tools=bool(self._offered),
-            parallel=settings.parallel or settings.plan,
-            most=settings.most_calls,
-            answer=settings.answer,
-            thinking=settings.thinking,
-            text=settings.text,
+            parallel=config.parallel or config.plan,
+            most=config.most_calls,
+            answer=config.answer,
+            thinking=config.thinking,
+            text=config.text,
         )
         if not ask.may_call:
-            return replace(wish, calls=False, no_call=True, only=None, text=0)
+            return replace(spec, calls=False, no_call=True, only=None, text=0)
         # A call that was required has been made once there is any: then an answer may come.
-        return replace(wish, no_call=wish.no_call or bool(self.conversation.ids))
+        return replace(spec, no_call=spec.no_call or bool(self.conversation.ids))
 
     def _spell_id(self, call_id: str) -> str:
-        length = self.speaker.format.id_length
+        length = self.generator.format.id_length
         return call_id if length is None else IdNode(length).encode(call_id)
 
     def _check(self, call: ToolCall) -> None:
         """Check the arguments of a call against the tool's schema, by an independent validator."""
         # A run that goes on with calls which were waiting has offered nothing yet.
-        tools = self._offered or self._every()
+        tools = self._offered or self._all_tools()
         tool = next((one for one in tools if one.name == call.name), None)
         validator = None if tool is None else validator_of(tool)
         wrong = None if validator is None else next(validator.iter_errors(call.parsed), None)
@@ -356,7 +364,7 @@ class AgentRunner:
         ]
 
 
-def _void(call: ToolCall, error: DuplicateKeyError | SchemaViolationError) -> ModelReply:
+def _invalid(call: ToolCall, error: DuplicateKeyError | SchemaViolationError) -> ModelReply:
     """Return a call that is not made, and what is wrong with it in words that a model can correct it by."""
     if isinstance(error, DuplicateKeyError):
         wrong = InputError(f"the key {error.key!r} is there twice", where="/arguments")
@@ -373,8 +381,3 @@ def _can_be_said(value: Any) -> bool:
 def _as_said(value: Decimal) -> Any:
     """Spell 3.0 as people do: 3."""
     return int(value) if value == value.to_integral_value() else value
-
-
-def through(gateway: Gateway, run: Run | str | None = None, *, tenant: str = "") -> GatewayExecutor:
-    """Return what runs calls through a gateway, for ``Caller.arun``; see :class:`GatewayExecutor`."""
-    return GatewayExecutor(gateway, run, tenant)

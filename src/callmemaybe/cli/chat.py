@@ -154,10 +154,16 @@ class ChatSession:
 
     def _caller_for(self, offers: tuple[ToolSpec, ...]) -> Caller:
         from callmemaybe.caller import Caller
+        from callmemaybe.generation.config import DecodingConfig
+        from callmemaybe.wire.grounding import GroundingConfig
 
         if self._caller is None or self._caller.tools != offers:
             self._caller = Caller(
-                self.model, offers, no_call=True, order=self.order.value, ground=self.ground.setting
+                self.model,
+                offers,
+                no_call=True,
+                decoding=DecodingConfig(order=self.order.value),
+                grounding=GroundingConfig(self.ground.value),
             )
         return self._caller
 

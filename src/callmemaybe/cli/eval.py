@@ -166,10 +166,11 @@ def _cases(options: EvalOptions) -> list[Case]:
 def _runner(options: EvalOptions) -> EvalRunner:
     from callmemaybe.caller import load_model
     from callmemaybe.evals.runner import EvalRunner, EvalSettings
+    from callmemaybe.generation.config import DecodingConfig
 
     settings: dict[str, Any] = {
-        "choose": "exact" if options.choose is NameChoiceMode.EXACT else "greedy",
         "max_tokens": options.max_tokens,
+        "decoding": DecodingConfig(choose=options.choose.value),
     }
     may_decline = options.no_call is NoCall.ALLOW
     return EvalRunner(

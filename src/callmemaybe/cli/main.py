@@ -28,11 +28,9 @@ from callmemaybe.cli.process import (
 from callmemaybe.cli.run import RunOptions, SamplingOptions
 from callmemaybe.cli.run import run as run_batch
 from callmemaybe.errors import (
-    BudgetError,
     CallMeMaybeError,
     InputError,
     ModelError,
-    VocabularyError,
 )
 
 app = typer.Typer(
@@ -126,9 +124,9 @@ def _run(arguments: Sequence[str] | None) -> int:
         return _fail("stopped", ExitCode.INTERRUPTED)
     except StopRequested as stopped:
         return stopped.code
-    except (InputError, BudgetError) as error:
+    except InputError as error:
         return _fail(str(error), ExitCode.BAD_INPUT)
-    except (ModelError, VocabularyError) as error:
+    except ModelError as error:
         return _fail(str(error), ExitCode.NO_MODEL)
     except WriteError as error:
         return _fail(str(error), ExitCode.NOT_WRITTEN)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -40,13 +40,6 @@ class GroundMode(StrEnum):
     OFF = "off"
     PROMPT = "prompt"
     PROMPT_OR_FREE = "prompt-or-free"
-
-    @property
-    def setting(self) -> Literal["prompt", "prompt-or-free"] | None:
-        """The setting of a ``Caller``."""
-        if self is GroundMode.OFF:
-            return None
-        return "prompt" if self is GroundMode.PROMPT else "prompt-or-free"
 
 
 class GroundScope(StrEnum):

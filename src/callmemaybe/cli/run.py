@@ -195,7 +195,9 @@ def _caller(options: RunOptions, tools: tuple[ToolSpec, ...]) -> Caller:
     from callmemaybe.caller import Caller, load_model
     from callmemaybe.decoding.disk_prefix_cache import DiskPrefixCache
     from callmemaybe.decoding.prefix_cache import PrefixCache
+    from callmemaybe.generation.config import DecodingConfig
     from callmemaybe.models.remote import RemoteModel
+    from callmemaybe.wire.grounding import GroundingConfig
 
     model = load_model(options.model)
     prefixes = None
@@ -204,15 +206,17 @@ def _caller(options: RunOptions, tools: tuple[ToolSpec, ...]) -> Caller:
     return Caller(
         model,
         tools,
-        prefixes=prefixes,
-        choose="exact" if options.choose is NameChoiceMode.EXACT else "greedy",
         no_call=options.no_call is NoCall.ALLOW,
-        max_tokens=options.max_tokens,
-        logprobs=options.logprobs,
-        order=options.order.value,
-        ground=options.ground.setting,
-        **asdict(options.drawing),
-        watch=options.verbose or options.trace is not None,
+        decoding=DecodingConfig(
+            max_tokens=options.max_tokens,
+            choose=options.choose.value,
+            call_logprobs=options.logprobs,
+            order=options.order.value,
+            trace=options.verbose or options.trace is not None,
+            **asdict(options.drawing),
+        ),
+        grounding=GroundingConfig(options.ground.value),
+        prefix_cache=prefixes,
     )
 
 

@@ -108,12 +108,14 @@ def serve(
         queue=queue, queue_per_client=queue, default_tokens=min(default_tokens, most_tokens),
         most_tokens=most_tokens, run_seconds=timeout, cache_bytes=prompt_cache << 20,
     )  # fmt: skip
+    from callmemaybe.generation.config import DecodingConfig
     from callmemaybe.server.serving import serve as serve_model
     from callmemaybe.wire.grounding import GroundingConfig
 
     serve_model(
         model, settings, name=name, format=format_, observers=_observers(otel), quiet=quiet,
-        limits=GroundingConfig(order.value, ground.setting, ground_in.value),
+        decoding=DecodingConfig(order=order.value),
+        grounding=GroundingConfig(ground.value, ground_in.value),
         say=lambda line: print(f"callmemaybe: {line}", file=sys.stderr, flush=True),
     )  # fmt: skip
     raise typer.Exit(ExitCode.DONE)

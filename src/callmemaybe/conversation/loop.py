@@ -181,7 +181,7 @@ def _check_results(returned: Any) -> Iterator[ToolResult]:
         if not isinstance(one, ToolResult) or one is returned:
             raise ConversationError(
                 f"what runs the calls returned {returned!r:.60}, where a list with a ToolResult for "
-                "each call was wanted; functions(...) of plain functions returns one"
+                "each call was wanted; a PythonExecutor of plain functions returns one"
             )
         yield one
 

@@ -12,6 +12,7 @@ from callmemaybe.errors import CallMeMaybeError, InputError
 from callmemaybe.evals.case import Case
 from callmemaybe.evals.record import EvalRecord
 from callmemaybe.evals.unconstrained import UnconstrainedGenerator
+from callmemaybe.generation.local import LocalGenerator
 from callmemaybe.models.base import Model
 from callmemaybe.models.remote import RemoteModel
 
@@ -80,13 +81,14 @@ class EvalRunner:
         if found is None:
             caller = Caller(self._model, case.tools, no_call=self._options.no_call, **self._shared)
             free = None
-            if not isinstance(self._model, RemoteModel):
+            if isinstance(caller.generator, LocalGenerator):
                 # Reading a vocabulary and telling a format take longer than answering.
-                self._shared |= {"vocabulary": caller.vocabulary, "format": caller.format}
+                self._shared |= {
+                    "vocabulary": caller.generator.vocabulary,
+                    "format": caller.generator.format,
+                }
                 if self._options.unconstrained:
-                    free = UnconstrainedGenerator(
-                        caller, self._model, no_call=self._options.no_call
-                    )
+                    free = UnconstrainedGenerator(caller, no_call=self._options.no_call)
             found = caller, free
         self._callers[case.offered] = found
         while len(self._callers) > self._most:

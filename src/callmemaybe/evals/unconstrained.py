@@ -20,8 +20,9 @@ import numpy as np
 from callmemaybe.caller import Caller
 from callmemaybe.errors import CallMeMaybeError, InputError, ModelError
 from callmemaybe.evals.record import UnconstrainedAttempt
+from callmemaybe.generation.local import LocalGenerator
 from callmemaybe.grammar.nodes import Control
-from callmemaybe.models.base import Logits, Model, Session
+from callmemaybe.models.base import Logits, Session
 from callmemaybe.tools import ToolCall, ToolSpec
 from callmemaybe.tools.validators import validator_for
 
@@ -39,18 +40,19 @@ class UnconstrainedGenerator:
     server, which does not hand out what it is made of.
     """
 
-    def __init__(self, caller: Caller, model: Model, *, no_call: bool) -> None:
-        self._caller = caller
-        self._model = model
+    def __init__(self, caller: Caller, *, no_call: bool) -> None:
+        assert isinstance(caller.generator, LocalGenerator)
+        self._generator: LocalGenerator = caller.generator
+        self._tools = caller.tools
+        self._model = self._generator.model
         self._no_call = no_call
-        self._controls = frozenset(caller.vocabulary.controls)
-        self._texts = {number: text for text, number in caller.vocabulary.controls.items()}
+        self._controls = frozenset(self._generator.vocabulary.controls)
+        self._texts = {number: text for text, number in self._generator.vocabulary.controls.items()}
 
     def attempts(self, prompt: str, retries: int = RETRIES) -> tuple[UnconstrainedAttempt, ...]:
         """Answer ``prompt``, again after each invalid answer; the last attempt is the answer."""
         messages = [{"role": "user", "content": prompt}]
-        caller = self._caller
-        ids = self._encode(caller.format.request(messages, caller.tools, self._controls))
+        ids = self._encode(self._generator.format.request(messages, self._tools, self._controls))
         try:
             session = self._prefix.fork()
             logits = session.feed(ids)[-1]
@@ -69,19 +71,18 @@ class UnconstrainedGenerator:
 
     @cached_property
     def _prefix(self) -> Session:
-        caller = self._caller
         session = self._model.open()
-        ids = self._encode(caller.format.prefix(caller.tools, self._controls))
+        ids = self._encode(self._generator.format.prefix(self._tools, self._controls))
         if ids:
             session.feed(ids, keep=0)
         return session
 
     @cached_property
     def _validators(self) -> dict[str, Any]:
-        return {tool.name: _validator(tool) for tool in self._caller.tools}
+        return {tool.name: _validator(tool) for tool in self._tools}
 
     def _encode(self, parts: Sequence[str | Control]) -> list[int]:
-        vocabulary = self._caller.vocabulary
+        vocabulary = self._generator.vocabulary
         ids: list[int] = []
         for part in parts:
             if isinstance(part, Control):
@@ -95,12 +96,12 @@ class UnconstrainedGenerator:
     ) -> tuple[list[int], int]:
         """Return the ids written up to an end (included), and how many they are."""
         ids: list[int] = []
-        room = self._caller.max_tokens
+        room = self._generator.decoding.budget
         if self._model.context is not None:
             room = min(room, self._model.context - session.length)
         while len(ids) < room:
             ids.append(_draw(logits, dice))
-            if ids[-1] in self._caller.vocabulary.ends:
+            if ids[-1] in self._generator.vocabulary.ends:
                 break
             if len(ids) < room:
                 logits = session.feed(ids[-1:])[-1]
@@ -108,13 +109,13 @@ class UnconstrainedGenerator:
 
     def _read(self, ids: Sequence[int]) -> tuple[ToolCall | None, str | None]:
         """Return the call that was written, or what is wrong."""
-        ends = self._caller.vocabulary.ends
+        ends = self._generator.vocabulary.ends
         if not ids or ids[-1] not in ends:
             return None, "not ended within the budget"
         # Some formats end a call with the token that ends the turn, others know only the call.
         for written in (ids[:-1], ids):
             try:
-                calls = self._caller.format.read(self._parts(written), controls=self._controls)
+                calls = self._generator.format.read(self._parts(written), controls=self._controls)
             except (CallMeMaybeError, UnicodeDecodeError):
                 continue
             return self._check(calls)
@@ -142,7 +143,7 @@ class UnconstrainedGenerator:
         run = b""
         for number in ids:
             text = self._texts.get(number)
-            run += self._caller.vocabulary.token(number) if text is None else text.encode()
+            run += self._generator.vocabulary.token(number) if text is None else text.encode()
         run = _THOUGHT.sub(b"", run)
         # A control token that was written as one reads the same as its text from here on.
         pattern = b"|".join(

@@ -1,20 +1,21 @@
-"""What every use of a model needs: its vocabulary, its format, its prompts as ids."""
+"""The settings of decoding, and what every turn needs of a model: vocabulary, wire format, prompt ids."""
 
 from __future__ import annotations
 
 import runpy
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from callmemaybe.decoding.name_choice import Symbol
 from callmemaybe.decoding.sampler import Sampler
+from callmemaybe.decoding.strategy import DecodingStrategy
 from callmemaybe.errors import InputError, ModelError, VocabularyError
 from callmemaybe.generation.template_process import RenderingError, shared
 from callmemaybe.grammar.nodes import Control
@@ -30,16 +31,31 @@ _WHOLE = frozenset((
     "steps", "repeats", "most_calls", "thinking", "text",
 ))  # fmt: skip
 _NUMBERS = frozenset(("temperature", "top_p", "min_p"))
-_WORDS = {"choose": ("exact", "greedy"), "overflow": ("cut", "refuse")}
+_WORDS = {
+    "choose": ("exact", "greedy"),
+    "overflow": ("cut", "refuse"),
+    "order": ("schema", "any"),
+}
+_FLAGS = frozenset(("forcing", "speculate", "logprobs", "call_logprobs", "trace"))
+_ALL_UNSET = frozenset((
+    "max_tokens", "temperature", "top_p", "top_k", "min_p", "seed", "choose", "best_of", "beam", "order",
+    "overflow", "forcing", "speculate", "logprobs", "top_logprobs", "call_logprobs", "trace",
+))  # fmt: skip
+_RNG = np.random.default_rng(0)
+DEFAULT_MAX_TOKENS = 512
+#: Most tokens that may be shown for each place of a text.
+MOST_TOP_LOGPROBS = 20
 
 
 def check_settings(
     settings: Mapping[str, Any], unset: frozenset[str] = frozenset(("seed",))
 ) -> None:
-    """Raise InputError, naming the setting, for a value of another kind; ``unset`` may be None."""
+    """Raise InputError, naming the setting, for a value of another type; ``unset`` may be None."""
     for name, value in settings.items():
         if value is None and name in unset:
             continue
+        if name in _FLAGS and not isinstance(value, bool):
+            raise InputError(f"it must be True or False, not {value!r}", where=name)
         words = _WORDS.get(name)
         if words is not None and value not in words:
             raise InputError(
@@ -53,6 +69,117 @@ def check_settings(
             raise InputError(f"it must be a number, not {value!r}", where=name, hint=hint)
 
 
+@dataclass(frozen=True)
+class DecodingConfig:
+    """How tokens are chosen. A field that is None takes the value of the caller, and there its default.
+
+    ``max_tokens`` (512) bounds an answer, which always ends within it. ``temperature`` (0: the likeliest
+    token), ``top_p`` (1), ``top_k`` (0: all) and ``min_p`` (0) say how tokens are drawn; with a ``seed``
+    equal requests get equal answers, whatever was asked before. ``stop`` are texts that end an answer
+    in text and are no part of it.
+
+    ``choose`` is how a function's name is chosen: "exact" by the probabilities of all names, "greedy"
+    token by token. ``best_of`` (1) draws so many calls and keeps the most probable; ``beam`` (1) searches
+    for it with so many hypotheses at a time. Both are for single requests (``Caller.call``); turns of a
+    conversation are decoded once. ``order`` "any" lets a model write keys in any order; "schema" in the
+    order of the schema. ``overflow`` says what becomes of a single request that does not fit into the
+    model's context: "cut" leaves out its middle, "refuse" raises ModelError. ``forcing`` False asks the
+    model for every token, also where only one is allowed; ``speculate`` False guesses no tokens ahead;
+    the answers are the same either way.
+
+    ``logprobs`` returns log-probabilities (nats) of the text's tokens, with the ``top_logprobs`` likeliest
+    in each place (at most 20); it asks the model for every token. ``call_logprobs`` returns those of a
+    whole call and of each argument, at the cost of one forward pass. ``trace`` returns every step with
+    the likeliest tokens.
+
+    Raises InputError, naming the field, for a value of another type or out of range.
+    """
+
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    seed: int | None = None
+    stop: tuple[str, ...] | None = None
+    choose: Literal["exact", "greedy"] | None = None
+    best_of: int | None = None
+    beam: int | None = None
+    order: Literal["schema", "any"] | None = None
+    overflow: Literal["cut", "refuse"] | None = None
+    forcing: bool | None = None
+    speculate: bool | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
+    call_logprobs: bool | None = None
+    trace: bool | None = None
+
+    def __post_init__(self) -> None:
+        check_settings(vars(self), _ALL_UNSET)
+        if self.max_tokens is not None and self.max_tokens < 1:
+            raise InputError("it must be at least 1", where="max_tokens")
+        if self.top_logprobs is not None and not 0 <= self.top_logprobs <= MOST_TOP_LOGPROBS:
+            raise InputError(f"it must be between 0 and {MOST_TOP_LOGPROBS}", where="top_logprobs")
+        if self.top_logprobs and not self.logprobs:
+            raise InputError("it needs logprobs", where="top_logprobs")
+        if self.seed is not None and self.seed < 0:
+            raise InputError("it must not be negative", where="seed")
+        stop: object = self.stop
+        if isinstance(stop, str):
+            raise InputError(
+                "it must be a tuple of texts; each letter of a text would be one", where="stop"
+            )
+        if stop is not None and (
+            not isinstance(stop, Sequence) or not all(isinstance(each, str) for each in stop)
+        ):
+            raise InputError("it must be a tuple of texts", where="stop")
+        if stop and not all(stop):
+            raise InputError("an empty text would end everything", where="stop")
+        # The ranges of the sampler are its own; nothing is drawn to check them.
+        Sampler(
+            self.temperature or 0.0, self.top_p or 1.0, self.top_k or 0, self.min_p or 0.0, _RNG
+        )
+
+    def over(self, base: DecodingConfig) -> DecodingConfig:
+        """Return this configuration with the values of ``base`` where a field is None."""
+        values = {name: value for name, value in vars(self).items() if value is not None}
+        return replace(base, **values) if values else base
+
+    @property
+    def budget(self) -> int:
+        """Most tokens of an answer."""
+        return self.max_tokens or DEFAULT_MAX_TOKENS
+
+    def sampler(self, text: str) -> Sampler:
+        """Return the sampler; with a seed, its random numbers depend on the seed and ``text`` alone."""
+        temperature = self.temperature or 0.0
+        rng: np.random.Generator | None = None
+        if temperature and self.seed is not None:
+            digest = sha256(text.encode(errors="surrogatepass")).digest()
+            rng = np.random.default_rng([self.seed, *digest])
+        elif temperature:
+            rng = np.random.default_rng()
+        top_p = 1.0 if self.top_p is None else self.top_p
+        return Sampler(temperature, top_p, self.top_k or 0, self.min_p or 0.0, rng)
+
+    def strategy(self, *, certain: bool, clock: Callable[[], float]) -> DecodingStrategy:
+        """Return how a single call is found; ``certain`` and ``clock`` as ``DecodingStrategy`` has them."""
+        return DecodingStrategy(
+            self.choose or "exact", self.forcing is not False, self.speculate is not False,
+            bool(self.call_logprobs), 1 if self.best_of is None else self.best_of,
+            1 if self.beam is None else self.beam, bool(self.trace), certain,
+            clock,
+        )  # fmt: skip
+
+
+#: What holds where a caller says nothing.
+DEFAULT_DECODING = DecodingConfig(
+    max_tokens=DEFAULT_MAX_TOKENS, temperature=0.0, top_p=1.0, top_k=0, min_p=0.0, stop=(), choose="exact",
+    best_of=1, beam=1, order="schema", overflow="cut", forcing=True, speculate=True, logprobs=False,
+    top_logprobs=0, call_logprobs=False, trace=False,
+)  # fmt: skip
+
+
 def check_text(prompt: object, where: str = "prompt") -> None:
     """Raise InputError for a request that is no text: its spelling in Python would be asked about."""
     if not isinstance(prompt, str):
@@ -63,29 +190,12 @@ def check_text(prompt: object, where: str = "prompt") -> None:
         )  # fmt: skip
 
 
-def given(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings among the arguments that a Caller is made with.
-
-    Raises InputError as :func:`check_settings` does, and for what is no loaded model, such as its name.
-    """
-    found = {k: v for k, v in arguments.items() if k not in ("self", "model", "tools")}
-    check_settings(found)
-    model = arguments["model"]
-    if isinstance(model, str | Path) or not hasattr(model, "name"):
-        name = model if isinstance(model, str) else "nano"
-        raise InputError(
-            f"a loaded model is needed, not {kind_of(model)}", where="model",
-            hint=f"give load_model({name!r})",
-        )  # fmt: skip
-    return found
-
-
 def check_callable(value: object, where: str) -> None:
     """Raise InputError for what cannot be called, where functions run calls."""
     if not callable(value):
         raise InputError(
             f"a function is needed, not {kind_of(value)}", where=where,
-            hint="hand in functions(add, multiply), each by itself",
+            hint="hand in PythonExecutor(add, multiply), each by itself",
         )  # fmt: skip
 
 
@@ -164,19 +274,6 @@ def encode(parts: PromptParts, vocabulary: Vocabulary, form: Format, model: Mode
                 f"vocabulary of {model.name!r} does not have; choose another format"
             )
     return ids
-
-
-def seeded(sampler: Sampler, seed: int | None, text: str) -> Sampler:
-    """Return a sampler whose dice depend on the seed and the text, not on what was asked before.
-
-    Raises InputError for a seed that no dice can be made of.
-    """
-    if sampler.is_greedy or seed is None:
-        return sampler
-    if seed < 0:
-        raise InputError("it must not be negative", where="seed")
-    digest = sha256(text.encode(errors="surrogatepass")).digest()
-    return replace(sampler, generator=np.random.default_rng([seed, *digest]))
 
 
 def parts_of(symbols: Sequence[Symbol]) -> list[PromptPart | bytes]:

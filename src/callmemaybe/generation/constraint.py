@@ -1,42 +1,70 @@
-"""What a model may write, with what was learnt of it."""
+"""What a turn may be, compiled: the automaton over a model's tokens, and the checks left for later."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from callmemaybe.decoding.name_choice import NameChoices
-from callmemaybe.grammar import Grammar
+from callmemaybe.generation.validation import CallValidator
 from callmemaybe.grammar import compile as compile_grammar
 from callmemaybe.grammar.compile import automaton_of
 from callmemaybe.matching import Matcher
+from callmemaybe.tools import ToolSpec
 from callmemaybe.vocabulary import Vocabulary
+from callmemaybe.wire import Format
+from callmemaybe.wire.output_grammar import OutputSpec
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Constraint:
-    """A language as a matcher to fork, and the choices in it."""
+    """What a model may write for some tools and a spec; turns fork its matcher.
 
+    ``choices`` are the places where a function's name is chosen; ``validator`` checks in finished calls
+    what the grammar cannot say.
+    """
+
+    tools: tuple[ToolSpec, ...]
     matcher: Matcher
     choices: NameChoices
+    validator: CallValidator
+    #: Whether what may be written depends on the texts of the request.
+    is_grounded: bool = False
 
     @classmethod
-    def of(cls, grammar: Grammar, vocabulary: Vocabulary, *, is_shared: bool) -> Constraint:
-        """Return the language of a grammar.
+    def of(
+        cls,
+        form: Format,
+        tools: tuple[ToolSpec, ...],
+        spec: OutputSpec,
+        vocabulary: Vocabulary,
+        *,
+        is_grounded: bool,
+        is_shared: bool,
+    ) -> Constraint:
+        """Compile the constraint.
 
-        ``is_shared``: requests will ask for it again, so its automaton is kept; what one request
-        alone can use takes no place among those.
+        ``is_shared``: other requests will need it again, so its automaton is cached; an automaton that
+        only one request can use takes no place in the cache. Raises what ``Format.language`` does, and
+        UnsupportedSchema for a schema that can be neither masked nor checked.
         """
+        validator = CallValidator(tools, spec.answer)
+        grammar = validator.language(form, spec, frozenset(vocabulary.controls))
         automaton = compile_grammar(grammar) if is_shared else automaton_of(grammar)
-        return cls(Matcher(automaton, vocabulary), NameChoices(automaton, vocabulary))
+        return cls(
+            tools, Matcher(automaton, vocabulary), NameChoices(automaton, vocabulary), validator,
+            is_grounded,
+        )  # fmt: skip
 
+    @cached_property
     def shortest_call(self) -> int:
-        """Return how many tokens the shortest valid call takes (calling nothing may take fewer)."""
+        """How many tokens the shortest valid call takes (calling nothing may take fewer)."""
         matcher = self.matcher
-        fork = self.choices.at(matcher.state, ())
-        if fork is None:
+        choice = self.choices.at(matcher.state, ())
+        if choice is None:
             return matcher.remaining
         lengths = []
-        for branch in fork.candidates:
+        for branch in choice.candidates:
             if branch.name is not None and matcher.try_accept(branch.ids) == len(branch.ids):
                 lengths.append(len(branch.ids) + matcher.remaining)
                 matcher.rollback(len(branch.ids))

@@ -1,118 +1,105 @@
-"""Speaks for a model in a conversation: one turn of it, under whatever the turn may be.
+"""Generates turns with a model in this process, under the grammar of what each turn may be.
 
-A turn's language (text, thought, calls, an answer by a schema) is made once for each list of tools and
-each wish, and kept.
+A turn's constraint (text, thought, calls, an answer by a schema) is compiled once for each list of tools
+and each spec, and cached. A conversation's prompt stays in the prefix cache, because the next turn begins
+with it; of a single request only the part in front of it does: the instructions and the tools.
 """
 
 from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from callmemaybe.conversation.history import content_text
-from callmemaybe.decoding.decoder import TOP_TOKENS, Decoder, DecodeStats, check_budget
-from callmemaybe.decoding.name_choice import NameChoices
+from callmemaybe.decoding import scoring
+from callmemaybe.decoding.decoder import TOP_TOKENS, Decoder, DecodeStats, Step, check_budget
+from callmemaybe.decoding.name_choice import symbols_to_bytes
 from callmemaybe.decoding.prefix_cache import PrefixCache
 from callmemaybe.decoding.prompt_lookup import PromptLookupDrafter
-from callmemaybe.decoding.sampler import Sampler
-from callmemaybe.errors import GrammarError, InputError, ModelError
-from callmemaybe.generation.config import check_settings, encode, format_of, seeded, vocabulary_of
+from callmemaybe.decoding.strategy import DecodeRequest, DecodeResult, DecodingStrategy, decode
+from callmemaybe.errors import (
+    DuplicateKeyError,
+    GrammarError,
+    InputError,
+    ModelError,
+    SchemaViolationError,
+)
+from callmemaybe.generation.config import (
+    DEFAULT_DECODING,
+    DecodingConfig,
+    check_text,
+    encode,
+    format_of,
+    parts_of,
+    vocabulary_of,
+)
 from callmemaybe.generation.constraint import Constraint
-from callmemaybe.generation.turn import TokenLogprob, TurnReader, TurnResult, TurnStream, run_to_end
-from callmemaybe.generation.validation import CallValidator
+from callmemaybe.generation.result import (
+    TokenLogprob,
+    TurnEnd,
+    TurnResult,
+    argument_symbols,
+    distribution,
+)
+from callmemaybe.generation.turn import (
+    OnStep,
+    Section,
+    TextTokens,
+    TurnGenerator,
+    TurnReader,
+    TurnSteps,
+    TurnStream,
+    plain_messages,
+)
+from callmemaybe.generation.validation import CHECKED_DEPTH, depth_of
 from callmemaybe.grammar import Grammar
 from callmemaybe.grammar.compile import OFTEN, let_go, tidy
 from callmemaybe.jsonio.writer import dumps
-from callmemaybe.matching import Matcher
-from callmemaybe.models.base import Model
-from callmemaybe.tools import StreamEvent, ToolCall, ToolSpec, referring
+from callmemaybe.models.base import Model, Session
+from callmemaybe.tools import ToolSpec
 from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.wire import Format
 from callmemaybe.wire.format import Message
+from callmemaybe.wire.format_nodes import PromptParts
 from callmemaybe.wire.grounding import GroundingConfig
 from callmemaybe.wire.output_grammar import OutputSpec
 
-__all__ = ["DecodingConfig", "LocalGenerator", "TokenLogprob", "TurnResult", "TurnStream"]
-
-#: Languages kept, each with its automaton and what was learnt of it.
-KEPT = 32
-#: Options that may be None: as the speaker does.
-_UNSET = frozenset(("max_tokens", "temperature", "top_p", "top_k", "min_p", "seed"))
-#: Most tokens shown for each place.
-MOST_SHOWN = 20
+#: Constraints that are cached, each with its automaton and the masks it has needed.
+CONSTRAINT_CACHE_SIZE = 32
+#: Stands in place of the middle of a request that was cut; the fewest tokens it is cut to.
+OMITTED = " … ".encode()
+MIN_REQUEST = 64
 
 
 @dataclass(frozen=True)
-class DecodingConfig:
-    """What one turn may set for itself; None: as the speaker does.
+class _Prompt:
+    """What a turn starts from: a session that holds all of the prompt but ``ids``, and the budget."""
 
-    ``stop``: texts that end an answer in text, and are not part of it. ``logprobs`` keeps the
-    log-probabilities of the text's tokens, with the ``top_logprobs`` likeliest in each place (at most
-    20); it asks the model for every token. ``watch`` keeps every step. Raises InputError, naming
-    the option, for a value out of range.
-    """
-
-    max_tokens: int | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    top_k: int | None = None
-    min_p: float | None = None
-    seed: int | None = None
-    stop: tuple[str, ...] = ()
-    logprobs: bool = False
-    top_logprobs: int = 0
-    watch: bool = False
-
-    def __post_init__(self) -> None:
-        check_settings(vars(self), _UNSET)
-        if self.max_tokens is not None and self.max_tokens < 1:
-            raise InputError("it must be at least 1", where="max_tokens")
-        if not 0 <= self.top_logprobs <= MOST_SHOWN:
-            raise InputError(f"it must be between 0 and {MOST_SHOWN}", where="top_logprobs")
-        if self.top_logprobs and not self.logprobs:
-            raise InputError("it needs logprobs", where="top_logprobs")
-        stops: object = self.stop
-        if isinstance(stops, str):
-            raise InputError(
-                "it must be a tuple of texts; each letter of a text would be one", where="stop"
-            )
-        if not isinstance(stops, Sequence) or not all(isinstance(each, str) for each in stops):
-            raise InputError("it must be a tuple of texts", where="stop")
-        if not all(self.stop):
-            raise InputError("an empty text would end everything", where="stop")
-        if self.seed is not None and self.seed < 0:
-            raise InputError("it must not be negative", where="seed")
-
-    def sampler(self, usual: Sampler) -> Sampler:
-        """Return the usual sampler with what is set here."""
-        named = ("temperature", "top_p", "top_k", "min_p")
-        changes = {name: value for name in named if (value := getattr(self, name)) is not None}
-        dice = usual.generator or np.random.default_rng()
-        return replace(usual, generator=dice, **changes)
+    session: Session
+    ids: Sequence[int]
+    text: str
+    max_tokens: int
+    tokens: int
+    cached: int
+    omitted: int
+    started: float
+    encoded: float
 
 
-@dataclass(frozen=True)
-class _Language:
-    """What the turns of one list of tools and one wish share."""
+class LocalGenerator(TurnGenerator):
+    """Generates turns with one model in this process, with any tools.
 
-    tools: tuple[ToolSpec, ...]
-    matcher: Matcher
-    choices: NameChoices
-    validators: CallValidator
+    ``format`` is a wire format, its name or the path of a file with one (None: detected from the model's
+    files). ``decoding`` and ``grounding`` hold for all turns; a turn's own ``decoding`` goes before.
+    ``prefix_cache`` may be shared by generators of one model. ``clock`` returns seconds. Turns may be
+    interleaved step by step, but by one thread at a time each.
 
-
-class LocalGenerator:
-    """Lets one local model speak in conversations, with any tools.
-
-    ``format`` is a wire format, its name or the path of a file with one (None: told from the model's
-    files). The other settings are those of ``Caller``. Turns may be interleaved step by step, but by one
-    thread at a time. Raises ModelError and VocabularyError for a model that cannot be used.
+    Raises ModelError and VocabularyError for a model that cannot be used.
     """
 
     def __init__(
@@ -120,294 +107,494 @@ class LocalGenerator:
         model: Model,
         *,
         format: str | Format | None = None,  # noqa: A002 - the word users know
-        choose: Literal["exact", "greedy"] = "exact",
-        max_tokens: int = 512,
-        sampler: Sampler | None = None,
-        seed: int | None = None,
+        decoding: DecodingConfig | None = None,
+        grounding: GroundingConfig | None = None,
         vocabulary: Vocabulary | None = None,
-        prefixes: PrefixCache | None = None,
+        prefix_cache: PrefixCache | None = None,
         clock: Callable[[], float] = time.perf_counter,
-        limits: GroundingConfig | None = None,
     ) -> None:
         self.model = model
+        self.decoding = (decoding or DecodingConfig()).over(DEFAULT_DECODING)
         self.vocabulary = vocabulary or vocabulary_of(model)
         self.format = format_of(model, self.vocabulary, format)
-        self.max_tokens = max_tokens
-        self._choose: Literal["exact", "greedy"] = choose
         self._controls = frozenset(self.vocabulary.controls)
-        self._prefixes = PrefixCache(model) if prefixes is None else prefixes
-        self._sampler = sampler or Sampler()
-        self._seed = seed
+        self._prefix_cache = PrefixCache(model) if prefix_cache is None else prefix_cache
+        self._grounding = grounding or GroundingConfig()
         self._clock = clock
-        self._limits = limits or GroundingConfig()
-        self._languages: OrderedDict[tuple[str, Any], _Language] = OrderedDict()
-        self._asked = count(1)
+        #: By the content of tools and spec; and the same by the identity of the tools.
+        self._constraints: OrderedDict[Any, Constraint] = OrderedDict()
+        self._by_identity: dict[tuple[tuple[int, ...], OutputSpec], Constraint] = {}
+        self._prefix_ids: OrderedDict[tuple[ToolSpec, ...], list[int]] = OrderedDict()
+        self._lookups = count(1)
 
-    def open(
-        self,
-        messages: Sequence[Message],
-        tools: Sequence[ToolSpec] = (),
-        wanted: OutputSpec | None = None,
-        options: DecodingConfig | None = None,
-    ) -> TurnStream:
-        """Return the model's next turn, to be taken step by step.
-
-        ``messages`` are in OpenAI's shape and are taken as they are. ``wanted`` None: an answer in
-        text, or one call of the tools.
-
-        Raises InputError for a wish that cannot be met with these tools or this format (and
-        UnsupportedSchema, GrammarError, VocabularyError), BudgetError for a budget below the shortest
-        answer, ModelError where the conversation does not fit into the model's context.
-        """
-        started = self._clock()
-        messages = plain(messages)
-        options = options or DecodingConfig()
-        wish = wanted or OutputSpec(calls=bool(tools), no_call=True)
-        seed = self._seed if options.seed is None else options.seed
-        sampler = seeded(options.sampler(self._sampler), seed, _said(messages))
-        language = self._language(tools, wish, messages)
-        ids = self._prompt(messages, tools, wish)
-        if not ids:
-            raise InputError("there is nothing to answer", where="messages")
-        turn = TurnReader(
-            self.format, language.tools, language.validators, self._controls,
-            wish=wish, stops=options.stop,
-        )  # fmt: skip
-        try:
-            decoder = self._decoder(
-                language, ids, _said(messages), options, sampler, weighs=wish.calls
-            )
-        except GrammarError:
-            self._let_go()  # what was refused because it is too large is not kept
-            raise
-        return TurnStream(
-            decoder,
-            turn,
-            prompt_tokens=len(ids),
-            started=started,
-            clock=self._clock,
-            logprobs=options.logprobs,
-            watch=options.watch,
-        )
-
-    def measure(
-        self,
-        messages: Sequence[Message],
-        tools: Sequence[ToolSpec] = (),
-        wanted: OutputSpec | None = None,
-    ) -> int:
-        """Return how many tokens the model reads in front of a turn; see :meth:`open`."""
-        return len(self._prompt(plain(messages), tools, wanted or OutputSpec()))
-
-    def speak(
-        self,
-        messages: Sequence[Message],
-        tools: Sequence[ToolSpec] = (),
-        wanted: OutputSpec | None = None,
-        options: DecodingConfig | None = None,
-    ) -> TurnResult:
-        """Return what the model says next; see :meth:`open`."""
-        speech = self.open(messages, tools, wanted, options)
-        for _ in speech:
-            pass
-        return speech.spoken
+    # -- turns ------------------------------------------------------------------------------------
 
     def stream(
         self,
         messages: Sequence[Message],
         tools: Sequence[ToolSpec] = (),
-        wanted: OutputSpec | None = None,
-        options: DecodingConfig | None = None,
-    ) -> Generator[StreamEvent, None, TurnResult]:
-        """Yield what the model says next, as it becomes certain, and return the whole.
+        spec: OutputSpec | None = None,
+        decoding: DecodingConfig | None = None,
+    ) -> TurnStream:
+        """Return the next turn of a conversation; see :meth:`TurnGenerator.stream`."""
+        started = self._clock()
+        messages = plain_messages(messages)
+        config = decoding.over(self.decoding) if decoding else self.decoding
+        spec = spec or OutputSpec(calls=bool(tools), no_call=True)
+        constraint = self._constraint(tools, spec, messages, config)
+        ids = self._prompt_ids(messages, tools, spec)
+        if not ids:
+            raise InputError("there is nothing to answer", where="messages")
+        try:
+            max_tokens = self._budget(constraint, len(ids), config)
+        except GrammarError:
+            self._evict()  # what was refused because it is too large is not cached
+            raise
+        encoded = self._clock()
+        session, cached = self._prefix_cache.take(ids[:-1])
+        prompt = _Prompt(
+            session, ids[-1:], _text_of(messages), max_tokens, len(ids), cached, 0, started, encoded
+        )
+        return self._stream(prompt, constraint, spec, config)
 
-        Closing the generator ends the turn; nothing of it counts then. See :meth:`open`.
-        """
-        speech = self.open(messages, tools, wanted, options)
-        for events in speech:
-            yield from events
-        return speech.spoken
+    def stream_call(
+        self,
+        prompt: str,
+        tools: Sequence[ToolSpec],
+        spec: OutputSpec,
+        decoding: DecodingConfig | None = None,
+        *,
+        on_step: OnStep = None,
+        seat: Callable[[Session], Session] | None = None,
+    ) -> TurnStream:
+        """Return the turn that answers one request with one call; see :meth:`TurnGenerator.stream_call`."""
+        check_text(prompt)
+        started = self._clock()
+        config = decoding.over(self.decoding) if decoding else self.decoding
+        messages = [{"role": "user", "content": prompt}]
+        shared = self._shared_constraint(tools, spec, config)
+        prefix = self._prefix(tools)
+        request = self._encode(self.format.request(messages, tools, self._controls))
+        most = config.budget
+        check_budget(shared.shortest_call, most)
+        request, omitted, room = self._fit(request, prefix, shared.shortest_call, config)
+        constraint = shared
+        if shared.is_grounded:
+            constraint = self._grounded(tools, spec, messages, config)
+            check_budget(constraint.shortest_call, min(most, room))
+        encoded = self._clock()
+        session = self._prefix_cache.fork(prefix)
+        made = _Prompt(
+            session if seat is None else seat(session), request, prompt, min(most, room),
+            len(prefix) + len(request), len(prefix), omitted, started, encoded,
+        )  # fmt: skip
+        return self._stream(made, constraint, spec, config, is_single=True, on_step=on_step)
 
-    def speaking(
+    def prepare(self, tools: Sequence[ToolSpec], spec: OutputSpec) -> None:
+        """Compile the constraint for single requests with these tools, and raise what is wrong with it."""
+        shared = self._shared_constraint(tools, spec, self.decoding)
+        self._prefix(tools)
+        check_budget(shared.shortest_call, self.decoding.budget)
+        self._strategy(self.decoding)
+
+    def count_prompt_tokens(
         self,
         messages: Sequence[Message],
         tools: Sequence[ToolSpec] = (),
-        wanted: OutputSpec | None = None,
-        options: DecodingConfig | None = None,
-    ) -> Generator[tuple[StreamEvent, ...], None, TurnResult]:
-        """Yield the events of each step, and return the whole; see :meth:`open`."""
-        speech = self.open(messages, tools, wanted, options)
-        yield from speech
-        return speech.spoken
+        spec: OutputSpec | None = None,
+    ) -> int:
+        """Return how many tokens the model reads in front of a turn."""
+        return len(self._prompt_ids(plain_messages(messages), tools, spec or OutputSpec()))
 
-    def plan(
+    # -- one turn ---------------------------------------------------------------------------------
+
+    def _stream(
         self,
-        messages: Sequence[Message],
-        tools: Sequence[ToolSpec],
+        prompt: _Prompt,
+        constraint: Constraint,
+        spec: OutputSpec,
+        config: DecodingConfig,
         *,
-        most: int = 4,
-        wanted: OutputSpec | None = None,
-        options: DecodingConfig | None = None,
-        taken: Collection[str] = (),
-    ) -> TurnResult:
-        """Return several calls at once, of which later ones may refer to results of earlier ones.
-
-        A reference stands in place of an argument: ``{"$ref": "call_1.temperature"}``; the grammar
-        allows those to earlier calls only and, where the earlier tool declares what it returns, to
-        fields of a fitting type only. Each call is decoded on its own, behind those before it, since
-        what it may refer to depends on them. Ids that are ``taken`` are not given again.
-        """
-        planning = self.planning(
-            messages, tools, most=most, wanted=wanted, options=options, taken=taken
-        )
-        return run_to_end(planning)
-
-    def planning(
-        self,
-        messages: Sequence[Message],
-        tools: Sequence[ToolSpec],
-        *,
-        most: int,
-        wanted: OutputSpec | None = None,
-        options: DecodingConfig | None = None,
-        taken: Collection[str] = (),
-    ) -> Generator[tuple[StreamEvent, ...], None, TurnResult]:
-        """Plan as :meth:`plan` does, step by step: yield the events of each."""
-        if not self.format.is_parallel:
-            raise InputError("this format calls one function a turn, so it can write no plans")
-        wanted = wanted or OutputSpec(no_call=True)
-        given: list[ToolCall] = []
-        returns: dict[str, Mapping[str, Any] | None] = {}
-        spoken = TurnResult()
-        while len(given) < most:
-            offered = [replace(one, parameters=referring(one, returns)) for one in tools]
-            wish = replace(
-                wanted,
-                no_call=wanted.no_call and not given,
-                most=len(given) + 1,
-                given=tuple(given),
-            )
-            told = yield from self.speaking(messages, offered, wish, options)
-            new = told.calls[len(given) :]
-            spoken = replace(
-                told,
-                distribution=spoken.distribution or told.distribution,
-                passes=spoken.passes + told.passes,
-                seconds=spoken.seconds + told.seconds,
-            )
-            if not new or any(new[0].meaning == one.meaning for one in given):
-                break
-            known = {*taken, *(one.id for one in given)}
-            call = replace(new[0], id=_fresh(known, len(known) + 1))
-            given.append(call)
-            tool = next(one for one in tools if one.name == call.name)
-            returns[call.id] = tool.returns
-        return replace(spoken, calls=tuple(given) if spoken.ended != "length" else ())
-
-    # -- what turns share -------------------------------------------------------------------------
-
-    def _prompt(
-        self, messages: Sequence[Message], tools: Sequence[ToolSpec], wish: OutputSpec
-    ) -> list[int]:
-        parts = self.format.prompt(messages, tools, self._controls, thinking=wish.thinking > 0)
-        return encode(parts, self.vocabulary, self.format, self.model)
-
-    def _language(
-        self, tools: Sequence[ToolSpec], wish: OutputSpec, messages: Sequence[Message]
-    ) -> _Language:
-        if self._limits.depends_on_request(tools, wish.answer):
-            return self._made(tools, self._limits.for_messages(wish, messages), is_shared=False)
-        is_grammar = isinstance(wish.answer, Grammar)
-        key = dumps([
-            [[tool.name, tool.parameters] for tool in tools], wish.calls, wish.no_call, wish.most,
-            wish.only, [[one.name, one.arguments, one.id] for one in wish.given], wish.thinking,
-            wish.text, None if is_grammar else wish.answer, wish.answer_length,
-        ]), wish.answer if is_grammar else None  # fmt: skip
-        found = self._languages.get(key)
-        is_new = found is None or found.matcher.automaton.is_worn
-        if found is None or is_new:
-            found = self._made(tools, replace(wish, order=self._limits.order), is_shared=True)
-        # Others may let go of it at the same time; who asked for it last is last.
-        self._languages.pop(key, None)
-        self._languages[key] = found
-        if is_new or next(self._asked) % OFTEN == 0:
-            self._let_go()
-        return found
-
-    def _let_go(self) -> None:
-        """Let go of the languages that are worn, and of those beyond what may be kept."""
-        tidy(self._languages, lambda language: language.matcher.automaton, KEPT)
-        let_go()
-
-    def _made(self, tools: Sequence[ToolSpec], wish: OutputSpec, *, is_shared: bool) -> _Language:
-        validators = CallValidator(tools, wish.answer)
-        grammar = validators.language(self.format, wish, self._controls)
-        language = Constraint.of(grammar, self.vocabulary, is_shared=is_shared)
-        return _Language(tuple(tools), language.matcher, language.choices, validators)
+        is_single: bool = False,
+        on_step: OnStep = None,
+    ) -> TurnStream:
+        reader = TurnReader(
+            self.format, constraint.tools, constraint.validator, self._controls,
+            spec=spec, stops=config.stop or (),
+        )  # fmt: skip
+        steps: list[Step] = []
+        if is_single:
+            strategy = self._strategy(config)
+            run = self._single(prompt, constraint, reader, config, strategy, steps, on_step)
+            return TurnStream(run, steps)
+        tokens = TextTokens() if config.logprobs else None
+        decoder = self._decoder(prompt, constraint, config, spec)
+        found = [] if tokens is None else tokens.found
+        return TurnStream(self._turn(prompt, decoder, reader, config, tokens, steps), steps, found)
 
     def _decoder(
         self,
-        language: _Language,
-        ids: list[int],
-        said: str,
-        options: DecodingConfig,
-        sampler: Sampler,
-        *,
-        weighs: bool,
+        prompt: _Prompt,
+        constraint: Constraint,
+        config: DecodingConfig,
+        spec: OutputSpec,
     ) -> Decoder:
-        most = options.max_tokens or self.max_tokens
+        scores_tokens = bool(config.logprobs)
+        return Decoder(
+            session=prompt.session,
+            matcher=constraint.matcher.fork(),
+            sampler=config.sampler(prompt.text),
+            prompt=prompt.ids,
+            max_tokens=prompt.max_tokens,
+            # Without calls there is no name to score.
+            choose=(config.choose or "exact") if spec.calls else "greedy",
+            choices=constraint.choices,
+            forcing=config.forcing is not False and not scores_tokens,
+            drafter=PromptLookupDrafter(prompt.text) if config.speculate is not False else None,
+            writes_text=True,
+            trace=scores_tokens or bool(config.trace),
+            top_tokens=config.top_logprobs or 0 if scores_tokens else TOP_TOKENS,
+            clock=self._clock,
+            stats=DecodeStats(cached=prompt.cached),
+        )
+
+    def _turn(
+        self,
+        prompt: _Prompt,
+        decoder: Decoder,
+        reader: TurnReader,
+        config: DecodingConfig,
+        tokens: TextTokens | None,
+        steps: list[Step],
+    ) -> TurnSteps:
+        """Decode a turn of a conversation; yield the events of each step."""
+        thought_tokens = written = 0
+        forced: list[int] = []
+        section: Section = None
+        _limit_section(decoder, reader, section)
+        section = reader.section
+        for step in decoder.steps():
+            if section == "thought" and reader.spec.thinking:
+                thought_tokens += len(step.ids)
+            if step.kind == "forced":
+                forced += range(written, written + len(step.ids))
+            written += len(step.ids)
+            if config.trace:
+                steps.append(step)
+            try:
+                events = tuple(reader.read(decoder.symbols))
+            except (DuplicateKeyError, SchemaViolationError):
+                if not decoder.is_truncated:
+                    raise
+                reader.is_discarded = (
+                    True  # the budget ended the turn, so nothing of it is committed
+                )
+                break
+            if tokens is not None:
+                tokens.take(step, reader)
+            yield events
+            if reader.is_over:
+                break
+            _limit_section(decoder, reader, section)
+            section = reader.section
+        decoded = self._clock()
+        rest = () if reader.is_over else tuple(reader.end(decoder.symbols))
+        if tokens is not None:
+            tokens.take(None, reader)
+        ended: TurnEnd = "repeated" if reader.is_repeated else "stop"
+        if decoder.is_truncated or not (reader.is_over or decoder.matcher.is_terminated):
+            ended = "length"
+        elif ended == "stop":
+            reader.check()
+        if rest:
+            yield rest
+        found = DecodeResult(
+            decoder.matcher, decoder.symbols, decoder.is_complete, decoder.stats,
+            decoder.decisions, forced=forced,
+        )  # fmt: skip
+        chances = distribution(decoder.decisions, reader.spellings, reader.names)
+        return self._result(
+            prompt, found, reader, ended, chances, decoded,
+            thought_tokens=thought_tokens, steps=tuple(steps),
+            logprobs=() if tokens is None else tuple(tokens.found),
+        )  # fmt: skip
+
+    def _single(
+        self,
+        prompt: _Prompt,
+        constraint: Constraint,
+        reader: TurnReader,
+        config: DecodingConfig,
+        strategy: DecodingStrategy,
+        steps: list[Step],
+        on_step: OnStep,
+    ) -> TurnSteps:
+        """Decode one call by its strategy; its text is read once, at its end."""
+        found = decode(
+            prompt.session, constraint.matcher, constraint.choices, strategy,
+            config.sampler(prompt.text), DecodeRequest(prompt.ids, prompt.text, prompt.max_tokens),
+            on_step, lambda one: self._is_valid(one, constraint),
+        )  # fmt: skip
+        steps += found.steps
+        decoded = self._clock()
+        events = tuple(reader.end(found.symbols)) if found.is_complete else ()
+        chances: dict[str | None, float] = {}
+        if strategy.scores_names:
+            is_only = not found.decisions and len(reader.names) == 1
+            chances = (
+                {reader.names[0]: 1.0}
+                if is_only
+                else distribution(found.decisions, reader.spellings, reader.names)
+            )
+        yield events
+        return self._result(
+            prompt, found, reader, "stop", chances, decoded, steps=tuple(found.steps),
+            logprob=found.logprob if strategy.scores_answers else None,
+            argument_logprobs=self._by_argument(found, reader, constraint),
+        )  # fmt: skip
+
+    def _result(
+        self,
+        prompt: _Prompt,
+        found: DecodeResult,
+        reader: TurnReader,
+        ended: TurnEnd,
+        chances: dict[str | None, float],
+        decoded: float,
+        *,
+        thought_tokens: int = 0,
+        steps: tuple[Step, ...] = (),
+        logprobs: tuple[TokenLogprob, ...] = (),
+        logprob: float | None = None,
+        argument_logprobs: dict[str, float] | None = None,
+    ) -> TurnResult:
+        calls = () if ended == "length" else tuple(reader.calls)
+        remarks = reader.remarks(calls)
+        checked = self._clock()
+        return TurnResult(
+            text=reader.text.decode(errors="replace"),
+            thought=reader.thought.decode(errors="replace"),
+            calls=calls,
+            ended=ended,
+            stop=reader.stopped,
+            distribution=chances,
+            prompt_tokens=prompt.tokens,
+            cached_tokens=prompt.cached,
+            omitted=prompt.omitted,
+            tokens=len(found.matcher.ids),
+            thought_tokens=thought_tokens,
+            forced=len(found.forced),
+            passes=found.stats.passes,
+            seconds={
+                "prompt": prompt.encoded - prompt.started,
+                "model": found.stats.seconds,
+                "engine": decoded - prompt.encoded - found.stats.seconds,
+                "check": checked - decoded,
+                "total": checked - prompt.started,
+            },
+            raw=symbols_to_bytes(found.symbols),
+            logprobs=logprobs,
+            logprob=logprob,
+            argument_logprobs=argument_logprobs or {},
+            steps=steps,
+            remarks=remarks,
+        )
+
+    def _strategy(self, config: DecodingConfig) -> DecodingStrategy:
+        if (config.best_of or 1) > 1 and not config.temperature:
+            raise InputError("drawing several answers takes a temperature above 0", where="best_of")
+        return config.strategy(certain=self.format.trained_on_choices, clock=self._clock)
+
+    def _is_valid(self, found: DecodeResult, constraint: Constraint) -> bool:
+        """Whether a candidate among several is a valid call, or calls nothing."""
+        if not found.is_complete:
+            return True
+        calls = self.format.read(parts_of(found.symbols), constraint.tools, controls=self._controls)
+        try:
+            for call in calls:
+                constraint.validator.check(call)
+        except (DuplicateKeyError, SchemaViolationError):
+            return False
+        return True
+
+    def _by_argument(
+        self, found: DecodeResult, reader: TurnReader, constraint: Constraint
+    ) -> dict[str, float]:
+        """Return the log-probability of each argument's value, where they were asked for."""
+        if not found.logprobs or not reader.calls:
+            return {}
+        call = reader.calls[0]
+        if depth_of(call.parsed) > CHECKED_DEPTH:
+            return {}
+        lengths = [len(self.vocabulary.token(index)) or 1 for index in found.matcher.ids]
+        again = self.format.reader(constraint.tools, controls=self._controls)
+        places = argument_symbols(again, found.symbols)
+        return scoring.logprob_by_member(np.array(found.logprobs), lengths, places, call.arguments)
+
+    # -- prompts ----------------------------------------------------------------------------------
+
+    def _encode(self, parts: PromptParts) -> list[int]:
+        return encode(parts, self.vocabulary, self.format, self.model)
+
+    def _prompt_ids(
+        self, messages: Sequence[Message], tools: Sequence[ToolSpec], spec: OutputSpec
+    ) -> list[int]:
+        thinks = spec.thinking > 0
+        return self._encode(self.format.prompt(messages, tools, self._controls, thinking=thinks))
+
+    def _prefix(self, tools: Sequence[ToolSpec]) -> list[int]:
+        """Return the ids that every single request with these tools begins with."""
+        key = tuple(tools)
+        ids = self._prefix_ids.get(key)
+        if ids is None:
+            ids = self._encode(self.format.prefix(tools, self._controls))
+            self._prefix_ids[key] = ids
+            if len(self._prefix_ids) > CONSTRAINT_CACHE_SIZE:
+                self._prefix_ids.popitem(last=False)
+        return ids
+
+    def _budget(self, constraint: Constraint, tokens: int, config: DecodingConfig) -> int:
+        """Return how many tokens a turn behind a prompt of ``tokens`` may take."""
+        most = config.budget
         context = self.model.context
         if context is not None:
-            room = context - len(ids)
+            room = context - tokens
             # Whatever the budget: no other would help.
-            if room < language.matcher.remaining:
+            if room < constraint.matcher.remaining:
                 raise ModelError(
-                    f"the conversation takes {len(ids)} tokens, but the context of "
+                    f"the conversation takes {tokens} tokens, but the context of "
                     f"{self.model.name!r} holds {context} with the answer; shorten it or use a model "
                     "with a longer context"
                 )
             most = min(most, room)
-        matcher = language.matcher.fork()
-        check_budget(matcher.remaining, most)
-        session, cached = self._prefixes.take(ids[:-1])
-        return Decoder(
-            session=session,
-            matcher=matcher,
-            sampler=sampler,
-            prompt=ids[-1:],
-            max_tokens=most,
-            # Without calls there is no name to weigh.
-            choose=self._choose if weighs else "greedy",
-            choices=language.choices,
-            forcing=not options.logprobs,
-            drafter=PromptLookupDrafter(said),
-            writes_text=True,
-            trace=options.logprobs or options.watch,
-            top_tokens=options.top_logprobs if options.logprobs else TOP_TOKENS,
-            clock=self._clock,
-            stats=DecodeStats(cached=cached),
+        check_budget(constraint.matcher.remaining, most)
+        return most
+
+    def _fit(
+        self, request: list[int], prefix: list[int], shortest: int, config: DecodingConfig
+    ) -> tuple[list[int], int, int]:
+        """Return the request as far as it fits, how many ids it lost, and the room for an answer."""
+        most = config.budget
+        if self.model.context is None:
+            return request, 0, most
+        room = self.model.context - len(prefix)
+        keep = room - max(shortest, min(most, room // 4))
+        if len(request) <= keep:
+            return request, 0, room - len(request)
+        if config.overflow == "refuse" or keep < MIN_REQUEST:
+            raise ModelError(
+                f"the request takes {len(request)} tokens and the tools {len(prefix)}, but "
+                f"the context of {self.model.name!r} holds {self.model.context} with the answer; "
+                "shorten them, show fewer (a ToolIndex does) or use a model with a longer context"
+            )
+        gap = self.vocabulary.encode(OMITTED)
+        tail = (keep - len(gap)) // 2
+        head = keep - len(gap) - tail
+        omitted = len(request) - head - tail
+        return [*request[:head], *gap, *request[-tail:]], omitted, room - keep
+
+    # -- constraints ------------------------------------------------------------------------------
+
+    def _constraint(
+        self,
+        tools: Sequence[ToolSpec],
+        spec: OutputSpec,
+        messages: Sequence[Message],
+        config: DecodingConfig,
+    ) -> Constraint:
+        if self._grounding.depends_on_request(tools, spec.answer):
+            return self._grounded(tools, spec, messages, config)
+        return self._shared_constraint(tools, spec, config)
+
+    def _grounded(
+        self,
+        tools: Sequence[ToolSpec],
+        spec: OutputSpec,
+        messages: Sequence[Message],
+        config: DecodingConfig,
+    ) -> Constraint:
+        """Return the constraint of one request whose texts decide which values may be written."""
+        spec = self._grounding.for_messages(_ordered(spec, config), messages)
+        return self._new_constraint(tools, spec, is_grounded=True, is_shared=False)
+
+    def _shared_constraint(
+        self, tools: Sequence[ToolSpec], spec: OutputSpec, config: DecodingConfig
+    ) -> Constraint:
+        """Return the constraint as far as all requests share it, from the cache if it is there."""
+        spec = self._grounding.without_request(_ordered(spec, config))
+        ids = tuple(map(id, tools))
+        is_hashable = spec.answer is None
+        found = self._by_identity.get((ids, spec)) if is_hashable else None
+        if found is None or found.matcher.automaton.is_worn:
+            found = self._by_content(tools, spec)
+            if is_hashable and all(map(_is, tools, found.tools)):
+                self._by_identity[ids, spec] = found
+        if next(self._lookups) % OFTEN == 0:
+            self._evict()
+        return found
+
+    def _by_content(self, tools: Sequence[ToolSpec], spec: OutputSpec) -> Constraint:
+        is_grammar = isinstance(spec.answer, Grammar)
+        key = dumps([
+            [[tool.name, tool.parameters] for tool in tools], spec.calls, spec.no_call, spec.most,
+            spec.only, [[one.name, one.arguments, one.id] for one in spec.given], spec.thinking,
+            spec.text, None if is_grammar else spec.answer, spec.answer_length, spec.order,
+        ]), spec.answer if is_grammar else None  # fmt: skip
+        found = self._constraints.get(key)
+        is_new = found is None or found.matcher.automaton.is_worn
+        if found is None or is_new:
+            is_grounded = self._grounding.depends_on_request(tools, spec.answer)
+            found = self._new_constraint(tools, spec, is_grounded=is_grounded, is_shared=True)
+        # Another thread may evict it at the same time; what was used last stands last.
+        self._constraints.pop(key, None)
+        self._constraints[key] = found
+        if is_new:
+            self._evict()
+        return found
+
+    def _new_constraint(
+        self, tools: Sequence[ToolSpec], spec: OutputSpec, *, is_grounded: bool, is_shared: bool
+    ) -> Constraint:
+        return Constraint.of(
+            self.format, tuple(tools), spec, self.vocabulary,
+            is_grounded=is_grounded, is_shared=is_shared,
+        )  # fmt: skip
+
+    def _evict(self) -> None:
+        """Drop the constraints whose automata are exhausted, and those beyond the cache's size."""
+        tidy(
+            self._constraints,
+            lambda constraint: constraint.matcher.automaton,
+            CONSTRAINT_CACHE_SIZE,
         )
+        cached = {id(one) for one in self._constraints.values()}
+        self._by_identity = {
+            key: one for key, one in self._by_identity.items() if id(one) in cached
+        }
+        let_go()
 
 
-def _fresh(taken: Collection[str], number: int) -> str:
-    while f"call_{number}" in taken:
-        number += 1
-    return f"call_{number}"
+def _is(one: object, other: object) -> bool:
+    return one is other
 
 
-def plain(messages: Sequence[Message]) -> list[Message]:
-    """Return the messages with their contents as texts; parts of a content are joined.
-
-    Raises InputError, with the JSON pointer, for a part that is no text.
-    """
-    return [
-        message
-        if isinstance(message.get("content"), str | None)
-        else {**message, "content": content_text(message["content"], f"/messages/{number}")}
-        for number, message in enumerate(messages)
-    ]
+def _ordered(spec: OutputSpec, config: DecodingConfig) -> OutputSpec:
+    return spec if config.order in (None, spec.order) else replace(spec, order=config.order)
 
 
-def _said(messages: Sequence[Message]) -> str:
+def _limit_section(decoder: Decoder, reader: TurnReader, before: Section) -> None:
+    """Where a thought, or a text in front of a call, begins, limit its tokens; elsewhere lift the limit."""
+    spec, section = reader.spec, reader.section
+    if section == before:
+        return
+    if section == "thought" and spec.thinking:
+        decoder.section_budget = spec.thinking
+    elif section == "text" and spec.text and spec.calls and not spec.no_call:
+        decoder.section_budget = spec.text
+    else:
+        decoder.section_budget = None
+
+
+def _text_of(messages: Sequence[Message]) -> str:
     """Return the texts of all messages, one below the other: what a model may copy from."""
     return "\n".join(str(one.get("content") or "") for one in messages)

@@ -1,22 +1,25 @@
-"""One turn of a model in a conversation: told as it is written, counted only once it is over.
+"""One turn of a model, whoever runs it: what it may be, how it is streamed, and how it is read.
 
 A turn is taken one decoding step at a time, so whoever drives it may take turns with others, wait in
-any way it likes, or leave off. What is told on the way is provisional. Calls count when the turn has
-ended by itself: never from a fragment, nor where the budget changed what the model wanted to write.
+any way it likes, or stop. Events on the way are provisional. Calls are committed when the turn has ended
+by itself: never from a fragment, nor where the budget changed what the model would have written.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Collection, Generator, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
-from callmemaybe.decoding.decoder import Decoder, Likeliest, Step
-from callmemaybe.decoding.scoring import Posterior
-from callmemaybe.errors import DuplicateKeyError, SchemaViolationError
-from callmemaybe.generation.config import parts_of
+from callmemaybe.conversation.history import content_text
+from callmemaybe.decoding.decoder import Step
+from callmemaybe.errors import InputError
+from callmemaybe.generation.config import DecodingConfig, parts_of
+from callmemaybe.generation.result import TokenLogprob, TurnResult
 from callmemaybe.generation.validation import CallValidator
 from callmemaybe.grammar import Grammar
+from callmemaybe.models.base import Session
 from callmemaybe.tools import (
     CallEnded,
     CallStarted,
@@ -25,62 +28,219 @@ from callmemaybe.tools import (
     ThoughtDelta,
     ToolCall,
     ToolSpec,
+    referring,
 )
 from callmemaybe.wire import Format
+from callmemaybe.wire.format import Message
 from callmemaybe.wire.output_grammar import OutputSpec
 
-NOBODY: Mapping[str | None, float] = {}
-Place = Literal["thought", "text"] | None
-How = Literal["stop", "length", "repeated"]
+#: Where a turn stands: in a thought, in a text, or in neither.
+Section = Literal["thought", "text"] | None
+#: The events of one step; the result of the turn comes last, as what the generator returns.
+OnStep = Callable[[Step], None] | None
+TurnSteps = Generator[tuple[StreamEvent, ...], None, TurnResult]
 
 
-@dataclass(frozen=True, slots=True)
-class TokenLogprob:
-    """One token of a text: its bytes, log P (nats) under the model, and the likeliest in its place.
+class TurnStream:
+    """A turn being generated: iterate over it once; each ``next`` takes one step of the decoder.
 
-    The probability is the model's own, under no mask; the likeliest are given as probabilities.
+    Each step yields the events that became certain with it, often none; after the last one
+    :attr:`result` is the whole turn. :meth:`close` ends the turn at once and discards it. To be used by
+    one thread at a time. ``steps`` and ``logprobs`` grow with the turn, where they were asked for.
     """
 
-    data: bytes
-    logprob: float
-    top: Likeliest = ()
+    def __init__(
+        self,
+        run: TurnSteps,
+        steps: Sequence[Step] = (),
+        logprobs: Sequence[TokenLogprob] = (),
+    ) -> None:
+        self._run = run
+        self._result: TurnResult | None = None
+        self.steps = steps
+        self.logprobs = logprobs
+
+    def __iter__(self) -> Iterator[tuple[StreamEvent, ...]]:
+        return self
+
+    def __next__(self) -> tuple[StreamEvent, ...]:
+        """Take one step.
+
+        Raises ModelError where the model fails; for a finished call, or an answer by a schema,
+        DuplicateKeyError if a key came twice, and SchemaViolationError if it is not what the schema
+        wants where no grammar can see to that; DecodingError for a bug of ours.
+        """
+        try:
+            return next(self._run)
+        except StopIteration as stopped:
+            if stopped.value is not None:
+                self._result = stopped.value
+            raise
+
+    async def aiter(self) -> AsyncIterator[tuple[StreamEvent, ...]]:
+        """Yield what iterating yields; each step is taken in a thread."""
+        over = object()
+        while (events := await in_thread(lambda: next(self, over))) is not over:
+            assert isinstance(events, tuple)
+            yield events
+
+    def close(self) -> None:
+        """End the turn, if it is not over, and discard it."""
+        self._run.close()
+
+    def run_to_end(self) -> TurnResult:
+        """Take all steps that are left and return the whole turn."""
+        for _ in self:
+            pass
+        return self.result
 
     @property
-    def token(self) -> str:
-        """The bytes as text; a part of a character as the replacement character."""
-        return self.data.decode(errors="replace")
+    def result(self) -> TurnResult:
+        """The whole turn. Raises RuntimeError before its end."""
+        if self._result is None:
+            raise RuntimeError("the turn is not over, or was closed before its end")
+        return self._result
 
 
-@dataclass(frozen=True)
-class TurnResult:
-    """What a model said in one turn.
+class TurnGenerator(ABC):
+    """Generates turns with one model: the protocol of local models and of models behind a server.
 
-    ``ended`` is "stop", "length" (the budget changed or ended what it wanted to say; then no call
-    counts) or "repeated" (it began to repeat a call, with which the turn ends). ``stop`` is the text
-    that ended it, if one of those asked for did. ``distribution`` is the probability of each function,
-    and of none (None), at the first choice. ``prompt_tokens`` and ``tokens`` count what was asked and
-    what was written; ``cached_tokens`` are those of the prompt that were kept from earlier ones, and
-    ``thought_tokens`` those written in a thought, with the mark that ends it.
+    ``format`` is the wire format in which it reads and writes conversations.
     """
 
-    text: str = ""
-    thought: str = ""
-    calls: tuple[ToolCall, ...] = ()
-    ended: How = "stop"
-    stop: str | None = None
-    distribution: Mapping[str | None, float] = field(default_factory=lambda: NOBODY)
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-    tokens: int = 0
-    thought_tokens: int = 0
-    passes: int = 0
-    seconds: float = 0.0
-    #: What was written, control tokens by their text.
-    raw: str = ""
-    #: The tokens of ``text``, if they were asked for; those a stop text cut into are left out.
-    logprobs: tuple[TokenLogprob, ...] = ()
-    #: Every step, if they were asked for.
-    steps: tuple[Step, ...] = ()
+    format: Format
+
+    @abstractmethod
+    def prepare(self, tools: Sequence[ToolSpec], spec: OutputSpec) -> None:
+        """Compile what single requests with these tools share, and raise what is wrong with it."""
+
+    @abstractmethod
+    def stream(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[ToolSpec] = (),
+        spec: OutputSpec | None = None,
+        decoding: DecodingConfig | None = None,
+    ) -> TurnStream:
+        """Return the model's next turn of a conversation, to be taken step by step.
+
+        ``messages`` are in OpenAI's shape. ``spec`` is what the turn may be; None: an answer in text, or
+        one call of the tools. ``decoding`` goes before the generator's own configuration.
+
+        Raises InputError for a spec that cannot be met with these tools or this format (and
+        UnsupportedSchema, GrammarError, VocabularyError), BudgetError for a budget below the shortest
+        answer, ModelError where the conversation does not fit into the model's context.
+        """
+
+    @abstractmethod
+    def stream_call(
+        self,
+        prompt: str,
+        tools: Sequence[ToolSpec],
+        spec: OutputSpec,
+        decoding: DecodingConfig | None = None,
+        *,
+        on_step: OnStep = None,
+        seat: Callable[[Session], Session] | None = None,
+    ) -> TurnStream:
+        """Return the turn that answers one request with one call, to be taken step by step.
+
+        Of a model in this process, ``on_step`` is called with each step as it is taken, and ``seat`` is
+        applied to the session, so that a batch can share its forward passes. Where a text may stand in place of a call, it is not written. A call that the budget closed is
+        valid and counts. Errors are those of :meth:`stream`; ModelError for a request that does not fit
+        into the context and may not be cut.
+        """
+
+    def generate(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[ToolSpec] = (),
+        spec: OutputSpec | None = None,
+        decoding: DecodingConfig | None = None,
+    ) -> TurnResult:
+        """Return the model's next turn; see :meth:`stream`."""
+        return self.stream(messages, tools, spec, decoding).run_to_end()
+
+    def stream_plan(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[ToolSpec],
+        *,
+        most: int = 4,
+        spec: OutputSpec | None = None,
+        decoding: DecodingConfig | None = None,
+        taken: Collection[str] = (),
+    ) -> TurnStream:
+        """Return a turn of at most ``most`` calls, of which later ones may refer to results of earlier ones.
+
+        A reference stands in place of an argument: ``{"$ref": "call_1.temperature"}``; the grammar
+        allows those to earlier calls only and, where the earlier tool declares what it returns, to
+        fields of a fitting type only. Each call is decoded on its own, behind those before it, since
+        what it may refer to depends on them. Ids that are ``taken`` are not given again.
+        """
+        if not self.format.is_parallel:
+            raise InputError("this format calls one function a turn, so it can write no plans")
+        return TurnStream(self._plan(messages, tools, most, spec, decoding, taken))
+
+    def _plan(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[ToolSpec],
+        most: int,
+        spec: OutputSpec | None,
+        decoding: DecodingConfig | None,
+        taken: Collection[str],
+    ) -> TurnSteps:
+        spec = spec or OutputSpec(no_call=True)
+        given: list[ToolCall] = []
+        returns: dict[str, Any] = {}
+        plan = TurnResult()
+        while len(given) < most:
+            offered = [replace(one, parameters=referring(one, returns)) for one in tools]
+            step = replace(
+                spec, no_call=spec.no_call and not given, most=len(given) + 1, given=tuple(given)
+            )
+            turn = self.stream(messages, offered, step, decoding)
+            yield from turn
+            plan = _joined(plan, turn.result)
+            new = turn.result.calls[len(given) :]
+            if not new or any(new[0].meaning == one.meaning for one in given):
+                break
+            known = {*taken, *(one.id for one in given)}
+            call = replace(new[0], id=_fresh_id(known, len(known) + 1))
+            given.append(call)
+            returns[call.id] = next(one for one in tools if one.name == call.name).returns
+        return replace(plan, calls=tuple(given) if plan.ended != "length" else ())
+
+
+def _joined(before: TurnResult, turn: TurnResult) -> TurnResult:
+    """Return the last turn of a plan with what all of its turns took."""
+    phases = {*before.seconds, *turn.seconds}
+    return replace(
+        turn,
+        distribution=before.distribution or turn.distribution,
+        passes=before.passes + turn.passes,
+        seconds={one: before.seconds.get(one, 0.0) + turn.seconds.get(one, 0.0) for one in phases},
+    )
+
+
+def _fresh_id(taken: Collection[str], number: int) -> str:
+    while f"call_{number}" in taken:
+        number += 1
+    return f"call_{number}"
+
+
+def plain_messages(messages: Sequence[Message]) -> list[Message]:
+    """Return the messages with their contents as texts; parts of a content are joined.
+
+    Raises InputError, with the JSON pointer, for a part that is no text.
+    """
+    return [
+        message
+        if isinstance(message.get("content"), str | None)
+        else {**message, "content": content_text(message["content"], f"/messages/{number}")}
+        for number, message in enumerate(messages)
+    ]
 
 
 async def in_thread(work: Callable[[], Any]) -> Any:
@@ -97,194 +257,47 @@ async def in_thread(work: Callable[[], Any]) -> Any:
         raise
 
 
-class TurnStream:
-    """A turn on its way: iterate over it once; each ``next`` is one step of the decoder.
-
-    Each step gives the events that became certain with it, often none. After the last one
-    :attr:`spoken` is the whole. :meth:`close` ends the turn at once; nothing of it counts then. To be
-    used by one thread at a time.
-    """
-
-    def __init__(
-        self,
-        decoder: Decoder,
-        turn: TurnReader,
-        *,
-        prompt_tokens: int,
-        started: float,
-        clock: Callable[[], float],
-        logprobs: bool = False,
-        watch: bool = False,
-    ) -> None:
-        self._decoder = decoder
-        self._turn = turn
-        self._prompt_tokens = prompt_tokens
-        self._started = started
-        self._clock = clock
-        self._keeps = watch
-        self._steps: list[Step] = []
-        self._thought_tokens = 0
-        self._tokens: TextTokens | None = TextTokens() if logprobs else None
-        self._spoken: TurnResult | None = None
-        self._run = self._running()
-
-    def __iter__(self) -> Iterator[tuple[StreamEvent, ...]]:
-        return self
-
-    def __next__(self) -> tuple[StreamEvent, ...]:
-        """Take one step.
-
-        Raises DecodingError for a bug of ours, ModelError where the model fails; for a call, or an answer
-        by a schema, DuplicateKeyError if a key came twice, and SchemaViolationError if it is not what the schema wants
-        and no grammar could see to that.
-        """
-        return next(self._run)
-
-    async def aiter(self) -> AsyncIterator[tuple[StreamEvent, ...]]:
-        """Yield what iterating yields; each step is taken in a thread."""
-        over = object()
-        while (events := await in_thread(lambda: next(self, over))) is not over:
-            assert isinstance(events, tuple)
-            yield events
-
-    def close(self) -> None:
-        """End the turn, if it is not over: nothing of it counts."""
-        self._run.close()
-
-    @property
-    def spoken(self) -> TurnResult:
-        """What was said. Raises RuntimeError before the end."""
-        if self._spoken is None:
-            raise RuntimeError("the turn is not over, or was closed before its end")
-        return self._spoken
-
-    @property
-    def logprobs(self) -> tuple[TokenLogprob, ...]:
-        """The tokens of the text told so far, if they were asked for."""
-        return () if self._tokens is None else tuple(self._tokens.found)
-
-    @property
-    def steps(self) -> Sequence[Step]:
-        """The steps so far, if they were asked for."""
-        return self._steps
-
-    def _running(self) -> Generator[tuple[StreamEvent, ...], None, None]:
-        decoder, turn = self._decoder, self._turn
-        self._pace(None)
-        before = turn.place
-        for step in decoder.steps():
-            if before == "thought" and turn.wish.thinking:
-                self._thought_tokens += len(step.ids)
-            if self._keeps:
-                self._steps.append(step)
-            try:
-                events = tuple(turn.read(decoder.symbols))
-            except (DuplicateKeyError, SchemaViolationError):
-                if not decoder.is_truncated:
-                    raise
-                turn.is_void = True  # nothing of it counts, so the budget is what ended it
-                break
-            if self._tokens is not None:
-                self._tokens.take(step, turn)
-            yield events
-            if turn.is_over:
-                break
-            self._pace(before)
-            before = turn.place
-        rest = () if turn.is_over else tuple(turn.end(decoder.symbols))
-        if self._tokens is not None:
-            self._tokens.take(None, turn)
-        self._spoken = self._whole()
-        if rest:
-            yield rest
-
-    def _pace(self, before: Place) -> None:
-        """Limit a thought, and a text in front of a call, where one begins; and no more behind it."""
-        wish, place = self._turn.wish, self._turn.place
-        if place == before:
-            return
-        if place == "thought" and wish.thinking:
-            self._decoder.section_budget = wish.thinking
-        elif place == "text" and wish.text and wish.calls and not wish.no_call:
-            self._decoder.section_budget = wish.text
-        else:
-            self._decoder.section_budget = None
-
-    def _whole(self) -> TurnResult:
-        decoder, turn = self._decoder, self._turn
-        ended: How = "stop"
-        if decoder.is_truncated or not (turn.is_over or decoder.matcher.is_terminated):
-            ended = "length"
-        elif turn.is_repeated:
-            ended = "repeated"
-        else:
-            turn.check()
-        parts = parts_of(decoder.symbols)
-        return TurnResult(
-            text=turn.text.decode(errors="replace"),
-            thought=turn.thought.decode(errors="replace"),
-            calls=() if ended == "length" else tuple(turn.calls),
-            ended=ended,
-            stop=turn.stopped,
-            distribution=distribution(decoder.decisions, turn.spellings, turn.names),
-            prompt_tokens=self._prompt_tokens,
-            cached_tokens=decoder.stats.cached,
-            tokens=len(decoder.matcher.ids),
-            thought_tokens=self._thought_tokens,
-            passes=decoder.stats.passes,
-            seconds=self._clock() - self._started,
-            raw="".join(
-                part.decode(errors="replace")
-                if isinstance(part, bytes)
-                else (part if isinstance(part, str) else part.text)
-                for part in parts
-            ),
-            logprobs=self.logprobs,
-            steps=tuple(self._steps),
-        )
-
-
 class TurnReader:
     """Reads one turn as it is written, and keeps what counts.
 
-    ``wish`` is what it may be. ``stops`` are texts that end it, within its text.
+    ``spec`` is what it may be. ``stops`` are texts that end it, within its text.
     """
 
     def __init__(
         self,
         form: Format,
         tools: Sequence[ToolSpec],
-        validators: CallValidator,
+        validator: CallValidator,
         controls: frozenset[str],
         *,
-        wish: OutputSpec,
+        spec: OutputSpec,
         stops: Sequence[str] = (),
     ) -> None:
-        self._reader = form.reader(tools, controls=controls, calls=wish.calls)
-        self.wish = wish
-        self._validators = validators
-        self._given = len(wish.given)
+        self._reader = form.reader(tools, controls=controls, calls=spec.calls)
+        self.spec = spec
+        self._validator = validator
+        self._given = len(spec.given)
         self._stops = [stop.encode() for stop in stops]
         self._seen = 0
         self.held = b""
         self.spellings = form.encoded_names(tools)
-        self.names = [tool.name for tool in tools if tool.name in (wish.only or [tool.name])]
+        self.names = [tool.name for tool in tools if tool.name in (spec.only or [tool.name])]
         self.text = bytearray()
         self.thought = bytearray()
         self.calls: list[ToolCall] = []
         self.is_repeated = False
-        self.is_void = False
+        self.is_discarded = False
         self.stopped: str | None = None
 
     @property
-    def place(self) -> Place:
+    def section(self) -> Section:
         """Whether the turn stands in a thought, in a text, or in neither."""
         return self._reader.section
 
     @property
     def is_over(self) -> bool:
         """Whether nothing more counts, though the model may go on."""
-        return self.is_repeated or self.is_void or self.stopped is not None
+        return self.is_repeated or self.is_discarded or self.stopped is not None
 
     def read(self, symbols: Sequence[int | str]) -> Iterator[StreamEvent]:
         """Read what is new in ``symbols``."""
@@ -304,10 +317,16 @@ class TurnReader:
 
         A text in front of calls is none, nor is what a stop text cut off.
         """
-        answer = self.wish.answer
+        answer = self.spec.answer
         if answer is None or isinstance(answer, Grammar) or self.calls or self.stopped is not None:
             return
-        self._validators.check_answer(self.text.decode(errors="replace"))
+        self._validator.check_answer(self.text.decode(errors="replace"))
+
+    def remarks(self, calls: Sequence[ToolCall]) -> tuple[str, ...]:
+        """Say what was checked in the finished calls, and not masked."""
+        return tuple(
+            dict.fromkeys(remark for call in calls for remark in self._validator.remarks(call))
+        )
 
     def _events(self, events: Sequence[StreamEvent]) -> Iterator[StreamEvent]:
         for event in events:
@@ -361,7 +380,7 @@ class TurnReader:
             if any(call.meaning == one.meaning for one in self.calls):
                 self.is_repeated = True
                 return
-            self._validators.check(call)
+            self._validator.check(call)
         self.calls.append(call)
 
 
@@ -392,40 +411,3 @@ class TextTokens:
             del self._waiting[0]
             if at >= self._start:
                 self.found.append(token)
-
-
-def run_to_end(turn: Generator[Any, None, TurnResult]) -> TurnResult:
-    """Take a turn without looking at its events, and return the whole."""
-    while True:
-        try:
-            next(turn)
-        except StopIteration as stopped:
-            spoken: TurnResult = stopped.value
-            return spoken
-
-
-def distribution(
-    decisions: Sequence[tuple[Posterior, int]],
-    spellings: Mapping[bytes, str],
-    names: Sequence[str],
-) -> dict[str | None, float]:
-    """Return the probability of every name weighed for the first call, likeliest first.
-
-    ``names`` are those possible; where there is one, only whether to call it was open.
-    """
-    chances: dict[str | None, float] = {}
-    share = 1.0
-    for found, _ in decisions:
-        is_named = any(branch.name for branch in found.candidates)
-        for branch, chance in zip(found.candidates, found.probabilities.tolist(), strict=True):
-            if branch.name is None:
-                chances[None] = share * chance
-            elif branch.name:
-                chances[spellings[branch.name]] = share * chance
-        if is_named:
-            break
-        share *= float(found.probabilities[0])
-    else:
-        if decisions and len(names) == 1:
-            chances[names[0]] = share
-    return dict(sorted(chances.items(), key=lambda item: -item[1]))

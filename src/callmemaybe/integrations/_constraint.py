@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,8 +12,9 @@ from numpy.typing import NDArray
 
 from callmemaybe.errors import InputError, VocabularyError
 from callmemaybe.generation.config import format_of, parts_of
-from callmemaybe.generation.constraint import Constraint as Made
 from callmemaybe.generation.validation import CallValidator
+from callmemaybe.grammar import compile as compile_grammar
+from callmemaybe.grammar.compile import automaton_of
 from callmemaybe.matching import Matcher
 from callmemaybe.models.base import Files, Model
 from callmemaybe.tools import Offered, ToolCall, tools_of
@@ -55,16 +55,16 @@ class ToolCallConstraint:
         stub = cast("Model", SimpleNamespace(name=str(folder), files=files))
         self.format = format_of(stub, self.vocabulary, format)
         self._controls = frozenset(self.vocabulary.controls)
-        self._validators = CallValidator(self.tools)
-        limits = GroundingConfig(order, ground)
-        wish = replace(OutputSpec(no_call=no_call), order=order)
-        if said is not None and limits.depends_on_request(self.tools):
-            wish = limits.for_messages(wish, [{"role": "user", "content": said}])
-        elif ground is not None:
+        grounding = GroundingConfig(ground)
+        spec = OutputSpec(no_call=no_call, order=order)
+        if said is not None and grounding.depends_on_request(self.tools):
+            spec = grounding.for_messages(spec, [{"role": "user", "content": said}])
+        elif grounding.ground is not None:
             raise InputError("grounding needs the text of the request", where="said")
-        grammar = self.format.output_grammar(self.tools, wish, controls=self._controls)
-        language = Made.of(grammar, self.vocabulary, is_shared=wish.ground is None)
-        self.matcher = language.matcher
+        grammar = self.format.output_grammar(self.tools, spec, controls=self._controls)
+        self._validators = CallValidator(self.tools)
+        automaton = automaton_of(grammar) if spec.ground else compile_grammar(grammar)
+        self.matcher = Matcher(automaton, self.vocabulary)
 
     def prompt(self, request: str | Sequence[Mapping[str, Any]]) -> list[int]:
         """Return the ids of a request, or of a conversation, with the tools."""

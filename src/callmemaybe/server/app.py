@@ -18,7 +18,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from callmemaybe.generation.turn import TurnResult
+from callmemaybe.generation.result import TurnResult
 from callmemaybe.server import chat, responses
 from callmemaybe.server.common import Served, new_id
 from callmemaybe.server.engine import Engine, Ticket

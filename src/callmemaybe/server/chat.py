@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from callmemaybe.generation.local import TokenLogprob, TurnResult
+from callmemaybe.generation.result import TokenLogprob, TurnResult
 from callmemaybe.server import shapes
 from callmemaybe.server.common import (
     Served,
@@ -270,6 +270,6 @@ def _end(result: TurnResult) -> dict[str, Any]:
     """Return what is sent of a turn's end to those who asked for its steps."""
     return {
         "finish_reason": finish_reason(result), "prompt_tokens": result.prompt_tokens,
-        "tokens": result.tokens, "passes": result.passes, "seconds": result.seconds,
+        "tokens": result.tokens, "passes": result.passes, "seconds": result.seconds.get("total", 0.0),
         "distribution": [[name, chance] for name, chance in result.distribution.items()],
     }  # fmt: skip

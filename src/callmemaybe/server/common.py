@@ -15,7 +15,8 @@ from urllib.parse import unquote
 
 from callmemaybe import __version__
 from callmemaybe.errors import CallMeMaybeError
-from callmemaybe.generation.local import DecodingConfig, TokenLogprob
+from callmemaybe.generation.config import DecodingConfig
+from callmemaybe.generation.result import TokenLogprob
 from callmemaybe.grammar import regex
 from callmemaybe.grammar.ebnf import ebnf
 from callmemaybe.server.http_errors import Problem, invalid, unsupported

@@ -9,7 +9,6 @@ from typing import Any
 from callmemaybe.errors import (
     BudgetError,
     CallMeMaybeError,
-    ConversationError,
     DuplicateKeyError,
     GroundingError,
     InputError,
@@ -97,14 +96,14 @@ def translated(error: BaseException) -> Problem:
         return error
     if isinstance(error, GroundingError):
         return Problem(400, str(error), param="messages", code="nothing_to_call")
-    if isinstance(error, InputError):
-        return invalid(error.where, str(error))
     if isinstance(error, BudgetError):
         return invalid("max_tokens", str(error))
+    if isinstance(error, InputError):
+        return invalid(error.where, str(error))
+    if isinstance(error, VocabularyError):
+        return Problem(400, str(error), code="invalid_value")
     if isinstance(error, ModelError):
         return _of_model(str(error))
-    if isinstance(error, VocabularyError | ConversationError):
-        return Problem(400, str(error), code="invalid_value")
     if isinstance(error, DuplicateKeyError):
         return Problem(500, str(error), code="repeated_key")
     if isinstance(error, SchemaViolationError):

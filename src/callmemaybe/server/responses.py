@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from callmemaybe.generation.local import TokenLogprob, TurnResult
+from callmemaybe.generation.result import TokenLogprob, TurnResult
 from callmemaybe.server import shapes
 from callmemaybe.server.common import (
     Served,

@@ -10,6 +10,7 @@ from callmemaybe.caller import load_model
 from callmemaybe.decoding.batch import DecodeBatch
 from callmemaybe.decoding.prefix_cache import PrefixCache
 from callmemaybe.errors import ModelError
+from callmemaybe.generation.config import DecodingConfig
 from callmemaybe.generation.local import LocalGenerator
 from callmemaybe.models.base import Model
 from callmemaybe.models.remote import RemoteModel
@@ -40,7 +41,7 @@ def application(
     """
     batch = DecodeBatch(model, max_tasks=settings.slots)
     prefixes = PrefixCache(batch, settings.cache_bytes)
-    speaker = LocalGenerator(batch, format=format, prefixes=prefixes, **options)  # type: ignore[arg-type]
+    speaker = LocalGenerator(batch, format=format, prefix_cache=prefixes, **options)  # type: ignore[arg-type]
     served = Served(name or model.name, speaker.format, int(time.time()), settings)
 
     def make_engine() -> Engine:
@@ -57,12 +58,13 @@ def serve(
     format: str | None = None,  # noqa: A002 - the word users know
     observers: Sequence[Observer] = (),
     quiet: bool = False,
-    limits: GroundingConfig | None = None,
+    decoding: DecodingConfig | None = None,
+    grounding: GroundingConfig | None = None,
     say: Callable[[str], None] = print,
 ) -> None:
     """Serve a model until a signal says to stop.
 
-    ``limits`` hold for the arguments of all calls; ``say`` is told where the server listens. Raises InputError for an address that cannot be had,
+    ``decoding`` and ``grounding`` hold for all turns; ``say`` is told where the server listens. Raises InputError for an address that cannot be had,
     ModelError for a model that cannot be served.
     """
     opened = bind(settings)
@@ -78,7 +80,8 @@ def serve(
             name=name,
             format=format,
             observers=[watching, *observers],
-            limits=limits,
+            decoding=decoding,
+            grounding=grounding,
         )
         settle()
         say(f"{app.served.name} is served at {address_of(opened)} (Ctrl-C stops)")

@@ -16,7 +16,9 @@ from typing import Any, Literal
 
 from callmemaybe.decoding.decoder import Step
 from callmemaybe.errors import BudgetError
-from callmemaybe.generation.local import DecodingConfig, LocalGenerator, TokenLogprob, TurnResult
+from callmemaybe.generation.config import DecodingConfig
+from callmemaybe.generation.local import LocalGenerator
+from callmemaybe.generation.result import TokenLogprob, TurnResult
 from callmemaybe.tools import ArgumentsDelta, CallStarted, StreamEvent, TextDelta, ToolSpec
 from callmemaybe.wire.output_grammar import OutputSpec
 
@@ -65,28 +67,28 @@ def turn_updates(
     """Yield an update for each step of a turn, empty ones too; the last one has its result.
 
     Where not even the shortest answer fits into the tokens that were asked for, the turn is over before
-    it begins; its prompt counts all the same. Raises what :meth:`LocalGenerator.open` does, and
+    it begins; its prompt counts all the same. Raises what :meth:`LocalGenerator.stream` does, and
     GrammarError for a grammar that cannot be read.
     """
     wanted, options = request.wanted, request.options
     if callable(wanted.answer):
         wanted = replace(wanted, answer=wanted.answer())
     try:
-        stream = generator.open(request.messages, request.tools, wanted, options)
+        stream = generator.stream(request.messages, request.tools, wanted, options)
     except BudgetError:
-        length = generator.measure(request.messages, request.tools, wanted)
+        length = generator.count_prompt_tokens(request.messages, request.tools, wanted)
         yield TurnUpdate(result=TurnResult(ended="length", prompt_tokens=length))
         return
     held = _HeldBack(new_id)
     step_count = token_count = 0
     try:
         for events in stream:
-            steps = tuple(stream.steps[step_count:]) if options.watch else ()
+            steps = tuple(stream.steps[step_count:]) if options.trace else ()
             tokens = tuple(stream.logprobs[token_count:]) if options.logprobs else ()
             step_count, token_count = step_count + len(steps), token_count + len(tokens)
             ready = tuple(held.take(events, has_tokens=bool(tokens)))
             yield TurnUpdate(ready, tokens, steps)
-        yield TurnUpdate(tuple(held.end(stream.spoken)), result=stream.spoken)
+        yield TurnUpdate(tuple(held.end(stream.result)), result=stream.result)
     finally:
         stream.close()
 

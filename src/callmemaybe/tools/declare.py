@@ -278,7 +278,7 @@ def plain_tool(function: Callable[..., Any]) -> Tool:
     if missing is not None:
         raise InputError(
             "only a gateway passes it", where=f"tool {made.name}, parameter {missing}",
-            hint="run the calls by a Gateway, in a conversation with through(gateway)",
+            hint="run the calls by a Gateway, in a conversation by a GatewayExecutor(gateway)",
         )  # fmt: skip
     return made
 

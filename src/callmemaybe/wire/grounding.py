@@ -1,4 +1,4 @@
-"""What holds for arguments beyond their schema: the order of keys, and which values the messages must contain.
+"""What holds for arguments beyond their schema: which values the messages must contain.
 
 Values may be grounded in the last message of the user, or in all messages of users and results of
 tools. What a model itself wrote never counts.
@@ -12,7 +12,6 @@ from typing import Any
 
 from callmemaybe.errors import InputError
 from callmemaybe.grammar.schema import Ground
-from callmemaybe.grammar.schema.front import ORDERS
 from callmemaybe.grammar.schema.ground import LEVELS, asks
 from callmemaybe.tools import ToolSpec
 from callmemaybe.wire.output_grammar import OutputSpec
@@ -26,23 +25,22 @@ _ROLES = {"request": frozenset(("user",)), "conversation": frozenset(("user", "t
 class GroundingConfig:
     """What holds for the arguments of every call.
 
-    ``order`` is the order of keys: "schema" (declared keys as the schema has them) or "any".
-    ``ground`` limits strings without pattern or format, and numbers, to parts of the messages: None,
-    "prompt" or "prompt-or-free" (see :mod:`grammar.schema.ground`); a parameter's own ``x-ground``
+    ``ground`` limits strings without pattern or format, and numbers, to parts of the messages: "off" (or
+    None), "prompt" or "prompt-or-free" (see :mod:`grammar.schema.ground`); a parameter's own ``x-ground``
     takes precedence. ``ground_in`` says which messages: "request" (the last message of a user) or
     "conversation" (all messages of users, and results of tools).
 
     Raises InputError, naming the setting, for a value that is none of these.
     """
 
-    order: str = "schema"
     ground: str | None = None
     ground_in: str = "request"
 
     def __post_init__(self) -> None:
-        _check(self.order, ORDERS, "order")
+        if self.ground == "off":
+            object.__setattr__(self, "ground", None)
         if self.ground is not None:
-            _check(self.ground, LEVELS, "ground")
+            _check(self.ground, ("off", *LEVELS), "ground")
         _check(self.ground_in, PLACES, "ground_in")
 
     def depends_on_request(self, tools: Sequence[ToolSpec], answer: Any = None) -> bool:
@@ -53,14 +51,14 @@ class GroundingConfig:
 
     def without_request(self, spec: OutputSpec) -> OutputSpec:
         """Return the spec as far as all requests share it; the text to ground in is unknown."""
-        return replace(spec, order=self.order, ground=Ground("", self.ground, is_known=False))
+        return replace(spec, ground=Ground("", self.ground, is_known=False))
 
     def for_messages(self, spec: OutputSpec, messages: Sequence[Mapping[str, Any]]) -> OutputSpec:
         """Return the spec for these messages."""
         roles = _ROLES[self.ground_in]
         texts = [str(one.get("content") or "") for one in messages if one.get("role") in roles]
         grounds = tuple(texts[-1:] if self.ground_in == "request" else texts)
-        return replace(spec, order=self.order, ground=Ground(grounds, self.ground))
+        return replace(spec, ground=Ground(grounds, self.ground))
 
 
 def _check(value: str, known: Mapping[str, int] | Sequence[str], where: str) -> None:
