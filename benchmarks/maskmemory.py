@@ -20,7 +20,7 @@ from maskworker import Worker
 from rivals import FRAME, WIDTH
 
 from callmemaybe.vocabulary import Vocabulary
-from callmemaybe.vocabulary.kept import VARIABLE
+from callmemaybe.vocabulary.disk_cache import ENVIRONMENT_VARIABLE
 
 HERE = Path(__file__).resolve().parent
 LIMIT = 60
@@ -38,7 +38,7 @@ def measure(data: Path, count: int, core: int | None = None) -> dict[str, Any]:
         requests.setdefault(json.dumps(item.tools), {"language": {"tools": item.tools}, "ids": ids})
     found: dict[str, Any] = {"sets": count}
     with tempfile.TemporaryDirectory() as kept:
-        before, os.environ[VARIABLE] = os.environ.get(VARIABLE), kept
+        before, os.environ[ENVIRONMENT_VARIABLE] = os.environ.get(ENVIRONMENT_VARIABLE), kept
         try:
             for name in ("new", "kept"):
                 chosen = list(requests.values())[:count]
@@ -48,9 +48,9 @@ def measure(data: Path, count: int, core: int | None = None) -> dict[str, Any]:
                 found[name] = {**worker.setup, "final_mb": worker.ask("memory", LIMIT)[0]}
                 worker.close()
         finally:
-            os.environ.pop(VARIABLE)
+            os.environ.pop(ENVIRONMENT_VARIABLE)
             if before is not None:
-                os.environ[VARIABLE] = before
+                os.environ[ENVIRONMENT_VARIABLE] = before
     return found
 
 

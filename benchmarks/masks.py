@@ -42,7 +42,7 @@ from rivals import ENGINES, FRAME, WIDTH
 
 from callmemaybe.grammar.schema.order import in_schema_order
 from callmemaybe.vocabulary import Vocabulary
-from callmemaybe.vocabulary.kept import VARIABLE
+from callmemaybe.vocabulary.disk_cache import ENVIRONMENT_VARIABLE
 
 HERE = Path(__file__).resolve().parent
 #: CPU seconds of one engine in one section (of the slow ones: a part), and for one item.
@@ -346,7 +346,7 @@ def main() -> None:
         os.sched_setaffinity(0, [core])
     chosen = options.only.split(",")
     memory = measure(options.data, 50 if options.quick else 500, core)
-    os.environ[VARIABLE] = ""  # the set-up beside the others is without anything kept
+    os.environ[ENVIRONMENT_VARIABLE] = ""  # the set-up beside the others is without anything kept
     run = Run(options.engines.split(";"), options.data / "tokenizers" / "qwen3", core,
               0.15 if options.quick else options.share)  # fmt: skip
     bfcl = bfcl_cases(options.data, run.texts)

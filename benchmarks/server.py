@@ -91,9 +91,9 @@ def _scripted() -> tuple[Any, dict[str, Any]]:
             time.sleep(PASS_SECONDS)
             return super().feed(ids, keep)
 
-        def together(self, feeds: Any) -> Any:
+        def feed_batch(self, feeds: Any) -> Any:
             time.sleep(PASS_SECONDS)
-            return super().together(feeds)
+            return super().feed_batch(feeds)
 
         def fork(self) -> Slow:
             return Slow(self._model, self._ids)

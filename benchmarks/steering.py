@@ -133,12 +133,12 @@ class _Session(Session):
         if wanted is not None:
             row[wanted] = _AHEAD
 
-    def together(self, feeds: Sequence[Feed]) -> list[Logits | ModelError]:
+    def feed_batch(self, feeds: Sequence[Feed]) -> list[Logits | ModelError]:
         """One pass of the inner model over all sessions, each bent to the truth."""
         self._model.counter.passes += 1
         sessions: list[_Session] = [feed.session for feed in feeds]  # type: ignore[misc]
         assert self._inner is not None
-        found = self._inner.together(
+        found = self._inner.feed_batch(
             [
                 Feed(session._inner, feed.ids, feed.keep)  # type: ignore[arg-type]
                 for session, feed in zip(sessions, feeds, strict=True)

@@ -8,10 +8,12 @@ import tempfile
 
 import pytest
 
-from callmemaybe.vocabulary import kept
+from callmemaybe.vocabulary import disk_cache
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Let this process, and those that tests start, keep vocabularies in an empty folder."""
-    folder = os.environ[kept.VARIABLE] = tempfile.mkdtemp(prefix="callmemaybe-tests-")
+    folder = os.environ[disk_cache.ENVIRONMENT_VARIABLE] = tempfile.mkdtemp(
+        prefix="callmemaybe-tests-"
+    )
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))

@@ -12,7 +12,7 @@ import pytest
 from callmemaybe.cli.listings import ENGINES, KNOWN
 from callmemaybe.cli.main import main
 from callmemaybe.models import variants_in
-from tests.models.test_layouts import COMMUNITY, GGUF, SIDE, TORCH
+from tests.models.test_model_files import COMMUNITY, GGUF, SIDE, TORCH
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 

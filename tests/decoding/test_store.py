@@ -14,7 +14,7 @@ from callmemaybe import models
 from callmemaybe.decoding.batch import DecodeBatch
 from callmemaybe.decoding.disk_prefix_cache import DiskPrefixCache, _packed, _unpacked
 from callmemaybe.decoding.prefix_cache import MIN_STORED_IDS, PrefixCache
-from callmemaybe.models.onnx import Engine
+from callmemaybe.models.onnx.model import OnnxEngine
 from callmemaybe.models.scripted import ScriptedModel
 from tests.models.conftest import Maker, tiny  # noqa: F401 - a fixture
 
@@ -24,13 +24,13 @@ IDS = [at % 50 for at in range(60)]
 def fed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return a list that grows by the number of ids of every pass."""
     counts: list[int] = []
-    append = Engine.append
+    append = OnnxEngine.append
 
-    def counted(self: Engine, ids: np.ndarray, *others: object, **more: object) -> np.ndarray:
+    def counted(self: OnnxEngine, ids: np.ndarray, *others: object, **more: object) -> np.ndarray:
         counts.append(ids.shape[1])
         return append(self, ids, *others, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Engine, "append", counted)
+    monkeypatch.setattr(OnnxEngine, "append", counted)
     return counts
 
 
@@ -136,7 +136,7 @@ def test_the_folder_stays_within_its_bounds(tiny: Maker, tmp_path: Path) -> None
     session = PrefixCache(model, store=store).fork(IDS)
     (path,) = tmp_path.iterdir()
     size = path.stat().st_size
-    frozen = session.freeze()
+    frozen = session.snapshot()
     assert frozen is not None
     store = DiskPrefixCache(tmp_path, max_bytes=3 * size)
     for at in range(5):
@@ -168,12 +168,12 @@ def test_a_stored_cache_of_another_shape_is_refused(tiny: Maker) -> None:  # noq
     model = models.load(tiny("genai"))
     session = model.open()
     session.feed(IDS)
-    frozen = session.freeze()
+    frozen = session.snapshot()
     assert frozen is not None
     fresh = model.open()
-    assert not fresh.thaw(len(IDS) + 1, frozen)
-    assert not fresh.thaw(len(IDS), frozen[:-1])
-    assert not ScriptedModel(9).open().thaw(1, ())
+    assert not fresh.restore(len(IDS) + 1, frozen)
+    assert not fresh.restore(len(IDS), frozen[:-1])
+    assert not ScriptedModel(9).open().restore(1, ())
     assert fresh.length == 0
-    assert fresh.thaw(len(IDS), frozen)
+    assert fresh.restore(len(IDS), frozen)
     np.testing.assert_allclose(fresh.feed([3]), model.open().feed([*IDS, 3]), atol=1e-4)

@@ -12,8 +12,7 @@ from callmemaybe.grammar.compile import automaton_of
 from callmemaybe.grammar.grammar import Control, Grammar, alt, lit, many, opt, repeat, seq
 from callmemaybe.matching import Matcher
 from callmemaybe.testing.vocabularies import ByteVocabulary
-from callmemaybe.vocabulary import Vocabulary
-from callmemaybe.vocabulary import mask as masks
+from callmemaybe.vocabulary import Vocabulary, bitmask
 from tests.matching.grammars import (
     GRAMMARS,
     LETTERS,
@@ -76,7 +75,7 @@ def test_mask_within_budget(machine: Automaton, name: str, seed: int) -> None:
         for budget in {0, 1, 2, left - 1, left, left + 1, left + 3, 40, 10_000}:
             expected = sorted(i for i, need in needs.items() if 1 + need <= budget)
             assert matcher.allowed(budget).tolist() == expected
-            assert masks.to_ids(matcher.mask(budget)).tolist() == expected
+            assert bitmask.to_ids(matcher.mask(budget)).tolist() == expected
             assert matcher.count_allowed(budget) == len(expected)
             assert matcher.fits(budget) == (left <= budget)
             assert expected or budget < left or left == 0

@@ -16,8 +16,7 @@ from callmemaybe.grammar.compile import automaton_of
 from callmemaybe.grammar.grammar import Control, Grammar, byte_set, capture, lit, many, opt, seq
 from callmemaybe.matching import Matcher
 from callmemaybe.testing.vocabularies import ByteVocabulary
-from callmemaybe.vocabulary import Vocabulary
-from callmemaybe.vocabulary import mask as masks
+from callmemaybe.vocabulary import Vocabulary, bitmask
 from tests.matching.grammars import (
     GRAMMARS,
     STRING,
@@ -41,7 +40,7 @@ def check_state(matcher: Matcher, words: Vocabulary) -> None:
     assert mask.dtype == np.uint32
     assert len(mask) == -(-words.size // 32)
     assert not mask.flags.writeable
-    assert masks.to_ids(mask).tolist() == expected
+    assert bitmask.to_ids(mask).tolist() == expected
     assert matcher.allowed().tolist() == expected
     assert matcher.allowed().dtype == np.int64
     assert matcher.count_allowed() == len(expected)

@@ -102,7 +102,7 @@ def test_many_sessions_go_through_in_one_pass(
     feeds = [
         Feed(one, ids) for one, ids in zip(sessions, ([1], [2, 3], [4, 5, 6], [9]), strict=True)
     ]
-    stem.together(feeds)
+    stem.feed_batch(feeds)
     stem.branches([[1], [2, 3], [4, 5, 6]])
     assert rows == [7, 6]
 

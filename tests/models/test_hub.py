@@ -14,7 +14,7 @@ import onnx
 import pytest
 
 from callmemaybe import models
-from callmemaybe.models._hub import Wanted
+from callmemaybe.models._hub import HubName
 from tests.models import hub
 from tests.models.conftest import Maker
 
@@ -173,5 +173,5 @@ def test_a_disk_that_cannot_be_written_is_not_the_hubs_fault(split: Path, tmp_pa
 )
 def test_names_are_taken_apart(name: str, parts: tuple[str | None, ...] | None) -> None:
     """A hub name is org/name with an optional revision and variant."""
-    found = Wanted.parse(name)
+    found = HubName.parse(name)
     assert (found and (found.repository, found.revision, found.variant)) == parts

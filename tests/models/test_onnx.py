@@ -16,10 +16,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 from callmemaybe import models
 from callmemaybe.errors import ModelError
-from callmemaybe.models._cache import Reader, Shared
-from callmemaybe.models._onnx_sessions import SharedSession
-from callmemaybe.models._woven import WovenSession
 from callmemaybe.models.onnx import OnnxModel
+from callmemaybe.models.onnx.kv_buffer import BufferReader, KVBuffer
+from callmemaybe.models.onnx.sessions import ByPositionSession
+from callmemaybe.models.onnx.shared_kv import SharedKVSession
 from callmemaybe.testing.sessions import LAWS, Subject
 from tests.models.conftest import Maker
 
@@ -61,8 +61,8 @@ def test_logits_are_the_reference(tiny: Maker, layout: str) -> None:
 
 def test_buffers_grow_seldom() -> None:
     """Appending one by one copies a number of rows proportional to the length."""
-    cache = Shared([np.zeros((1, 1, 0, 1))], [2], wrap=lambda array: array)
-    reader = Reader()
+    cache = KVBuffer([np.zeros((1, 1, 0, 1))], [2], wrap=lambda array: array)
+    reader = BufferReader()
     cache.join(reader)
     copied = 0
     for row in range(10_000):
@@ -98,14 +98,14 @@ def test_sessions_run_in_parallel(tiny: Maker) -> None:
     count=st.integers(1, 2000),
     share=st.floats(0, 1),
     chunk=st.integers(1, 600),
-    every=st.booleans(),
+    all_logits=st.booleans(),
 )
-def test_plans_cover_the_ids(count: int, share: float, chunk: int, every: bool) -> None:
+def test_plans_cover_the_ids(count: int, share: float, chunk: int, all_logits: bool) -> None:
     """Chunks add up to the ids, kept rows to ``keep``, and kept rows are the last ones."""
-    from callmemaybe.models.onnx import Engine
+    from callmemaybe.models.onnx.model import OnnxEngine
 
-    engine = object.__new__(Engine)
-    engine.chunk, engine.every = chunk, every
+    engine = object.__new__(OnnxEngine)
+    engine.chunk, engine.all_logits = chunk, all_logits
     keep = round(share * count)
     plan = engine.plan(count, keep)
     assert sum(size for size, _ in plan) == count
@@ -113,7 +113,7 @@ def test_plans_cover_the_ids(count: int, share: float, chunk: int, every: bool) 
     shown = [position >= size - rows for size, rows in plan for position in range(size)]
     assert shown == [position >= count - keep for position in range(count)]
     assert all(size <= chunk for size, _ in plan)
-    assert every or all(rows <= 1 for _, rows in plan)
+    assert all_logits or all(rows <= 1 for _, rows in plan)
 
 
 @pytest.mark.parametrize("layout", ["genai", "optimum"])
@@ -258,5 +258,5 @@ def test_sharing_is_only_believed_when_it_is_right(tiny: Maker) -> None:
     folder = tiny("optimum")
     model = OnnxModel(folder / "onnx" / "model.onnx", folder)
     assert not model._engine.agrees(np.zeros((1, 2, model.size)))
-    assert isinstance(models.load(tiny("genai")).open(), WovenSession)
-    assert isinstance(models.load(tiny("placed")).open(), SharedSession)
+    assert isinstance(models.load(tiny("genai")).open(), SharedKVSession)
+    assert isinstance(models.load(tiny("placed")).open(), ByPositionSession)

@@ -21,7 +21,7 @@ from callmemaybe.grammar import Grammar
 from callmemaybe.grammar import compile as compile_grammar
 from callmemaybe.grammar.nodes import Mark, lit, seq, words_then
 from callmemaybe.matching import Matcher
-from callmemaybe.models.base import Model, Session, common
+from callmemaybe.models.base import Model, Session, common_prefix_length
 from tests.decoding.helpers import CHATML, vocabulary
 from tests.decoding.test_decoder import NUMBER, STRING
 from tests.models.placed import place
@@ -190,7 +190,7 @@ def is_tied(
 
     In the middle of a choice among names the whole names count; the law is then not lenient.
     """
-    at = common(left, right)
+    at = common_prefix_length(left, right)
     ids = [*SHARED, *said.encode(), *left[:at]]
     logits = model.open().feed(ids)[0]
     apart = abs(float(logits[left[at]] - logits[right[at]]))

@@ -61,7 +61,7 @@ def test_many_sessions_go_through_in_one_pass(folder: Path, monkeypatch: Any) ->
         return run(self, ids, *others)
 
     monkeypatch.setattr(TransformersModel, "run", noted)
-    sessions[0].together([Feed(session, [2, 3]) for session in sessions])
+    sessions[0].feed_batch([Feed(session, [2, 3]) for session in sessions])
     sessions[3].branches([[1], [2, 3], [4, 5, 6]])
     assert shapes == [(4, 2), (3, 3)]
 
@@ -72,7 +72,7 @@ def test_a_full_context_beside_others(tmp_path: Path) -> None:
     full, short = model.open(), model.open()
     full.feed([1] * 39)
     short.feed([1] * 5)
-    found = full.together([Feed(full, [2]), Feed(short, [2] * 3)])
+    found = full.feed_batch([Feed(full, [2]), Feed(short, [2] * 3)])
     for logits, ids in zip(found, ([1] * 39 + [2], [1] * 5 + [2] * 3), strict=True):
         np.testing.assert_allclose(logits, model.open().feed(ids), atol=1e-3)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from callmemaybe.generation.config import encode
-from callmemaybe.models.base import common
+from callmemaybe.models.base import common_prefix_length
 from callmemaybe.models.scripted import ScriptedModel
 from callmemaybe.tools import ToolSpec
 from tests.server.conftest import (
@@ -60,7 +60,7 @@ def test_what_was_kept_of_a_prompt_is_counted(start: Start, chat: bool) -> None:
     first, again, other = asked("Weather?"), asked("Weather?"), asked("Weather, please?")
     assert first["cached"] == 0
     assert again["cached"] == again["read"] - 1
-    assert other["cached"] == common(prompt("Weather?"), prompt("Weather, please?"))
+    assert other["cached"] == common_prefix_length(prompt("Weather?"), prompt("Weather, please?"))
     assert first["thought"] == again["thought"] == 0
 
 

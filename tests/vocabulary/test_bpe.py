@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callmemaybe.vocabulary import bpe
+from callmemaybe.vocabulary.encoders import Encode, LibraryEncoder, array_encoder, compile_encoding
+from callmemaybe.vocabulary.pretokenizer import ascii_splitter, translate
 from callmemaybe.vocabulary.readers import gguf
-from callmemaybe.vocabulary.readers._encoders import Encode, Library, compiled, own
-from callmemaybe.vocabulary.splits import ascii_splitter, translate
 from callmemaybe.vocabulary.trie import Trie
 from tests.vocabulary.samples import NANO, REAL, TEXT, train
 
@@ -49,13 +49,13 @@ def encoders(path: Path) -> tuple[Encode, Encode]:
 def both(content: bytes) -> tuple[Encode, Encode]:
     data = json.loads(content)
     controls = [entry["content"] for entry in data["added_tokens"]]
-    found = compiled(data, controls)
+    found = compile_encoding(data, controls)
     assert found is not None
     pieces = data["model"]["vocab"]
     spelled = [piece.translate(bpe.ALPHABET).encode("latin-1", "replace") for piece in pieces]
     trie = Trie(spelled, list(pieces.values()))
     file = Path("tokenizer.json")
-    return own(file, found, trie), Library(file, lambda: content, controls).encode
+    return array_encoder(file, found, trie), LibraryEncoder(file, lambda: content, controls).encode
 
 
 @pytest.mark.parametrize(
@@ -194,20 +194,20 @@ def test_other_splitters_are_left_to_the_library() -> None:
 def test_odd_models_are_left_to_the_library(change: dict[str, Any]) -> None:
     """Malformed merges and other ways to encode are not ours to interpret."""
     data = json.loads(train(300, spaces=False))
-    assert compiled(data, []) is not None
+    assert compile_encoding(data, []) is not None
     model = data["model"] | change
     if "unk_token" in change:
         del model["vocab"]["b"]
         model["merges"] = []
-    assert compiled(data | {"model": model}, []) is None
+    assert compile_encoding(data | {"model": model}, []) is None
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Words met are remembered up to a bound, and forgetting them changes no ids."""
-    monkeypatch.setattr(bpe, "KEPT", 8)
+    monkeypatch.setattr(bpe, "WORD_CACHE_SIZE", 8)
     content = train(300, spaces=False).encode()
     data = json.loads(content)
-    found = compiled(data, [])
+    found = compile_encoding(data, [])
     assert found is not None
     words = [f"w{n}" for n in range(40)]
     encoder = bpe.Bpe(found.arrays, str.split)
@@ -219,10 +219,10 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_long_words_are_not_remembered() -> None:
     """Words of any length are merged, but only short ones are held, so that memory is bounded."""
-    found = compiled(json.loads(train(300, spaces=False)), [])
+    found = compile_encoding(json.loads(train(300, spaces=False)), [])
     assert found is not None
     encoder = bpe.Bpe(found.arrays, str.split)
-    short, long = "w" * bpe.LONGEST_KEPT, "w" * (bpe.LONGEST_KEPT + 1)
+    short, long = "w" * bpe.LONGEST_CACHED_WORD, "w" * (bpe.LONGEST_CACHED_WORD + 1)
     first = encoder.encode(f"{short} {long}")
     assert encoder.encode(f"{short} {long}") == first
     assert list(vars(encoder)["_known"]) == [short]
@@ -231,12 +231,12 @@ def test_long_words_are_not_remembered() -> None:
 @cache
 def merging() -> bpe.Bpe:
     """Return an encoder that remembers few pairs, and so forgets them again and again."""
-    found = compiled(json.loads(train(2000, spaces=False)), [])
+    found = compile_encoding(json.loads(train(2000, spaces=False)), [])
     assert found is not None
     return bpe.Bpe(found.arrays, str.split)
 
 
-@given(st.text(st.sampled_from("abcdeghilnorst _é#"), min_size=1, max_size=bpe.SHORT + 8))
+@given(st.text(st.sampled_from("abcdeghilnorst _é#"), min_size=1, max_size=bpe.SHORT_WORD + 8))
 def test_short_words_are_merged_as_long_ones_are(word: str) -> None:
     """To look at all places for each merge gives what a heap gives, whatever pairs were met before."""
     encoder = merging()
@@ -247,11 +247,11 @@ def test_short_words_are_merged_as_long_ones_are(word: str) -> None:
 
 def test_pairs_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pairs met are remembered up to a bound, and forgetting them changes no ids."""
-    found = compiled(json.loads(train(2000, spaces=False)), [])
+    found = compile_encoding(json.loads(train(2000, spaces=False)), [])
     assert found is not None
     whole, small = (bpe.Bpe(found.arrays, str.split) for _ in range(2))
     words = ["".join(pair) for pair in zip("abcdefgh" * 4, "aeiou" * 6, strict=False)]
     expected = [whole.encode("".join(words[:n])) for n in range(1, 12)]
-    monkeypatch.setattr(bpe, "KEPT_PAIRS", 4)
+    monkeypatch.setattr(bpe, "PAIR_CACHE_SIZE", 4)
     assert [small.encode("".join(words[:n])) for n in range(1, 12)] == expected
     assert len(vars(small)["_pairs"]) <= 4 < len(vars(whole)["_pairs"])

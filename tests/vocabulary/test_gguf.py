@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from callmemaybe import models
 from callmemaybe.errors import ModelError, VocabularyError
-from callmemaybe.vocabulary import Vocabulary
-from callmemaybe.vocabulary.readers import _gguf_file, gguf
+from callmemaybe.vocabulary import Vocabulary, gguf_metadata
+from callmemaybe.vocabulary.readers import gguf
 from tests.training.qwen3_reference import random_tensors, tiny_config
 from tests.vocabulary.samples import REAL, train
 from training.export import qwen3_gguf as export_gguf
@@ -182,13 +182,13 @@ def test_the_second_time_nothing_is_read(tmp_path: Path, monkeypatch: pytest.Mon
     text = split_as(train(400), "qwen2")
     path = made(tmp_path / "model.gguf", text, "qwen2")
     first = Vocabulary.from_file(path)
-    read = _gguf_file.metadata
-    monkeypatch.setattr(_gguf_file, "metadata", None)
+    read = gguf_metadata.metadata
+    monkeypatch.setattr(gguf_metadata, "metadata", None)
     again = Vocabulary.from_file(path)
     assert again.fingerprint == first.fingerprint
     with pytest.raises(TypeError):
         Vocabulary.from_file(path, size=SIZE + 1)
-    monkeypatch.setattr(_gguf_file, "metadata", read)
+    monkeypatch.setattr(gguf_metadata, "metadata", read)
     # Added words are encoded by the library, for which the file is read after all.
     assert again.encode(b"the  cat    sat") == first.encode(b"the  cat    sat")
     assert Vocabulary.from_file(path, size=SIZE + 1).size == SIZE + 1
@@ -196,10 +196,10 @@ def test_the_second_time_nothing_is_read(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_every_kind_of_value_is_read(tmp_path: Path) -> None:
     """Numbers, truth values, strings and lists come back as they were written."""
-    held = _gguf_file.metadata(made(tmp_path / "model.gguf", train(400), "qwen2"))
+    held = gguf_metadata.metadata(made(tmp_path / "model.gguf", train(400), "qwen2"))
     assert held["general.architecture"] == "qwen3"
     assert held["qwen3.block_count"] == 2
     assert held["qwen3.rope.freq_base"] == 10_000.0
     assert held["tokenizer.ggml.add_bos_token"] is False
     assert len(held["tokenizer.ggml.tokens"]) == SIZE == len(held["tokenizer.ggml.token_type"])
-    assert not _gguf_file.is_gguf(tmp_path / os.devnull.strip("/"))
+    assert not gguf_metadata.is_gguf(tmp_path / os.devnull.strip("/"))

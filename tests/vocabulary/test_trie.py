@@ -73,7 +73,7 @@ def test_every_token_is_found(name: str) -> None:
 @settings(max_examples=60, deadline=None)
 def test_endings(words: list[bytes], data: bytes) -> None:
     """No length at which the end of a text begins a longer token is left out."""
-    lengths = list(Trie(words).endings(data))
+    lengths = list(Trie(words).suffix_lengths(data))
     expected = [
         n
         for n in range(1, len(data) + 1)
@@ -87,5 +87,5 @@ def test_endings(words: list[bytes], data: bytes) -> None:
 def test_endings_of_long_tokens() -> None:
     """Tokens of any length are covered: Qwen has runs of more than a hundred spaces."""
     trie = Trie([b" " * 128, b"x"])
-    assert list(trie.endings(b" " * 100)) == list(range(1, 101))
-    assert len(list(trie.endings(b"ab" * 40))) <= 2
+    assert list(trie.suffix_lengths(b" " * 100)) == list(range(1, 101))
+    assert len(list(trie.suffix_lengths(b"ab" * 40))) <= 2

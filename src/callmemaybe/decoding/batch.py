@@ -26,7 +26,7 @@ from typing import Any, Self, TypeVar, cast
 
 from callmemaybe.errors import ModelError
 from callmemaybe.grammar.pace import paced
-from callmemaybe.models.base import Feed, Files, Frozen, Logits, Model, Session, leaves_of
+from callmemaybe.models.base import Feed, Files, KVSnapshot, Logits, Model, Session, maximal_paths
 
 T = TypeVar("T")
 PassResult = Logits | list[Logits]
@@ -75,7 +75,7 @@ class _PassRequest:
         if self.feed is not None or self.paths is None:
             return self.feed
         session, paths = self.paths
-        leaves = leaves_of(paths)
+        leaves = maximal_paths(paths)
         return Feed(session.fork(), leaves[0], len(leaves[0])) if len(leaves) == 1 else None
 
     def set_result(self, result: Logits | BaseException) -> None:
@@ -364,7 +364,7 @@ class DecodeBatch:
                 self.passes += 1
                 self.feeds += len(feeds)
                 try:
-                    found = feeds[0][1].session.together([feed for _, feed in feeds])
+                    found = feeds[0][1].session.feed_batch([feed for _, feed in feeds])
                 except BaseException as error:  # of no one task: all of them get it
                     found = [error] * len(feeds)  # type: ignore[list-item]
                 for (request, _), result in zip(feeds, found, strict=True):
@@ -414,13 +414,13 @@ class _BatchedSession(Session):
         """Return an independent session that holds the same ids."""
         return _BatchedSession(self._session.fork(), self._batch)
 
-    def freeze(self) -> Frozen | None:
+    def snapshot(self) -> KVSnapshot | None:
         """Return what the session holds, as arrays to be stored."""
-        return self._session.freeze()
+        return self._session.snapshot()
 
-    def thaw(self, length: int, frozen: Frozen) -> bool:
+    def restore(self, length: int, frozen: KVSnapshot) -> bool:
         """Let an empty session hold what was stored."""
-        return self._session.thaw(length, frozen)
+        return self._session.restore(length, frozen)
 
     def branches(self, paths: Sequence[Sequence[int]]) -> list[Logits]:
         """Return the logits after each id of each path; see :meth:`Session.branches`."""

@@ -22,7 +22,7 @@ from callmemaybe.errors import BudgetError, DecodingError
 from callmemaybe.grammar.tree import TreeAutomaton
 from callmemaybe.matching.matcher import Matcher
 from callmemaybe.matching.token_set import TokenSet
-from callmemaybe.models.base import Session, common
+from callmemaybe.models.base import Session, common_prefix_length
 
 #: The most ids of a draft, and behind how many of the last ids a draft is encoded.
 MAX_DRAFT, DRAFT_CONTEXT = 16, 8
@@ -302,7 +302,7 @@ class Decoder:
 
     def _next_logits(self) -> Floats:
         """Return ``float32[size]``: the logits after everything accepted so far."""
-        confirmed = common(self._pending, self._draft) if self._pending else 0
+        confirmed = common_prefix_length(self._pending, self._draft) if self._pending else 0
         if confirmed:
             self._logits = self._draft_rows[confirmed - 1]
             self._draft_rows = self._draft_rows[confirmed:]

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from callmemaybe.models.base import Frozen, Model
+from callmemaybe.models.base import KVSnapshot, Model
 
 #: The most bytes that all files of a folder may take together.
 MAX_BYTES = 4 << 30
@@ -38,7 +38,7 @@ class DiskPrefixCache:
     def __init__(self, folder: Path, max_bytes: int = MAX_BYTES) -> None:
         self._folder, self._max_bytes = Path(folder), max_bytes
 
-    def load(self, model: Model, ids: Sequence[int]) -> Frozen | None:
+    def load(self, model: Model, ids: Sequence[int]) -> KVSnapshot | None:
         """Return what was saved for these ids of this model; None if there is nothing, or it is damaged."""
         path = self._path(model, ids)
         if path is None:
@@ -55,7 +55,7 @@ class DiskPrefixCache:
                 os.utime(path)  # the last to be removed
         return found
 
-    def save(self, model: Model, ids: Sequence[int], frozen: Frozen) -> None:
+    def save(self, model: Model, ids: Sequence[int], frozen: KVSnapshot) -> None:
         """Store what a session holds, unless it is larger than the whole cache."""
         path = self._path(model, ids)
         size = sum(array.nbytes for array in frozen)
@@ -96,7 +96,7 @@ class DiskPrefixCache:
                 total -= length
 
 
-def _packed(frozen: Frozen) -> list[bytes | memoryview]:
+def _packed(frozen: KVSnapshot) -> list[bytes | memoryview]:
     arrays = [np.ascontiguousarray(array) for array in frozen]
     about = json.dumps([[array.dtype.str, list(array.shape)] for array in arrays]).encode()
     pieces: list[bytes | memoryview] = [_MAGIC, len(about).to_bytes(8, "little"), about]
@@ -107,7 +107,7 @@ def _packed(frozen: Frozen) -> list[bytes | memoryview]:
     return [*pieces, digest.digest()]
 
 
-def _unpacked(content: bytes) -> Frozen | None:
+def _unpacked(content: bytes) -> KVSnapshot | None:
     """Return the arrays of a file; None if it has another format or is damaged."""
     body, digest = memoryview(content)[:-_DIGEST], content[-_DIGEST:]
     if not content.startswith(_MAGIC) or blake2b(body, digest_size=_DIGEST).digest() != digest:

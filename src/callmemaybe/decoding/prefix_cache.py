@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from callmemaybe.decoding.batch import run_blocking
 from callmemaybe.decoding.disk_prefix_cache import DiskPrefixCache
-from callmemaybe.models.base import Model, Session, common
+from callmemaybe.models.base import Model, Session, common_prefix_length
 
 #: Bytes of keys and values cached per model, with their spare capacity.
 MAX_BYTES = 512 << 20
@@ -101,7 +101,7 @@ class PrefixCache:
         at = bisect(self._sorted, key)
         best, shared = None, 0
         for other in self._sorted[max(0, at - 1) : at + 1]:
-            same = common(other, key)
+            same = common_prefix_length(other, key)
             if same > shared:
                 best, shared = other, same
         if best is None:
@@ -142,10 +142,10 @@ class PrefixCache:
         stored = self._store.load(self._model, key)
         if stored is not None:
             fresh = self._model.open()
-            if fresh.thaw(len(key), stored):
+            if fresh.restore(len(key), stored):
                 return CachedSession(fresh, len(key))
         session.feed(key[-rest:], keep=0)
-        frozen = session.freeze()
+        frozen = session.snapshot()
         if frozen is not None:
             self._store.save(self._model, key, frozen)
         return CachedSession(session, cached)

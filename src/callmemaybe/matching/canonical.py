@@ -205,10 +205,10 @@ def _overlaps(tables: VocabularyTables, run: bytes, after: int) -> tuple[int, ..
         if len(tables.overlaps) >= OVERLAP_CACHE_SIZE:
             tables.overlaps.clear()
         before = bytes(MAX_OVERLAP) if len(run) > 2 else b""
-        lengths = tables.overlaps[ending] = tuple(tables.trie.endings(before + ending))
+        lengths = tables.overlaps[ending] = tuple(tables.trie.suffix_lengths(before + ending))
     longest = lengths[-1] if lengths else 0
     if longest >= MAX_OVERLAP:
-        return _confirmed(tables, run, after, tables.trie.endings(run))
+        return _confirmed(tables, run, after, tables.trie.suffix_lengths(run))
     key = run[-longest:], after
     found = tables.overlaps_into.get(key)
     if found is None:
@@ -233,7 +233,7 @@ def _confirmed(
             if node < 0:
                 break
         else:
-            if after & trie.onward(node):
+            if after & trie.next_bytes(node):
                 found.append(length)
     return tuple(found)
 

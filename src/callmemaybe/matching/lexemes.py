@@ -18,7 +18,7 @@ from callmemaybe.grammar.automaton import Automaton
 from callmemaybe.grammar.counting import Counted
 from callmemaybe.matching.mask_bulk import BulkWalker, Indices
 from callmemaybe.matching.token_set import MAX_LISTED, TokenSet, TokenSets, frozen
-from callmemaybe.vocabulary import mask as masks
+from callmemaybe.vocabulary import bitmask
 from callmemaybe.vocabulary.trie import Int32, Trie
 
 #: Cached per vocabulary: (lexeme, state, trie node) triples; token sets under limits or exclusions.
@@ -174,7 +174,7 @@ class ItemCounts:
             fits[self._closing[self.entered[self._closing] < at_least]] = False
         if np.count_nonzero(fits) <= MAX_LISTED:
             return TokenSet(frozen(np.flatnonzero(fits)), None)
-        padded = np.zeros(masks.words(self._size) * 32, np.bool_)
+        padded = np.zeros(bitmask.words(self._size) * 32, np.bool_)
         padded[: self._size] = fits
         return TokenSet(None, frozen(np.packbits(padded, bitorder="little").view("<u4")))
 

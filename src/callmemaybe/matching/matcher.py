@@ -16,7 +16,7 @@ from callmemaybe.matching.cache import ENDED, MOVE_CACHE_SIZE, tables_of
 from callmemaybe.matching.mask_walk import describe_bytes, state_entry
 from callmemaybe.matching.token_set import TokenSet
 from callmemaybe.vocabulary import Vocabulary
-from callmemaybe.vocabulary.mask import Ids, Mask
+from callmemaybe.vocabulary.bitmask import Ids, Mask
 
 
 class Matcher:

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from callmemaybe.vocabulary import mask as masks
-from callmemaybe.vocabulary.mask import Ids, Mask
+from callmemaybe.vocabulary import bitmask
+from callmemaybe.vocabulary.bitmask import Ids, Mask
 
 #: Sets up to this size are stored as ids; gathering so many logits is faster than scanning all.
 MAX_LISTED = 1024
@@ -48,7 +48,7 @@ class TokenSet:
     def count(self) -> int:
         """How many ids are in the set; counted when first asked for."""
         if self._count < 0:
-            self._count = masks.count(self.mask) if self.ids is None else len(self.ids)  # type: ignore[arg-type]
+            self._count = bitmask.count(self.mask) if self.ids is None else len(self.ids)  # type: ignore[arg-type]
         return self._count
 
     def __bool__(self) -> bool:
@@ -58,7 +58,7 @@ class TokenSet:
     def has(self, index: int) -> bool:
         """Whether an id is in the set."""
         if self.ids is None:
-            return masks.has(self.mask, index)  # type: ignore[arg-type]
+            return bitmask.has(self.mask, index)  # type: ignore[arg-type]
         place = int(self.ids.searchsorted(index))
         return place < len(self.ids) and int(self.ids[place]) == index
 
@@ -70,12 +70,12 @@ class TokenSet:
             listed = np.fromiter(ids, np.int64, len(ids))
             return TokenSet(frozen(self.ids[~np.isin(self.ids, listed)]), None)
         mask: Mask = self.mask.copy()  # type: ignore[union-attr]
-        masks.remove(mask, ids)
+        bitmask.remove(mask, ids)
         return TokenSet(None, frozen(mask))
 
     def to_ids(self) -> Ids:
         """Return all ids, ascending."""
-        return masks.to_ids(self.mask) if self.ids is None else self.ids  # type: ignore[arg-type]
+        return bitmask.to_ids(self.mask) if self.ids is None else self.ids  # type: ignore[arg-type]
 
     def argmax(self, logits: Logits) -> int:
         """Return the allowed id with the largest logit (the lowest such id); -1 for the empty set.
@@ -132,7 +132,7 @@ class TokenSets:
         self._small: OrderedDict[Hashable, TokenSet] = OrderedDict()
         self._large: OrderedDict[Hashable, TokenSet] = OrderedDict()
         self._converted: deque[TokenSet] = deque()
-        self._empty = frozen(masks.empty(size))
+        self._empty = frozen(bitmask.empty(size))
 
     def union(self, ids: Iterable[int], parts: Sequence[TokenSet] = ()) -> TokenSet:
         """Return the union of single ids and of other sets."""
@@ -162,7 +162,7 @@ class TokenSets:
         """Return a set of its own (not interned) from an array of ids, in any order."""
         if len(ids) <= MAX_LISTED:
             return TokenSet(frozen(np.array(sorted(set(ids.tolist())), np.int64)), None)
-        return TokenSet(None, frozen(masks.from_ids(ids, self.size)))
+        return TokenSet(None, frozen(bitmask.from_ids(ids, self.size)))
 
     def _union(self, listed: Sequence[int], parts: Sequence[TokenSet]) -> TokenSet:
         dense = [part.mask for part in parts if part.ids is None and part.mask is not None]
@@ -174,10 +174,10 @@ class TokenSets:
             )
         if not dense and len(ids) <= MAX_LISTED:
             return TokenSet(frozen(ids), None, len(ids))
-        mask = dense[0].copy() if dense else masks.empty(self.size)
+        mask = dense[0].copy() if dense else bitmask.empty(self.size)
         for other in dense[1:]:
             mask |= other
-        masks.add(mask, ids)
+        bitmask.add(mask, ids)
         return TokenSet(None, frozen(mask))
 
     def mask_of(self, allowed: TokenSet) -> Mask:
@@ -185,7 +185,7 @@ class TokenSets:
         if allowed.mask is None:
             if allowed.ids is None or not len(allowed.ids):
                 return self._empty
-            allowed.mask = frozen(masks.from_ids(allowed.ids, self.size))
+            allowed.mask = frozen(bitmask.from_ids(allowed.ids, self.size))
             self._converted.append(allowed)
             if len(self._converted) > CONVERTED_CACHE_SIZE:
                 self._converted.popleft().mask = None

@@ -15,7 +15,8 @@ from typing import cast
 
 from callmemaybe import plugins
 from callmemaybe.errors import ModelError
-from callmemaybe.models import _hub, _layouts
+from callmemaybe.models import _hub
+from callmemaybe.models import _model_files as _model_files
 from callmemaybe.models.base import Files, Logits, Model, ModelBackend, Session
 
 __all__ = ["Files", "Logits", "Model", "ModelBackend", "Session", "load", "variants_in"]
@@ -102,7 +103,7 @@ def _locate(name: str, cache: Path | None, offline: bool | None) -> tuple[Path, 
     before, colon, variant = name.rpartition(":")
     if colon and Path(before).expanduser().is_dir():
         return _in_folder(Path(before).expanduser(), variant, before)
-    wanted = None if name.startswith((".", "/", "~", "\\")) else _hub.Wanted.parse(name)
+    wanted = None if name.startswith((".", "/", "~", "\\")) else _hub.HubName.parse(name)
     if wanted is None:
         raise ModelError(
             f"no model {name!r}: not {' or '.join(EMBEDDED)}, no folder or file of that name, "
@@ -121,7 +122,7 @@ def _in_folder(folder: Path, variant: str | None, name: str) -> tuple[Path, Path
         for path in folder.glob(pattern)
         if path.is_file()
     ]
-    choice = _layouts.choose(present, variant, name)
+    choice = _model_files.choose(present, variant, name)
     return folder / choice.folder, folder / choice.weights
 
 
@@ -132,11 +133,11 @@ def variants_in(present: Collection[str]) -> list[tuple[str, tuple[str, ...]]]:
     folder, posix style.
     """
     found = []
-    for variant in _layouts.variants(present):
+    for variant in _model_files.variants(present):
         try:
-            choice = _layouts.choose(present, variant or "fp32", "")
+            choice = _model_files.choose(present, variant or "fp32", "")
         except ModelError:
             continue
-        shards = _layouts.shards(choice.weights)
+        shards = _model_files.shards(choice.weights)
         found.append((variant or "fp32", tuple(dict.fromkeys((*choice.files, *shards)))))
     return found

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from callmemaybe.errors import ModelError
-from callmemaybe.models import _layouts
+from callmemaybe.models import _model_files
 
 REPOSITORY = re.compile(r"([A-Za-z0-9][\w.-]*/[\w.-]+?)(?:@([\w./-]+))?(?::(.+))?")
 _CONFIGURATION = ["*.json", "*.jinja"]
@@ -22,11 +22,11 @@ _UNWRITABLE = frozenset(
     (errno.EACCES, errno.EDQUOT, errno.EFBIG, errno.ENOSPC, errno.ENOTDIR, errno.EPERM, errno.EROFS)
 )
 
-Found = tuple[Path, _layouts.Choice]
+FetchedModel = tuple[Path, _model_files.WeightFiles]
 
 
 @dataclass(frozen=True)
-class Wanted:
+class HubName:
     """A hub name taken apart: ``org/name[@revision][:variant]``."""
 
     repository: str
@@ -34,7 +34,7 @@ class Wanted:
     variant: str | None
 
     @classmethod
-    def parse(cls, name: str) -> Wanted | None:
+    def parse(cls, name: str) -> HubName | None:
         """Return None if ``name`` is not shaped like a hub name."""
         found = REPOSITORY.fullmatch(name)
         return cls(*found.groups()) if found else None
@@ -48,7 +48,7 @@ class Wanted:
         return f"hf download {self.repository}{revision} {include}"
 
 
-def fetch(wanted: Wanted, *, cache: Path | None, offline: bool | None) -> Found:
+def fetch(hub_name: HubName, *, cache: Path | None, offline: bool | None) -> FetchedModel:
     """Return the local folder of a repository and which of its files are the model.
 
     What is in the cache is used without asking the hub, unless ``offline`` is False; then the hub
@@ -57,20 +57,20 @@ def fetch(wanted: Wanted, *, cache: Path | None, offline: bool | None) -> Found:
     """
     from huggingface_hub import constants
 
-    cached = None if offline is False else _cached(wanted, cache)
+    cached = None if offline is False else _cached(hub_name, cache)
     if cached is not None:
         return cached
     if offline or (offline is None and constants.HF_HUB_OFFLINE):
-        raise ModelError(_absent(wanted, (), "offline mode is on"))
+        raise ModelError(_absent(hub_name, (), "offline mode is on"))
     choice = None
     try:
-        choice = _layouts.choose(_listing(wanted), wanted.variant, wanted.repository)
-        return _download(wanted, cache, choice), choice
+        choice = _model_files.choose(_listing(hub_name), hub_name.variant, hub_name.repository)
+        return _download(hub_name, cache, choice), choice
     except ModelError:
         raise
     except Exception as error:
-        _refuse(wanted, error)
-        cached = _cached(wanted, cache)
+        _refuse(hub_name, error)
+        cached = _cached(hub_name, cache)
         if cached is not None:
             return cached
         if isinstance(error, OSError) and error.errno in _UNWRITABLE:
@@ -80,15 +80,15 @@ def fetch(wanted: Wanted, *, cache: Path | None, offline: bool | None) -> Found:
             ) from error
         files = choice.files if choice else ()
         reason = f"the hub does not answer ({_first_line(error)})"
-        raise ModelError(_absent(wanted, files, reason)) from error
+        raise ModelError(_absent(hub_name, files, reason)) from error
 
 
-def _cached(wanted: Wanted, cache: Path | None) -> Found | None:
+def _cached(hub_name: HubName, cache: Path | None) -> FetchedModel | None:
     """Return what an earlier download left, if that is a whole model."""
     try:
-        folder = _snapshot(wanted, cache, _CONFIGURATION, offline=True)
+        folder = _snapshot(hub_name, cache, _CONFIGURATION, offline=True)
         present = [path.relative_to(folder).as_posix() for path in folder.rglob("*")]
-        choice = _layouts.choose(present, wanted.variant, wanted.repository)
+        choice = _model_files.choose(present, hub_name.variant, hub_name.repository)
     except Exception:
         return None
     settings = [folder / choice.folder / name for name in ("config.json", "genai_config.json")]
@@ -98,11 +98,11 @@ def _cached(wanted: Wanted, cache: Path | None) -> Found | None:
     return folder, choice
 
 
-def _lacks_data(folder: Path, choice: _layouts.Choice) -> bool:
+def _lacks_data(folder: Path, choice: _model_files.WeightFiles) -> bool:
     """Whether the weights are not all there: shards, or the files beside it that a graph refers to."""
     weights = folder / choice.weights
     if weights.suffix != ".onnx":
-        return not all(_is_there(folder / name) for name in _layouts.shards(choice.weights))
+        return not all(_is_there(folder / name) for name in _model_files.shards(choice.weights))
     named = re.compile(re.escape(weights.name).encode() + rb"(?:_data|\.data)(?:_\d+)?")
     try:
         with (
@@ -123,17 +123,17 @@ def _is_there(path: Path) -> bool:
         return False
 
 
-def _download(wanted: Wanted, cache: Path | None, choice: _layouts.Choice) -> Path:
+def _download(hub_name: HubName, cache: Path | None, choice: _model_files.WeightFiles) -> Path:
     """Fetch what is not there of the chosen files; return their folder."""
-    folder = _snapshot(wanted, cache, [_escape(name) for name in choice.files])
+    folder = _snapshot(hub_name, cache, [_escape(name) for name in choice.files])
     empty = [_escape(name) for name in choice.files if not _is_there(folder / name)]
     if empty:  # which to the hub's own client is as good as whole
-        _snapshot(wanted, cache, empty, force=True)
+        _snapshot(hub_name, cache, empty, force=True)
     return folder
 
 
 def _snapshot(
-    wanted: Wanted,
+    hub_name: HubName,
     cache: Path | None,
     patterns: list[str],
     *,
@@ -143,8 +143,8 @@ def _snapshot(
     from huggingface_hub import snapshot_download
 
     folder = snapshot_download(
-        wanted.repository,
-        revision=wanted.revision,
+        hub_name.repository,
+        revision=hub_name.revision,
         cache_dir=cache,
         allow_patterns=patterns,
         local_files_only=offline,
@@ -153,11 +153,11 @@ def _snapshot(
     return Path(folder)
 
 
-def _listing(wanted: Wanted) -> list[str]:
+def _listing(hub_name: HubName) -> list[str]:
     # One request; the method that only lists files retries for half a minute without a network.
     from huggingface_hub import HfApi
 
-    info = HfApi().model_info(wanted.repository, revision=wanted.revision, timeout=20)
+    info = HfApi().model_info(hub_name.repository, revision=hub_name.revision, timeout=20)
     return [file.rfilename for file in info.siblings or ()]
 
 
@@ -171,17 +171,17 @@ def _escape(name: str) -> str:
     return re.sub(r"([*?\[])", r"[\1]", name)
 
 
-def _refuse(wanted: Wanted, error: Exception) -> None:
+def _refuse(hub_name: HubName, error: Exception) -> None:
     """Raise for what no cache can help with; return for a network that does not answer."""
     from huggingface_hub import errors
 
-    name = wanted.repository
+    name = hub_name.repository
     if isinstance(error, errors.GatedRepoError):
         raise ModelError(
             f"{name} is gated: accept its licence on the hub, then set HF_TOKEN or run `hf auth login`"
         ) from error
     if isinstance(error, errors.RevisionNotFoundError):
-        raise ModelError(f"{name} has no revision {wanted.revision!r}") from error
+        raise ModelError(f"{name} has no revision {hub_name.revision!r}") from error
     if isinstance(error, errors.RepositoryNotFoundError):
         raise ModelError(
             f"the hub has no model {name!r}, or it is private; check the spelling, or set HF_TOKEN"
@@ -190,10 +190,10 @@ def _refuse(wanted: Wanted, error: Exception) -> None:
         raise ModelError(f"{name!r} is not a hub name: {error}") from error
 
 
-def _absent(wanted: Wanted, files: tuple[str, ...], why: str) -> str:
-    variant = f":{wanted.variant}" if wanted.variant else ""
+def _absent(hub_name: HubName, files: tuple[str, ...], why: str) -> str:
+    variant = f":{hub_name.variant}" if hub_name.variant else ""
     return (
-        f"{wanted.repository}{variant} is not in the local cache, and {why}. Fetch it where there "
-        f"is a network with `{wanted.command(files)}` (or copy the model's folder here and name "
+        f"{hub_name.repository}{variant} is not in the local cache, and {why}. Fetch it where there "
+        f"is a network with `{hub_name.command(files)}` (or copy the model's folder here and name "
         "that), or use --model nano, which is built in"
     )

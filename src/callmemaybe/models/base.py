@@ -18,8 +18,10 @@ from callmemaybe.errors import ModelError
 
 Logits = NDArray[np.float32]
 #: What a session holds, as arrays to be stored.
-Frozen = tuple[NDArray[Any], ...]
+KVSnapshot = tuple[NDArray[Any], ...]
 
+#: What a pass costs by itself, in rows (measured: 2 to 5).
+_PASS_COST = 3.0
 #: Logits of branches that are held at a time.
 _LOGITS_BYTES = 64 << 20
 
@@ -79,16 +81,16 @@ class Session(Protocol):
         Equals ``fork().feed(path, keep=len(path))`` for each path; the session stays as it is.
         Each id of the paths' common prefixes is fed once here; engines may do better.
         """
-        return walk(self.fork(), paths)
+        return feed_trie(self.fork(), paths)
 
-    def freeze(self) -> Frozen | None:
-        """Return what the session holds, for :meth:`thaw`; None where an engine cannot say.
+    def snapshot(self) -> KVSnapshot | None:
+        """Return what the session holds, for :meth:`restore`; None where an engine cannot say.
 
         The arrays may be views: they are not to be changed, and to be used before the session is.
         """
         return None
 
-    def thaw(self, length: int, frozen: Frozen) -> bool:
+    def restore(self, length: int, frozen: KVSnapshot) -> bool:
         """Let an empty session hold the ``length`` ids that ``frozen`` was made of.
 
         Returns False, and stays empty, for what is none of this model's.
@@ -96,14 +98,14 @@ class Session(Protocol):
         del length, frozen
         return False
 
-    def together(self, feeds: Sequence[Feed]) -> list[Logits | ModelError]:
+    def feed_batch(self, feeds: Sequence[Feed]) -> list[Logits | ModelError]:
         """Feed several sessions of this one's model, in as few passes as the engine can.
 
         Equals ``feed`` on each: what that would return, or the ModelError that it would raise,
         which concerns its own session only. No session may be named twice. One after another
         here; engines may do better.
         """
-        return one_by_one(feeds)
+        return feed_each(feeds)
 
 
 class Feed(NamedTuple):
@@ -267,7 +269,7 @@ def _object(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def walk(session: Session, paths: Sequence[Sequence[int]]) -> list[Logits]:
+def feed_trie(session: Session, paths: Sequence[Sequence[int]]) -> list[Logits]:
     """Score ``paths`` by feeding them as a trie, depth first, into a session of our own.
 
     One feed per leaf of the trie; ids that paths have in common are fed once.
@@ -279,7 +281,7 @@ def walk(session: Session, paths: Sequence[Sequence[int]]) -> list[Logits]:
     # Backwards, a path comes before its own prefixes, which are then read off its rows.
     for index in reversed(order):
         path = tuple(paths[index])
-        shared = common(here, path)
+        shared = common_prefix_length(here, path)
         if shared < len(path):
             session.rewind(len(here) - shared)
             rows[shared:] = session.feed(path[shared:], keep=len(path) - shared)
@@ -288,7 +290,7 @@ def walk(session: Session, paths: Sequence[Sequence[int]]) -> list[Logits]:
     return [logits for logits in found if logits is not None]
 
 
-def fan(
+def feed_forks(
     session: Session, paths: Sequence[Sequence[int]], context: int | None, most: int | None = None
 ) -> list[Logits]:
     """Score ``paths`` with a fork for each that is no beginning of another, all fed together.
@@ -296,12 +298,12 @@ def fan(
     What all have in common is fed once. ``most`` is how many forks there may be at a time. Raises
     ModelError before anything is fed for a path that cannot be.
     """
-    leaves = leaves_of(paths)
+    leaves = maximal_paths(paths)
     for leaf in leaves:
         check_feed(leaf, 0, session.size, None if context is None else context - session.length)
     if len(leaves) < 2:
-        return walk(session.fork(), paths)
-    stem = leaves[0][: common(leaves[0], leaves[-1])]
+        return feed_trie(session.fork(), paths)
+    stem = leaves[0][: common_prefix_length(leaves[0], leaves[-1])]
     first = np.zeros((0, session.size), np.float32)
     if stem:
         session = session.fork()
@@ -313,7 +315,7 @@ def fan(
     for at in range(0, len(leaves), at_once):
         some = leaves[at : at + at_once]
         ends = [leaf[len(stem) :] for leaf in some]
-        rows = session.together([Feed(session.fork(), end, len(end)) for end in ends])
+        rows = session.feed_batch([Feed(session.fork(), end, len(end)) for end in ends])
         for leaf, row in zip(some, rows, strict=True):
             if isinstance(row, ModelError):
                 raise row
@@ -325,7 +327,7 @@ def fan(
     ]
 
 
-def one_by_one(feeds: Sequence[Feed]) -> list[Logits | ModelError]:
+def feed_each(feeds: Sequence[Feed]) -> list[Logits | ModelError]:
     """Feed sessions one after another; what fails stands in its place."""
     found: list[Logits | ModelError] = []
     for session, ids, keep in feeds:
@@ -336,7 +338,24 @@ def one_by_one(feeds: Sequence[Feed]) -> list[Logits | ModelError]:
     return found
 
 
-def common(left: Sequence[int], right: Sequence[int]) -> int:
+def padded_runs(counts: Sequence[int], most: int) -> list[int]:
+    """Divide ``counts`` (ascending) into runs padded to their longest, cheapest in all.
+
+    A run of several has at most ``most`` rows. Returns the sizes of the runs.
+    """
+    best: list[tuple[float, list[int]]] = [(0.0, [])]
+    for end in range(1, len(counts) + 1):
+        ways = []
+        for start in range(end):
+            rows = (end - start) * counts[end - 1]
+            if end - start == 1 or rows <= most:
+                cost, sizes = best[start]
+                ways.append((cost + _PASS_COST + rows, [*sizes, end - start]))
+        best.append(min(ways))
+    return best[-1][1]
+
+
+def common_prefix_length(left: Sequence[int], right: Sequence[int]) -> int:
     """Length of the longest common prefix."""
     count = 0
     for a, b in zip(left, right, strict=False):
@@ -376,7 +395,7 @@ def check_rewind(n: int, length: int) -> None:
         raise ModelError(f"cannot forget {n} of {length} ids")
 
 
-def leaves_of(paths: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
+def maximal_paths(paths: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
     """Return the distinct paths that are no prefix of another, sorted."""
     order = sorted({tuple(path) for path in paths if path})
     return [

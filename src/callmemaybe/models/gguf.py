@@ -29,10 +29,10 @@ from callmemaybe.models.base import (
     Session,
     check_feed,
     check_rewind,
-    fan,
+    feed_forks,
     need_extra,
 )
-from callmemaybe.vocabulary.readers import _gguf_file
+from callmemaybe.vocabulary import gguf_metadata
 
 _CELLS = 4096  # to begin with
 _BATCH = 512  # ids per pass
@@ -68,7 +68,7 @@ class GgufFiles(Files):
         super().__init__(folder)
         object.__setattr__(self, "path", path)
         try:
-            object.__setattr__(self, "held", _gguf_file.metadata(path))
+            object.__setattr__(self, "held", gguf_metadata.metadata(path))
         except (OSError, ValueError) as error:
             raise ModelError(f"{path} cannot be read: {error}") from error
 
@@ -135,7 +135,7 @@ class GgufModel:
         self.name = name or str(weights)
         self.files = GgufFiles(weights, folder or weights.parent)
         self.context = self.files.context
-        self._engine = _Engine(weights, threads or _cores(), cells)
+        self._engine = _LlamaContext(weights, threads or _cores(), cells)
 
     @property
     def size(self) -> int:
@@ -162,7 +162,7 @@ class _Span(NamedTuple):
     keep: int
 
 
-class _Engine:
+class _LlamaContext:
     """llama.cpp's model and its context; one pass at a time."""
 
     def __init__(self, weights: Path, threads: int, cells: int) -> None:
@@ -337,7 +337,7 @@ class GgufSession(Session):
 
     def __init__(
         self,
-        engine: _Engine,
+        engine: _LlamaContext,
         context: int | None,
         ids: Sequence[int] = (),
         origin: int | None = None,
@@ -418,9 +418,9 @@ class GgufSession(Session):
 
     def branches(self, paths: Sequence[Sequence[int]]) -> list[Logits]:
         """Score all paths in one pass, each as a sequence of its own."""
-        return fan(self, paths, self._limit, max(1, self._engine.available - 1))
+        return feed_forks(self, paths, self._limit, max(1, self._engine.available - 1))
 
-    def together(self, feeds: Sequence[Feed]) -> list[Logits | ModelError]:
+    def feed_batch(self, feeds: Sequence[Feed]) -> list[Logits | ModelError]:
         """Feed several sessions in one pass; what they have in common is stored once."""
         found: dict[int, Logits | ModelError] = {}
         spans: dict[int, _Span] = {}

@@ -32,7 +32,7 @@ def seeded(size: int, seed: int = 0, scale: float = 3.0) -> Script:
 
 
 @dataclass
-class Counter:
+class PassCounter:
     """What the sessions of a model have done: forward passes (one per feed), and ids fed."""
 
     feeds: int = 0
@@ -51,7 +51,7 @@ class ScriptedModel:
     context: int | None = None
     name: str = "scripted"
     folder: Path | None = None
-    counter: Counter = field(default_factory=Counter, compare=False)
+    counter: PassCounter = field(default_factory=PassCounter, compare=False)
 
     @property
     def files(self) -> Files:
@@ -99,7 +99,7 @@ class ScriptedSession(Session):
         self._model.counter.feeds += 1
         return found
 
-    def together(self, feeds: Sequence[Feed]) -> list[Logits | ModelError]:
+    def feed_batch(self, feeds: Sequence[Feed]) -> list[Logits | ModelError]:
         """Feed several sessions in what counts as one forward pass."""
         found: list[Logits | ModelError] = []
         for session, ids, keep in feeds:

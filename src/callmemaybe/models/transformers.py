@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from callmemaybe.errors import ModelError
-from callmemaybe.models._together import padded
 from callmemaybe.models.base import (
     Feed,
     Files,
@@ -28,8 +27,9 @@ from callmemaybe.models.base import (
     Session,
     check_feed,
     check_rewind,
-    fan,
+    feed_forks,
     need_extra,
+    padded_runs,
 )
 
 PRECISIONS = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
@@ -232,9 +232,9 @@ class TransformersSession(Session):
 
     def branches(self, paths: Sequence[Sequence[int]]) -> list[Logits]:
         """Score all paths in padded passes, where the cache is one that can be repeated."""
-        return fan(self, paths, self._model.context)
+        return feed_forks(self, paths, self._model.context)
 
-    def together(self, feeds: Sequence[Feed]) -> list[Logits | ModelError]:
+    def feed_batch(self, feeds: Sequence[Feed]) -> list[Logits | ModelError]:
         """Feed several sessions in padded passes; those whose caches cannot be joined go alone."""
         found: list[Any] = [None] * len(feeds)
         shares: list[_Share] = []
@@ -250,7 +250,7 @@ class TransformersSession(Session):
         shares.sort(key=lambda share: len(share.ids))
         most = max(1, _LOGITS_BYTES // (4 * self.size))
         at = 0
-        for size in padded([len(share.ids) for share in shares], most) if shares else ():
+        for size in padded_runs([len(share.ids) for share in shares], most) if shares else ():
             group, at = shares[at : at + size], at + size
             for share, logits in zip(group, _joined(self._model, group), strict=True):
                 found[share.at] = logits

@@ -58,7 +58,7 @@ class Job:
 class Ticket:
     """What one request waits for: its turns, and what they have told.
 
-    Iterate over it once; ``Engine.drop`` ends whatever still runs.
+    Iterate over it once; ``OnnxEngine.drop`` ends whatever still runs.
     """
 
     engine: Engine

@@ -199,7 +199,7 @@ def together_is_alone(subject: Subject) -> None:
             for (session, _), part, keep in zip(pool, parts, keeps, strict=True)
         ]
         order = subject.random.permutation(len(feeds)).tolist()
-        found = pool[0][0].together([feeds[index] for index in order])
+        found = pool[0][0].feed_batch([feeds[index] for index in order])
         for index, logits in zip(order, found, strict=True):
             session, ids = pool[index]
             ids += parts[index]
@@ -222,7 +222,7 @@ def together_is_alone(subject: Subject) -> None:
     size = subject.model.size
     wrong = [Feed(base, [0]), Feed(pool[0][0], [size]), Feed(pool[1][0], [1], 2)]
     before = [feed.session.length for feed in wrong]
-    right, *errors = base.together(wrong)
+    right, *errors = base.feed_batch(wrong)
     assert not isinstance(right, ModelError)
     assert all(isinstance(error, ModelError) for error in errors)
     assert [feed.session.length for feed in wrong] == [before[0] + 1, *before[1:]]

@@ -21,19 +21,19 @@ import numpy as np
 import numpy.typing as npt
 
 #: Words of which the tokens are remembered, and up to which length: longer ones hardly come again.
-KEPT = 8192
-LONGEST_KEPT = 64
+WORD_CACHE_SIZE = 8192
+LONGEST_CACHED_WORD = 64
 #: Pairs of tokens of which it is remembered whether they merge.
-KEPT_PAIRS = 16_384
+PAIR_CACHE_SIZE = 16_384
 #: Words up to this length are merged by looking at all places for each merge, longer ones by a heap.
-SHORT = 32
+SHORT_WORD = 32
 #: The rank of what does not merge.
-NEVER = 1 << 31
+NO_MERGE = 1 << 31
 #: Positions of a word are told in so many bits; a word of more bytes is not text.
 _PLACE = 32
 _HERE = (1 << _PLACE) - 1
 
-#: What :func:`merges` returns: for each left token from ``first[left]`` to ``first[left + 1]`` the
+#: What :func:`merge_tables` returns: for each left token from ``first[left]`` to ``first[left + 1]`` the
 #: right tokens it merges with, ascending, and the rank of each; ``target`` is the token by rank;
 #: ``of_byte`` the token of each byte, -1 for none.
 ARRAYS: Mapping[str, type[np.generic]] = {
@@ -57,7 +57,7 @@ def alphabet() -> dict[int, int]:
 ALPHABET = alphabet()
 
 
-def merges(
+def merge_tables(
     pieces: Mapping[str, int], pairs: Sequence[str | Sequence[str]]
 ) -> dict[str, npt.NDArray[Any]]:
     """Return the arrays of a vocabulary ``pieces`` and its merges, best first.
@@ -97,7 +97,7 @@ class Bpe:
         split: Splitter,
         whole: Callable[[bytes], int] | None = None,
     ) -> None:
-        """Take the arrays of :func:`merges` and what splits a text into words in GPT-2's alphabet.
+        """Take the arrays of :func:`merge_tables` and what splits a text into words in GPT-2's alphabet.
 
         ``whole`` gives the token that is a whole word, or -1; with it, such words are not merged
         (the setting ``ignore_merges``).
@@ -129,9 +129,9 @@ class Bpe:
         found = [index]
         if index < 0:
             ids = [of_byte[byte] for byte in data if of_byte[byte] >= 0]
-            found = self._merged_here(ids) if len(ids) <= SHORT else self._merged(ids)
-        if len(word) <= LONGEST_KEPT:
-            if len(self._known) >= KEPT:
+            found = self._merged_here(ids) if len(ids) <= SHORT_WORD else self._merged(ids)
+        if len(word) <= LONGEST_CACHED_WORD:
+            if len(self._known) >= WORD_CACHE_SIZE:
                 self._known.clear()
             self._known[word] = found
         return found
@@ -148,8 +148,8 @@ class Bpe:
         """Return the rank at which two tokens merge, or NEVER; remembers it."""
         found = self._rank_of(left, right)
         if found < 0:
-            found = NEVER
-        if len(self._pairs) >= KEPT_PAIRS:
+            found = NO_MERGE
+        if len(self._pairs) >= PAIR_CACHE_SIZE:
             self._pairs.clear()
         self._pairs[left, right] = found
         return found
@@ -160,7 +160,7 @@ class Bpe:
         ranks = [
             met(*pair) if (rank := known.get(pair)) is None else rank for pair in pairwise(ids)
         ]
-        while ranks and (best := min(ranks)) < NEVER:
+        while ranks and (best := min(ranks)) < NO_MERGE:
             at = ranks.index(best)
             merged = ids[at] = target[best]
             del ids[at + 1], ranks[at]

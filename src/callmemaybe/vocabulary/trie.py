@@ -18,7 +18,7 @@ Int32 = npt.NDArray[np.int32]
 
 _SLOTS = 1 << 16
 #: Of how many nodes it is remembered which bytes follow.
-_KEPT = 4096
+_NEXT_BYTES_CACHE_SIZE = 4096
 #: Bit for "this long or longer" in the table of prefix lengths.
 _LONGEST = 63
 
@@ -45,8 +45,8 @@ class Trie:
 
     __slots__ = (
         "_lengths",
+        "_next_bytes",
         "_node_of_id",
-        "_onward",
         "_texts",
         "_tokens",
         "_wide_byte",
@@ -86,7 +86,7 @@ class Trie:
         """
         self._tokens = tokens
         self._texts: list[bytes] | None = None
-        self._onward: dict[int, int] = {}
+        self._next_bytes: dict[int, int] = {}
         self._lengths: npt.NDArray[np.uint64] | None = None
         self._wide_byte: npt.NDArray[np.intp] | None = None
         self._node_of_id: npt.NDArray[np.intp] | None = None
@@ -187,23 +187,23 @@ class Trie:
         total = int(ends[-1]) if len(ends) else 0
         return np.repeat(begins - (ends - counts), counts) + np.arange(total), counts
 
-    def onward(self, node: int) -> int:
+    def next_bytes(self, node: int) -> int:
         """Return the bytes with which tokens go on behind a node, as a 256-bit set; remembers some."""
-        found = self._onward.get(node)
+        found = self._next_bytes.get(node)
         if found is None:
             found = 0
             for byte in self.bytes_[self.first_[node] : self.first_[node + 1]]:
                 found |= 1 << byte
-            if len(self._onward) >= _KEPT:
-                self._onward.clear()
-            self._onward[node] = found
+            if len(self._next_bytes) >= _NEXT_BYTES_CACHE_SIZE:
+                self._next_bytes.clear()
+            self._next_bytes[node] = found
         return found
 
     def depth(self, node: int) -> int:
         """Return the length of the node's prefix."""
         return bisect_right(self.starts, node) - 1
 
-    def endings(self, data: bytes) -> Iterator[int]:
+    def suffix_lengths(self, data: bytes) -> Iterator[int]:
         """Yield, ascending, each length at which the end of ``data`` may be a proper prefix of tokens.
 
         Every length at which it is one is among them; :meth:`find` tells which are. Told by a table

@@ -20,7 +20,7 @@ from callmemaybe.vocabulary.trie import Trie
 READERS = "callmemaybe.vocabulary.readers"
 
 
-class Reader(Protocol):
+class VocabularyReader(Protocol):
     """What a module of ``readers/`` offers as its constant READER."""
 
     def recognises(self, path: Path) -> bool:
@@ -86,7 +86,7 @@ class Vocabulary:
             if not place.exists():
                 raise VocabularyError(f"{place}: there is no such file or folder")
             for name in plugins.names(READERS):
-                reader: Reader = plugins.load(READERS, name, "READER")  # type: ignore[assignment]
+                reader: VocabularyReader = plugins.load(READERS, name, "READER")  # type: ignore[assignment]
                 if reader.recognises(place):
                     return reader.read(place, size, ends)
         except OSError as error:  # a folder that may not be entered, a name that is too long

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from callmemaybe.errors import VocabularyError
-from callmemaybe.vocabulary.readers import _gguf_file, tokenizer_json
+from callmemaybe.vocabulary import gguf_metadata
+from callmemaybe.vocabulary.readers import tokenizer_json
 from callmemaybe.vocabulary.vocabulary import Vocabulary
 
 #: So many bytes at the beginning of a file, its length and its date tell it from others; tokenizers
@@ -52,7 +53,7 @@ class Gguf:
 
     def recognises(self, path: Path) -> bool:
         """Whether ``path`` is a GGUF file."""
-        return path.is_file() and _gguf_file.is_gguf(path)
+        return path.is_file() and gguf_metadata.is_gguf(path)
 
     def read(self, path: Path, size: int | None, ends: Iterable[int] | None) -> Vocabulary:
         """Read the tokenizer; see ``Reader``."""
@@ -71,7 +72,7 @@ READER = Gguf()
 
 def _source(path: Path) -> tokenizer_json.Source:
     try:
-        held = _gguf_file.metadata(path)
+        held = gguf_metadata.metadata(path)
     except (OSError, ValueError) as error:
         raise VocabularyError(f"{path}: cannot be read: {error}") from error
     tokens = _listed(path, held, "tokens", str)

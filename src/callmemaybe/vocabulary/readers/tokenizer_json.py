@@ -19,15 +19,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from callmemaybe.errors import VocabularyError
-from callmemaybe.vocabulary import bpe, kept
-from callmemaybe.vocabulary.kept import Kept
-from callmemaybe.vocabulary.readers._encoders import (
+from callmemaybe.vocabulary import bpe, disk_cache
+from callmemaybe.vocabulary.disk_cache import CacheEntry
+from callmemaybe.vocabulary.encoders import (
     SPACE_PIECE,
     Encode,
-    Library,
-    compiled,
-    own,
-    parts_of,
+    LibraryEncoder,
+    array_encoder,
+    compile_encoding,
+    flatten_components,
 )
 from callmemaybe.vocabulary.trie import Trie
 from callmemaybe.vocabulary.vocabulary import Vocabulary
@@ -86,7 +86,7 @@ def read(
     """
     asked = None if ends is None else frozenset(ends)
     key = _key(file.parent, told, size, asked)
-    found = kept.load(key)
+    found = disk_cache.load(key)
     if found is not None:
         return _made(file, lambda: source().content, found)
     made = source()
@@ -97,7 +97,7 @@ def read(
         what = f"{type(error).__name__}: {error}"
         raise VocabularyError(f"{file}: is damaged ({what}); fetch the file again") from error
     vocabulary = _made(file, lambda: made.content, found, is_new=True)
-    kept.save(key, found)
+    disk_cache.save(key, found)
     return vocabulary
 
 
@@ -117,7 +117,7 @@ def _key(folder: Path, told: bytes, size: int | None, ends: frozenset[int] | Non
 
 
 def _made(
-    file: Path, content: Callable[[], bytes], found: Kept, is_new: bool = False
+    file: Path, content: Callable[[], bytes], found: CacheEntry, is_new: bool = False
 ) -> Vocabulary:
     """Return the vocabulary that these facts and arrays describe."""
     facts, arrays = found
@@ -127,16 +127,18 @@ def _made(
     trie = Trie(tokens, arrays={name: arrays[f"trie.{name}"] for name in Trie.ARRAYS})
     encode: Encode
     if facts["encoding"] is None:
-        encode = Library(file, content, controls).encode
+        encode = LibraryEncoder(file, content, controls).encode
     else:
         merges = {name: arrays[f"merges.{name}"] for name in bpe.ARRAYS}
-        encode = own(file, Kept(facts["encoding"], merges), trie)
+        encode = array_encoder(file, CacheEntry(facts["encoding"], merges), trie)
     if is_new:
         encode(" ")  # the library only now sees what it may refuse
     return Vocabulary(tokens, controls, encode, facts["ends"], trie=trie)
 
 
-def _compile(file: Path, content: bytes, size: int | None, ends: frozenset[int] | None) -> Kept:
+def _compile(
+    file: Path, content: bytes, size: int | None, ends: frozenset[int] | None
+) -> CacheEntry:
     """Return all that follows from the files."""
     data = _parse(file, content)
     tokens, controls, is_plain = _tokens(file, data)
@@ -152,7 +154,7 @@ def _compile(file: Path, content: bytes, size: int | None, ends: frozenset[int] 
     }
     # Ours knows no tokens but those of the merges, and all of them are in the vocabulary.
     is_whole = [*tokens, *[b""] * (width - len(tokens))] == list(made.tokens)
-    encoding = compiled(data, controls) if is_plain and is_whole else None
+    encoding = compile_encoding(data, controls) if is_plain and is_whole else None
     if encoding is not None:
         arrays |= {f"merges.{name}": array for name, array in encoding.arrays.items()}
     facts = {
@@ -160,7 +162,7 @@ def _compile(file: Path, content: bytes, size: int | None, ends: frozenset[int] 
         "ends": sorted(made.ends),
         "encoding": None if encoding is None else encoding.facts,
     }
-    return Kept(facts, arrays)
+    return CacheEntry(facts, arrays)
 
 
 def _tokens(file: Path, data: Mapping[str, Any]) -> tuple[list[bytes], dict[str, int], bool]:
@@ -213,7 +215,10 @@ def _alphabet(file: Path, data: Mapping[str, Any]) -> bool:
     for setting in ("continuing_subword_prefix", "end_of_word_suffix"):
         if model.get(setting):
             raise VocabularyError(f"{file}: BPE with a {setting} is not supported")
-    parts = [*parts_of(data.get("decoder")), *parts_of(data.get("pre_tokenizer"))]
+    parts = [
+        *flatten_components(data.get("decoder")),
+        *flatten_components(data.get("pre_tokenizer")),
+    ]
     kinds = {part["type"] for part in parts}
     if "ByteLevel" in kinds:
         return True

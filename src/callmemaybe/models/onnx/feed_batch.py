@@ -13,14 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from callmemaybe.errors import ModelError
-from callmemaybe.models._cache import Pool, Shared, room
-from callmemaybe.models._engine import Engine, InPlace
-from callmemaybe.models.base import Feed, Logits, check_feed
+from callmemaybe.models.base import Feed, Logits, check_feed, padded_runs
+from callmemaybe.models.onnx.engine import Engine, InPlace
+from callmemaybe.models.onnx.kv_buffer import BufferPool, KVBuffer, grown_capacity
 
 Array = NDArray[Any]
 
-#: What a pass costs by itself, in rows (measured: 2 to 5).
-_OVERHEAD = 3.0
 _LEAST_SLOTS = 8
 #: Bytes of a sequence's cache above which it keeps its buffer: copying them into the pool takes longer
 #: than sharing the few passes of a call saves (measured: 250 MB of keys and values, 1,659 ms a call
@@ -37,7 +35,7 @@ class _Share(NamedTuple):
     keep: int
 
 
-def together(engine: Engine, feeds: Sequence[Feed]) -> list[Logits | ModelError]:
+def feed_batch(engine: Engine, feeds: Sequence[Feed]) -> list[Logits | ModelError]:
     """Feed sessions of ``engine`` in few passes; what fails stands in its place."""
     found: list[Any] = [None] * len(feeds)
     shares = []
@@ -68,10 +66,13 @@ def together(engine: Engine, feeds: Sequence[Feed]) -> list[Logits | ModelError]
 
 def _plan(engine: Engine, shares: list[_Share]) -> list[list[_Share]]:
     """Divide what is to be fed into passes that cost the least together."""
-    if len(shares) < 2 or not engine.every or not engine.may_batch():
+    if len(shares) < 2 or not engine.all_logits or not engine.may_batch():
         return [[share] for share in shares]
     most = _MOST_MOVED // engine.graph.cache_bytes()
-    fits = [len(share.ids) <= engine.narrow and share.session.length <= most for share in shares]
+    fits = [
+        len(share.ids) <= engine.most_shared_ids and share.session.length <= most
+        for share in shares
+    ]
     alone = [share for share, is_fit in zip(shares, fits, strict=True) if not is_fit]
     shares = [share for share, is_fit in zip(shares, fits, strict=True) if is_fit]
     shares.sort(key=lambda share: len(share.ids))
@@ -82,27 +83,10 @@ def _plan(engine: Engine, shares: list[_Share]) -> list[list[_Share]]:
         shares = [share for share in shares if share.session.length <= end]
     counts = [len(share.ids) for share in shares]
     groups, at = [[share] for share in alone], 0
-    for size in padded(counts, engine.chunk) if counts else ():
+    for size in padded_runs(counts, engine.chunk) if counts else ():
         groups.append(shares[at : at + size])
         at += size
     return groups
-
-
-def padded(counts: Sequence[int], most: int) -> list[int]:
-    """Divide ``counts`` (ascending) into runs padded to their longest, cheapest in all.
-
-    A run of several has at most ``most`` rows. Returns the sizes of the runs.
-    """
-    best: list[tuple[float, list[int]]] = [(0.0, [])]
-    for end in range(1, len(counts) + 1):
-        ways = []
-        for start in range(end):
-            rows = (end - start) * counts[end - 1]
-            if end - start == 1 or rows <= most:
-                cost, sizes = best[start]
-                ways.append((cost + _OVERHEAD + rows, [*sizes, end - start]))
-        best.append(min(ways))
-    return best[-1][1]
 
 
 def _padded(engine: Engine, group: Sequence[_Share]) -> list[Logits]:
@@ -136,12 +120,12 @@ def _pass(
 
     Returns the logits of each, those of the last ``keep`` columns at least.
     """
-    slots = _seated(engine, sessions, width)
+    slots = _assign_slots(engine, sessions, width)
     pool = engine.pool
     assert pool is not None
     found: dict[int, Array] = {}
     order = sorted(range(len(sessions)), key=slots.__getitem__)
-    for run in _neighbours(pool, [slots[index] for index in order], width):
+    for run in _slot_runs(pool, [slots[index] for index in order], width):
         low, high = run[0], run[-1] + 1
         ids = np.zeros((high - low, width), np.int64)
         past = [pool.reach(slot) for slot in range(low, high)]
@@ -158,7 +142,7 @@ def _pass(
     return [found[index] for index in range(len(sessions))]
 
 
-def _seated(engine: Engine, sessions: Sequence[InPlace], width: int) -> list[int]:
+def _assign_slots(engine: Engine, sessions: Sequence[InPlace], width: int) -> list[int]:
     """See to it that all sessions have slots of one pool that they may write to; return those."""
     longest = max(session.length for session in sessions) + width
     pool = engine.pool
@@ -168,11 +152,11 @@ def _seated(engine: Engine, sessions: Sequence[InPlace], width: int) -> list[int
     for session in sessions:
         slot = pool.slot(session.cache)
         length = session.length
-        if slot is None or not session.cache.allows(session.reader, length, length + width):
+        if slot is None or not session.cache.may_write(session.reader, length, length + width):
             fresh = pool.take()
             if fresh is None:
                 engine.pool = _pool(engine, longest, 2 * pool.slots)
-                return _seated(engine, sessions, width)
+                return _assign_slots(engine, sessions, width)
             session.cache = session.cache.move(session.reader, length, length + width, fresh)
             slot = pool.slot(fresh)
             assert slot is not None
@@ -180,14 +164,14 @@ def _seated(engine: Engine, sessions: Sequence[InPlace], width: int) -> list[int
     return slots
 
 
-def _pool(engine: Engine, length: int, slots: int) -> Pool:
+def _pool(engine: Engine, length: int, slots: int) -> BufferPool:
     limit = None if engine.context is None else max(length, engine.context)
-    buffer: Callable[[int, int], Shared] = engine.buffer
-    capacity = room(length, limit, tight=engine.kind == "placed")
-    return Pool(buffer(capacity, slots).arrays, engine.graph.axes, engine.view)
+    buffer: Callable[[int, int], KVBuffer] = engine.buffer
+    capacity = grown_capacity(length, limit, tight=engine.kind == "placed")
+    return BufferPool(buffer(capacity, slots).arrays, engine.graph.axes, engine.view)
 
 
-def _neighbours(pool: Pool, slots: Sequence[int], width: int) -> list[list[int]]:
+def _slot_runs(pool: BufferPool, slots: Sequence[int], width: int) -> list[list[int]]:
     """Divide slots (ascending) into runs; a slot between two of a run is fed zeros behind its end."""
     runs: list[list[int]] = [[slots[0]]]
     for slot in slots[1:]:

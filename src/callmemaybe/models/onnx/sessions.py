@@ -10,20 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from callmemaybe.errors import ModelError
-from callmemaybe.models._cache import Reader, Shared, before_end
-from callmemaybe.models._engine import Engine, close
-from callmemaybe.models._together import together
 from callmemaybe.models.base import (
     Feed,
-    Frozen,
+    KVSnapshot,
     Logits,
     Session,
     check_feed,
     check_rewind,
-    common,
-    leaves_of,
-    walk,
+    common_prefix_length,
+    feed_trie,
+    maximal_paths,
 )
+from callmemaybe.models.onnx.engine import Engine, close
+from callmemaybe.models.onnx.feed_batch import feed_batch
+from callmemaybe.models.onnx.kv_buffer import BufferReader, KVBuffer, prefix_index
 
 Array = NDArray[Any]
 
@@ -75,13 +75,13 @@ class OnnxSession(Session):
         raise NotImplementedError
 
 
-class SharedSession(OnnxSession):
+class ByPositionSession(OnnxSession):
     """A session over a graph that writes to its cache in place."""
 
-    def __init__(self, engine: Engine, length: int = 0, cache: Shared | None = None) -> None:
+    def __init__(self, engine: Engine, length: int = 0, cache: KVBuffer | None = None) -> None:
         super().__init__(engine, length)
         self.cache = cache or engine.buffer(0)
-        self.reader = Reader(length)
+        self.reader = BufferReader(length)
         self.cache.join(self.reader)
 
     @property
@@ -103,16 +103,16 @@ class SharedSession(OnnxSession):
         """Hold so many ids from now on, of those whose share of the cache is written."""
         self._length = self.reader.reach = length
 
-    def fork(self) -> SharedSession:
+    def fork(self) -> ByPositionSession:
         """Return a session on the same buffer, which is copied when the two disagree."""
-        return SharedSession(self._engine, self._length, self.cache)
+        return ByPositionSession(self._engine, self._length, self.cache)
 
-    def freeze(self) -> Frozen:
+    def snapshot(self) -> KVSnapshot:
         """Return the positions of the cache that are in use."""
         pairs = zip(self.cache.arrays, self.cache.axes, strict=True)
-        return tuple(array[before_end(self._length, axis)] for array, axis in pairs)
+        return tuple(array[prefix_index(self._length, axis)] for array, axis in pairs)
 
-    def thaw(self, length: int, frozen: Frozen) -> bool:
+    def restore(self, length: int, frozen: KVSnapshot) -> bool:
         """Take over a stored cache, if it is one of this graph."""
         context = self._engine.context
         if not self._engine.graph.is_cache(frozen, length, context):
@@ -120,13 +120,13 @@ class SharedSession(OnnxSession):
         tight = self._engine.kind == "placed"
         self.cache = self.cache.claim(self.reader, 0, length, context, tight)
         for mine, array, axis in zip(self.cache.arrays, frozen, self.cache.axes, strict=True):
-            mine[before_end(length, axis)] = array
+            mine[prefix_index(length, axis)] = array
         self.reach(length)
         return True
 
-    def together(self, feeds: Sequence[Feed]) -> list[Logits | ModelError]:
+    def feed_batch(self, feeds: Sequence[Feed]) -> list[Logits | ModelError]:
         """Feed several sessions in as few passes as the graph allows."""
-        return together(self._engine, feeds)
+        return feed_batch(self._engine, feeds)
 
     def _pass(self, ids: Array, keep: int) -> Array:
         start, end = self._length, self._length + ids.shape[1]
@@ -137,7 +137,7 @@ class SharedSession(OnnxSession):
         return logits
 
 
-class GrownSession(OnnxSession):
+class GrowingSession(OnnxSession):
     """A session over a graph that returns its cache longer than it took it."""
 
     def __init__(self, engine: Engine, length: int = 0, cache: Sequence[Any] | None = None) -> None:
@@ -149,9 +149,9 @@ class GrownSession(OnnxSession):
         check_rewind(n, self._length)
         self._length -= n
 
-    def fork(self) -> GrownSession:
+    def fork(self) -> GrowingSession:
         """Return a session with the same cache, which no pass ever changes."""
-        return GrownSession(self._engine, self._length, self._cache)
+        return GrowingSession(self._engine, self._length, self._cache)
 
     def _pass(self, ids: Array, keep: int) -> Array:
         logits, self._cache = self._engine.grow(ids, self._length, keep, self._trimmed())
@@ -163,7 +163,7 @@ class GrownSession(OnnxSession):
         if self._cache[0].shape()[axes[0]] > self._length:
             view = self._engine.view
             self._cache = [
-                view(np.ascontiguousarray(value.numpy()[before_end(self._length, axis)]))
+                view(np.ascontiguousarray(value.numpy()[prefix_index(self._length, axis)]))
                 for value, axis in zip(self._cache, axes, strict=True)
             ]
         return self._cache
@@ -171,19 +171,19 @@ class GrownSession(OnnxSession):
     def branches(self, paths: Sequence[Sequence[int]]) -> list[Logits]:
         """Score all paths in padded batches, where the graph is right about those."""
         engine = self._engine
-        leaves = leaves_of(paths)
+        leaves = maximal_paths(paths)
         room = None if engine.context is None else engine.context - self._length
         for leaf in leaves:
             check_feed(leaf, 0, engine.size, room)
-        rows = self._batched(leaves) if len(leaves) > 2 and engine.every else None
+        rows = self._batched(leaves) if len(leaves) > 2 and engine.all_logits else None
         if rows is None:
-            return walk(self.fork(), paths)
+            return feed_trie(self.fork(), paths)
         return [_read_off(rows, leaves, tuple(path)) for path in paths]
 
     def _batched(self, leaves: list[tuple[int, ...]]) -> dict[tuple[int, ...], Logits] | None:
         """Return the rows of each leaf, or None if the graph cannot, or memory would not do."""
         engine, session = self._engine, self.fork()
-        stem = leaves[0][: common(leaves[0], leaves[-1])]
+        stem = leaves[0][: common_prefix_length(leaves[0], leaves[-1])]
         ends = [leaf[len(stem) :] for leaf in leaves]
         longest = max(map(len, ends))
         count = engine.batch(session.length + len(stem) + longest, longest)

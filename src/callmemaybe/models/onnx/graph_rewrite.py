@@ -55,7 +55,7 @@ class _Node:
     field: _Field
 
 
-def graft(model: bytes | memoryview) -> list[bytes | memoryview] | None:
+def rewrite(model: bytes | memoryview) -> list[bytes | memoryview] | None:
     """Return a ModelProto with what it lacks, in pieces; None if it lacks nothing that can be added.
 
     Raises ValueError for bytes that are none.
@@ -85,7 +85,7 @@ def _graph(graph: memoryview) -> list[bytes | memoryview] | None:
     added = b""
     attention = [node for node in nodes if node.kind == _OPERATOR]
     element = _element(inputs, attention)
-    if element is not None and all(_can_weave(node, inputs) for node in attention):
+    if element is not None and all(_can_rewrite(node, inputs) for node in attention):
         turns = any(node.attributes.get("do_rotary") for node in attention)
         for node in attention:
             here = POSITIONS if node.attributes.get("do_rotary") else ""
@@ -113,7 +113,7 @@ def _graph(graph: memoryview) -> list[bytes | memoryview] | None:
     return [*pieces, added]
 
 
-def _can_weave(node: _Node, inputs: dict[str, _Field]) -> bool:
+def _can_rewrite(node: _Node, inputs: dict[str, _Field]) -> bool:
     """Whether positions and a bias can be wired, and mean what they shall."""
     if len(node.inputs) > _BEFORE or node.attributes.get("local_window_size", -1) != -1:
         # A sliding window counts cells, which are no positions here.

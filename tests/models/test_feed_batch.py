@@ -12,24 +12,23 @@ from hypothesis import strategies as st
 
 from callmemaybe import models
 from callmemaybe.errors import ModelError
-from callmemaybe.models import _together
-from callmemaybe.models._cache import Pool, Reader, Shared
-from callmemaybe.models._together import _OVERHEAD, padded
-from callmemaybe.models.base import Feed
-from callmemaybe.models.onnx import Engine, OnnxModel
+from callmemaybe.models.base import _PASS_COST, Feed, padded_runs
+from callmemaybe.models.onnx import feed_batch
+from callmemaybe.models.onnx.kv_buffer import BufferPool, BufferReader, KVBuffer
+from callmemaybe.models.onnx.model import OnnxEngine, OnnxModel
 from tests.models.conftest import Maker
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """Return a list that every pass adds its (sequences, ids each) to."""
     shapes: list[tuple[int, int]] = []
-    append = Engine.append
+    append = OnnxEngine.append
 
-    def noted(self: Engine, ids: np.ndarray, *others: object, **more: object) -> np.ndarray:
+    def noted(self: OnnxEngine, ids: np.ndarray, *others: object, **more: object) -> np.ndarray:
         shapes.append(ids.shape)
         return append(self, ids, *others, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Engine, "append", noted)
+    monkeypatch.setattr(OnnxEngine, "append", noted)
     return shapes
 
 
@@ -47,11 +46,11 @@ def test_one_pass_for_all(tiny: Maker, monkeypatch: pytest.MonkeyPatch, layout: 
     sessions = [model.open() for _ in range(8)]
     for at, session in enumerate(sessions):
         session.feed([1] * (3 + at))
-    sessions[0].together([Feed(session, [2]) for session in sessions])
+    sessions[0].feed_batch([Feed(session, [2]) for session in sessions])
     shapes = counted(monkeypatch)
-    monkeypatch.setattr(Shared, "move", None)
+    monkeypatch.setattr(KVBuffer, "move", None)
     for _ in range(5):
-        sessions[0].together([Feed(session, [2]) for session in sessions])
+        sessions[0].feed_batch([Feed(session, [2]) for session in sessions])
     assert shapes == [{"genai": (1, 8), "placed": (8, 1)}[layout]] * 5
 
 
@@ -60,7 +59,7 @@ def test_placed_graphs_pad(tiny: Maker, monkeypatch: pytest.MonkeyPatch) -> None
     model = load(tiny, "placed")
     sessions = [model.open() for _ in range(4)]
     shapes = counted(monkeypatch)
-    found = sessions[0].together(
+    found = sessions[0].feed_batch(
         [Feed(session, [5] * count) for session, count in zip(sessions, (2, 30, 1, 3), strict=True)]
     )
     assert sorted(shapes) == [(1, 30), (3, 3)]
@@ -71,12 +70,12 @@ def test_placed_graphs_pad(tiny: Maker, monkeypatch: pytest.MonkeyPatch) -> None
 def test_long_caches_stay_where_they_are(tiny: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
     """What would take longer to copy than a shared pass saves goes through alone."""
     model = load(tiny, "placed")
-    monkeypatch.setattr(_together, "_MOST_MOVED", 20 * model._engine.graph.cache_bytes())
+    monkeypatch.setattr(feed_batch, "_MOST_MOVED", 20 * model._engine.graph.cache_bytes())
     sessions = [model.open() for _ in range(4)]
     for session, length in zip(sessions, (20, 21, 3, 30), strict=True):
         session.feed([1] * length)
     shapes = counted(monkeypatch)
-    sessions[0].together([Feed(session, [2]) for session in sessions])
+    sessions[0].feed_batch([Feed(session, [2]) for session in sessions])
     assert sorted(shapes) == [(1, 1), (1, 1), (2, 1)]
 
 
@@ -88,10 +87,10 @@ def test_a_full_context_beside_others(tiny: Maker, layout: str) -> None:
     for session, length in zip(sessions, (39, 5, 38), strict=True):
         session.feed([1] * length)
     feeds = [Feed(session, [2] * count) for session, count in zip(sessions, (1, 3, 2), strict=True)]
-    for feed, logits in zip(feeds, sessions[0].together(feeds), strict=True):
+    for feed, logits in zip(feeds, sessions[0].feed_batch(feeds), strict=True):
         ids = [1] * (feed.session.length - len(feed.ids)) + [2] * len(feed.ids)
         np.testing.assert_allclose(logits, model.open().feed(ids), atol=1e-5)
-    first, second, third = sessions[0].together([Feed(session, [3]) for session in sessions])
+    first, second, third = sessions[0].feed_batch([Feed(session, [3]) for session in sessions])
     assert isinstance(first, ModelError)
     assert isinstance(third, ModelError)
     np.testing.assert_allclose(second, model.open().feed([1] * 5 + [2] * 3 + [3]), atol=1e-5)
@@ -107,11 +106,11 @@ def test_padding_is_the_cheapest(counts: list[int], most: int) -> None:
         total, at = 0.0, 0
         for size in sizes:
             rows = size * counts[at + size - 1]
-            total += _OVERHEAD + rows if size == 1 or rows <= most else np.inf
+            total += _PASS_COST + rows if size == 1 or rows <= most else np.inf
             at += size
         return total
 
-    every = []
+    all_logits = []
     for cuts in product((False, True), repeat=len(counts) - 1):
         sizes = [1]
         for cut in cuts:
@@ -119,24 +118,24 @@ def test_padding_is_the_cheapest(counts: list[int], most: int) -> None:
                 sizes.append(1)
             else:
                 sizes[-1] += 1
-        every.append(cost(sizes))
-    found = padded(counts, most)
+        all_logits.append(cost(sizes))
+    found = padded_runs(counts, most)
     assert sum(found) == len(counts)
-    assert cost(found) == min(every)
+    assert cost(found) == min(all_logits)
 
 
 def test_slots_are_free_again_when_nobody_holds_them() -> None:
     """The first free slot is given out; a buffer that is dropped frees its own."""
-    pool = Pool([np.zeros((3, 2, 5))], [2], lambda array: array)
+    pool = BufferPool([np.zeros((3, 2, 5))], [2], lambda array: array)
     held = [pool.take() for _ in range(3)]
     assert pool.take() is None
     first, second, _ = held
     assert first is not None
     assert second is not None
     assert [pool.slot(first), pool.slot(second)] == [0, 1]
-    reader = Reader()
+    reader = BufferReader()
     second.join(reader)
-    assert second.allows(reader, 0, 4)
+    assert second.may_write(reader, 0, 4)
     assert [pool.reach(slot) for slot in range(3)] == [0, 4, 0]
     held[1] = None
     del second, reader

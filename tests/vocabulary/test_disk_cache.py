@@ -20,8 +20,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from callmemaybe.errors import VocabularyError
-from callmemaybe.vocabulary import Vocabulary, kept
-from callmemaybe.vocabulary.kept import Kept
+from callmemaybe.vocabulary import Vocabulary, disk_cache
+from callmemaybe.vocabulary.disk_cache import CacheEntry
 from callmemaybe.vocabulary.readers import tokenizer_json
 from tests.vocabulary.samples import TEXT, train
 from tests.vocabulary.test_vocabulary import sentencepiece
@@ -34,7 +34,7 @@ OFTEN = settings(
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the folder in which a test keeps its files."""
-    monkeypatch.setenv(kept.VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(disk_cache.ENVIRONMENT_VARIABLE, str(tmp_path / "cache"))
     return tmp_path / "cache"
 
 
@@ -47,8 +47,8 @@ def tokenizer(tmp_path: Path) -> Path:
     return path
 
 
-def some(number: int = 0) -> Kept:
-    return Kept({"number": number}, {"a": np.full(2000, number, np.int32), "b": np.zeros(0)})
+def some(number: int = 0) -> CacheEntry:
+    return CacheEntry({"number": number}, {"a": np.full(2000, number, np.int32), "b": np.zeros(0)})
 
 
 def files(place: Path) -> list[str]:
@@ -75,8 +75,8 @@ arrays = st.dictionaries(
 @OFTEN
 def test_what_is_kept_comes_back(facts: dict[str, Any], held: dict[str, Any]) -> None:
     """Facts and arrays come back equal, of the same types, aligned, and nobody can write to them."""
-    kept.save("key", Kept(facts, held))
-    found = kept.load("key")
+    disk_cache.save("key", CacheEntry(facts, held))
+    found = disk_cache.load("key")
     assert found is not None
     assert found.facts == facts
     assert found.arrays.keys() == held.keys()
@@ -85,7 +85,7 @@ def test_what_is_kept_comes_back(facts: dict[str, Any], held: dict[str, Any]) ->
         assert array.tobytes() == held[name].tobytes()
         assert array.flags.aligned
         assert not array.flags.writeable
-    assert kept.load("other") is None
+    assert disk_cache.load("other") is None
 
 
 @given(data=st.data())
@@ -94,9 +94,9 @@ def test_damage_is_noticed(
     place: Path, data: st.DataObject, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A file with any byte changed, cut off or made longer is not used, and the log says why."""
-    caplog.set_level(logging.INFO, kept.__name__)
+    caplog.set_level(logging.INFO, disk_cache.__name__)
     caplog.clear()
-    kept.save("key", some())
+    disk_cache.save("key", some())
     path = place / "key.arrays"
     whole = path.read_bytes()
     at = data.draw(st.integers(0, 200) | st.integers(0, len(whole) - 1))
@@ -110,29 +110,29 @@ def test_damage_is_noticed(
     else:
         changed = os.urandom(at)
     path.write_bytes(changed)
-    assert kept.load("key") is None
+    assert disk_cache.load("key") is None
     assert str(path) in caplog.text
-    kept.save("key", some(1))
-    found = kept.load("key")
+    disk_cache.save("key", some(1))
+    found = disk_cache.load("key")
     assert found is not None
     assert found.facts == {"number": 1}
 
 
 def test_a_file_under_another_name_is_not_used(place: Path) -> None:
     """A file tells for which key it was written."""
-    kept.save("key", some())
+    disk_cache.save("key", some())
     (place / "key.arrays").rename(place / "other.arrays")
-    assert kept.load("other") is None
+    assert disk_cache.load("other") is None
 
 
 WRITER = """
 import sys, numpy as np
-from callmemaybe.vocabulary import kept
+from callmemaybe.vocabulary import disk_cache
 seen = 0
 for n in range(40):
     size = 1000 * (1 + (n + int(sys.argv[1])) % 7)
-    kept.save("key", kept.Kept({"size": size}, {"a": np.full(size, size, np.int64)}))
-    found = kept.load("key")
+    disk_cache.save("key", disk_cache.CacheEntry({"size": size}, {"a": np.full(size, size, np.int64)}))
+    found = disk_cache.load("key")
     if found is not None:
         seen += 1
         a = found.arrays["a"]
@@ -146,7 +146,7 @@ def test_many_write_and_read_at_once(place: Path) -> None:
     started = [subprocess.Popen([sys.executable, "-c", WRITER, str(n)]) for n in range(4)]
     assert [process.wait(60) for process in started] == [0] * 4
     assert files(place) == ["key.arrays"]
-    assert kept.load("key") is not None
+    assert disk_cache.load("key") is not None
 
 
 READER = """
@@ -167,10 +167,10 @@ def test_many_begin_at_once(place: Path, tokenizer: Path) -> None:
 
 def test_readers_keep_what_is_replaced(place: Path) -> None:
     """Arrays stay as they were when the file is replaced or removed."""
-    kept.save("key", some(1))
-    found = kept.load("key")
+    disk_cache.save("key", some(1))
+    found = disk_cache.load("key")
     assert found is not None
-    kept.save("key", some(2))
+    disk_cache.save("key", some(2))
     (place / "key.arrays").unlink()
     assert set(found.arrays["a"].tolist()) == {1}
 
@@ -199,9 +199,9 @@ def test_a_folder_that_cannot_be_is_no_error(
 ) -> None:
     """A folder that is a file, or cannot be made, only costs the work again."""
     (tmp_path / "file").write_text("")
-    monkeypatch.setattr(kept, "folder", lambda: tmp_path / where)
+    monkeypatch.setattr(disk_cache, "folder", lambda: tmp_path / where)
     assert Vocabulary.from_file(tokenizer).encode(b"the cat")
-    assert kept.load("key") is None
+    assert disk_cache.load("key") is None
 
 
 @pytest.mark.skipif(sys.platform == "win32" or os.geteuid() == 0, reason="root may write anywhere")
@@ -216,56 +216,56 @@ def test_a_folder_that_may_not_be_written_is_no_error(place: Path, tokenizer: Pa
 def test_a_writer_that_dies_leaves_nothing_for_long(place: Path) -> None:
     """What a killed writer leaves is never read, and goes when somebody writes an hour later."""
     code = (
-        "import os, signal; from callmemaybe.vocabulary import kept; import numpy as np\n"
-        "kept.os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "kept.save('key', kept.Kept({}, {'a': np.zeros(9)}))\n"
+        "import os, signal; from callmemaybe.vocabulary import disk_cache; import numpy as np\n"
+        "disk_cache.os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "disk_cache.save('key', disk_cache.CacheEntry({}, {'a': np.zeros(9)}))\n"
     )
     died = subprocess.run([sys.executable, "-c", code], check=False)
     assert died.returncode == -signal.SIGKILL
     (left,) = place.iterdir()
     assert left.suffix == ".part"
-    assert kept.load("key") is None
-    kept.save("key", some())
+    assert disk_cache.load("key") is None
+    disk_cache.save("key", some())
     assert left.exists()
-    old = time.time() - kept.ABANDONED - 1
+    old = time.time() - disk_cache.STALE_SECONDS - 1
     os.utime(left, (old, old))
-    kept.save("other", some())
+    disk_cache.save("other", some())
     assert files(place) == ["key.arrays", "other.arrays"]
 
 
 def test_the_files_used_last_stay(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No more files than allowed are kept, those that were read or written last; no others go."""
-    monkeypatch.setattr(kept, "MOST", 3)
+    monkeypatch.setattr(disk_cache, "MAX_FILES", 3)
     place.mkdir()
     (place / "somebody's").write_text("")
     for age, key in enumerate(["oldest", "read", "young"]):
-        kept.save(key, some())
+        disk_cache.save(key, some())
         then = time.time() - 1000 + age
         os.utime(place / f"{key}.arrays", (then, then))
-    assert kept.load("oldest") is not None
-    kept.save("new", some())
+    assert disk_cache.load("oldest") is not None
+    disk_cache.save("new", some())
     assert files(place) == ["new.arrays", "oldest.arrays", "somebody's", "young.arrays"]
 
 
 def test_where_the_folder_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The variable names it, or says that there is none; else it is where the platform has it."""
-    assert kept.folder() == tmp_path / "cache"
-    monkeypatch.setenv(kept.VARIABLE, "")
-    assert kept.folder() is None
-    kept.save("key", some())
-    assert kept.load("key") is None
-    monkeypatch.delenv(kept.VARIABLE)
+    assert disk_cache.folder() == tmp_path / "cache"
+    monkeypatch.setenv(disk_cache.ENVIRONMENT_VARIABLE, "")
+    assert disk_cache.folder() is None
+    disk_cache.save("key", some())
+    assert disk_cache.load("key") is None
+    monkeypatch.delenv(disk_cache.ENVIRONMENT_VARIABLE)
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert kept.folder() == tmp_path / "xdg" / "callmemaybe"
+    assert disk_cache.folder() == tmp_path / "xdg" / "callmemaybe"
     monkeypatch.delenv("XDG_CACHE_HOME")
-    assert kept.folder() == tmp_path / ".cache" / "callmemaybe"
+    assert disk_cache.folder() == tmp_path / ".cache" / "callmemaybe"
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert kept.folder() == tmp_path / "Library" / "Caches" / "callmemaybe"
+    assert disk_cache.folder() == tmp_path / "Library" / "Caches" / "callmemaybe"
     monkeypatch.setattr(sys, "platform", "win32")
     monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "local"))
-    assert kept.folder() == tmp_path / "local" / "callmemaybe"
+    assert disk_cache.folder() == tmp_path / "local" / "callmemaybe"
 
 
 def test_nobody_has_no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,11 +274,11 @@ def test_nobody_has_no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     def homeless() -> Path:
         raise RuntimeError("no home")
 
-    monkeypatch.delenv(kept.VARIABLE)
+    monkeypatch.delenv(disk_cache.ENVIRONMENT_VARIABLE)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setattr(Path, "home", homeless)
-    assert kept.folder() is None
+    assert disk_cache.folder() is None
 
 
 # -- vocabularies ---------------------------------------------------------------------------------
@@ -320,7 +320,7 @@ def test_without_a_folder_it_is_the_same(
     file = tmp_path / "tokenizer.json"
     file.write_text(SAMPLES[name], encoding="utf-8")
     first = Vocabulary.from_file(file)
-    monkeypatch.setenv(kept.VARIABLE, "")
+    monkeypatch.setenv(disk_cache.ENVIRONMENT_VARIABLE, "")
     assert Vocabulary.from_file(file).fingerprint == first.fingerprint
 
 
@@ -389,8 +389,8 @@ def test_another_outcome_needs_another_format() -> None:
         file = Path(folder) / "tokenizer.json"
         file.write_text(json.dumps(data))
         Vocabulary.from_file(file)
-    (path,) = Path(os.environ[kept.VARIABLE]).iterdir()
-    found = kept.load(path.stem)
+    (path,) = Path(os.environ[disk_cache.ENVIRONMENT_VARIABLE]).iterdir()
+    found = disk_cache.load(path.stem)
     assert found is not None
     told = repr((found.facts, {name: array.tolist() for name, array in found.arrays.items()}))
     digest = hashlib.sha256(told.encode()).hexdigest()

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from callmemaybe.errors import ModelError
-from callmemaybe.models._graft import BIAS, KEEP, POSITIONS
+from callmemaybe.models.onnx.graph_rewrite import BIAS, KEEP, POSITIONS
 
 Array = NDArray[Any]
 
@@ -29,7 +29,7 @@ _PLAIN_INPUTS = frozenset({"input_ids", "attention_mask", "position_ids", KEEP, 
 
 
 @dataclass(frozen=True)
-class State:
+class CacheTensor:
     """One tensor of the cache: keys, values, or whatever else a layer keeps per position.
 
     Axis 0 is the batch, ``axis`` the sequence; ``shape`` has 0 for both.
@@ -54,15 +54,15 @@ class State:
         return fixed * np.dtype(self.dtype).itemsize
 
 
-class Woven(NamedTuple):
+class TreeAttention(NamedTuple):
     """Where the ids of one pass stand that belong to several sequences in one buffer.
 
-    ``positions`` is ``int64[n]``, ``seen`` is ``bool[n, cells]``: which cells each id's sequence
+    ``positions`` is ``int64[n]``, ``visible`` is ``bool[n, cells]``: which cells each id's sequence
     holds; the ids' own cells are the last ``n``.
     """
 
     positions: Array
-    seen: Array
+    visible: Array
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ class Graph:
     keep: bool  # takes num_logits_to_keep
     #: Of the bias that hides cells, where the graph takes one, and with it positions of its own.
     bias: type[np.generic] | None
-    turned: bool
-    cache: tuple[State, ...]
+    rotates: bool
+    cache: tuple[CacheTensor, ...]
     #: Whether the cache comes out as long as it went in, by its declared dimensions: written to at
     #: the positions of the ids rather than appended to.
     placed: bool
@@ -117,7 +117,7 @@ class Graph:
             positions=_optional(inputs, "position_ids", where),
             keep=KEEP in inputs,
             bias=_optional(inputs, BIAS, where),
-            turned=POSITIONS in inputs,
+            rotates=POSITIONS in inputs,
             cache=tuple(
                 _state(inputs[name], outputs[present[key]].name, where)
                 for key, name in past.items()
@@ -139,12 +139,12 @@ class Graph:
         past: Sequence[int],
         keep: int,
         width: int | None = None,
-        woven: Woven | None = None,
+        tree: TreeAttention | None = None,
     ) -> dict[str, Array]:
         """All inputs but the cache, for ids ``[batch, n]`` behind ``past`` others each.
 
         ``width`` is that of the mask, by default as many as the longest sequence holds then.
-        ``woven`` says where ids of several sequences stand; by default each comes after the other.
+        ``tree`` says where ids of several sequences stand; by default each comes after the other.
         """
         count = ids.shape[1]
         feeds: dict[str, Array] = {"input_ids": np.ascontiguousarray(ids, self.ids)}
@@ -152,24 +152,24 @@ class Graph:
         if self.mask is not None:
             columns = np.arange(max(past) + count if width is None else width)
             feeds["attention_mask"] = (columns < starts + count).astype(self.mask)
-        positions = starts + np.arange(count) if woven is None else woven.positions[None, :]
+        positions = starts + np.arange(count) if tree is None else tree.positions[None, :]
         if self.positions is not None:
             feeds["position_ids"] = positions.astype(self.positions)
-        if self.turned:
+        if self.rotates:
             feeds[POSITIONS] = np.ascontiguousarray(positions, np.int64)
         if self.bias is not None:
             # Nothing is hidden beyond what comes later, which attention knows by itself.
             shape = (1, 1, count, max(past) + count)
-            feeds[BIAS] = np.zeros(shape, self.bias) if woven is None else self.hidden(woven)
+            feeds[BIAS] = np.zeros(shape, self.bias) if tree is None else self.attention_bias(tree)
         if self.keep:
             # Zero would mean "all" to graphs that slice [-n:].
             feeds[KEEP] = np.array(max(keep, 1), np.int64)
         return feeds
 
-    def hidden(self, woven: Woven) -> Array:
+    def attention_bias(self, tree: TreeAttention) -> Array:
         """Return the bias ``[1, 1, n, cells]`` that lets each id see its own sequence only."""
         least = -3e4 if self.bias == np.float16 else -1e9
-        return np.where(woven.seen, 0, least).astype(self.bias)[None, None]
+        return np.where(tree.visible, 0, least).astype(self.bias)[None, None]
 
     def empty(self, batch: int, length: int) -> list[Array]:
         """Cache arrays of zeros for ``batch`` sequences of ``length`` positions."""
@@ -218,7 +218,7 @@ def _free(shape: Sequence[Any], axis: int) -> bool:
     return len(shape) > axis and not isinstance(shape[axis], int)
 
 
-def _state(node: Any, present: str, where: Path) -> State:
+def _state(node: Any, present: str, where: Path) -> CacheTensor:
     shape = node.shape
     free = [axis for axis in range(1, len(shape)) if _free(shape, axis)]
     if len(free) != 1:
@@ -226,7 +226,7 @@ def _state(node: Any, present: str, where: Path) -> State:
             f"{where}: {node.name} of shape {shape} is no cache by position; one length must be open"
         )
     fixed = tuple(size if isinstance(size, int) and at else 0 for at, size in enumerate(shape))
-    return State(node.name, present, _dtype(node, where), fixed, free[0])
+    return CacheTensor(node.name, present, _dtype(node, where), fixed, free[0])
 
 
 def _length(node: Any) -> Any:

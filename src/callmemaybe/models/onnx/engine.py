@@ -1,4 +1,4 @@
-"""What sessions need of an engine that runs a graph: :class:`callmemaybe.models.onnx.Engine`."""
+"""What sessions need of an engine that runs a graph: :class:`callmemaybe.models.onnx.model.OnnxEngine`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from callmemaybe.models._cache import Bound, Pool, Reader, Shared
-from callmemaybe.models._graph import Graph, Woven
 from callmemaybe.models.base import Logits
+from callmemaybe.models.onnx.graph import Graph, TreeAttention
+from callmemaybe.models.onnx.kv_buffer import BoundArrays, BufferPool, BufferReader, KVBuffer
 
 Array = NDArray[Any]
 
@@ -23,14 +23,14 @@ class Engine(Protocol):
     context: int | None
     size: int
     #: Whether the graph gives logits for each position, and how it keeps its cache.
-    every: bool
+    all_logits: bool
     kind: Literal["fused", "placed", "grown"]
     batches: bool | None
     chunk: int
     #: The most ids with which a sequence shares a pass; more keep a processor busy alone.
-    narrow: int
+    most_shared_ids: int
     lock: threading.RLock
-    pool: Pool | None
+    pool: BufferPool | None
     #: A weak reference to where short sequences begin that have nothing in common; None before any.
     common: Any
 
@@ -38,7 +38,7 @@ class Engine(Protocol):
         """Whether sequences go through together and come out right."""
         ...
 
-    def buffer(self, length: int, sequences: int = 1) -> Shared:
+    def buffer(self, length: int, sequences: int = 1) -> KVBuffer:
         """Return an empty cache with room for so many positions."""
         ...
 
@@ -61,9 +61,9 @@ class Engine(Protocol):
         ids: Array,
         past: Sequence[int],
         keep: int,
-        cache: Shared | Bound,
+        cache: KVBuffer | BoundArrays,
         quiet: bool = False,
-        woven: Woven | None = None,
+        tree: TreeAttention | None = None,
     ) -> Array:
         """Run ``ids[batch, n]``, writing into ``cache`` behind ``past`` each; return the logits."""
         ...
@@ -80,8 +80,8 @@ class Engine(Protocol):
 class InPlace(Protocol):
     """A session whose cache is written in place."""
 
-    cache: Shared
-    reader: Reader
+    cache: KVBuffer
+    reader: BufferReader
 
     @property
     def length(self) -> int:

@@ -17,8 +17,8 @@ import tokenizers
 
 from callmemaybe.errors import VocabularyError
 from callmemaybe.vocabulary import bpe
-from callmemaybe.vocabulary.kept import Kept
-from callmemaybe.vocabulary.splits import ascii_splitter
+from callmemaybe.vocabulary.disk_cache import CacheEntry
+from callmemaybe.vocabulary.pretokenizer import ascii_splitter
 from callmemaybe.vocabulary.trie import Trie
 
 SPACE_PIECE = "\u2581"
@@ -26,28 +26,28 @@ SPACE_PIECE = "\u2581"
 Encode = Callable[[str], list[int]]
 
 
-def parts_of(component: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+def flatten_components(component: Mapping[str, Any] | None) -> list[dict[str, Any]]:
     """Flatten the Sequences of a normalizer, pre-tokenizer or decoder."""
     if not component:
         return []
     for key in ("normalizers", "pretokenizers", "decoders"):
         if key in component:
-            return [part for inner in component[key] for part in parts_of(inner)]
+            return [part for inner in component[key] for part in flatten_components(inner)]
     return [dict(component)]
 
 
 # -- ours -----------------------------------------------------------------------------------------
 
 
-def compiled(data: Mapping[str, Any], controls: Iterable[str]) -> Kept | None:
-    """Return what :func:`own` needs of a ``tokenizer.json``; None if only the library can encode.
+def compile_encoding(data: Mapping[str, Any], controls: Iterable[str]) -> CacheEntry | None:
+    """Return what :func:`array_encoder` needs of a ``tokenizer.json``; None if only the library can encode.
 
     The library also gets what is malformed, because it says what is wrong.
     """
     model = data["model"]
     pieces, unknown = model["vocab"], model.get("unk_token")
     faithful = _faithful(data)
-    splitters = parts_of(faithful["pre_tokenizer"])
+    splitters = flatten_components(faithful["pre_tokenizer"])
     kinds = [part.get("type") for part in splitters]
     byte_level = kinds.count("ByteLevel") == 1 and kinds[-1] == "ByteLevel"
     if not byte_level or faithful["normalizer"] or model.get("byte_fallback"):
@@ -56,23 +56,23 @@ def compiled(data: Mapping[str, Any], controls: Iterable[str]) -> Kept | None:
     if whole and not pieces.keys().isdisjoint([*controls, unknown]):
         return None
     try:
-        arrays = bpe.merges(pieces, model["merges"])
+        arrays = bpe.merge_tables(pieces, model["merges"])
     except (KeyError, TypeError, ValueError):
         return None
     if unknown is not None and arrays["of_byte"].min() < 0:
         return None
-    return Kept({"splitting": json.dumps(faithful), "ignore_merges": whole}, arrays)
+    return CacheEntry({"splitting": json.dumps(faithful), "ignore_merges": whole}, arrays)
 
 
-def own(file: Path, found: Kept, trie: Trie) -> Encode:
-    """Return text -> ids by what :func:`compiled` gave; ``trie`` is the tree of all tokens."""
+def array_encoder(file: Path, found: CacheEntry, trie: Trie) -> Encode:
+    """Return text -> ids by what :func:`compile_encoding` gave; ``trie`` is the tree of all tokens."""
     facts, arrays = found
     splitting: str = facts["splitting"]
     try:
         splitter = tokenizers.Tokenizer.from_str(splitting).pre_tokenizer.pre_tokenize_str
     except Exception as error:  # the library raises bare Exceptions
         raise VocabularyError(f"{file}: tokenizers refuses it: {error}") from error
-    in_ascii = ascii_splitter(parts_of(json.loads(splitting)["pre_tokenizer"]))
+    in_ascii = ascii_splitter(flatten_components(json.loads(splitting)["pre_tokenizer"]))
 
     def split(text: str) -> list[str]:
         if in_ascii is not None and text.isascii():
@@ -89,7 +89,7 @@ def own(file: Path, found: Kept, trie: Trie) -> Encode:
 # -- the library's --------------------------------------------------------------------------------
 
 
-class Library:
+class LibraryEncoder:
     """The library's encoder, read when it is first needed: that takes long, and much memory."""
 
     def __init__(self, file: Path, content: Callable[[], bytes], controls: Iterable[str]) -> None:
@@ -157,10 +157,10 @@ def _faithful(data: Mapping[str, Any]) -> dict[str, Any]:
     """
     normalizers = [
         part
-        for part in parts_of(data.get("normalizer"))
+        for part in flatten_components(data.get("normalizer"))
         if part["type"] == "Replace" and part.get("content") == SPACE_PIECE
     ]
-    splitters = parts_of(data.get("pre_tokenizer"))
+    splitters = flatten_components(data.get("pre_tokenizer"))
     for part in splitters:
         if part["type"] == "Metaspace":
             part["prepend_scheme"] = "never"

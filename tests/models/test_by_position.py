@@ -48,7 +48,7 @@ def test_neighbours_change_no_bit(rows: OnnxModel, data: st.DataObject) -> None:
         session.feed(stem)
     parts = [data.draw(st.lists(token, min_size=1, max_size=6)) for _ in stems]
     feeds = [Feed(session, part, len(part)) for session, part in zip(sessions, parts, strict=True)]
-    for stem, part, found in zip(stems, parts, sessions[0].together(feeds), strict=True):
+    for stem, part, found in zip(stems, parts, sessions[0].feed_batch(feeds), strict=True):
         assert np.array_equal(found, rows.open().feed(stem + part, keep=len(part)))
 
 

@@ -1,6 +1,6 @@
 """ONNX models through onnxruntime: what a graph asks for is read from the graph, not its name.
 
-Three kinds of graph are driven, told apart by trying (see :meth:`Engine.probe`):
+Three kinds of graph are driven, told apart by trying (see :meth:`OnnxEngine.probe`):
 
 * *fused*: attention is one operator (GroupQueryAttention) that appends to the buffer it reads
   from; the cache is bound once, nothing is copied per token, rewinding is free.
@@ -29,13 +29,13 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 
 from callmemaybe.errors import ModelError
-from callmemaybe.models._cache import Bound, Pool, Shared
-from callmemaybe.models._engine import close
-from callmemaybe.models._graft import graft
-from callmemaybe.models._graph import Graph, Woven
-from callmemaybe.models._onnx_sessions import GrownSession, SharedSession
-from callmemaybe.models._woven import WovenSession
 from callmemaybe.models.base import Files, Session
+from callmemaybe.models.onnx.engine import close
+from callmemaybe.models.onnx.graph import Graph, TreeAttention
+from callmemaybe.models.onnx.graph_rewrite import rewrite
+from callmemaybe.models.onnx.kv_buffer import BoundArrays, BufferPool, KVBuffer
+from callmemaybe.models.onnx.sessions import ByPositionSession, GrowingSession
+from callmemaybe.models.onnx.shared_kv import SharedKVSession
 
 Array = NDArray[Any]
 
@@ -93,7 +93,7 @@ class OnnxModel:
         self.name = name or str(weights)
         self.files = Files(folder)
         self.context = self.files.context
-        self._engine = Engine(
+        self._engine = OnnxEngine(
             _start(weights, threads, providers, share), weights, self.files, self.context, share
         )
 
@@ -119,8 +119,8 @@ class OnnxModel:
     def open(self) -> Session:
         """Return an empty session."""
         if self._engine.kind == "fused":
-            return WovenSession(self._engine)
-        return SharedSession(self._engine) if self.shares else GrownSession(self._engine)
+            return SharedKVSession(self._engine)
+        return ByPositionSession(self._engine) if self.shares else GrowingSession(self._engine)
 
     @property
     def batches(self) -> bool:
@@ -139,10 +139,10 @@ def _start(
         raise ModelError(
             f"this onnxruntime has no {missing[0]}; it has {', '.join(ort.get_available_providers())}"
         )
-    more = _grafted(weights) if share and chosen[0] == "CPUExecutionProvider" else None
+    more = _rewritten(weights) if share and chosen[0] == "CPUExecutionProvider" else None
     if more is not None:
         try:
-            return _start_grafted(more, weights, _settings(threads), chosen)
+            return _start_rewritten(more, weights, _settings(threads), chosen)
         except Exception:
             more = None  # this version of the operator cannot; the file as it is may well do
     try:
@@ -158,7 +158,7 @@ def _settings(threads: int) -> ort.SessionOptions:
     return options
 
 
-def _start_grafted(
+def _start_rewritten(
     graph: bytes, weights: Path, options: ort.SessionOptions, providers: Sequence[str]
 ) -> ort.InferenceSession:
     """Start a graph that has no file of its own with the data beside ``weights``."""
@@ -179,7 +179,7 @@ def _has_fused_attention(content: mmap.mmap) -> bool:
     return content.find(b"GroupQueryAttention") >= 0
 
 
-def _grafted(weights: Path) -> bytes | None:
+def _rewritten(weights: Path) -> bytes | None:
     """Return the model with the inputs that exporters leave out; None where there is nothing to do."""
     try:
         with (
@@ -189,7 +189,7 @@ def _grafted(weights: Path) -> bytes | None:
             if not _has_fused_attention(content):
                 return None
             with memoryview(content) as whole:
-                pieces = graft(whole)
+                pieces = rewrite(whole)
                 found = None if pieces is None else b"".join(pieces)
                 for piece in pieces or ():
                     if isinstance(piece, memoryview):
@@ -227,7 +227,7 @@ def _first_line(error: Exception) -> str:
     return str(error).strip().split("\n", 1)[0][:400]
 
 
-class Engine:
+class OnnxEngine:
     """A loaded graph and how to run it; without state of its own but the pool of a batch."""
 
     def __init__(
@@ -241,16 +241,16 @@ class Engine:
         self.session, self.weights, self.context = session, weights, context
         self.graph = Graph.read(session, weights)
         self.outputs = (self.graph.logits, *(state.present for state in self.graph.cache))
-        self.every = True  # whether the graph gives logits for each position
+        self.all_logits = True  # whether the graph gives logits for each position
         self.batches: bool | None = None  # whether a padded batch is right; None: not tried yet
         self.size = 0
         self.kind: Literal["fused", "placed", "grown"] = "grown"
         self.probe(files, share)
         by_memory = _LOGITS_BYTES // (self.size * np.dtype(self.graph.logits_type).itemsize)
         self.chunk = _CHUNK if self.graph.keep else max(16, min(_CHUNK, by_memory))
-        self.narrow = _NARROW[_bytes(weights) < _SMALL]
+        self.most_shared_ids = _NARROW[_bytes(weights) < _SMALL]
         self.lock = threading.RLock()  # over what follows
-        self.pool: Pool | None = None
+        self.pool: BufferPool | None = None
         self.common: Any = None
 
     def probe(self, files: Files, share: bool) -> None:
@@ -270,7 +270,7 @@ class Engine:
         logits, _ = self.grow(ids, 0, 2, [wrap(array) for array in self.graph.empty(1, 0)])
         self.learn(logits)
         masked = self.graph.mask is not None
-        if share and on_cpu and self.every and masked and self.fused(files):
+        if share and on_cpu and self.all_logits and masked and self.fused(files):
             self.kind = "fused"
             if not self.agrees(logits):
                 self.kind = "grown"
@@ -278,7 +278,7 @@ class Engine:
     def learn(self, logits: Array) -> None:
         """Note what the logits of two ids tell."""
         self.size = int(logits.shape[-1])
-        self.every = logits.shape[-2] == 2
+        self.all_logits = logits.shape[-2] == 2
 
     @property
     def shares(self) -> bool:
@@ -311,12 +311,14 @@ class Engine:
         """Whether sequences go through together and come out right; tried once."""
         if self.batches is None:
             if self.kind == "fused":
-                self.batches = self.every and self.graph.bias is not None and self.weave_agrees()
+                self.batches = (
+                    self.all_logits and self.graph.bias is not None and self.shared_kv_agrees()
+                )
             else:
                 self.batches = self.shares and self.graph.batched and self.batch_agrees()
         return self.batches
 
-    def weave_agrees(self) -> bool:
+    def shared_kv_agrees(self) -> bool:
         """Whether two sequences woven into one buffer give what they give alone."""
         alone = [
             self.append(np.array([ids]), [0], 1, self.buffer(4))[0, -1]
@@ -325,14 +327,14 @@ class Engine:
         # Of five cells, the first sequence holds the first and the fourth. With no cell in use the
         # operator counts positions by itself, so the first pass is of one sequence.
         mine = np.array([1, 0, 0, 1, 0], bool)
-        seen = mine[:, None] == mine[None, :]
+        visible = mine[:, None] == mine[None, :]
         cache = self.buffer(8)
-        second = Woven(np.array([0, 1]), seen[1:3, :3])
-        third = Woven(np.array([1, 2]), seen[3:])
+        second = TreeAttention(np.array([0, 1]), visible[1:3, :3])
+        third = TreeAttention(np.array([1, 2]), visible[3:])
         try:
             self.append(np.array([[0]]), [0], 1, cache)
-            self.append(np.array([[1, 0]]), [1], 1, cache, quiet=True, woven=second)
-            found = self.append(np.array([[1, 0]]), [3], 2, cache, quiet=True, woven=third)
+            self.append(np.array([[1, 0]]), [1], 1, cache, quiet=True, tree=second)
+            found = self.append(np.array([[1, 0]]), [3], 2, cache, quiet=True, tree=third)
         except ModelError:
             return False
         return close(found[0, -2:], np.array(alone))
@@ -343,7 +345,7 @@ class Engine:
         alone = []
         cache = self.graph.empty(2, 4)
         for row, prompt in enumerate(prompts):
-            one = Shared([array[row : row + 1] for array in cache], self.graph.axes, wrap)
+            one = KVBuffer([array[row : row + 1] for array in cache], self.graph.axes, wrap)
             for at, token in enumerate(prompt):
                 self.append(np.array([[token]]), [at], 1, one)
             other = self.buffer(4)
@@ -351,14 +353,14 @@ class Engine:
                 logits = self.append(np.array([[token]]), [at], 1, other)
             alone.append(logits[0])
         try:
-            found = self.append(ends, [1, 2], 1, Shared(cache, self.graph.axes, wrap), quiet=True)
+            found = self.append(ends, [1, 2], 1, KVBuffer(cache, self.graph.axes, wrap), quiet=True)
         except ModelError:
             return False
         return close(found[:, -1:], np.array(alone)[:, -1:])
 
-    def buffer(self, length: int, sequences: int = 1) -> Shared:
+    def buffer(self, length: int, sequences: int = 1) -> KVBuffer:
         """Return an empty cache with room for so many positions."""
-        return Shared(self.graph.empty(sequences, length), self.graph.axes, wrap)
+        return KVBuffer(self.graph.empty(sequences, length), self.graph.axes, wrap)
 
     def empty(self) -> list[ort.OrtValue]:
         """Return the cache of a grown session that holds nothing."""
@@ -388,24 +390,24 @@ class Engine:
         ids: Array,
         past: Sequence[int],
         keep: int,
-        cache: Shared | Bound,
+        cache: KVBuffer | BoundArrays,
         quiet: bool = False,
-        woven: Woven | None = None,
+        tree: TreeAttention | None = None,
     ) -> Array:
         """Run ``ids[batch, n]``, writing into ``cache`` behind ``past`` each; return the logits."""
-        bound = cache.bound if isinstance(cache, Shared) else cache
+        bound = cache.bound if isinstance(cache, KVBuffer) else cache
         try:
-            binding = bound.spare.pop()
+            binding = bound.bindings.pop()
         except IndexError:  # as many as passes that run at the same time
             binding = self.bind(bound)
         graph = self.graph
         values = bound.values
         held = []  # the binding does not keep arrays alive
         width = values[0].shape()[graph.cache[0].axis] if self.kind == "placed" else None
-        for name, array in graph.feeds(ids, past, keep, width, woven).items():
+        for name, array in graph.feeds(ids, past, keep, width, tree).items():
             held.append(wrap(array))
             binding.bind_ortvalue_input(name, held[-1])
-        if self.size and self.every:
+        if self.size and self.all_logits:
             rows = min(ids.shape[1], max(keep, 1)) if graph.keep else ids.shape[1]
             logits = np.empty((len(ids), rows, self.size), graph.logits_type)
             held.append(wrap(logits))
@@ -418,10 +420,10 @@ class Engine:
         except Exception as error:
             raise ModelError(f"{self.weights} failed to run: {_first_line(error)}") from error
         found = binding.get_outputs()[0].numpy() if logits is None else logits
-        bound.spare.append(binding)
+        bound.bindings.append(binding)
         return found
 
-    def bind(self, bound: Bound) -> Any:
+    def bind(self, bound: BoundArrays) -> Any:
         """Return a binding of a cache, in and out; the rest is bound pass by pass."""
         binding = self.session.io_binding()
         binding.bind_output(self.graph.logits)  # the first, whatever it is bound to later
@@ -437,7 +439,7 @@ class Engine:
 
     def plan(self, count: int, keep: int) -> list[tuple[int, int]]:
         """Split ``count`` ids into (ids, rows kept) per pass, in order."""
-        if not self.every and keep > 1:
+        if not self.all_logits and keep > 1:
             # The graph shows the last position only: those wanted are fed one by one.
             return [*self.plan(count - keep + 1, 1), *((1, 1) for _ in range(keep - 1))]
         passes, left = [], count

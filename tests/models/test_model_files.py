@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from callmemaybe.errors import ModelError
-from callmemaybe.models._layouts import choose, variants
+from callmemaybe.models._model_files import choose, variants
 
 SIDE = ["config.json", "tokenizer.json", "tokenizer_config.json", "generation_config.json"]
 COMMUNITY = [

@@ -22,36 +22,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from callmemaybe.errors import ModelError
-from callmemaybe.models._cache import Shared, before_end, room
-from callmemaybe.models._engine import Engine
-from callmemaybe.models._graph import Woven
-from callmemaybe.models._onnx_sessions import OnnxSession
 from callmemaybe.models.base import (
     Feed,
-    Frozen,
+    KVSnapshot,
     Logits,
     check_feed,
     check_rewind,
-    fan,
-    one_by_one,
-    walk,
+    feed_each,
+    feed_forks,
+    feed_trie,
 )
+from callmemaybe.models.onnx.engine import Engine
+from callmemaybe.models.onnx.graph import TreeAttention
+from callmemaybe.models.onnx.kv_buffer import KVBuffer, grown_capacity, prefix_index
+from callmemaybe.models.onnx.sessions import OnnxSession
 
 Array = NDArray[Any]
 Cells = NDArray[np.int64]
 
 #: Strangers' cells that any session puts up with, and unused ones that are left where they are.
-_STRANGERS, _HOLES = 256, 128
+_FOREIGN_CELLS, _UNUSED_CELLS = 256, 128
 _NONE: Cells = np.zeros(0, np.int64)
 
 
-class Weave:
+class SharedKV:
     """A buffer of cells and the sessions that hold some of them; its lock guards both."""
 
-    def __init__(self, buffer: Shared) -> None:
+    def __init__(self, buffer: KVBuffer) -> None:
         self.buffer = buffer
         self.lock = threading.RLock()
-        self.sessions: WeakSet[WovenSession] = WeakSet()
+        self.sessions: WeakSet[SharedKVSession] = WeakSet()
 
     @property
     def top(self) -> int:
@@ -63,17 +63,19 @@ class Weave:
         """See to it that there are ``end`` cells."""
         if end > self.buffer.capacity:
             top = self.top
-            larger = engine.buffer(room(end, engine.context, tight=engine.kind == "placed"))
+            larger = engine.buffer(
+                grown_capacity(end, engine.context, tight=engine.kind == "placed")
+            )
             for old, new, axis in zip(self.buffer.arrays, larger.arrays, larger.axes, strict=True):
-                new[before_end(top, axis)] = old[before_end(top, axis)]
+                new[prefix_index(top, axis)] = old[prefix_index(top, axis)]
             self.buffer = larger
 
-    def close_up(self) -> None:
+    def compact(self) -> None:
         """Move the cells in use together, if many between them are not."""
         used = np.zeros(self.top, bool)
         for session in self.sessions:
             used[session.cells] = True
-        if len(used) - int(used.sum()) < _HOLES:
+        if len(used) - int(used.sum()) < _UNUSED_CELLS:
             return
         first = int(used.argmin())
         moved = first + np.flatnonzero(used[first:])
@@ -85,17 +87,19 @@ class Weave:
             session.cells = now[session.cells]
 
 
-class WovenSession(OnnxSession):
+class SharedKVSession(OnnxSession):
     """A session whose ids stand in cells of a buffer that it shares with others."""
 
-    def __init__(self, engine: Engine, weave: Weave | None = None, cells: Cells = _NONE) -> None:
+    def __init__(
+        self, engine: Engine, shared: SharedKV | None = None, cells: Cells = _NONE
+    ) -> None:
         super().__init__(engine)
         #: None before the first id: then the session goes wherever it fits.
-        self.weave = weave
+        self.shared = shared
         #: Which cell each id is in, ascending; replaced, never changed.
         self.cells = cells
-        if weave is not None:
-            weave.sessions.add(self)
+        if shared is not None:
+            shared.sessions.add(self)
 
     @property
     def length(self) -> int:
@@ -105,125 +109,125 @@ class WovenSession(OnnxSession):
     def rewind(self, n: int) -> None:
         """Forget the last ``n`` ids: their cells are free."""
         check_rewind(n, self.length)
-        if self.weave is not None:
-            with self.weave.lock:
+        if self.shared is not None:
+            with self.shared.lock:
                 self.cells = self.cells[: self.length - n]
 
-    def fork(self) -> WovenSession:
+    def fork(self) -> SharedKVSession:
         """Return a session on the same cells."""
-        if self.weave is None:
-            return WovenSession(self._engine)
-        with self.weave.lock:
-            return WovenSession(self._engine, self.weave, self.cells)
+        if self.shared is None:
+            return SharedKVSession(self._engine)
+        with self.shared.lock:
+            return SharedKVSession(self._engine, self.shared, self.cells)
 
-    def freeze(self) -> Frozen:
+    def snapshot(self) -> KVSnapshot:
         """Return the cells in use, in order."""
-        if self.weave is None:
+        if self.shared is None:
             return tuple(self._engine.graph.empty(1, 0))
-        with self.weave.lock:
-            buffer, cells = self.weave.buffer, self.cells
+        with self.shared.lock:
+            buffer, cells = self.shared.buffer, self.cells
             if len(cells) and cells[-1] == len(cells) - 1:
                 pairs = zip(buffer.arrays, buffer.axes, strict=True)
-                return tuple(array[before_end(len(cells), axis)] for array, axis in pairs)
-            return tuple(_taken(buffer, cells))
+                return tuple(array[prefix_index(len(cells), axis)] for array, axis in pairs)
+            return tuple(_copy_cells(buffer, cells))
 
-    def thaw(self, length: int, frozen: Frozen) -> bool:
+    def restore(self, length: int, frozen: KVSnapshot) -> bool:
         """Take over a stored cache, if it is one of this graph."""
         if not self._engine.graph.is_cache(frozen, length, self._engine.context):
             return False
-        self._settle_alone(frozen, length, length)
+        self._move_out(frozen, length, length)
         return True
 
-    def together(self, feeds: Sequence[Feed]) -> list[Logits | ModelError]:
+    def feed_batch(self, feeds: Sequence[Feed]) -> list[Logits | ModelError]:
         """Feed several sessions; those that share a buffer share passes."""
-        return together(self._engine, feeds)
+        return feed_batch(self._engine, feeds)
 
     def branches(self, paths: Sequence[Sequence[int]]) -> list[Logits]:
         """Score all paths in shared passes, where the graph is right about those."""
         if not self._engine.may_batch():
-            return walk(self.fork(), paths)
-        return fan(self, paths, self._engine.context)
+            return feed_trie(self.fork(), paths)
+        return feed_forks(self, paths, self._engine.context)
 
     # -- passes -------------------------------------------------------------------------------
 
     def _pass(self, ids: Array, keep: int) -> Array:
         count = ids.shape[1]
         while True:
-            with self.settle(count).lock:
+            with self.shared_buffer(count).lock:
                 if self._is_crowded(count):
                     continue  # another thread was quicker
                 (logits,) = run(self._engine, [_Share(0, self, ids[0], keep)])
                 return logits[None, :]
 
-    def settle(self, count: int) -> Weave:
+    def shared_buffer(self, count: int) -> SharedKV:
         """Return the buffer in which ``count`` more ids go."""
-        if self.weave is None:
+        if self.shared is None:
             with self._engine.lock:
-                self.weave = self._somewhere(count)
-        with self.weave.lock:
+                self.shared = self._join_common(count)
+        with self.shared.lock:
             if self._is_crowded(count):
-                self._settle_alone(_taken(self.weave.buffer, self.cells), self.length, count)
-            return self.weave
+                self._move_out(_copy_cells(self.shared.buffer, self.cells), self.length, count)
+            return self.shared
 
-    def _somewhere(self, count: int) -> Weave:
+    def _join_common(self, count: int) -> SharedKV:
         """Join the buffer in which short sequences begin, a new one if that is full."""
         engine = self._engine
-        weave: Weave | None = None if engine.common is None else engine.common()
-        if weave is not None:
-            with weave.lock:
-                if weave.top + count <= _STRANGERS:
-                    weave.sessions.add(self)
-                    return weave
-        weave = Weave(engine.buffer(0))
-        weave.sessions.add(self)
-        engine.common = ref(weave)
-        return weave
+        shared: SharedKV | None = None if engine.common is None else engine.common()
+        if shared is not None:
+            with shared.lock:
+                if shared.top + count <= _FOREIGN_CELLS:
+                    shared.sessions.add(self)
+                    return shared
+        shared = SharedKV(engine.buffer(0))
+        shared.sessions.add(self)
+        engine.common = ref(shared)
+        return shared
 
     def _is_crowded(self, count: int) -> bool:
-        assert self.weave is not None
-        if self.weave.top - self.length >= _HOLES:
-            self.weave.close_up()
-        top, own = self.weave.top, self.length
+        assert self.shared is not None
+        if self.shared.top - self.length >= _UNUSED_CELLS:
+            self.shared.compact()
+        top, own = self.shared.top, self.length
         if top == own:
             return False
         limit = self._engine.context
         return (
             not self._engine.may_batch()
-            or top - own > max(_STRANGERS, own)
-            or count > _STRANGERS  # who has so much to say would be in the others' way
+            or top - own > max(_FOREIGN_CELLS, own)
+            or count > _FOREIGN_CELLS  # who has so much to say would be in the others' way
             or (limit is not None and top + count > limit)
         )
 
-    def _settle_alone(self, arrays: Sequence[Array], length: int, count: int) -> None:
+    def _move_out(self, arrays: Sequence[Array], length: int, count: int) -> None:
         """Hold the ids whose share of the cache is ``arrays``, in a buffer of its own."""
         engine = self._engine
-        wanted = room(length + count, engine.context, tight=engine.kind == "placed")
-        weave = Weave(engine.buffer(wanted))
-        for mine, array, axis in zip(weave.buffer.arrays, arrays, weave.buffer.axes, strict=True):
-            mine[before_end(length, axis)] = array
-        if self.weave is not None:
-            self.weave.sessions.discard(self)
-        self.weave, self.cells = weave, np.arange(length)
-        weave.sessions.add(self)
+        wanted = grown_capacity(length + count, engine.context, tight=engine.kind == "placed")
+        shared = SharedKV(engine.buffer(wanted))
+        for mine, array, axis in zip(shared.buffer.arrays, arrays, shared.buffer.axes, strict=True):
+            mine[prefix_index(length, axis)] = array
+        if self.shared is not None:
+            self.shared.sessions.discard(self)
+        self.shared, self.cells = shared, np.arange(length)
+        shared.sessions.add(self)
 
 
 class _Share(NamedTuple):
     """One session's ids of a pass, and where its answer belongs."""
 
     at: int
-    session: WovenSession
+    session: SharedKVSession
     ids: Array
     keep: int
 
 
-def together(engine: Engine, feeds: Sequence[Feed]) -> list[Logits | ModelError]:
+def feed_batch(engine: Engine, feeds: Sequence[Feed]) -> list[Logits | ModelError]:
     """Feed sessions of ``engine`` in few passes; what fails stands in its place."""
     if not engine.may_batch():
-        return one_by_one(feeds)
+        return feed_each(feeds)
     found: list[Any] = [None] * len(feeds)
-    groups: dict[Weave, list[_Share]] = {}
+    groups: dict[SharedKV, list[_Share]] = {}
     for at, (session, ids, keep) in enumerate(feeds):
-        assert isinstance(session, WovenSession)
+        assert isinstance(session, SharedKVSession)
         left = None if engine.context is None else engine.context - session.length
         try:
             checked = check_feed(ids, keep, engine.size, left)
@@ -231,10 +235,10 @@ def together(engine: Engine, feeds: Sequence[Feed]) -> list[Logits | ModelError]
             found[at] = error
             continue
         share = _Share(at, session, checked, keep)
-        groups.setdefault(session.settle(len(checked)), []).append(share)
-    for weave, shares in groups.items():
-        with weave.lock:
-            for some in _passes(engine, weave, shares):
+        groups.setdefault(session.shared_buffer(len(checked)), []).append(share)
+    for shared, shares in groups.items():
+        with shared.lock:
+            for some in _passes(engine, shared, shares):
                 try:
                     rows = run(engine, some) if len(some) > 1 else [_alone(some[0])]
                 except ModelError as error:
@@ -248,15 +252,15 @@ def _alone(share: _Share) -> Logits:
     return share.session.feed(share.ids.tolist(), share.keep)
 
 
-def _passes(engine: Engine, weave: Weave, shares: Sequence[_Share]) -> Iterator[list[_Share]]:
+def _passes(engine: Engine, shared: SharedKV, shares: Sequence[_Share]) -> Iterator[list[_Share]]:
     """Divide the shares of one buffer into passes of at most a chunk, which leave it in its bounds."""
     some: list[_Share] = []
     count = 0
     for share in shares:
-        if not weave.top and not some:
+        if not shared.top and not some:
             yield [share]  # with no cell in use, the operator counts positions by itself
             continue
-        over = engine.context is not None and (weave.top + count + len(share.ids) > engine.context)
+        over = engine.context is not None and (shared.top + count + len(share.ids) > engine.context)
         if some and (over or count + len(share.ids) > engine.chunk):
             yield some
             some, count = [], 0
@@ -271,17 +275,17 @@ def run(engine: Engine, shares: Sequence[_Share]) -> list[Logits]:
 
     Rows that are kept come last, so that the logits of no others need to be computed.
     """
-    weave = shares[0].session.weave
-    assert weave is not None
-    top, count = weave.top, sum(len(share.ids) for share in shares)
-    weave.reserve(engine, top + count)
-    places = _places(shares)
+    shared = shares[0].session.shared
+    assert shared is not None
+    top, count = shared.top, sum(len(share.ids) for share in shares)
+    shared.reserve(engine, top + count)
+    places = _row_places(shares)
     ids = np.empty((1, count), np.int64)
     for share, place in zip(shares, places, strict=True):
         ids[0, place] = share.ids
-    woven = None if _is_plain(shares, top) else _woven(shares, places, top, count)
+    tree = None if _is_plain(shares, top) else _tree_attention(shares, places, top, count)
     keep = sum(share.keep for share in shares)
-    logits = engine.append(ids, [top], keep, weave.buffer, woven=woven)[0]
+    logits = engine.append(ids, [top], keep, shared.buffer, tree=tree)[0]
     logits = logits[len(logits) - keep :]
     found, at = [], 0
     for share, place in zip(shares, places, strict=True):
@@ -294,7 +298,7 @@ def run(engine: Engine, shares: Sequence[_Share]) -> list[Logits]:
     return found
 
 
-def _places(shares: Sequence[_Share]) -> list[Array]:
+def _row_places(shares: Sequence[_Share]) -> list[Array]:
     """Return at which rows of the pass each one's ids are: first those whose logits nobody wants."""
     at, kept_at = 0, sum(len(share.ids) - share.keep for share in shares)
     found = []
@@ -311,19 +315,21 @@ def _is_plain(shares: Sequence[_Share], top: int) -> bool:
     return len(shares) == 1 and shares[0].session.length == top
 
 
-def _woven(shares: Sequence[_Share], places: Sequence[Array], top: int, count: int) -> Woven:
+def _tree_attention(
+    shares: Sequence[_Share], places: Sequence[Array], top: int, count: int
+) -> TreeAttention:
     positions = np.zeros(count, np.int64)
-    seen = np.zeros((count, top + count), bool)
+    visible = np.zeros((count, top + count), bool)
     for share, place in zip(shares, places, strict=True):
         session = share.session
         positions[place] = session.length + np.arange(len(place))
         mine = np.zeros(top + count, bool)
         mine[session.cells] = True
         mine[top + place] = True
-        seen[place] = mine
-    return Woven(positions, seen)
+        visible[place] = mine
+    return TreeAttention(positions, visible)
 
 
-def _taken(buffer: Shared, cells: Cells) -> list[Array]:
+def _copy_cells(buffer: KVBuffer, cells: Cells) -> list[Array]:
     pairs = zip(buffer.arrays, buffer.axes, strict=True)
     return [np.take(array, cells, axis) for array, axis in pairs]

@@ -39,7 +39,7 @@ _SIDE_FILES = (
 
 
 @dataclass(frozen=True)
-class Choice:
+class WeightFiles:
     """The chosen weights: a path relative to the folder, posix style, with its companions."""
 
     weights: str
@@ -52,7 +52,7 @@ class Choice:
         return (self.weights, *self.companions)
 
 
-def choose(files: Collection[str], variant: str | None, where: str) -> Choice:
+def choose(files: Collection[str], variant: str | None, where: str) -> WeightFiles:
     """Pick the weights among ``files`` (posix paths relative to the model's folder).
 
     ``variant`` is what follows the colon of a name: ``q4``, ``fp16``, ..., the name of a weight
@@ -83,12 +83,12 @@ def choose(files: Collection[str], variant: str | None, where: str) -> Choice:
     return _with_sides(files, weights, data)
 
 
-def _with_sides(files: Collection[str], weights: str, companions: Iterable[str]) -> Choice:
+def _with_sides(files: Collection[str], weights: str, companions: Iterable[str]) -> WeightFiles:
     folder = posixpath.dirname(weights)
     if posixpath.basename(folder) == "onnx":
         folder = posixpath.dirname(folder)
     side = [path for name in _SIDE_FILES if (path := posixpath.join(folder, name)) in files]
-    return Choice(weights, folder, (*sorted(companions), *side))
+    return WeightFiles(weights, folder, (*sorted(companions), *side))
 
 
 def variants(files: Collection[str]) -> tuple[str, ...]:
@@ -105,7 +105,7 @@ def _is_other_kind(name: str, kind: str) -> bool:
     return any(name.endswith(suffix) for other, suffix in _KINDS.items() if other != kind)
 
 
-def _choose_other(files: Sequence[str], variant: str | None, where: str) -> Choice:
+def _choose_other(files: Sequence[str], variant: str | None, where: str) -> WeightFiles:
     """Pick GGUF files, or else safetensors."""
     gguf = [name for name in files if name.endswith(".gguf") and "mmproj" not in name]
     torch = [name for name in files if name.endswith(".safetensors") and "/" not in name]

@@ -1,4 +1,4 @@
-"""Sessions in one buffer: nothing is copied, nobody is burdened, and grafted graphs are the same."""
+"""Sessions in one buffer: nothing is copied, nobody is burdened, and rewritten graphs are the same."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callmemaybe import models
-from callmemaybe.models import _woven
-from callmemaybe.models import onnx as engines
-from callmemaybe.models._graft import BIAS, KEEP, POSITIONS, graft
-from callmemaybe.models._woven import WovenSession
 from callmemaybe.models.base import Feed
-from callmemaybe.models.onnx import Engine, OnnxModel
+from callmemaybe.models.onnx import model as engines
+from callmemaybe.models.onnx import shared_kv
+from callmemaybe.models.onnx.graph_rewrite import BIAS, KEEP, POSITIONS, rewrite
+from callmemaybe.models.onnx.model import OnnxEngine, OnnxModel
+from callmemaybe.models.onnx.shared_kv import SharedKVSession
 from callmemaybe.testing.sessions import LAWS, Subject
 from tests.models.conftest import Maker
 
@@ -29,13 +29,13 @@ from tests.models.conftest import Maker
 def moved(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return a list to which each copy of a session's cells adds how many they are."""
     copies: list[int] = []
-    settle = WovenSession._settle_alone
+    settle = SharedKVSession._move_out
 
-    def counted(self: WovenSession, arrays: object, length: int, count: int) -> None:
+    def counted(self: SharedKVSession, arrays: object, length: int, count: int) -> None:
         copies.append(length)
         settle(self, arrays, length, count)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(WovenSession, "_settle_alone", counted)
+    monkeypatch.setattr(SharedKVSession, "_move_out", counted)
     return copies
 
 
@@ -51,7 +51,7 @@ def test_a_batch_over_one_prefix_copies_nothing(tiny: Maker, moved: list[int]) -
     session.feed([1, 2])
     session.rewind(2)
     rivals = [session.fork() for _ in range(6)]
-    session.together([Feed(rival, [3] * at, 1) for at, rival in enumerate(rivals, 1)])
+    session.feed_batch([Feed(rival, [3] * at, 1) for at, rival in enumerate(rivals, 1)])
     assert not moved
 
 
@@ -61,23 +61,23 @@ def test_the_prefix_is_in_the_pass_once(tiny: Maker, monkeypatch: pytest.MonkeyP
     session.feed(range(50))
     forks = [session.fork() for _ in range(8)]
     seen: list[tuple[tuple[int, ...], list[int]]] = []
-    append = Engine.append
+    append = OnnxEngine.append
 
-    def noted(self: Engine, ids: np.ndarray, past: list[int], *others: object, **more: object):
+    def noted(self: OnnxEngine, ids: np.ndarray, past: list[int], *others: object, **more: object):
         seen.append((ids.shape, past))
         return append(self, ids, past, *others, **more)  # type: ignore[arg-type]
 
-    session.together([Feed(fork, [7]) for fork in forks])
-    monkeypatch.setattr(Engine, "append", noted)
-    session.together([Feed(fork, [1] * at) for at, fork in enumerate(forks, 1)])
+    session.feed_batch([Feed(fork, [7]) for fork in forks])
+    monkeypatch.setattr(OnnxEngine, "append", noted)
+    session.feed_batch([Feed(fork, [1] * at) for at, fork in enumerate(forks, 1)])
     assert seen == [((1, 36), [58])]
 
 
-def test_a_fork_moves_out_where_graphs_cannot_be_woven(
+def test_a_fork_moves_out_where_graphs_cannot_be_rewritten(
     tiny: Maker, moved: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without the inputs that are grafted, sessions that disagree part, and all laws hold."""
-    monkeypatch.setattr(engines, "_grafted", lambda _: None)
+    """Without the inputs that are rewritten, sessions that disagree part, and all laws hold."""
+    monkeypatch.setattr(engines, "_rewritten", lambda _: None)
     model = models.load(tiny("genai"))
     assert isinstance(model, OnnxModel)
     assert model.shares
@@ -98,8 +98,8 @@ def test_moving_and_closing_up_change_nothing(
     tiny: Maker, moved: list[int], monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     """Where next to no strangers and holes are put up with, sessions get the same logits."""
-    monkeypatch.setattr(_woven, "_STRANGERS", 6)
-    monkeypatch.setattr(_woven, "_HOLES", 3)
+    monkeypatch.setattr(shared_kv, "_FOREIGN_CELLS", 6)
+    monkeypatch.setattr(shared_kv, "_UNUSED_CELLS", 3)
     for law in ("together_is_alone", "any_history_is_its_ids"):
         LAWS[law](Subject(models.load(tiny("genai")), tolerance=1e-5, seed=seed))
     assert moved
@@ -110,16 +110,16 @@ def test_cells_that_nobody_uses_are_closed_up(tiny: Maker) -> None:
     model = models.load(tiny("genai", max_position_embeddings=4000))
     prefix = model.open()
     prefix.feed([1] * 300)
-    tasks: list[WovenSession] = []
+    tasks: list[SharedKVSession] = []
     for turn in range(60):
         fork = prefix.fork()
-        assert isinstance(fork, WovenSession)
+        assert isinstance(fork, SharedKVSession)
         tasks = [*tasks[-3:], fork]
-        prefix.together([Feed(task, [turn, 2, 3, 4, 5]) for task in tasks])
-        assert fork.weave is prefix.weave  # type: ignore[attr-defined]
-        assert fork.weave is not None
+        prefix.feed_batch([Feed(task, [turn, 2, 3, 4, 5]) for task in tasks])
+        assert fork.shared is prefix.shared  # type: ignore[attr-defined]
+        assert fork.shared is not None
         # Four tasks hold 50 ids at most, and 128 cells may lie idle.
-        assert fork.weave.top <= 300 + 50 + 128 + 20
+        assert fork.shared.top <= 300 + 50 + 128 + 20
     expected = model.open().feed([1] * 300 + [59, 2, 3, 4, 5])
     tasks[-1].rewind(1)
     np.testing.assert_allclose(tasks[-1].feed([5]), expected, atol=1e-5)
@@ -134,9 +134,9 @@ def test_who_has_much_to_say_goes_elsewhere(tiny: Maker, moved: list[int]) -> No
     other.rewind(50)
     other.feed([2] * 400)
     assert moved == [50]
-    assert isinstance(kept, WovenSession)
-    assert kept.weave is not None
-    assert kept.weave.top == 100
+    assert isinstance(kept, SharedKVSession)
+    assert kept.shared is not None
+    assert kept.shared.top == 100
     expected = model.open().feed([1] * 50 + [2] * 400 + [3])
     np.testing.assert_allclose(other.feed([3]), expected, atol=1e-4)
 
@@ -168,9 +168,9 @@ def test_what_nobody_holds_is_given_back(tiny: Maker) -> None:
     model = models.load(tiny("genai"))
     session = model.open()
     session.feed([1, 2, 3])
-    assert isinstance(session, WovenSession)
-    assert session.weave is not None
-    held = ref(session.weave)
+    assert isinstance(session, SharedKVSession)
+    assert session.shared is not None
+    held = ref(session.shared)
     del session
     gc.collect()
     assert held() is None
@@ -180,15 +180,15 @@ def test_what_nobody_holds_is_given_back(tiny: Maker) -> None:
 # -- grafts -------------------------------------------------------------------------------------
 
 
-def grafted(path: Path) -> onnx.ModelProto | None:
-    pieces = graft(path.read_bytes())
+def rewritten(path: Path) -> onnx.ModelProto | None:
+    pieces = rewrite(path.read_bytes())
     return None if pieces is None else onnx.load_model_from_string(b"".join(pieces))
 
 
-def test_a_graft_adds_inputs_and_changes_nothing_else(tiny: Maker) -> None:
+def test_the_rewriting_adds_inputs_and_changes_nothing_else(tiny: Maker) -> None:
     """Weights, outputs and other inputs stay; the new inputs are wired to each attention."""
     path = tiny("genai") / "model.onnx"
-    before, after = onnx.load(str(path)), grafted(path)
+    before, after = onnx.load(str(path)), rewritten(path)
     assert after is not None
     names = [node.name for node in after.graph.input]
     assert names[: len(before.graph.input)] == [node.name for node in before.graph.input]
@@ -198,10 +198,10 @@ def test_a_graft_adds_inputs_and_changes_nothing_else(tiny: Maker) -> None:
     wired = [node for node in after.graph.node if node.op_type == "GroupQueryAttention"]
     assert wired
     assert all(list(node.input[9:]) == [POSITIONS, BIAS] for node in wired)
-    assert graft(after.SerializeToString()) is None
+    assert rewrite(after.SerializeToString()) is None
 
 
-def test_what_cannot_be_woven_is_left_as_it_is(tiny: Maker) -> None:
+def test_what_cannot_be_rewritten_is_left_as_it_is(tiny: Maker) -> None:
     """Windows that slide over cells, and positions that nobody says, keep a graph from being woven."""
     model = onnx.load(str(tiny("genai", keep=True) / "model.onnx"))
     attention = next(node for node in model.graph.node if node.op_type == "GroupQueryAttention")
@@ -210,9 +210,9 @@ def test_what_cannot_be_woven_is_left_as_it_is(tiny: Maker) -> None:
         attention.attribute.append(onnx.helper.make_attribute("local_window_size", 32))
     else:
         window.i = 32
-    assert graft(model.SerializeToString()) is None
+    assert rewrite(model.SerializeToString()) is None
     plain = onnx.load(str(next(tiny("optimum", keep=True).rglob("*.onnx"))))
-    assert graft(plain.SerializeToString()) is None
+    assert rewrite(plain.SerializeToString()) is None
 
 
 def turn_outside(model: onnx.ModelProto) -> None:
@@ -222,17 +222,17 @@ def turn_outside(model: onnx.ModelProto) -> None:
         if node.op_type == "GroupQueryAttention":
             sizes = {one.name: one.i for one in node.attribute}
             for at, heads in enumerate(("num_heads", "kv_num_heads")):
-                turned = f"{node.input[at]}_turned"
+                rotates = f"{node.input[at]}_turned"
                 nodes.append(
                     onnx.helper.make_node(
                         "RotaryEmbedding",
                         [node.input[at], "position_ids", *node.input[7:9]],
-                        [turned],
+                        [rotates],
                         domain="com.microsoft",
                         num_heads=sizes[heads],
                     )
                 )
-                node.input[at] = turned
+                node.input[at] = rotates
             del node.input[7:]
             kept = [one for one in node.attribute if one.name != "do_rotary"]
             del node.attribute[:]
@@ -254,7 +254,7 @@ def test_graphs_that_turn_by_position_ids(tiny: Maker, tmp_path: Path, law: str)
     model = models.load(tmp_path)
     assert isinstance(model, OnnxModel)
     assert model.batches
-    assert not model._engine.graph.turned
+    assert not model._engine.graph.rotates
     LAWS[law](Subject(model, tolerance=1e-5))
     ids = [3, 1, 4, 1, 5]
     expected = models.load(tiny("genai")).open().feed(ids)
@@ -268,20 +268,20 @@ def test_only_wanted_logits_are_computed(tiny: Maker, monkeypatch: pytest.Monkey
     plain = OnnxModel(tiny("genai") / "model.onnx", tiny("genai"), share=False)
     expected = plain.open().feed(ids, keep=3)
     shapes: list[tuple[int, ...]] = []
-    append = Engine.append
+    append = OnnxEngine.append
 
-    def noted(self: Engine, *others: object, **more: object) -> np.ndarray:
+    def noted(self: OnnxEngine, *others: object, **more: object) -> np.ndarray:
         found = append(self, *others, **more)  # type: ignore[arg-type]
         shapes.append(found.shape)
         return found
 
-    monkeypatch.setattr(Engine, "append", noted)
+    monkeypatch.setattr(OnnxEngine, "append", noted)
     np.testing.assert_allclose(model.open().feed(ids, keep=3), expected, atol=1e-5)
     assert shapes == [(1, 3, model.size)]
 
 
 def test_weights_beside_the_graph_are_found(tiny: Maker, tmp_path: Path) -> None:
-    """A grafted graph reads its external data from the folder it came from."""
+    """A rewritten graph reads its external data from the folder it came from."""
     source = tiny("genai")
     for name in ("config.json", "genai_config.json"):
         (tmp_path / name).write_bytes((source / name).read_bytes())
@@ -295,11 +295,11 @@ def test_weights_beside_the_graph_are_found(tiny: Maker, tmp_path: Path) -> None
     np.testing.assert_array_equal(model.open().feed([1, 2, 3]), expected)
 
 
-@pytest.mark.parametrize("can_be_woven", [True, False])
+@pytest.mark.parametrize("can_be_rewritten", [True, False])
 def test_weights_that_links_lead_to_are_found(
-    tiny: Maker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, can_be_woven: bool
+    tiny: Maker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, can_be_rewritten: bool
 ) -> None:
-    """In a folder of links, as the hub's cache is, a graph has its external data, grafted or not."""
+    """In a folder of links, as the hub's cache is, a graph has its external data, rewritten or not."""
     source = tiny("genai")
     blobs, folder = tmp_path / "blobs", tmp_path / "snapshots" / "1"
     blobs.mkdir()
@@ -316,11 +316,11 @@ def test_weights_that_links_lead_to_are_found(
         path.rename(blobs / str(at))
         path.symlink_to(Path("..", "..", "blobs", str(at)))
     assert len(list(blobs.iterdir())) == 5
-    if not can_be_woven:
-        monkeypatch.setattr(engines, "_grafted", lambda _: b"what this runtime does not take")
+    if not can_be_rewritten:
+        monkeypatch.setattr(engines, "_rewritten", lambda _: b"what this runtime does not take")
     model = models.load(folder)
     assert isinstance(model, OnnxModel)
-    assert model.batches == can_be_woven
+    assert model.batches == can_be_rewritten
     gc.collect()
     expected = models.load(source).open().feed([1, 2, 3])
     np.testing.assert_allclose(model.open().feed([1, 2, 3]), expected, atol=1e-5)
@@ -334,7 +334,7 @@ def test_damaged_files_are_no_surprise(cut: int, noise: bytes) -> None:
     graph = onnx.helper.make_graph([node], "g", [info], [])
     data = onnx.helper.make_model(graph).SerializeToString()
     try:
-        graft(data[:cut] + noise + data[cut:])
-        graft(data[:cut])
+        rewrite(data[:cut] + noise + data[cut:])
+        rewrite(data[:cut])
     except ValueError:
         pass

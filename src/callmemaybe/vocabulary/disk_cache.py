@@ -28,12 +28,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-VARIABLE = "CALLMEMAYBE_CACHE"
-ENDING = ".arrays"
+ENVIRONMENT_VARIABLE = "CALLMEMAYBE_CACHE"
+SUFFIX = ".arrays"
 #: So many files are kept, those used last.
-MOST = 16
+MAX_FILES = 16
 #: What a writer that died left behind is removed after so many seconds.
-ABANDONED = 3600
+STALE_SECONDS = 3600
 
 _MAGIC = b"callmemaybe\x00\x01\n\x1a\n"
 #: The magic, checksum of all that follows, length of the head, length of the file.
@@ -43,7 +43,7 @@ _ALIGNED = 64
 log = logging.getLogger(__name__)
 
 
-class Kept(NamedTuple):
+class CacheEntry(NamedTuple):
     """Anything that JSON can say, and named arrays of one dimension."""
 
     facts: dict[str, Any]
@@ -52,7 +52,7 @@ class Kept(NamedTuple):
 
 def folder() -> Path | None:
     """Return where files are kept; None where nothing is."""
-    named = os.environ.get(VARIABLE)
+    named = os.environ.get(ENVIRONMENT_VARIABLE)
     if named is not None:
         return Path(named) if named else None
     try:
@@ -67,12 +67,12 @@ def folder() -> Path | None:
     return base / "callmemaybe"
 
 
-def load(key: str) -> Kept | None:
+def load(key: str) -> CacheEntry | None:
     """Return what was kept under a key, read-only; None if there is nothing usable."""
     place = folder()
     if place is None:
         return None
-    path = place / f"{key}{ENDING}"
+    path = place / f"{key}{SUFFIX}"
     try:
         with path.open("rb") as file:
             content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -91,7 +91,7 @@ def load(key: str) -> Kept | None:
     return found
 
 
-def save(key: str, kept: Kept) -> None:
+def save(key: str, kept: CacheEntry) -> None:
     """Keep arrays under a key, for whoever comes next; does nothing where that cannot be done."""
     place = folder()
     if place is None:
@@ -103,7 +103,7 @@ def save(key: str, kept: Kept) -> None:
         with os.fdopen(handle, "wb") as file:
             for part in _written(key, kept):
                 file.write(part)
-        os.replace(temporary, place / f"{key}{ENDING}")
+        os.replace(temporary, place / f"{key}{SUFFIX}")
         _tidy(place)
     except OSError as error:
         log.info("nothing is kept in %s: %s", place, error)
@@ -112,7 +112,7 @@ def save(key: str, kept: Kept) -> None:
                 os.unlink(temporary)
 
 
-def _written(key: str, kept: Kept) -> list[bytes]:
+def _written(key: str, kept: CacheEntry) -> list[bytes]:
     """Return the file in parts."""
     listed, parts, at = [], [], 0
     for name, array in kept.arrays.items():
@@ -131,7 +131,7 @@ def _written(key: str, kept: Kept) -> list[bytes]:
     return [_START.pack(_MAGIC, checksum, len(head), length), *parts]
 
 
-def _parse(content: mmap.mmap, key: str) -> Kept:
+def _parse(content: mmap.mmap, key: str) -> CacheEntry:
     """Return what a file says; ValueError and others if it is not such a file, or not whole."""
     magic, checksum, size, length = _START.unpack_from(content)
     if magic != _MAGIC or length != len(content):
@@ -147,7 +147,7 @@ def _parse(content: mmap.mmap, key: str) -> Kept:
         name: np.frombuffer(content, np.dtype(kind), count, base + at)
         for name, kind, count, at in head["arrays"]
     }
-    return Kept(head["facts"], arrays)
+    return CacheEntry(head["facts"], arrays)
 
 
 def _tidy(place: Path) -> None:
@@ -155,14 +155,14 @@ def _tidy(place: Path) -> None:
     now = time.time()
     aged = []
     for path in place.iterdir():
-        if path.suffix not in (ENDING, ".part"):
+        if path.suffix not in (SUFFIX, ".part"):
             continue
         with contextlib.suppress(OSError):  # another process was faster
             used = path.stat().st_mtime
-            if path.suffix == ENDING:
+            if path.suffix == SUFFIX:
                 aged.append((used, path))
-            elif now - used > ABANDONED:
+            elif now - used > STALE_SECONDS:
                 path.unlink()
-    for _, path in sorted(aged)[: max(len(aged) - MOST, 0)]:
+    for _, path in sorted(aged)[: max(len(aged) - MAX_FILES, 0)]:
         with contextlib.suppress(OSError):
             path.unlink()

@@ -5,7 +5,7 @@ per token. Rewinding is then a smaller number, and a fork is a second reader of 
 gets a copy of its own only when it writes where another session has something to lose. So the
 common case of a batch (a prefix, forked for each request, the fork dropped after it) copies never.
 
-Sequences that go through the engine together lie side by side in a :class:`Pool`.
+Sequences that go through the engine together lie side by side in a :class:`BufferPool`.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ _AT_ONCE: dict[str, int] = (
 )
 
 
-class Bound:
+class BoundArrays:
     """Arrays as the engine sees them, and what it has bound to them that nobody uses just now.
 
     Binding dozens of arrays takes a tenth of a small model's pass, so it is done once. Who runs a
-    pass takes a binding out of ``spare`` (or makes one), and puts it back if the pass went well.
+    pass takes a binding out of ``bindings`` (or makes one), and puts it back if the pass went well.
     """
 
     def __init__(self, values: Sequence[Any]) -> None:
         self.values = tuple(values)
-        self.spare: list[Any] = []
+        self.bindings: list[Any] = []
 
 
-class Shared:
+class KVBuffer:
     """Arrays of one sequence each (axis 0) whose positions ``[:length]`` readers may share.
 
     ``axes`` says which axis of each array the positions are.
@@ -52,9 +52,9 @@ class Shared:
         self, arrays: Sequence[Array], axes: Sequence[int], wrap: Callable[[Array], Any]
     ) -> None:
         self.arrays, self.axes = tuple(arrays), tuple(axes)
-        self.bound = Bound([wrap(array) for array in arrays])
+        self.bound = BoundArrays([wrap(array) for array in arrays])
         self._wrap = wrap
-        self._readers: WeakSet[Reader] = WeakSet()
+        self._readers: WeakSet[BufferReader] = WeakSet()
         self._lock = threading.Lock()
 
     @property
@@ -68,28 +68,30 @@ class Shared:
         with self._lock:
             return max((reader.reach for reader in self._readers), default=0)
 
-    def join(self, reader: Reader) -> None:
+    def join(self, reader: BufferReader) -> None:
         """Let ``reader`` use the positions below its reach."""
         with self._lock:
             self._readers.add(reader)
 
     def claim(
-        self, reader: Reader, start: int, end: int, limit: int | None, tight: bool = False
-    ) -> Shared:
+        self, reader: BufferReader, start: int, end: int, limit: int | None, tight: bool = False
+    ) -> KVBuffer:
         """Return the buffer in which ``reader`` may write positions ``start`` to ``end``.
 
         It is this one if there is room and nobody else relies on those, else a larger copy of the
-        positions before ``start``; see :func:`room` for ``limit`` and ``tight``.
+        positions before ``start``; see :func:`grown_capacity` for ``limit`` and ``tight``.
         """
-        if self.allows(reader, start, end):
+        if self.may_write(reader, start, end):
             return self
         arrays = [
             np.zeros(shape, array.dtype)
-            for shape, array in zip(self._shapes(room(end, limit, tight)), self.arrays, strict=True)
+            for shape, array in zip(
+                self._shapes(grown_capacity(end, limit, tight)), self.arrays, strict=True
+            )
         ]
-        return self.move(reader, start, end, Shared(arrays, self.axes, self._wrap))
+        return self.move(reader, start, end, KVBuffer(arrays, self.axes, self._wrap))
 
-    def allows(self, reader: Reader, start: int, end: int) -> bool:
+    def may_write(self, reader: BufferReader, start: int, end: int) -> bool:
         """Whether ``reader`` may write positions ``start`` to ``end``; it reaches that far then."""
         with self._lock:
             mine = end <= self.capacity and all(
@@ -99,22 +101,22 @@ class Shared:
                 reader.reach = end
             return mine
 
-    def trim(self, reader: Reader, length: int) -> Shared:
+    def trim(self, reader: BufferReader, length: int) -> KVBuffer:
         """Take ``reader`` with the positions before ``length`` to a buffer that has no more.
 
         It lies in memory of its own, since it is to be kept.
         """
         arrays = _mapped(self._shapes(length), [array.dtype for array in self.arrays])
-        return self.move(reader, length, length, Shared(arrays, self.axes, self._wrap))
+        return self.move(reader, length, length, KVBuffer(arrays, self.axes, self._wrap))
 
     def _shapes(self, length: int) -> list[tuple[int, ...]]:
         pairs = zip(self.arrays, self.axes, strict=True)
         return [_resized(array, axis, length) for array, axis in pairs]
 
-    def move(self, reader: Reader, start: int, end: int, other: Shared) -> Shared:
+    def move(self, reader: BufferReader, start: int, end: int, other: KVBuffer) -> KVBuffer:
         """Take ``reader`` with the positions before ``start`` to ``other``, an unused buffer."""
         for mine, fresh, axis in zip(self.arrays, other.arrays, self.axes, strict=True):
-            rows = before_end(start, axis)
+            rows = prefix_index(start, axis)
             fresh[rows] = mine[rows]
         with self._lock:
             self._readers.discard(reader)
@@ -123,14 +125,14 @@ class Shared:
         return other
 
 
-class Reader:
+class BufferReader:
     """One session's claim on a buffer: positions below ``reach`` are, or may be, its own."""
 
     def __init__(self, reach: int = 0) -> None:
         self.reach = reach
 
 
-class Pool:
+class BufferPool:
     """Buffers side by side in one array each, so that neighbours can go through together.
 
     ``arrays`` hold one sequence per slot; a slot is free again when nobody holds its buffer.
@@ -141,8 +143,8 @@ class Pool:
     ) -> None:
         self._arrays, self._axes, self._wrap = tuple(arrays), tuple(axes), wrap
         self._free = set(range(len(arrays[0])))
-        self._slots: dict[int, ref[Shared]] = {}
-        self._spans: dict[tuple[int, int], Bound] = {}
+        self._slots: dict[int, ref[KVBuffer]] = {}
+        self._spans: dict[tuple[int, int], BoundArrays] = {}
 
     @property
     def capacity(self) -> int:
@@ -154,13 +156,13 @@ class Pool:
         """How many slots there are."""
         return len(self._arrays[0])
 
-    def take(self) -> Shared | None:
+    def take(self) -> KVBuffer | None:
         """Return the first free slot's buffer; None if all are taken."""
         if not self._free:
             return None
         slot = min(self._free)
         self._free.discard(slot)
-        found = Shared([array[slot : slot + 1] for array in self._arrays], self._axes, self._wrap)
+        found = KVBuffer([array[slot : slot + 1] for array in self._arrays], self._axes, self._wrap)
         self._slots[slot] = ref(found)
         finalize(found, self._release, slot)
         return found
@@ -169,7 +171,7 @@ class Pool:
         del self._slots[slot]
         self._free.add(slot)
 
-    def slot(self, buffer: Shared) -> int | None:
+    def slot(self, buffer: KVBuffer) -> int | None:
         """Return which slot a buffer is; None if it is none of this pool."""
         return next((slot for slot, held in list(self._slots.items()) if held() is buffer), None)
 
@@ -179,16 +181,16 @@ class Pool:
         buffer = None if held is None else held()
         return 0 if buffer is None else buffer.reach
 
-    def span(self, low: int, high: int) -> Bound:
+    def span(self, low: int, high: int) -> BoundArrays:
         """Return the slots from ``low`` to before ``high`` as the engine sees them."""
         found = self._spans.get((low, high))
         if found is None:
-            found = Bound([self._wrap(array[low:high]) for array in self._arrays])
+            found = BoundArrays([self._wrap(array[low:high]) for array in self._arrays])
             self._spans[low, high] = found
         return found
 
 
-def room(rows: int, limit: int | None, tight: bool = False) -> int:
+def grown_capacity(rows: int, limit: int | None, tight: bool = False) -> int:
     """Half as much again, so that appending copies seldom; not beyond the model's context.
 
     ``tight`` is for graphs that compute with all there is room for: an eighth more, and what
@@ -217,7 +219,7 @@ def _mapped(shapes: Sequence[tuple[int, ...]], dtypes: Sequence[np.dtype[Any]]) 
     ]
 
 
-def before_end(end: int, axis: int) -> tuple[slice, ...]:
+def prefix_index(end: int, axis: int) -> tuple[slice, ...]:
     """Return the index of the positions before ``end`` along ``axis``."""
     return (*(slice(None),) * axis, slice(end))
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-Words = Callable[[str], list[str]]
+Splitter = Callable[[str], list[str]]
 
 #: What GPT-2's pre-tokenizer does where its ``use_regex`` is set.
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
@@ -32,12 +32,12 @@ _PIECE = re.compile(
 _MEMBER = re.compile(r"\\p\{\w+\}|\\[dsrnt]|\\[^\w\s]|-|[^\\\[\]&~|-]", re.DOTALL)
 
 
-def ascii_splitter(parts: Sequence[Mapping[str, Any]]) -> Words | None:
+def ascii_splitter(parts: Sequence[Mapping[str, Any]]) -> Splitter | None:
     """Return what splits ASCII text as these pre-tokenizers do, one after the other; None: unknown.
 
     ``parts`` are as a ``tokenizer.json`` writes them, sequences flattened.
     """
-    splits: list[Words] = []
+    splits: list[Splitter] = []
     for part in parts:
         kind, split = part.get("type"), None
         if kind == "Split" and part.get("behavior") == "Isolated" and not part.get("invert"):
@@ -56,14 +56,14 @@ def ascii_splitter(parts: Sequence[Mapping[str, Any]]) -> Words | None:
     return lambda text: _in_turn(splits, text)
 
 
-def _in_turn(splits: Sequence[Words], text: str) -> list[str]:
+def _in_turn(splits: Sequence[Splitter], text: str) -> list[str]:
     words = [text] if text else []
     for split in splits:
         words = [smaller for word in words for smaller in split(word)]
     return words
 
 
-def _isolated(pattern: str | None) -> Words | None:
+def _isolated(pattern: str | None) -> Splitter | None:
     """Return what makes every match a word of its own, and what lies between matches too."""
     translated = None if pattern is None else translate(pattern)
     if translated is None:
@@ -71,7 +71,7 @@ def _isolated(pattern: str | None) -> Words | None:
     try:
         matches = re.compile(translated, re.DOTALL)
         # What lies between matches is matched as well, as far as the next match.
-        words: Words = re.compile(f"{translated}|(?:(?!{translated}).)+", re.DOTALL).findall
+        words: Splitter = re.compile(f"{translated}|(?:(?!{translated}).)+", re.DOTALL).findall
     except re.error:
         return None
     # A match of nothing would come in front of what lies between.

@@ -1,0 +1,5 @@
+"""Decoders in ONNX files, run by onnxruntime."""
+
+from callmemaybe.models.onnx.model import MODEL, OnnxModel
+
+__all__ = ["MODEL", "OnnxModel"]
