@@ -13,7 +13,7 @@ import numpy as np
 from training.export import qwen3_gguf as export_gguf
 from training.export import qwen3_onnx as export_onnx
 from training.export import qwen3_rows as export_rows
-from training.export.qwen3_config import Shape
+from training.export.qwen3_config import Qwen3Config
 
 #: Published configurations (Qwen/Qwen3-0.6B's config.json), and a small one to try things out.
 CONFIGS: dict[str, dict[str, Any]] = {
@@ -81,7 +81,7 @@ def random_tensors(config: dict[str, Any], seed: int = 0) -> dict[str, np.ndarra
     """Return float32 weights, each row scaled so that activations stay in range."""
     random = np.random.default_rng(seed)
     tensors = {}
-    for name, shape in Shape(config).shapes().items():
+    for name, shape in Qwen3Config(config).shapes().items():
         if len(shape) == 1:
             tensors[name] = np.ones(shape, np.float32)
         else:

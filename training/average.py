@@ -16,10 +16,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from training import checkpoint
 from training import recipe as recipes
-from training.loop import new_model, store
+from training.checkpoint import new_model
 from training.nn.growth import grown
-from training.recipe import ROOT
 
 
 def mean(weights: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
@@ -43,15 +43,15 @@ def averaged(states: Sequence[Mapping[str, Any]], fresh: Mapping[str, Tensor]) -
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("checkpoints", type=Path, nargs="+")
-    parser.add_argument("--run", type=Path, default=ROOT / "training/runs/nano-2.toml")
+    parser.add_argument("--run", type=Path, default=recipes.DEFAULT)
     options = parser.parse_args()
     recipe = recipes.load(options.run)
     states = [
         torch.load(file, map_location="cpu", weights_only=True) for file in options.checkpoints
     ]
     made = averaged(states, new_model(recipe)[0].state_dict())
-    store(made, recipe.out / "checkpoint.pt")
-    print(f"{recipe.out / 'checkpoint.pt'}: the mean of minutes {made['mean_of']}")
+    checkpoint.write(made, recipe)
+    print(f"{recipe.out / checkpoint.FILE}: the mean of minutes {made['mean_of']}")
 
 
 if __name__ == "__main__":

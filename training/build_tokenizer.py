@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
-from training.checkpoint import complete
 from training.data import tokenizer, wordnet_vectors
 from training.data.rendering import escape, to_json, tool_text
+from training.files import atomic_write
 from training.recipe import Recipe, from_arguments
 
 
@@ -39,7 +39,7 @@ def build(recipe: Recipe) -> Path:
     target = recipe.out / "tokenizer.json"
     target.parent.mkdir(parents=True, exist_ok=True)
     built = tokenizer.build(counts(recipe), recipe.table["tokenizer"]["size"])
-    with complete(target) as part:
+    with atomic_write(target) as part:
         built.save(str(part))
     print(f"{built.get_vocab_size()} tokens, {len(tokenizer.forms(built)[0])} bases -> {target}")
     return target

@@ -30,9 +30,8 @@ from callmemaybe.generation.result import CallResult
 from callmemaybe.models.base import Model
 from training import recipe as recipes
 from training.cases import cases
-from training.recipe import ROOT
+from training.recipe import RELEASE, ROOT
 
-MODEL = ROOT / "src/callmemaybe/data/nano"
 NAME = "none_bias"
 LEAST = 1e-12  # a chance below is taken for this
 FORESEEN = (0.005, 0.01, 0.02, 0.03, 0.05, 0.1)  # false refusals of the table
@@ -86,7 +85,7 @@ def constant_for(call: Margins, most: float) -> float:
 
 def held_out(part: str, count: int) -> list[Case]:
     """Requests of a held-out part, other ones than evaluation asks."""
-    found = cases(recipes.load(ROOT / "training/runs/nano-2.toml"), part, count, stream="refusals")
+    found = cases(recipes.load(recipes.DEFAULT), part, count, stream="refusals")
     return [Case.from_json(one) for one in found]
 
 
@@ -122,16 +121,14 @@ def write(folder: Path, constant: float, told: Mapping[str, object]) -> None:
 def _tensor(model: onnx.ModelProto) -> onnx.TensorProto:
     found = [tensor for tensor in model.graph.initializer if tensor.name == NAME]
     if not found:
-        raise SystemExit(
-            f"the graph has no {NAME}; export it with this version of training.export.model_folder"
-        )
+        raise SystemExit(f"the graph has no {NAME}; export it with this version of training.export")
     return found[0]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument(
-        "--model", type=Path, default=MODEL, help="folder that training.export.model_folder wrote"
+        "--model", type=Path, help="exported model; default: that of the recipe's run"
     )
     parser.add_argument("--data", type=Path, default=ROOT / "../shared/data")
     parser.add_argument("--cases", type=int, default=1200, help="of each set")
@@ -140,8 +137,11 @@ def main() -> None:
     )
     parser.add_argument("--write", action="store_true", help="into the graph and the manifest")
     arguments = parser.parse_args()
-    before = written(arguments.model)
-    model = models.load(str(arguments.model), threads=1)
+    folder = arguments.model or recipes.load(recipes.DEFAULT).exported
+    if arguments.write and folder.resolve() == RELEASE.resolve():
+        parser.error(f"{folder} is the shipped model: calibrate an exported one, then release it")
+    before = written(folder)
+    model = models.load(str(folder), threads=1)
     parts = {
         f"held-out {part}s": margins(model, held_out(part, arguments.cases))
         for part in ("function", "domain")
@@ -165,8 +165,8 @@ def main() -> None:
     if arguments.write:
         one = trade(call, none, chosen)
         told = {"false_refusals": one.false_refusals, "refused": one.refused, "requests": len(call)}
-        write(arguments.model, before + chosen, {k: round(v, 4) for k, v in told.items()})
-        print(f"wrote {before + chosen:+.3f} into {arguments.model}")
+        write(folder, before + chosen, {k: round(v, 4) for k, v in told.items()})
+        print(f"wrote {before + chosen:+.3f} into {folder}")
 
 
 if __name__ == "__main__":

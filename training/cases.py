@@ -110,7 +110,7 @@ def difficulties(arguments: Any) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    parser.add_argument("--run", type=Path, default=recipes.ROOT / "training/runs/nano-2.toml")
+    parser.add_argument("--run", type=Path, default=recipes.DEFAULT)
     parser.add_argument("--part", choices=("function", "domain"), required=True)
     parser.add_argument("--cases", type=int, default=1200)
     parser.add_argument("--out", type=Path, required=True)

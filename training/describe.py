@@ -1,8 +1,8 @@
-"""Count the data, or look at them: `python -m training.describe --run R [--show N] [--kind KIND]`.
+"""Count the training data, or show examples: `python -m training.describe --run R [--show N] [--kind KIND] [--leaks]`.
 
-Prints a table of what is written and of what the recipe draws; with `--show`, examples with the tool
-that each calls, to be read by a strict reader. `--kind` is one of the recipe's kinds of tool lists,
-or `none` for requests that fit nothing.
+Prints one table of the written functions and one of what the recipe draws. `--show` prints examples instead, with the tool
+that each calls; `--kind` limits them to one of the recipe's kinds of tool lists, or with `none` to requests that fit no
+tool; `--leaks` counts what the leak filter drops.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from random import Random
 from training import recipe as recipes
 from training.data.mixture import BlockMaker
 from training.data.rendering import to_json, tool_text
+from training.data.requests import draw_request
 from training.data.statistics import count_drawn, count_written, table
+from training.data.variants import BlockStyle, draw_variant
 from training.recipe import Recipe
 
 
@@ -43,20 +45,37 @@ def show(maker: BlockMaker, count: int, seed: str) -> None:
             print(f"  = nothing of {', '.join(tool['name'] for tool in block.tools)}")
 
 
+def count_leaks(recipe: Recipe, draws: int = 50) -> dict[str, int]:
+    """Draw every training function `draws` times and count what the leak filter drops."""
+    leaks, rng = recipe.leak_filter, Random(recipe.seed)
+    counts = {"drawn": 0, "functions": 0, "prompts": 0}
+    for function in recipe.functions("train"):
+        for _ in range(draws):
+            variant = draw_variant(function, rng, BlockStyle.draw(rng))
+            counts["drawn"] += 1
+            counts["functions"] += not leaks.allows_tool(variant.tool)
+            counts["prompts"] += not leaks.allows_prompt(draw_request(function, variant, rng)[0])
+    return counts
+
+
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    parser.add_argument("--run", type=Path, default=recipes.ROOT / "training/runs/nano-2.toml")
+    parser.add_argument("--run", type=Path, default=recipes.DEFAULT)
     parser.add_argument("--show", type=int, default=0, metavar="N", help="print N examples instead")
     parser.add_argument("--kind", help="tasks, synthetic, dialogue, mixed or none")
     parser.add_argument("--blocks", type=int, default=600, help="tool lists to draw for counting")
     parser.add_argument("--seed", default="describe")
+    parser.add_argument("--leaks", action="store_true", help="count what the leak filter drops")
     arguments = parser.parse_args()
     recipe = recipes.load(arguments.run)
     if arguments.kind not in (None, "none", *recipe.table["mix"]["kinds"]):
         parser.error(
             f"--kind {arguments.kind}: the recipe has {', '.join(recipe.table['mix']['kinds'])}"
         )
+    if arguments.leaks:
+        print(count_leaks(recipe))
+        return
     maker = draw_for(recipe, arguments.kind)
     if arguments.show:
         show(maker, arguments.show, arguments.seed)

@@ -12,20 +12,20 @@ from pathlib import Path
 import torch
 
 from training import recipe as recipes
+from training.checkpoint import load_trained
 from training.export.model_card import score_table
-from training.export.model_folder import load
 from training.scoring import evaluate, fixed_set
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--run", type=Path, default=recipes.ROOT / "training/runs/nano-2.toml")
+    parser.add_argument("--run", type=Path, default=recipes.DEFAULT)
     parser.add_argument("--cases", type=int, default=1200)
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     recipe = recipes.load(arguments.run)
-    model, encoder, report = load(recipe)
+    model, encoder, report = load_trained(recipe)
     report["scores"] = {
         part: evaluate(
             model,

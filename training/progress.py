@@ -1,100 +1,104 @@
-"""The learning curve of a run: its checkpoints, scored on the same held-out requests.
-
-    python -m training.progress CHECKPOINT... [--run training/runs/nano-2.toml] [--cases 760]
-        [--words-from 459] [--output training/progress.json]
-
-What a checkpoint lacks (layers, units and parts that came later) writes nothing, so an early one says what it
-said then; words whole were read from one minute of the run on (`--words-from`). Truth is given before each token,
-as in `training.evaluate`. A chart is drawn to `docs/pictures/nano-progress.svg` where matplotlib is at hand.
-"""
+"""What a training loop keeps track of: counts, time, signals, and the lines of its log."""
 
 from __future__ import annotations
 
-import argparse
-import json
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any
+import signal
+import time
 
-import torch
-
-from training import recipe as recipes
-from training.loop import new_model
-from training.nn.growth import grown
-from training.recipe import ROOT, Recipe
-from training.scoring import brief, evaluate, fixed_set
-
-PARTS = {"function": "functions", "domain": "domains", "dev": "SGD services"}
-LATER = ("pointer.begun",)  # parts that do something before they are trained
+from training.checkpoint import TrainingState
+from training.data.packing import Batch
+from training.optim.data_parallel import ProcessGroup
+from training.optim.schedule import Schedule
 
 
-def points(
-    recipe: Recipe, checkpoints: Sequence[Path], cases: int, words_from: float
-) -> Iterator[dict[str, Any]]:
-    """Yield what is known of each checkpoint and its scores by part."""
-    model, encoder = new_model(recipe)
-    fresh = {name: value.clone() for name, value in model.state_dict().items()}
-    for name in LATER:
-        fresh[name].zero_()
-    wholes = model.wholes
-    sets = {
-        part: fixed_set(recipe.maker(part), encoder, f"progress:{part}", cases) for part in PARTS
-    }
-    for file in checkpoints:
-        state = torch.load(file, map_location="cpu", weights_only=True)
-        _, tokens, requests, elapsed = state["counters"]
-        model.load_state_dict(grown(state["average"], fresh))
-        with torch.no_grad():  # a checkpoint is scored with what it knew of words
-            model.meaning.weight[:, state["average"]["meaning.weight"].shape[1] :] = 0
-        model.wholes = wholes if elapsed > 60 * words_from else None
-        scores = {part: evaluate(model, batches) for part, batches in sets.items()}
-        minutes = round(elapsed / 60)
-        yield {"minutes": minutes, "requests": requests, "tokens": tokens, "scores": scores}
+class Progress:
+    """Counts of a run that all processes agree on, and whether it is finished."""
+
+    def __init__(
+        self, state: TrainingState, group: ProcessGroup, schedule: Schedule, stop: list[int]
+    ) -> None:
+        """`stop`: becomes non-empty when a signal asks this process to stop."""
+        self.state, self.group, self.schedule, self.stop = state, group, schedule, stop
+        self.tokens = self.pairs = 0  # since the processes met
+        self.finished = schedule.done(state.pairs, state.seconds) >= 1
+        self.restart_clock()
+
+    def restart_clock(self) -> None:
+        """Leave out the time since the last step: evaluation is not training."""
+        self.tick = time.monotonic()
+
+    def add(self, batch: Batch, *, sync: bool, steps: int) -> None:
+        """Count a step; with `sync`, average the weights of all processes, `steps` steps after the last time."""
+        state = self.state
+        self.tokens += len(batch.ids)
+        self.pairs += len(batch.pair_pad)
+        if sync:
+            is_main = self.group.is_main
+            over = self.schedule.done(state.pairs, state.seconds) >= 1
+            mine = [
+                self.tokens,
+                self.pairs,
+                bool(self.stop),
+                is_main * state.seconds,
+                is_main * over,
+            ]
+            sums = self.group.average(state.model.parameters(), [float(each) for each in mine])
+            state.tokens += int(sums[0])
+            state.pairs += int(sums[1])
+            state.seconds = sums[3]
+            self.finished = bool(sums[2] or sums[4])
+            self.tokens = self.pairs = 0
+            if is_main:
+                state.update_average(steps)
+        now = time.monotonic()
+        state.seconds += now - self.tick
+        self.tick = now
 
 
-def draw(found: list[dict[str, Any]], path: Path) -> None:
-    """Draw names and exact calls over the requests of training, which grow by factors."""
+class Report:
+    """The running log: means over `steps` steps."""
+
+    def __init__(self, state: TrainingState, steps: int) -> None:
+        self.state, self.steps = state, steps
+        self.sums: dict[str, float] = {}
+
+    def add(self, shown: dict[str, float]) -> None:
+        """Add the figures of a step."""
+        for key, value in shown.items():
+            self.sums[key] = self.sums.get(key, 0.0) + value
+
+    def show(self) -> None:
+        """Print the means where `steps` steps are full."""
+        if self.state.step % self.steps:
+            return
+        means = " ".join(f"{key} {value / self.steps:.3f}" for key, value in self.sums.items())
+        seen = f"{self.state.pairs / 1000:.1f}k requests, {self.state.tokens / 1e6:.2f}M tokens"
+        log(self.state, f"{means} | {seen}")
+        self.sums = {}
+
+
+def save_if_possible(state: TrainingState) -> None:
+    """Write the checkpoint, or say why not: a disk that is full now may have room at the next one."""
     try:
-        from matplotlib import pyplot as plt
-        from matplotlib.ticker import FuncFormatter, MultipleLocator
-    except ImportError:
-        return
-    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
-    requests = [one["requests"] / 1000 for one in found]
-    for (part, label), line in zip(PARTS.items(), ("-", "--", ":"), strict=True):
-        for score, colour in (("name", "#2b6cb0"), ("exact", "#c05621")):
-            shares = [100 * one["scores"][part][score]["share"] for one in found]
-            axes.plot(requests, shares, line, color=colour, marker="o", label=f"{score}, {label}")
-    axes.set_xscale("log")
-    axes.xaxis.set_major_locator(MultipleLocator(200))
-    axes.xaxis.set_minor_locator(MultipleLocator(1e9))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:.0f}"))
-    axes.set_xlabel("thousand requests in training")
-    axes.set_ylabel("right, % (never seen in training)")
-    axes.set_ylim(30, 100)
-    axes.grid(alpha=0.3)
-    axes.legend(ncols=2)
-    figure.savefig(path)
+        state.save()
+    except (OSError, RuntimeError) as problem:  # the latter by PyTorch's own writer
+        why = str(problem).partition("\n")[0]
+        log(state, f"could not write the checkpoint ({why}); training goes on without it")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("checkpoints", type=Path, nargs="+")
-    parser.add_argument("--run", type=Path, default=ROOT / "training/runs/nano-2.toml")
-    parser.add_argument("--cases", type=int, default=760, help="of each part")
-    parser.add_argument("--words-from", type=float, default=459, help="minute of the run")
-    parser.add_argument("--output", type=Path, default=ROOT / "training/progress.json")
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    found = []
-    recipe = recipes.load(options.run)
-    for one in points(recipe, options.checkpoints, options.cases, options.words_from):
-        found.append(one)
-        for part, scores in one["scores"].items():
-            print(f"{one['minutes']} min, {one['requests']:,}: {part}: {brief(scores)}", flush=True)
-        options.output.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
-    draw(found, ROOT / "docs/pictures/nano-progress.svg")
+def stop_on_signals(state: TrainingState, group: ProcessGroup, steps: int) -> list[int]:
+    """Return a list to which SIGINT and SIGTERM are appended when they arrive."""
+    found: list[int] = []
+
+    def stop(number: int, _: object) -> None:
+        found.append(number)
+        if group.is_main:
+            log(state, f"stops and saves within {steps} steps")
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    return found
 
 
-if __name__ == "__main__":
-    main()
+def log(state: TrainingState, text: str) -> None:
+    print(f"{state.seconds / 60:6.1f} min step {state.step:5d} {text}", flush=True)

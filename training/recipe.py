@@ -12,11 +12,15 @@ from zlib import crc32
 
 from training import recipe_schema
 from training.data import dialogues
-from training.data.leak_filter import Guard, build_guard
+from training.data.leak_filter import LeakFilter, build_leak_filter
 from training.data.mixture import BlockMaker, Mix, Sources
 from training.data.tasks import Function, read_tasks
 
 ROOT = Path(__file__).parents[1]
+DEFAULT = ROOT / "training/runs/nano-2.toml"
+RELEASE = (
+    ROOT / "src/callmemaybe/data/nano"
+)  # the shipped model; only `training.export --release` writes there
 
 
 @dataclass(frozen=True)
@@ -35,17 +39,20 @@ class Recipe:
         return ROOT / str(self.table["out"])
 
     @property
+    def exported(self) -> Path:
+        """Folder of the exported model, which git ignores."""
+        return self.out / "export"
+
+    @property
     def shown(self) -> str:
         """Where it lies: in the repository, or else on this machine."""
         path = self.path.resolve()
         return (path.relative_to(ROOT) if path.is_relative_to(ROOT) else path).as_posix()
 
     @cached_property
-    def _guard(self) -> Guard:
-        return build_guard(ROOT / self.table["evaluation"], ROOT / self.table["examples"])
-
-    def guard(self) -> Guard:
-        return self._guard
+    def leak_filter(self) -> LeakFilter:
+        """What training must not draw, because an evaluation set holds it."""
+        return build_leak_filter(ROOT / self.table["evaluation"], ROOT / self.table["examples"])
 
     def is_held_out(self, function: Function) -> str:
         """ "" for training functions, else why it is held out ("aside": from measuring too)."""
@@ -62,16 +69,8 @@ class Recipe:
 
     def functions(self, part: str) -> list[Function]:
         """`train`, `function` (held out in a known domain) or `domain` (a whole domain held out)."""
-        wanted = "" if part == "train" else part
-        found = [f for f in read_tasks() if self.is_held_out(f) == wanted]
-        return [f for f in found if self.is_shared(f.key)] if part == "train" else found
-
-    def is_shared(self, key: str) -> bool:
-        """Whether a training function is among the `share` of them that this run learns from.
-
-        Smaller shares are parts of larger ones.
-        """
-        return crc32(f"share {key}".encode()) < self.table["training"].get("share", 1) * 2**32
+        reason = "" if part == "train" else part
+        return [function for function in read_tasks() if self.is_held_out(function) == reason]
 
     def dialogues(self, part: str) -> dialogues.Dialogues | None:
         """SGD requests; training drops what comes near dev or test, dev keeps unseen services."""
@@ -82,11 +81,10 @@ class Recipe:
             folder, part, turns=2 if part == "train" else 1, strict=part == "train"
         )
         if part == "train":
-            guard = self.guard()
+            leaks = self.leak_filter
             kept = {
-                name: [e for e in examples if guard.allows_prompt(e[0])]
+                name: [e for e in examples if leaks.allows_prompt(e[0])]
                 for name, examples in loaded.examples.items()
-                if self.is_shared(name)
             }
         else:
             trained = dialogues.load(folder, "train", turns=99, strict=False).tools
@@ -104,14 +102,14 @@ class Recipe:
     def maker(self, part: str, kinds: dict[str, float] | None = None) -> BlockMaker:
         """A source of blocks: `train`, or one of the held-out parts (`function`, `domain`, `dev`)."""
         table = self.table["mix"]
-        guard = self.guard()
+        leaks = self.leak_filter
         with_dialogue = part in ("train", "dev")
         sources = Sources(
             self.functions("train" if part == "dev" else part),
             self.dialogues(part) if with_dialogue else None,
-            guard.allows_tool if part == "train" else lambda tool: True,
-            guard.allows_prompt if part == "train" else lambda prompt: True,
-            dress=part == "train",
+            leaks.allows_tool if part == "train" else lambda tool: True,
+            leaks.allows_prompt if part == "train" else lambda prompt: True,
+            augment=part == "train",
         )
         held = {"dev": "dialogue", "function": "tasks", "domain": "tasks"}
         kinds = kinds or ({held[part]: 1.0} if part in held else table["kinds"])
@@ -129,5 +127,5 @@ def load(path: Path) -> Recipe:
 def from_arguments(about: str) -> Recipe:
     """The recipe named on the command line."""
     parser = argparse.ArgumentParser(description=about.split("\n", maxsplit=1)[0])
-    parser.add_argument("--run", type=Path, default=ROOT / "training/runs/nano-2.toml")
+    parser.add_argument("--run", type=Path, default=DEFAULT)
     return load(parser.parse_args().run)

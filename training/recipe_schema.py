@@ -13,26 +13,26 @@ EXAMPLE = "training/runs/nano-2.toml"
 Size = Annotated[int, Field(ge=1)]
 Count = Annotated[int, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
-Some = Annotated[float, Field(gt=0, le=1)]
+PositiveShare = Annotated[float, Field(gt=0, le=1)]
 Inner = Annotated[float, Field(gt=0, lt=1)]
 Below = Annotated[float, Field(ge=0, lt=1)]
 Amount = Annotated[float, Field(gt=0)]
 Kind = Literal["tasks", "synthetic", "dialogue", "mixed"]
 
 
-class Part(BaseModel):
+class StrictTable(BaseModel):
     """A table whose keys are these and no others, and whose values are of their types as they stand."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
-class Words(Part):
+class TokenizerTable(StrictTable):
     """The vocabulary."""
 
     size: Size
 
 
-class Network(Part):
+class ModelTable(StrictTable):
     """Sizes of the network (`model.Shape`) and of what is known of words."""
 
     layers: Size
@@ -47,23 +47,22 @@ class Network(Part):
     words: Count | None = None
 
 
-class Training(Part):
+class TrainingTable(StrictTable):
     """How long, how fast, on what machine, and how much at a time."""
 
     machine: str
     minutes: Amount
     requests: Size | None = None  # where the schedule counts them and not minutes
-    share: Some | None = None  # of the functions
     lr_muon: Amount
     lr_adam: Amount
     decay_from: Below
     weight_decay: Share | None = None  # of the matrices that Muon moves
     # Share of the words of a step that are known by their meaning alone, at the full rates.
-    forgets: Below | None = None
+    word_dropout: Below | None = None
     workers: Size | None = None
-    together: Size | None = None
+    sync_steps: Size | None = None  # between two means over all processes
     threads: Size | None = None
-    choice: Amount | None = None
+    choice_weight: Amount | None = None
     blocks: Size
     pairs: Size
     longest_tool: Size
@@ -73,24 +72,24 @@ class Training(Part):
     evaluate_minutes: Amount
 
 
-class Strays(Part):
+class TrainingMixTable(StrictTable):
     """What training alone draws; what is held out is drawn the same for ever."""
 
     none: Inner | None = None
     close: Share | None = None
-    siblings: Share | None = None
+    confusable: Share | None = None
 
 
-class Drawn(Part):
+class MixTable(StrictTable):
     """What requests are drawn from."""
 
     none: Inner
     two: Share
-    training: Strays | None = None
-    kinds: Annotated[dict[Kind, Some], Field(min_length=1)]
+    training: TrainingMixTable | None = None
+    kinds: Annotated[dict[Kind, PositiveShare], Field(min_length=1)]
 
 
-class HeldOut(Part):
+class HeldOutTable(StrictTable):
     """What is never seen in training."""
 
     domains: list[str]
@@ -99,7 +98,7 @@ class HeldOut(Part):
     trained: list[str] | None = None  # domains of which nothing is held out
 
 
-class Table(Part):
+class RecipeTable(StrictTable):
     """The whole recipe."""
 
     name: str
@@ -108,26 +107,26 @@ class Table(Part):
     sgd: str
     evaluation: str
     examples: str
-    tokenizer: Words
-    model: Network
-    training: Training
-    mix: Drawn
-    held_out: HeldOut
+    tokenizer: TokenizerTable
+    model: ModelTable
+    training: TrainingTable
+    mix: MixTable
+    held_out: HeldOutTable
 
 
 def read(path: Path) -> dict[str, Any]:
     """The tables of a recipe; raises SystemExit with one sentence for a file that is none."""
     try:
         table = tomllib.loads(path.read_text("utf-8"))
-        Table.model_validate(table)
+        RecipeTable.model_validate(table)
     except ValidationError as problem:
-        raise SystemExit(f"{path} is no recipe: {told(problem)} (see {EXAMPLE})") from None
+        raise SystemExit(f"{path} is no recipe: {first_error(problem)} (see {EXAMPLE})") from None
     except (OSError, ValueError) as problem:
         raise SystemExit(f"{path} is no recipe: {problem}") from None
     return table
 
 
-def told(problem: ValidationError) -> str:
+def first_error(problem: ValidationError) -> str:
     """The first thing that is wrong, in words."""
     first = problem.errors(include_url=False)[0]
     name = ".".join(str(part) for part in first["loc"] if part != "[key]")

@@ -22,19 +22,19 @@ from numpy.typing import NDArray
 from onnx import NodeProto, numpy_helper
 from torch import Tensor
 
+from training import checkpoint
 from training import recipe as recipes
+from training.checkpoint import new_model
 from training.data import tokenizer as tokenizers
 from training.data import wordnet_vectors
 from training.data.packing import Encoder
 from training.data.rendering import CONTROL_TOKENS
-from training.export.cached_network import Step
-from training.export.model_folder import TARGET
+from training.export.cached_network import CachedNano
 from training.export.onnx_graph import trace
-from training.loop import new_model, store
 from training.nn import word_vectors
 from training.nn.model import Nano
-from training.optim.muon import build
-from training.recipe import ROOT, Recipe
+from training.optim.muon import build_optimizers
+from training.recipe import RELEASE, Recipe
 
 Array = NDArray[Any]
 CODES = ".codes"
@@ -96,7 +96,7 @@ def places(model: Nano, graph: onnx.GraphProto) -> dict[str, tuple[str, bool]]:
 
 
 def unfolded(model: Nano, held: Mapping[str, Array]) -> dict[str, Array]:
-    """What `Step` put together, apart again; weights of norms stay where they were multiplied in."""
+    """What `CachedNano` put together, apart again; weights of norms stay where they were multiplied in."""
     s = model.shape
     ones = np.ones(s.width, np.float32)
     found: dict[str, Array] = {"final.weight": ones}
@@ -128,7 +128,7 @@ def weights(model: Nano, encoder: Encoder, held: Mapping[str, Array]) -> dict[st
     for weight in model.parameters():
         torch.nn.init.normal_(weight)
     controls = {text: encoder.control(text) for text in CONTROL_TOKENS}
-    step = Step(model.float(), controls, encoder.text("\n")[0])
+    step = CachedNano(model.float(), controls, encoder.text("\n")[0])
     graph = trace(step).graph
     for each in graph.initializer:
         size = math.prod(each.dims)
@@ -158,7 +158,7 @@ def known_words(recipe: Recipe, held: Mapping[str, Array]) -> None:
     keys, rows = held["model.wholes.held"], held["model.wholes.rows"]
     used = np.flatnonzero(keys)
     tokenizer = tokenizers.load(recipe.out / "tokenizer.json")
-    of_bases, of_words = word_vectors.discovered(recipe, tokenizer, rows.shape[1])
+    of_bases, of_words = word_vectors.compute_word_vectors(recipe, tokenizer, rows.shape[1])
     here = np.array([of_words.get(int(key), np.zeros(rows.shape[1])) for key in keys[used]])
     told = rows.shape[1] - recipe.table["model"].get("associations", 0)
     parts = [slice(told), slice(told, None)] if told < rows.shape[1] else [slice(None)]
@@ -172,7 +172,7 @@ def known_words(recipe: Recipe, held: Mapping[str, Array]) -> None:
 
 def restore(recipe: Recipe, source: Path) -> None:
     """Make the run's folder from the files of `source`; raises ValueError if there is a run already."""
-    file = recipe.out / "checkpoint.pt"
+    file = recipe.out / checkpoint.FILE
     if file.exists():
         raise ValueError(f"{file} exists: move the run away first")
     recipe.out.mkdir(parents=True, exist_ok=True)
@@ -184,9 +184,9 @@ def restore(recipe: Recipe, source: Path) -> None:
     state = fresh | weights(model, encoder, held)
     about = json.loads((source / "manifest.json").read_text("utf-8"))
     plan = recipe.table["training"]
-    optimizers = build(model, plan["lr_muon"], plan["lr_adam"])
+    optimizers = build_optimizers(model, plan["lr_muon"], plan["lr_adam"])
     counted = (about["steps"], about["tokens"], about["requests"], 60.0 * about["minutes"])
-    store(
+    checkpoint.write(
         {
             "model": state,
             "average": state,
@@ -194,15 +194,15 @@ def restore(recipe: Recipe, source: Path) -> None:
             "counters": counted,
             "mean_of": about.get("mean_of_minutes", []),
         },
-        file,
+        recipe,
     )
     print(f"{file}: {about['requests']} requests, minute {about['minutes']}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--run", type=Path, default=ROOT / "training/runs/nano-2.toml")
-    parser.add_argument("--source", type=Path, default=TARGET, help="folder of the shipped files")
+    parser.add_argument("--run", type=Path, default=recipes.DEFAULT)
+    parser.add_argument("--source", type=Path, default=RELEASE, help="folder of the shipped files")
     options = parser.parse_args()
     try:
         restore(recipes.load(options.run), options.source)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -10,12 +13,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from training.checkpoint import TrainingState, new_model
 from training.data.mixture import BlockMaker
 from training.data.packing import Batch, Encoder, Limits, draw_row, stack
-from training.nn.batch_tensors import places
-from training.nn.model import Nano, Places
+from training.files import atomic_write
+from training.nn.batch_tensors import to_tensors
+from training.nn.growth import grown
+from training.nn.model import BatchTensors, Nano
+from training.progress import log
+from training.recipe import Recipe
 
 SIZES = range(4, 13)
+PARTS = ("function", "domain", "dev")
+LATER = ("pointer.begun",)  # parts that write something before they are trained
+CASES = 380  # of each held-out part, while a run is trained
 LIMITS = Limits(8, 12, 200, 320)
 
 
@@ -32,7 +43,7 @@ def fixed_set(maker: BlockMaker, encoder: Encoder, seed: str, cases: int) -> lis
 
 
 @torch.no_grad()
-def likeliest(model: Nano, x: Tensor, own: Tensor, p: Places) -> Tensor:
+def likeliest(model: Nano, x: Tensor, own: Tensor, p: BatchTensors) -> Tensor:
     """The likeliest next token behind each graded place, nothing forbidden. int64 [G]."""
     base, form, copy, ids = model.parts(x, own, p)
     size = len(model.base)
@@ -80,7 +91,7 @@ def evaluate(model: Nano, batches: list[Batch]) -> dict[str, Any]:
     tally: Counter[str] = Counter()
     for batch in batches:
         device = model.embedding.device
-        p = places(batch, device)
+        p = to_tensors(batch, device)
         with torch.no_grad(), torch.autocast(device.type, torch.bfloat16):
             x, own, odds = model(p)
             best = likeliest(model, x, own, p)
@@ -101,3 +112,61 @@ def evaluate(model: Nano, batches: list[Batch]) -> dict[str, Any]:
 def brief(scores: dict[str, Any]) -> str:
     """One line."""
     return " ".join(f"{name} {100 * item['share']:.1f}" for name, item in scores.items())
+
+
+def score_checkpoints(
+    recipe: Recipe, checkpoints: Sequence[Path], cases: int, words_from: float
+) -> Iterator[dict[str, Any]]:
+    """Yield counts and scores by part of each checkpoint; see `training.learning_curve`."""
+    model, encoder = new_model(recipe)
+    fresh = {name: value.clone() for name, value in model.state_dict().items()}
+    for name in LATER:
+        fresh[name].zero_()
+    wholes = model.wholes
+    sets = {
+        part: fixed_set(recipe.maker(part), encoder, f"progress:{part}", cases) for part in PARTS
+    }
+    for file in checkpoints:
+        state = torch.load(file, map_location="cpu", weights_only=True)
+        _, tokens, requests, elapsed = state["counters"]
+        model.load_state_dict(grown(state["average"], fresh))
+        with torch.no_grad():  # a checkpoint is scored with what it knew of words
+            model.meaning.weight[:, state["average"]["meaning.weight"].shape[1] :] = 0
+        model.wholes = wholes if elapsed > 60 * words_from else None
+        scores = {part: evaluate(model, batches) for part, batches in sets.items()}
+        minutes = round(elapsed / 60)
+        yield {"minutes": minutes, "requests": requests, "tokens": tokens, "scores": scores}
+
+
+class Evaluation:
+    """Scores of the averaged weights on held-out sets, collected in `history.json`."""
+
+    def __init__(self, state: TrainingState, parts: tuple[str, ...], *, resumed: bool) -> None:
+        self.state, self.file = state, state.recipe.out / "history.json"
+        self.sets = {
+            part: fixed_set(state.recipe.maker(part), state.encoder, f"look:{part}", CASES)
+            for part in parts
+        }
+        self.history = read_history(self.file, state.pairs) if resumed else []
+
+    def run(self) -> None:
+        """Score, print and write."""
+        model = self.state.model
+        current = {name: value.clone() for name, value in model.state_dict().items()}
+        model.load_state_dict(self.state.average)
+        for part, batches in self.sets.items():
+            scores = evaluate(model, batches)
+            self.history.append({"pairs": self.state.pairs, "part": part, "scores": scores})
+            log(self.state, f"-- {part}: {brief(scores)}")
+        model.load_state_dict(current)
+        with atomic_write(self.file) as file:
+            file.write_text(json.dumps(self.history), "utf-8")
+
+
+def read_history(file: Path, pairs: int) -> list[dict[str, Any]]:
+    """The scores of the first `pairs` requests of a run; none where the file cannot be read."""
+    try:
+        found = json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError):
+        return []
+    return [one for one in found if one["pairs"] <= pairs]

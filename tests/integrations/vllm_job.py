@@ -56,7 +56,7 @@ def random_model(folder: Path) -> Path:
     """Write a model of random weights with the embedded model's tokenizer."""
     from safetensors.numpy import save_file
 
-    from training.export.qwen3_config import Shape
+    from training.export.qwen3_config import Qwen3Config
 
     about = json.loads((NANO / "config.json").read_text())
     config = SHAPE | {"vocab_size": about["vocab_size"], "eos_token_id": about["eos_token_id"]}
@@ -65,7 +65,7 @@ def random_model(folder: Path) -> Path:
         name: np.ones(shape, np.float32)
         if len(shape) == 1
         else random.standard_normal(shape, np.float32) * np.float32(shape[-1] ** -0.5)
-        for name, shape in Shape(config).shapes().items()
+        for name, shape in Qwen3Config(config).shapes().items()
     }
     folder.mkdir(parents=True, exist_ok=True)
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})

@@ -9,7 +9,7 @@ from ctypes.util import find_library
 
 import pytest
 
-from training.optim.allocator import let_go
+from training.optim.allocator import release_memory
 from training.recipe import ROOT
 
 
@@ -17,7 +17,7 @@ def test_other_allocators_are_left_alone() -> None:
     """Without jemalloc there is nothing to tell."""
     if "jemalloc" in os.environ.get("LD_PRELOAD", ""):
         pytest.skip("jemalloc is preloaded")
-    assert not let_go()
+    assert not release_memory()
 
 
 def test_jemalloc_gives_back_what_was_freed() -> None:

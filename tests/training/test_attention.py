@@ -11,8 +11,8 @@ import numpy as np  # noqa: E402
 
 from training.data import tokenizer as tokenizers  # noqa: E402
 from training.data.packing import Batch, Encoder, Limits, draw_batch  # noqa: E402
-from training.nn.attention import Attention, Casting, by_head  # noqa: E402
-from training.nn.batch_tensors import places  # noqa: E402
+from training.nn.attention import SegmentAttention, VoteAttention, by_head  # noqa: E402
+from training.nn.batch_tensors import to_tensors  # noqa: E402
 from training.recipe import ROOT, load  # noqa: E402
 
 HEADS, KV, HEAD = 4, 2, 8
@@ -57,12 +57,12 @@ def drawn(*shape: int) -> torch.Tensor:
 def test_attention_in_groups_is_attention(batch: Batch, answers: bool) -> None:
     """Every place, or every place of an answer, attends as one mask over the whole batch has it."""
     torch.manual_seed(0)
-    p = places(batch)
+    p = to_tensors(batch)
     asks = p.answers if answers else torch.arange(len(p.ids))
     q = drawn(len(asks), HEADS, HEAD)
     k, v = drawn(len(p.ids), KV, HEAD), drawn(len(p.ids), KV, HEAD)
     sight = by_head(p.answer_windows if answers else p.windows, HEADS, KV)
-    made = Attention.apply(q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), sight)
+    made = SegmentAttention.apply(q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), sight)
     keys, values = (x.repeat_interleave(HEADS // KV, 1) for x in (k, v))
     scores = torch.einsum("qhd,nhd->hqn", q, keys)
     scores = scores.masked_fill(~sees(batch)[asks], -torch.inf)
@@ -73,7 +73,7 @@ def test_attention_in_groups_is_attention(batch: Batch, answers: bool) -> None:
 def test_votes_are_shared_among_the_tokens_of_a_list(batch: Batch) -> None:
     """A token's votes are a softmax over its own list and "elsewhere", summed by tool."""
     torch.manual_seed(1)
-    p = places(batch)
+    p = to_tensors(batch)
     tools = p.list_tool
     q, k, v = (
         drawn(len(p.again), 2, HEAD),
@@ -81,7 +81,7 @@ def test_votes_are_shared_among_the_tokens_of_a_list(batch: Batch) -> None:
         drawn(len(tools), 2, HEAD),
     )
     sink = drawn(2)
-    made = Casting.apply(q, k, v, sink, tools, p.list_sizes)
+    made = VoteAttention.apply(q, k, v, sink, tools, p.list_sizes)
     ours, theirs = zip(*p.list_sizes, strict=True)
     mine = torch.repeat_interleave(torch.tensor(ours))
     other = torch.repeat_interleave(torch.tensor(theirs))
@@ -96,7 +96,7 @@ def test_votes_are_shared_among_the_tokens_of_a_list(batch: Batch) -> None:
 
 def test_the_lists_of_votes_hold_the_tools_and_the_second_reading(batch: Batch) -> None:
     """`again` and `listed` are the places of the pads, list by list, and a token's tool is its own."""
-    p = places(batch)
+    p = to_tensors(batch)
     ours, theirs = zip(*p.list_sizes, strict=True)
     per_row = len(batch.pair_pad) // len(ours)
     for row, (mine, theirs_of) in enumerate(

@@ -15,10 +15,10 @@ from training.data import tokenizer as tokenizers  # noqa: E402
 from training.data.packing import Encoder, Limits, draw_batch  # noqa: E402
 from training.data.rendering import ARGS, CONTROL_TOKENS, NONE, TOOLS  # noqa: E402
 from training.export import onnx_graph  # noqa: E402
-from training.export.cached_network import Step, caches  # noqa: E402
+from training.export.cached_network import CachedNano, caches  # noqa: E402
 from training.nn import whole_words  # noqa: E402
-from training.nn.batch_tensors import places  # noqa: E402
-from training.nn.model import Nano, Shape  # noqa: E402
+from training.nn.batch_tensors import to_tensors  # noqa: E402
+from training.nn.model import Nano, NanoConfig  # noqa: E402
 from training.nn.word_vectors import documents  # noqa: E402
 from training.recipe import ROOT, load  # noqa: E402
 
@@ -32,32 +32,34 @@ def scene():
     tokenizer = tokenizers.load(TOKENIZER)
     bases, *tables = tokenizers.forms(tokenizer)
     torch.manual_seed(0)
-    shape = Shape(len(bases), deep=2, width=64, heads=4, kv_heads=2, head=16, inner=96, lexicon=8)
+    shape = NanoConfig(
+        len(bases), deep=2, width=64, heads=4, kv_heads=2, head=16, inner=96, lexicon=8
+    )
     tables = [torch.from_numpy(table) for table in tables]
     said = {word for text in documents(RECIPE) for word in text}
-    pieces = whole_words.cut(tokenizer, sorted(said))
+    pieces = whole_words.split_words(tokenizer, sorted(said))
     more = np.random.default_rng(0).normal(size=(len(pieces), 8)).astype(np.float32)
-    whole = whole_words.Wholes(bases, [whole_words.key(each) for each in pieces.values()], more)
+    whole = whole_words.WholeWords(bases, [whole_words.key(each) for each in pieces.values()], more)
     model = Nano(shape, torch.randn(len(bases), 8), *tables, torch.float32, whole)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.05)
     encoder = Encoder(tokenizer)
     batch = draw_batch(RECIPE.maker("function"), encoder, "step", Limits(1, 6, 150, 280))
-    p = places(batch)
+    p = to_tensors(batch)
     with torch.no_grad():
         x, own, odds = model(p)
         likely = model.tokens(x, own, p, p.ids[p.graded + 1])
     controls = {text: encoder.control(text) for text in CONTROL_TOKENS}
-    step = Step(model, controls, encoder.text("\n")[0]).eval()
+    step = CachedNano(model, controls, encoder.text("\n")[0]).eval()
     return batch, step, controls, odds.softmax(-1), likely
 
 
-def empty(step: Step, length: int) -> list[torch.Tensor]:
+def empty(step: CachedNano, length: int) -> list[torch.Tensor]:
     return [state.empty(1, length) for state in caches(step.model).values()]
 
 
-def run(step: Step, ids: list[int], cuts: list[int]) -> np.ndarray:
+def run(step: CachedNano, ids: list[int], cuts: list[int]) -> np.ndarray:
     """Feed ids in pieces of the given lengths, the rest at once; return all rows of logits."""
     cache, at, rows = empty(step, len(ids) + 9), 0, []
     for count in [*cuts, len(ids)]:
@@ -119,7 +121,7 @@ def test_tools_do_not_know_each_other(scene) -> None:
     np.testing.assert_allclose(chances[0], chances[1], atol=1e-4)
 
 
-def exported(step: Step, file: Path, ids: list[int], counts: list[int]) -> np.ndarray:
+def exported(step: CachedNano, file: Path, ids: list[int], counts: list[int]) -> np.ndarray:
     """All rows of logits of a graph, fed with pieces of the given lengths."""
     session = pytest.importorskip("onnxruntime").InferenceSession(str(file))
     inputs, outputs = onnx_graph.names(step.model)

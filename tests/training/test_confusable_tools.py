@@ -38,7 +38,7 @@ def test_no_action_is_drawn_twice() -> None:
     """A request need not say of which kind its thing is, so of two functions with one action either might be meant."""
     verbs = {verb.replace("_", " "): action.verbs for action in ACTIONS for verb in action.verbs}
     for seed in range(30):
-        offered, others = confusable_tools.draw_siblings(Random(seed), 8)
+        offered, others = confusable_tools.draw_confusable_tools(Random(seed), 8)
         said = [
             {
                 verbs[verb]
@@ -55,7 +55,7 @@ def test_no_action_is_drawn_twice() -> None:
 def test_what_fits_nothing_is_a_siblings_request() -> None:
     """Of a list of siblings each pair calls what was offered, and most of what fits nothing is another sibling's."""
     maker = BlockMaker(
-        Sources(read_tasks()[:40], None), Mix({"tasks": 1.0}, none=0.5, two=0.0, siblings=1.0)
+        Sources(read_tasks()[:40], None), Mix({"tasks": 1.0}, none=0.5, two=0.0, confusable=1.0)
     )
     rng = Random(5)
     strays = []
@@ -77,7 +77,7 @@ def test_what_fits_nothing_is_a_siblings_request() -> None:
 def test_without_siblings_lists_are_what_they_were() -> None:
     """Where none are wanted, none are drawn."""
     functions = read_tasks()[:40]
-    plain = BlockMaker(Sources(functions, None, dress=False), Mix({"tasks": 1.0}))
+    plain = BlockMaker(Sources(functions, None, augment=False), Mix({"tasks": 1.0}))
     block, offers = plain.start(Random(1), 4)
     assert not block.others
     assert block.kind == "tasks"

@@ -20,7 +20,7 @@ from training.data.rendering import to_json
 from training.data.requests import draw_request, expand, with_article
 from training.data.scenes import draw_scene, read_scenes
 from training.data.scenes import read_file as read_scene_file
-from training.data.similarity import Kinship, describe_function
+from training.data.similarity import FunctionSimilarity, describe_function
 from training.data.statistics import count_drawn, count_written, table
 from training.data.tasks import Function, Parameter, check, read_file, read_tasks
 from training.data.variants import BlockStyle, draw_variant
@@ -134,13 +134,13 @@ def test_lists_hold_no_two_functions_for_the_same_thing() -> None:
     """Functions of two domains that mean the same are not offered together; opposites are."""
     sources = Sources(read_tasks(), None)
     maker = BlockMaker(sources, Mix({"tasks": 1.0}))
-    assert sources.kinship.are_kin("issues/file_issue", "git/open_issue")
-    assert not sources.kinship.are_kin("shopping/add_to_cart", "shopping/remove_from_cart")
+    assert sources.similarity.are_similar("issues/file_issue", "git/open_issue")
+    assert not sources.similarity.are_similar("shopping/add_to_cart", "shopping/remove_from_cart")
     for number in range(60):
         _, offers = maker.start(Random(f"kin:{number}"))
         keys = [offer.key for offer in offers]
         for place, key in enumerate(keys):
-            assert not any(sources.kinship.are_kin(key, other) for other in keys[:place])
+            assert not any(sources.similarity.are_similar(key, other) for other in keys[:place])
 
 
 def test_a_refusal_is_really_one() -> None:
@@ -150,8 +150,8 @@ def test_a_refusal_is_really_one() -> None:
     for function in functions:
         if function.key in twins:
             function.requests = [f"quokka {request}" for request in function.requests]
-    sources = Sources([f for f in functions if f.domain in ("issues", "git")], None, dress=False)
-    sources.kinship = Sources(functions, None).kinship
+    sources = Sources([f for f in functions if f.domain in ("issues", "git")], None, augment=False)
+    sources.similarity = Sources(functions, None).similarity
     maker = BlockMaker(sources, Mix({"tasks": 1.0}, none=1.0))
     refused = 0
     for number in range(200):
@@ -167,10 +167,10 @@ def test_a_refusal_is_really_one() -> None:
 def test_kinship_has_two_sides() -> None:
     """If one function would answer another's requests, the other would answer its."""
     functions = read_tasks()[:400]
-    kinship = Kinship({f.key: describe_function(f) for f in functions})
-    assert any(kinship.kin.values())
-    for key, others in kinship.kin.items():
-        assert all(key in kinship.kin[other] for other in others)
+    similarity = FunctionSimilarity({f.key: describe_function(f) for f in functions})
+    assert any(similarity.kin.values())
+    for key, others in similarity.kin.items():
+        assert all(key in similarity.kin[other] for other in others)
 
 
 @pytest.mark.parametrize(
@@ -248,12 +248,12 @@ def test_what_is_held_out_has_no_twin_in_training() -> None:
     why |= {scene.key: "" for scene in made_up}
     # From here on all pairs that were found did the same; of those from 0.47 on some did, which were read and left out
     # one by one (0.63 is one that lists the tasks of a project beside one that ends a reminder).
-    kinship = Kinship({f.key: describe_function(f) for f in functions}, 0.65)
+    similarity = FunctionSimilarity({f.key: describe_function(f) for f in functions}, 0.65)
     twins = {
         (key, other)
         for key, part in why.items()
         if part not in ("", "aside")
-        for other in kinship.kin[key]
+        for other in similarity.kin[key]
         if not why[other]
     }
     assert not twins
@@ -340,9 +340,11 @@ def test_made_up_functions_stand_beside_nothing_alike(monkeypatch: pytest.Monkey
         prompt = maker.pair(block, offers, Random(number)).prompt
         for offer in (offer for offer in offers if offer.topic):
             made_up += 1
-            assert not Kinship.touches(offer.topic, prompt)
+            assert not FunctionSimilarity.touches(offer.topic, prompt)
             for other in offers:
-                assert other is offer or not Kinship.touches(offer.topic, other.described())
+                assert other is offer or not FunctionSimilarity.touches(
+                    offer.topic, other.described()
+                )
     assert made_up > 20
 
 
@@ -403,8 +405,8 @@ def test_another_verb_says_the_same() -> None:
 def test_what_is_measured_is_not_reworded() -> None:
     """Held-out requests keep the words they were written with; those for training do not always."""
     function = one("string", "slug", "delete {x}")
-    for dress in (False, True):
-        sources = Sources([function], None, dress=dress)
+    for augment in (False, True):
+        sources = Sources([function], None, augment=augment)
         rng = Random("words")
         said = [
             offer.draw(rng)[0].lower()
@@ -412,7 +414,7 @@ def test_what_is_measured_is_not_reworded() -> None:
             if offer.key == function.key
         ]
         assert any(re.search("delete", text) for text in said)
-        assert any(re.search("erase|wipe|remove", text) for text in said) is dress
+        assert any(re.search("erase|wipe|remove", text) for text in said) is augment
 
 
 def test_requests_that_share_no_word_with_their_function_are_drawn_more_often() -> None:
@@ -420,8 +422,8 @@ def test_requests_that_share_no_word_with_their_function_are_drawn_more_often() 
     function = one("string", "slug", "launch {x}", "launch it: {x}", "get {x} going", "let {x} fly")
     function = replace(function, names=("launch",), abouts=("Launch a thing.",))
     shares = []
-    for dress in (False, True):
-        sources = Sources([function], None, dress=dress)
+    for augment in (False, True):
+        sources = Sources([function], None, augment=augment)
         assert sources.indirect == {id(function): function.requests[2:]}
         variant = draw_variant(function, Random(0), FULL)
         drawn = [sources.ask(function, variant, Random(n))[0].lower() for n in range(400)]
@@ -465,7 +467,9 @@ def test_dates_of_one_function_are_written_alike() -> None:
 
 def test_the_second_thing_is_asked_without_a_greeting() -> None:
     """A request for two calls greets at its beginning or not at all."""
-    sources = Sources([f for f in read_tasks() if f.domain in ("files", "maps")], None, dress=False)
+    sources = Sources(
+        [f for f in read_tasks() if f.domain in ("files", "maps")], None, augment=False
+    )
     maker = BlockMaker(sources, Mix({"tasks": 1.0}, none=0.0, two=1.0))
     pairs = 0
     for number in range(40):
@@ -503,7 +507,7 @@ def test_a_riddle_says_what_comes_to_mind_and_not_the_word() -> None:
     """Whoever asks for a riddle's function names its associations, never the thing itself."""
     told = dict(association_tasks.lines())
     for number in range(200):
-        function = association_tasks.draw_riddle(Random(number))
+        function = association_tasks.draw_association_task(Random(number))
         for request in function.requests:
             said = set(re.findall("[a-z]+", re.sub(r"\{\w+\}", "", request).lower()))
             assert function.domain not in said
@@ -513,7 +517,9 @@ def test_a_riddle_says_what_comes_to_mind_and_not_the_word() -> None:
 def test_a_choice_of_riddles_has_one_answer() -> None:
     """What is said for one value comes to mind with no other value of the list, nor is it one."""
     told = dict(association_tasks.lines())
-    drawn = [association_tasks.draw_riddle_choice(Random(number), set()) for number in range(200)]
+    drawn = [
+        association_tasks.draw_association_enum(Random(number), set()) for number in range(200)
+    ]
     assert sum(each is None for each in drawn) < 60
     for parameter in filter(None, drawn):
         for value, ways in parameter.choices.items():
@@ -527,7 +533,8 @@ def test_a_choice_of_riddles_has_one_answer() -> None:
             assert others.isdisjoint(ways)
             assert value not in ways
     assert (
-        association_tasks.draw_riddle_choice(Random(0), set(association_tasks.CHOICE_NAMES)) is None
+        association_tasks.draw_association_enum(Random(0), set(association_tasks.CHOICE_NAMES))
+        is None
     )
 
 
@@ -558,8 +565,10 @@ def test_only_training_reads_tools_described_at_length() -> None:
     """What is measured is described as it was written, so that figures can be compared."""
     function = one("string", "slug", "launch {x}")
     shares = []
-    for dress in (False, True):
-        maker = BlockMaker(Sources([function], None, dress=dress), Mix({"tasks": 1.0}, sizes=(1,)))
+    for augment in (False, True):
+        maker = BlockMaker(
+            Sources([function], None, augment=augment), Mix({"tasks": 1.0}, sizes=(1,))
+        )
         drawn = [
             maker.start(Random(number), 1)[0].tools[0].get("description", "")
             for number in range(200)
@@ -634,7 +643,7 @@ def test_two_requests_keep_what_they_say() -> None:
         offer("invite", "Ana and Tom come along?", {"data": {"names": ["Ana", "Tom"]}}),
         offer("list", "List all.", {}),
     ]
-    maker = BlockMaker(Sources([], None, dress=False), Mix({"tasks": 1.0}, none=0.0, two=1.0))
+    maker = BlockMaker(Sources([], None, augment=False), Mix({"tasks": 1.0}, none=0.0, two=1.0))
     block = Block([each.tool for each in offers], "tasks")
     seen = Counter[str]()
     for number in range(400):

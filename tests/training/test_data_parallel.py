@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch", reason="training needs PyTorch (make train 
 
 from torch import Tensor, nn  # noqa: E402
 
-from training.optim.data_parallel import Crew, together  # noqa: E402
+from training.optim.data_parallel import ProcessGroup, run_in_parallel  # noqa: E402
 
 STEPS = 3
 
@@ -28,16 +28,16 @@ def learn(rank: int) -> nn.Module:
     return net
 
 
-def meet(crew: Crew, target: Path) -> None:
+def average(crew: ProcessGroup, target: Path) -> None:
     net = learn(crew.rank)
-    told = crew.meet(net.parameters(), [4.0, 2.0**40 + 1])
+    told = crew.average(net.parameters(), [4.0, 2.0**40 + 1])
     torch.save({"state": net.state_dict(), "told": told}, target / f"{crew.rank}.pt")
 
 
 @pytest.mark.parametrize("size", [1, 2])
 def test_a_crew_meets_in_the_middle(size: int, tmp_path: Path) -> None:
     """Each goes on with the mean of all weights, and knows the sums of what all told."""
-    together(size, meet, tmp_path)
+    run_in_parallel(size, average, tmp_path)
     alone: list[dict[str, Tensor]] = [learn(rank).state_dict() for rank in range(size)]
     for rank in range(size):
         found = torch.load(tmp_path / f"{rank}.pt", weights_only=True)

@@ -9,8 +9,8 @@ pytest.importorskip("scipy", reason="training needs scipy")
 
 from training.data import tokenizer as tokenizers  # noqa: E402
 from training.data.packing import Encoder, Limits, draw_batch  # noqa: E402
-from training.nn.batch_tensors import moved, places  # noqa: E402
-from training.nn.model import Nano, Shape  # noqa: E402
+from training.nn.batch_tensors import moved, to_tensors  # noqa: E402
+from training.nn.model import Nano, NanoConfig  # noqa: E402
 from training.recipe import ROOT, load  # noqa: E402
 
 ELSEWHERE = torch.device("meta")  # computes shapes, and refuses what lies on another device
@@ -23,9 +23,11 @@ def test_a_step_of_training_stays_on_one_device(monkeypatch: pytest.MonkeyPatch)
     tokenizer = tokenizers.load(ROOT / "src/callmemaybe/data/nano/tokenizer.json")
     batch = draw_batch(recipe.maker("function"), Encoder(tokenizer), "gpu", Limits(1, 4, 150, 280))
     bases, *tables = tokenizers.forms(tokenizer)
-    shape = Shape(len(bases), deep=2, width=64, heads=4, kv_heads=2, head=16, inner=96, lexicon=8)
+    shape = NanoConfig(
+        len(bases), deep=2, width=64, heads=4, kv_heads=2, head=16, inner=96, lexicon=8
+    )
     model = Nano(shape, torch.randn(len(bases), 8), *map(torch.from_numpy, tables), torch.float32)
-    p = places(batch, ELSEWHERE)
+    p = to_tensors(batch, ELSEWHERE)
     model.to(ELSEWHERE)
     x, own, odds, last = model.read(p)
     meant = model.means(last, p)

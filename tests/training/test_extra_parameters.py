@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from training.data.generators import extra_parameters
-from training.data.generators.extra_parameters import said_with, widened
+from training.data.generators.extra_parameters import said_with, with_extra_parameter
 from training.data.requests import draw_request
 from training.data.tasks import check, read_tasks
 from training.data.variants import BlockStyle, draw_variant
@@ -22,7 +22,7 @@ FUNCTIONS = read_tasks()
 def test_one_optional_parameter_is_added_and_nothing_else(rng: Random) -> None:
     """All others stay as they are and in their order, and the requests say what they said, with or without more."""
     function = rng.choice(FUNCTIONS)
-    made = widened(function, rng)
+    made = with_extra_parameter(function, rng)
     more = [p for p in made.parameters if p not in function.parameters]
     assert len(more) == (made is not function)
     assert [p for p in made.parameters if p not in more] == function.parameters
@@ -39,7 +39,7 @@ def test_nothing_is_added_that_the_function_knows() -> None:
     rng = Random(2)
     for _ in range(300):
         function = rng.choice(FUNCTIONS)
-        for parameter in widened(function, rng).parameters:
+        for parameter in with_extra_parameter(function, rng).parameters:
             if parameter not in function.parameters:
                 texts = (*parameter.names, *parameter.abouts)
                 assert not extra_parameters.words(" ".join(texts)) & extra_parameters.known(
@@ -53,7 +53,7 @@ def test_it_is_asked_for_in_part_of_the_requests() -> None:
     told = []
     while len(told) < 400:
         function = rng.choice(FUNCTIONS)
-        made = widened(function, rng)
+        made = with_extra_parameter(function, rng)
         (more,) = [p for p in made.parameters if p not in function.parameters] or [None]
         if more is not None:
             variant = draw_variant(made, rng, BlockStyle.draw(rng))

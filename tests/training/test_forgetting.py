@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="training needs PyTorch (make train installs it)")
 
-from training.nn.model import Nano, Shape  # noqa: E402
+from training.nn.model import Nano, NanoConfig  # noqa: E402
 
 BASES = 400
 
@@ -14,7 +14,7 @@ BASES = 400
 def small() -> Nano:
     """A network over words of which the first half mean something."""
     torch.manual_seed(3)
-    shape = Shape(BASES, width=64, heads=4, kv_heads=2, head=16, inner=96, lexicon=8)
+    shape = NanoConfig(BASES, width=64, heads=4, kv_heads=2, head=16, inner=96, lexicon=8)
     meaning = torch.randn(BASES, 8) * (torch.arange(BASES) < BASES / 2)[:, None]
     numbers = torch.arange(BASES)
     return Nano(shape, meaning, numbers, numbers, numbers, torch.float32)
@@ -23,7 +23,7 @@ def small() -> Nano:
 def test_a_word_that_is_forgotten_keeps_its_meaning() -> None:
     """A share of the words that mean something lose what is their own and no more, others at every step."""
     model = small()
-    model.forgets = 0.3
+    model.word_dropout = 0.3
     whole, meant = model.table(), model.meaning(model.lexicon)
     heard = [model.heard() for _ in range(20)]
     lost = torch.stack([(each != whole).any(1) for each in heard])
@@ -39,6 +39,6 @@ def test_nothing_is_forgotten_outside_of_training() -> None:
     """What is measured and shipped knows every word."""
     model = small()
     assert (model.heard() == model.table()).all()
-    model.forgets = 0.3
+    model.word_dropout = 0.3
     model.eval()
     assert (model.heard() == model.table()).all()

@@ -9,13 +9,13 @@ torch = pytest.importorskip("torch", reason="training needs PyTorch (make train 
 from torch import nn  # noqa: E402
 
 from training.nn.growth import fitted, grow_momenta, grown  # noqa: E402
-from training.nn.model import Layer, Shape  # noqa: E402
+from training.nn.model import Layer, NanoConfig  # noqa: E402
 from training.optim.muon import Muon  # noqa: E402
 
 
 def layer(inner: int) -> Layer:
     """A layer as a run begins it: what writes starts at zero."""
-    made = Layer(Shape(bases=1, width=16, heads=2, kv_heads=1, head=8, inner=inner))
+    made = Layer(NanoConfig(bases=1, width=16, heads=2, kv_heads=1, head=8, inner=inner))
     nn.init.zeros_(made.down.weight)
     return made
 

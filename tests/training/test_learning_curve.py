@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training import forecast
-from training.forecast import Law, fit
+from training import learning_curve
+from training.learning_curve import Law, fit
 
-ROWS = json.loads((forecast.ROOT / "training/progress.json").read_text("utf-8"))
+ROWS = json.loads(learning_curve.CURVE.read_text("utf-8"))
 
 
 @given(st.floats(1.0, 200.0), st.floats(0.05, 1.0))
@@ -34,13 +34,13 @@ def test_where_nothing_is_gained_no_number_of_requests_is_enough() -> None:
     assert math.isinf(fit([1e5, 1e6], [0.2, 0.3]).needed(0.92))
 
 
-@pytest.mark.parametrize("part", forecast.PARTS)
-@pytest.mark.parametrize("score", forecast.GOALS)
+@pytest.mark.parametrize("part", learning_curve.PARTS)
+@pytest.mark.parametrize("score", learning_curve.GOALS)
 def test_laws_go_through_the_middle_of_their_points(part: str, score: str) -> None:
     """As many logarithms above as below; and the oldest point comes first, whatever the order of the rows."""
-    requests, wrong = forecast.curve(list(reversed(ROWS)), part, score)
+    requests, wrong = learning_curve.curve(list(reversed(ROWS)), part, score)
     assert requests == sorted(requests)
-    for last, law in forecast.laws(ROWS, part, score):
+    for last, law in learning_curve.laws(ROWS, part, score):
         beside = [
             math.log(law.wrong(x) / y) for x, y in zip(requests[-last:], wrong[-last:], strict=True)
         ]
@@ -51,11 +51,11 @@ def test_laws_go_through_the_middle_of_their_points(part: str, score: str) -> No
 def test_what_is_no_curve_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    """In one sentence that names the file and what writes one."""
+    """In one sentence that names the file and how to write one."""
     file = tmp_path / "curve.json"
     file.write_text(text, "utf-8")
-    monkeypatch.setattr("sys.argv", ["forecast", str(file)])
+    monkeypatch.setattr("sys.argv", ["learning_curve", "--curve", str(file)])
     with pytest.raises(
-        SystemExit, match=r"curve\.json is no learning curve .*training\.progress writes one"
+        SystemExit, match=r"curve\.json is no learning curve .*name checkpoints to write one"
     ):
-        forecast.main()
+        learning_curve.main()

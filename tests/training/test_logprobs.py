@@ -9,9 +9,9 @@ pytest.importorskip("scipy", reason="training needs scipy")
 
 from training.data import tokenizer as tokenizers  # noqa: E402
 from training.data.packing import Encoder, Limits, draw_batch  # noqa: E402
-from training.nn.batch_tensors import places  # noqa: E402
-from training.nn.logprobs import Chosen, reach  # noqa: E402
-from training.nn.model import Nano, Shape  # noqa: E402
+from training.nn.batch_tensors import to_tensors  # noqa: E402
+from training.nn.logprobs import ChosenLogprob, match_length  # noqa: E402
+from training.nn.model import Nano, NanoConfig  # noqa: E402
 from training.recipe import ROOT, load  # noqa: E402
 
 
@@ -22,7 +22,7 @@ def test_one_chance_is_one_of_the_softmax() -> None:
     picked = torch.tensor([0, 8, 3, 3, 1])
     scores = sources[0] * sources[1] + sources[2]
     wanted = scores.log_softmax(-1)[torch.arange(5), picked]
-    made = Chosen.apply(*sources, picked)
+    made = ChosenLogprob.apply(*sources, picked)
     by = torch.randn(5)
     grads = [torch.autograd.grad(each, sources, by) for each in (made, wanted)]
     for one, other in zip([made, *grads[0]], [wanted, *grads[1]], strict=True):
@@ -34,7 +34,7 @@ def test_reach_counts_back_to_the_first_difference() -> None:
     shown = torch.tensor([[[4, 4, -1, 5]], [[5, 5, -1, 5]], [[6, 9, -1, 7]]])
     written = torch.tensor([[4, -1, 4], [5, -1, 6], [6, -1, 6]])
     rows = torch.zeros(3, dtype=torch.int64)
-    assert reach(written, shown, rows).tolist() == [[3, 2, 0, 0], [0, 0, 0, 0], [1, 1, 0, 0]]
+    assert match_length(written, shown, rows).tolist() == [[3, 2, 0, 0], [0, 0, 0, 0], [1, 1, 0, 0]]
 
 
 def test_graded_tokens_have_the_chances_of_the_whole_distribution() -> None:
@@ -44,9 +44,9 @@ def test_graded_tokens_have_the_chances_of_the_whole_distribution() -> None:
     batch = draw_batch(recipe.maker("function"), Encoder(tokenizer), "loss", Limits(1, 6, 150, 280))
     bases, *tables = tokenizers.forms(tokenizer)
     torch.manual_seed(0)
-    shape = Shape(len(bases), width=32, heads=2, kv_heads=1, head=16, inner=32, lexicon=8)
+    shape = NanoConfig(len(bases), width=32, heads=2, kv_heads=1, head=16, inner=32, lexicon=8)
     model = Nano(shape, torch.randn(len(bases), 8), *map(torch.from_numpy, tables), torch.float32)
-    p = places(batch)
+    p = to_tensors(batch)
     x, own = (torch.randn(len(p.ids), 32).requires_grad_() for _ in range(2))
     targets = p.ids[p.graded + 1]
 
@@ -74,9 +74,9 @@ def test_a_copy_goes_on_where_it_began() -> None:
     )
     bases, *tables = tokenizers.forms(tokenizer)
     torch.manual_seed(0)
-    shape = Shape(len(bases), width=32, heads=2, kv_heads=1, head=16, inner=32, lexicon=8)
+    shape = NanoConfig(len(bases), width=32, heads=2, kv_heads=1, head=16, inner=32, lexicon=8)
     model = Nano(shape, torch.randn(len(bases), 8), *map(torch.from_numpy, tables), torch.float32)
-    p = places(batch)
+    p = to_tensors(batch)
     x, own = (torch.randn(len(p.ids), 32) for _ in range(2))
     with torch.no_grad():
         model.pointer.begun.copy_(torch.tensor([0.7, -0.4]))

@@ -16,8 +16,10 @@ pytest.importorskip("torch", reason="training needs PyTorch (make train installs
 import torch
 from torch.nn import functional
 
-from training import loop, train
+from training import checkpoint, progress, scoring, train
+from training.data import prefetch
 from training.data.packing import Limits
+from training.nn.loss import as_drawn
 from training.recipe import ROOT
 
 
@@ -28,8 +30,8 @@ def test_what_goes_wrong_in_drawing_ends_the_run(monkeypatch: pytest.MonkeyPatch
     def draw(*_: object) -> None:
         raise KeyError("body")
 
-    monkeypatch.setattr(loop, "draw_batch", draw)
-    source = loop.Prefetch(None, None, "seed", Limits(1, 1, 1, 1), 7)  # type: ignore[arg-type]
+    monkeypatch.setattr(prefetch, "draw_batch", draw)
+    source = prefetch.Prefetch(None, None, "seed", Limits(1, 1, 1, 1), 7)  # type: ignore[arg-type]
     with pytest.raises(KeyError, match="body") as caught:
         source.get()
     assert caught.value.__notes__ == ["drawing the batch 'seed:7'"]
@@ -43,11 +45,11 @@ def test_the_network_learns_the_odds_of_use() -> None:
     optimizer = torch.optim.SGD([odds], lr=1.0)
     for _ in range(200):
         optimizer.zero_grad()
-        shown = loop.drawn_odds(odds.expand(10, 2), excess)
+        shown = as_drawn(odds.expand(10, 2), excess)
         functional.cross_entropy(shown, drawn).backward()
         optimizer.step()
     assert odds.softmax(0)[1].item() == pytest.approx(0.2, abs=1e-3)
-    assert loop.drawn_odds(odds, 0.0) is odds
+    assert as_drawn(odds, 0.0) is odds
 
 
 def test_a_checkpoint_is_complete_or_as_it_was(
@@ -55,7 +57,8 @@ def test_a_checkpoint_is_complete_or_as_it_was(
 ) -> None:
     """A disk that fills up while one is written takes neither the last one nor the room that is left."""
     file = tmp_path / "checkpoint.pt"
-    loop.store({"step": 1}, file)
+    run: Any = SimpleNamespace(out=tmp_path)
+    checkpoint.write({"step": 1}, run)
 
     def fill_up(_: object, part: Path) -> None:
         part.write_bytes(b"half of it")
@@ -63,7 +66,7 @@ def test_a_checkpoint_is_complete_or_as_it_was(
 
     monkeypatch.setattr(torch, "save", fill_up)
     with pytest.raises(RuntimeError, match="unexpected pos"):
-        loop.store({"step": 2}, file)
+        checkpoint.write({"step": 2}, run)
     assert torch.load(file) == {"step": 1}
     assert [each.name for each in tmp_path.iterdir()] == ["checkpoint.pt"]
 
@@ -76,22 +79,22 @@ def test_a_run_goes_on_where_a_checkpoint_cannot_be_written(
     def save() -> None:
         raise RuntimeError("[enforce fail] unexpected pos 704 vs 598\nframe #0")
 
-    run: Any = SimpleNamespace(save=save, file="checkpoint.pt", say=print)
-    loop.Run.keep(run)
-    told = capsys.readouterr().out
-    assert told.startswith("could not write checkpoint.pt ([enforce fail] unexpected pos")
-    assert told.count("\n") == 1
+    state: Any = SimpleNamespace(save=save, seconds=60.0, step=7)
+    progress.save_if_possible(state)
+    line = capsys.readouterr().out
+    assert "could not write the checkpoint ([enforce fail] unexpected pos 704 vs 598)" in line
+    assert line.count("\n") == 1
 
 
 def test_a_resumed_run_keeps_its_learning_curve(tmp_path: Path) -> None:
     """Scores until the checkpoint stay; those of steps that were lost with a kill do not, nor does half a file harm."""
-    run: Any = SimpleNamespace(recipe=SimpleNamespace(out=tmp_path), pairs=200)
-    assert loop.Run.past(run) == []
+    file = tmp_path / "history.json"
+    assert scoring.read_history(file, 200) == []
     points = [{"pairs": pairs, "part": "domain", "scores": {}} for pairs in (100, 200, 300)]
-    (tmp_path / "history.json").write_text(json.dumps(points), "utf-8")
-    assert loop.Run.past(run) == points[:2]
-    (tmp_path / "history.json").write_text(json.dumps(points)[:40], "utf-8")
-    assert loop.Run.past(run) == []
+    file.write_text(json.dumps(points), "utf-8")
+    assert scoring.read_history(file, 200) == points[:2]
+    file.write_text(json.dumps(points)[:40], "utf-8")
+    assert scoring.read_history(file, 200) == []
 
 
 def test_no_run_begins_in_the_place_of_another(

@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="training needs PyTorch (make train installs it)")
 
-from training.optim.muon import build, orthogonal  # noqa: E402
+from training.optim.muon import build_optimizers, orthogonalize  # noqa: E402
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(24, 24), (40, 16), (16, 40)])
@@ -22,7 +22,7 @@ def test_updates_become_orthogonal(rows: int, columns: int) -> None:
     for _ in range(5):
         s = 3.4445 * s - 4.7750 * s**3 + 2.0315 * s**5
     wanted = u * s[:, None] @ v
-    made = orthogonal(updates)
+    made = orthogonalize(updates)
     assert (made - wanted).norm() < 0.03 * wanted.norm()  # the products are in bfloat16
 
 
@@ -34,7 +34,7 @@ def test_matrices_alone_decay() -> None:
     before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
     for weight in model.parameters():
         weight.grad = torch.zeros_like(weight)
-    for optimizer in build(model, 0.5, 0.5, weight_decay=0.2):
+    for optimizer in build_optimizers(model, 0.5, 0.5, weight_decay=0.2):
         optimizer.step()
     for name, weight in model.named_parameters():
         kept = 0.9 if name.startswith("layers") else 1.0

@@ -15,7 +15,7 @@ from training import recipe, recipe_schema
 RECIPE = recipe.ROOT / "training/runs/nano-2.toml"
 
 
-SCHEMA = recipe_schema.Table.model_json_schema()
+SCHEMA = recipe_schema.RecipeTable.model_json_schema()
 
 
 def needed(part: dict[str, Any], before: str = "") -> Iterator[str]:
@@ -64,7 +64,7 @@ def test_a_file_that_is_no_recipe_is_refused(tmp_path: Path, text: bytes) -> Non
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
-        ("siblings = ", "cousins = ", "mix.training.cousins is none of its keys"),
+        ("confusable = ", "cousins = ", "mix.training.cousins is none of its keys"),
         ("longest_tool = ", "longest_tools = ", "it lacks training.longest_tool"),
         ("workers = 2", 'workers = "two"', "training.workers is 'two'; should be a valid integer"),
         (
@@ -98,11 +98,11 @@ def test_what_is_held_out_is_drawn_as_before(part: str) -> None:
     """What a recipe says of training alone changes nothing of what is measured."""
     run = recipe.load(RECIPE)
     mix = run.maker(part).mix
-    assert (mix.none, mix.close, mix.siblings) == (0.18, 0.55, 0.0)
+    assert (mix.none, mix.close, mix.confusable) == (0.18, 0.55, 0.0)
     mix = run.maker("train").mix
-    assert {name: getattr(mix, name) for name in recipe_schema.Strays.model_fields} == run.table[
-        "mix"
-    ]["training"]
+    assert {
+        name: getattr(mix, name) for name in recipe_schema.TrainingMixTable.model_fields
+    } == run.table["mix"]["training"]
 
 
 @pytest.mark.parametrize(("more", "excess"), [("none = 0.24", 0.3637), ("none = 0.18", 0.0)])

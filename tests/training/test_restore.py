@@ -19,9 +19,9 @@ from training.data import tokenizer as tokenizers  # noqa: E402
 from training.data.packing import Encoder  # noqa: E402
 from training.data.rendering import CONTROL_TOKENS  # noqa: E402
 from training.export import onnx_graph  # noqa: E402
-from training.export.cached_network import Step  # noqa: E402
+from training.export.cached_network import CachedNano  # noqa: E402
 from training.nn import whole_words  # noqa: E402
-from training.nn.model import Nano, Shape  # noqa: E402
+from training.nn.model import Nano, NanoConfig  # noqa: E402
 
 TOKENIZER = recipe.ROOT / "src/callmemaybe/data/nano/tokenizer.json"
 WORDS = ["lessons", "pupil", "umbrella", "quarterly"]
@@ -32,12 +32,12 @@ def network(seed: int, deep: int = 2) -> tuple[Nano, Encoder]:
     tokenizer = tokenizers.load(TOKENIZER)
     bases, *tables = tokenizers.forms(tokenizer)
     torch.manual_seed(seed)
-    shape = Shape(
+    shape = NanoConfig(
         len(bases), deep=deep, width=64, heads=4, kv_heads=2, head=16, inner=96, lexicon=64
     )
-    pieces = whole_words.cut(tokenizer, WORDS)
+    pieces = whole_words.split_words(tokenizer, WORDS)
     more = np.random.default_rng(0).normal(size=(len(pieces), 64)).astype(np.float32)
-    whole = whole_words.Wholes(bases, [whole_words.key(each) for each in pieces.values()], more)
+    whole = whole_words.WholeWords(bases, [whole_words.key(each) for each in pieces.values()], more)
     known = torch.randn(len(bases), 64, generator=torch.Generator().manual_seed(0))
     model = Nano(shape, known, *map(torch.from_numpy, tables), torch.float32, whole)
     with torch.no_grad():
@@ -46,13 +46,13 @@ def network(seed: int, deep: int = 2) -> tuple[Nano, Encoder]:
     return model.eval(), Encoder(tokenizer)
 
 
-def stepped(model: Nano, encoder: Encoder) -> Step:
+def stepped(model: Nano, encoder: Encoder) -> CachedNano:
     """The step of a network."""
     controls = {text: encoder.control(text) for text in CONTROL_TOKENS}
-    return Step(model, controls, encoder.text("\n")[0])
+    return CachedNano(model, controls, encoder.text("\n")[0])
 
 
-def written(model: Nano, encoder: Encoder, file: Path) -> tuple[Step, dict[str, np.ndarray]]:
+def written(model: Nano, encoder: Encoder, file: Path) -> tuple[CachedNano, dict[str, np.ndarray]]:
     """The step of a network, and what its graph of integers holds."""
     step = stepped(model, encoder)
     said = [

@@ -21,22 +21,22 @@ BASES, BASE, FORM, _ = tokenizers.forms(TOKENIZER)
 WORDS = ("lessons", "pupil", "homework", "queue", "archive", "weekday", "owe", "dishwasher")
 
 
-def looked_up(table: whole_words.Wholes, text: str) -> np.ndarray:
+def looked_up(table: whole_words.WholeWords, text: str) -> np.ndarray:
     """What each token of a text gets: the number of a word (from 1), 0 for none."""
     begin = TOKENIZER.token_to_id("<|user|>")
     ids = np.array([begin, *TOKENIZER.encode(text, add_special_tokens=False).ids])
     at = np.arange(len(ids))[:, None] - np.arange(3)
     window = ids[np.maximum(at, 0)]
     bases, forms = (torch.from_numpy(each[window]) for each in (BASE, FORM))
-    return table(whole_words.sums(bases), bases, forms)[:, 0].numpy()
+    return table(whole_words.suffix_hashes(bases), bases, forms)[:, 0].numpy()
 
 
 @pytest.fixture(scope="module")
-def table() -> whole_words.Wholes:
-    pieces = whole_words.cut(TOKENIZER, WORDS)
+def table() -> whole_words.WholeWords:
+    pieces = whole_words.split_words(TOKENIZER, WORDS)
     assert list(pieces) == list(WORDS)
     more = np.arange(1, len(WORDS) + 1, dtype=np.float32)[:, None]
-    return whole_words.Wholes(BASES, [whole_words.key(each) for each in pieces.values()], more)
+    return whole_words.WholeWords(BASES, [whole_words.key(each) for each in pieces.values()], more)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def table() -> whole_words.Wholes:
     ],
 )
 def test_a_word_is_found_in_every_form_and_nowhere_else(
-    table: whole_words.Wholes, text: str, words: list[str]
+    table: whole_words.WholeWords, text: str, words: list[str]
 ) -> None:
     """The last piece of a word tells it, however it is written and whatever stands around it."""
     found = [WORDS[int(number) - 1] for number in looked_up(table, text) if number]

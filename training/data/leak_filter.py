@@ -4,8 +4,6 @@ A training request goes if it shares eight words in a row with an evaluation pro
 shorter: if the words are the same). A training function goes if an evaluation function has its name
 and the same parameter names. Services that SGD itself puts in both train and dev or test are
 ordinary training functions; their dev and test *requests* are protected like all others.
-
-`python -m training.data.leak_filter --run R` counts what the filter drops.
 """
 
 from __future__ import annotations
@@ -40,7 +38,7 @@ def signature(tool: Mapping[str, Any]) -> Signature:
     return str(tool["name"]), frozenset(properties)
 
 
-class Guard:
+class LeakFilter:
     """What must not be trained on."""
 
     def __init__(self, prompts: Iterable[str], tools: Iterable[Mapping[str, Any]]) -> None:
@@ -103,7 +101,7 @@ def dialogues(folder: Path) -> tuple[list[str], list[Any]]:
     return prompts, [f for f in read_json(folder / "functions.json") if f["name"] not in trained]
 
 
-def build_guard(data: Path, examples: Path) -> Guard:
+def build_leak_filter(data: Path, examples: Path) -> LeakFilter:
     """Protect every evaluation set there is."""
     prompts: list[str] = []
     tools: list[Any] = []
@@ -117,29 +115,4 @@ def build_guard(data: Path, examples: Path) -> Guard:
             more_prompts, more_tools = reader(folder)
             prompts += more_prompts
             tools += more_tools
-    return Guard(prompts, tools)
-
-
-def main() -> None:
-    from random import Random
-
-    from training.data.requests import draw_request
-    from training.data.variants import BlockStyle, draw_variant
-    from training.recipe import from_arguments
-
-    recipe = from_arguments(__doc__ or "")
-    guard = recipe.guard()
-    rng = Random(recipe.seed)
-    dropped = {"functions": 0, "prompts": 0}
-    total = 0
-    for function in recipe.functions("train"):
-        for _ in range(50):
-            total += 1
-            variant = draw_variant(function, rng, BlockStyle.draw(rng))
-            dropped["functions"] += not guard.allows_tool(variant.tool)
-            dropped["prompts"] += not guard.allows_prompt(draw_request(function, variant, rng)[0])
-    print(f"of {total} drawn from the task files: {dropped}")
-
-
-if __name__ == "__main__":
-    main()
+    return LeakFilter(prompts, tools)

@@ -10,12 +10,12 @@ from typing import Any
 
 from training.data import dialogues
 from training.data.generators import confusable_tools, synthetic
-from training.data.generators.extra_parameters import widened
-from training.data.requests import BEFORE_ANY, LEADS, draw_request, spoken, wear
+from training.data.generators.extra_parameters import with_extra_parameter
+from training.data.requests import BEFORE_ANY, LEADS, draw_request, spoken, vary_style
 from training.data.scenes import read_scenes
 from training.data.similarity import (
     SMALL,
-    Kinship,
+    FunctionSimilarity,
     describe_dialogue,
     describe_function,
     stem_set,
@@ -71,7 +71,9 @@ NATURAL = 0.2  # share of made-up functions of real things among the written one
 # quarter of all that calls something shares none, but 35% of what is asked of held-out functions; a network
 # that sees too few learns to refuse them, and one that sees too many (0.4) forgets the plain ones.
 INDIRECT = 0.2
-SIBLING = 0.9  # below this share of what fits no function of siblings, it is another sibling's
+OTHER_CONFUSABLE = (
+    0.9  # below this share of what fits no function of siblings, it is another sibling's
+)
 NEAR = 0.5  # below this share of what fits nothing, it sounds like an offered function if that has such requests
 WORDY = 0.3  # share of the lists in training whose tools are described at length
 LISTED = 0.2  # share of the choices in training that are strings whose description lists the values
@@ -124,7 +126,7 @@ class Sources:
     dialogues: dialogues.Dialogues | None
     allow_tool: Callable[[dict[str, Any]], bool] = lambda tool: True
     allow_prompt: Callable[[str], bool] = lambda prompt: True
-    dress: bool = (
+    augment: bool = (
         True  # for training: dialogue functions under other names, made-up ones in between
     )
 
@@ -135,7 +137,7 @@ class Sources:
         self.services = sorted(self.dialogues.tools) if self.dialogues else []
 
     @cached_property
-    def kinship(self) -> Kinship:
+    def similarity(self) -> FunctionSimilarity:
         """Which functions would answer each other's requests."""
         texts = {scene.key: describe_function(scene.whole()) for scene in read_scenes()}
         texts |= {function.key: describe_function(function) for function in self.functions}
@@ -144,7 +146,7 @@ class Sources:
             said = [prompt for prompt, _, _ in self.dialogues.examples[name][:40]]
             key = dialogues.family(name)
             texts[key] = texts.get(key, "") + describe_dialogue(self.dialogues.tools[name], said)
-        return Kinship(texts)
+        return FunctionSimilarity(texts)
 
     @cached_property
     def indirect(self) -> dict[int, list[str]]:
@@ -168,15 +170,15 @@ class Sources:
             return self.offer_dialogue(rng)
         if kind == "synthetic":
             function = synthetic.draw_function(rng)
-        elif self.dress and rng.random() < NATURAL:
+        elif self.augment and rng.random() < NATURAL:
             function = synthetic.draw_natural(rng)
         else:
             among = self.by_domain[domain] if domain else self.functions
             function = rng.choice(among)
-            if self.dress and not chooses(function) and rng.random() < 0.5:
+            if self.augment and not chooses(function) and rng.random() < 0.5:
                 function = rng.choice(among)  # switches, choices and lists are rare and hard
-            if self.dress and rng.random() < WIDENED:
-                function = widened(function, rng)
+            if self.augment and rng.random() < WIDENED:
+                function = with_extra_parameter(function, rng)
         return self.shown(function, rng, style) or self.offer(kind, rng, style, None)
 
     def shown(self, function: Function, rng: Random, style: BlockStyle) -> Offer | None:
@@ -197,25 +199,25 @@ class Sources:
 
     def ask(self, function: Function, variant: Variant, rng: Random) -> tuple[str, dict[str, Any]]:
         """Draw a request; for training more often one that says no word of the function's name."""
-        if not self.dress:
+        if not self.augment:
             return draw_request(function, variant, rng)
         among = self.indirect.get(id(function), ()) if rng.random() < INDIRECT else ()
         return draw_request(function, variant, rng, reworded=REWORDED, among=among)
 
     def alike(self, one: Offer, other: Offer) -> bool:
         """Whether a request for one of two functions may mean the other."""
-        kinship = self.kinship
+        similarity = self.similarity
         return (
-            kinship.are_kin(one.key, other.key)
-            or kinship.touches(one.topic, other.described())
-            or kinship.touches(other.topic, one.described())
+            similarity.are_similar(one.key, other.key)
+            or similarity.touches(one.topic, other.described())
+            or similarity.touches(other.topic, one.described())
         )
 
     def offer_dialogue(self, rng: Random) -> Offer:
         assert self.dialogues
         name = rng.choice(self.services)
         examples = self.dialogues.examples[name]
-        tool = dialogues.show(self.dialogues.tools[name], rng if self.dress else None)
+        tool = dialogues.show(self.dialogues.tools[name], rng if self.augment else None)
         return Offer(dialogues.family(name), tool, lambda r: r.choice(examples)[:2])
 
 
@@ -226,7 +228,9 @@ class Mix:
     kinds: dict[str, float]
     none: float = 0.12
     two: float = 0.04
-    siblings: float = 0.0  # of the lists: functions that do different things with one kind of thing
+    confusable: float = (
+        0.0  # of the lists: functions that do different things with one kind of thing
+    )
     close: float = 0.55  # of what fits another written function alone: of a domain of the list
     sizes: tuple[int, ...] = (1, 1, 2, 2, 3, 4, 5, 6, 7, 8, 8, 10, 12)
 
@@ -243,10 +247,10 @@ class BlockMaker:
         kind = rng.choices(list(self.mix.kinds), list(self.mix.kinds.values()))[0]
         size = size or rng.choice(self.sizes)
         style = BlockStyle.draw(rng)
-        if self.sources.dress:
+        if self.sources.augment:
             style = replace(style, wordy=rng.random() < WORDY, listed=LISTED, told=True)
-        if self.mix.siblings and rng.random() < self.mix.siblings:
-            return self.siblings(rng, size, style)
+        if self.mix.confusable and rng.random() < self.mix.confusable:
+            return self.confusable(rng, size, style)
         close = rng.random() < 0.5
         domains = rng.sample(sorted(self.sources.by_domain), min(2, len(self.sources.by_domain)))
         offers: dict[str, Offer] = {}
@@ -260,14 +264,14 @@ class BlockMaker:
         chosen = list(offers.values())
         return Block([offer.tool for offer in chosen], kind), chosen
 
-    def siblings(self, rng: Random, size: int, style: BlockStyle) -> tuple[Block, list[Offer]]:
+    def confusable(self, rng: Random, size: int, style: BlockStyle) -> tuple[Block, list[Offer]]:
         """Draw functions that do different things with one kind of thing, and some that are not offered."""
         sides = (
             {o.tool["name"]: o for o in (self.sources.shown(f, rng, style) for f in side) if o}
-            for side in confusable_tools.draw_siblings(rng, size)
+            for side in confusable_tools.draw_confusable_tools(rng, size)
         )
         offers, others = (list(side.values()) for side in sides)
-        return Block([offer.tool for offer in offers], "siblings", others=others), offers
+        return Block([offer.tool for offer in offers], "confusable", others=others), offers
 
     def request(self, offer: Offer, rng: Random) -> tuple[str, dict[str, Any]]:
         while True:
@@ -313,10 +317,12 @@ class BlockMaker:
         meant = rng.choice(lone)
         prompt = rng.choice(meant.near)
         others = (other.tool for other in offers if other is not meant)
-        if any(self.sources.kinship.mentions(prompt, other) for other in others):
+        if any(self.sources.similarity.mentions(prompt, other) for other in others):
             return ""
         return (
-            wear([(prompt, False)], rng, False, False) if self.sources.allow_prompt(prompt) else ""
+            vary_style([(prompt, False)], rng, False, False)
+            if self.sources.allow_prompt(prompt)
+            else ""
         )
 
     def stray(self, block: Block, offers: list[Offer], rng: Random) -> str:
@@ -331,14 +337,14 @@ class BlockMaker:
             return talk_about(rng.choice(offers).tool["name"], rng)
         if luck < NEAR and (prompt := self.near_miss(offers, rng)):
             return prompt
-        if block.others and luck < SIBLING:
+        if block.others and luck < OTHER_CONFUSABLE:
             return self.request(rng.choice(block.others), rng)[0]
         kind = (
             block.kind
-            if block.kind not in ("mixed", "siblings")
+            if block.kind not in ("mixed", "confusable")
             else rng.choice(("tasks", "synthetic"))
         )
-        kinship = self.sources.kinship
+        similarity = self.sources.similarity
         near = [offer.key.split("/")[0] for offer in offers if "/" in offer.key]
         near = [domain for domain in near if domain in self.sources.by_domain]
         close = bool(near) and kind == "tasks" and rng.random() < self.mix.close
@@ -349,7 +355,7 @@ class BlockMaker:
                 continue
             prompt = self.request(offer, rng)[0]
             if not any(
-                kinship.mentions(prompt, other.tool) or kinship.touches(other.topic, prompt)
+                similarity.mentions(prompt, other.tool) or similarity.touches(other.topic, prompt)
                 for other in offers
             ):
                 return prompt

@@ -103,7 +103,7 @@ class Encoder:
 
 
 @dataclass(slots=True)
-class Placed:
+class EncodedPair:
     """One request with its answer, as ids."""
 
     pair: Pair
@@ -125,10 +125,10 @@ class Row:
 
     block: Block
     tools: list[list[int]]
-    pairs: list[Placed]
+    pairs: list[EncodedPair]
 
 
-def place(encoder: Encoder, block: Block, pair: Pair) -> Placed:
+def encode_pair(encoder: Encoder, block: Block, pair: Pair) -> EncodedPair:
     """Write one pair."""
     ids, again = encoder.request(pair.prompt)
     owners, choices, arguments = ([0] * len(ids) for _ in range(3))
@@ -160,7 +160,9 @@ def place(encoder: Encoder, block: Block, pair: Pair) -> Placed:
         owners += [owner] * len(piece)
         choices += [CHOICES.index(segment.choice)] * len(piece)
         arguments += [number] * len(piece)
-    return Placed(pair, ids, again, owners, choices, arguments, kinds, calls, forms, marks, found)
+    return EncodedPair(
+        pair, ids, again, owners, choices, arguments, kinds, calls, forms, marks, found
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +189,7 @@ def draw_row(
         offers[:] = [offers[i] for i in short]
         row = Row(block, [tools[i] for i in short], [])
         for _ in range(limits.pairs * 3):
-            placed = place(encoder, block, maker.pair(block, offers, rng))
+            placed = encode_pair(encoder, block, maker.pair(block, offers, rng))
             if len(placed.ids) <= limits.longest_pair:
                 row.pairs.append(placed)
             if len(row.pairs) == limits.pairs:
@@ -272,7 +274,7 @@ class Stack:
         self.tools += [self.add(each) for each in tools]
         self.row_tools.append(list(range(begin, len(self.tools))))
 
-    def add_pair(self, placed: Placed, tools: list[int]) -> None:
+    def add_pair(self, placed: EncodedPair, tools: list[int]) -> None:
         """Append a request; `tools`: the numbers of those in its list."""
         index = len(self.pairs)
         places = self.add(placed.ids)
@@ -343,17 +345,21 @@ def stack(rows: list[Row]) -> Batch:
     return made.batch(rows)
 
 
-def graded(placed: Placed) -> Iterator[tuple[int, int, int]]:
+def graded(placed: EncodedPair) -> Iterator[tuple[int, int, int]]:
     """What is chosen token by token: place, index into CHOICES, number of the argument."""
     kinds = {CHOICES.index(choice) for choice in GRADED}
-    for place, told in enumerate(zip(placed.choices, placed.arguments, strict=True)):
-        if told[0] in kinds and place > placed.calls[0] + 1 and not _ends_name(placed, place):
-            yield place, *told
+    for encode_pair, told in enumerate(zip(placed.choices, placed.arguments, strict=True)):
+        if (
+            told[0] in kinds
+            and encode_pair > placed.calls[0] + 1
+            and not _ends_name(placed, encode_pair)
+        ):
+            yield encode_pair, *told
 
 
-def _ends_name(placed: Placed, place: int) -> bool:
+def _ends_name(placed: EncodedPair, encode_pair: int) -> bool:
     """Whether a STOP is `<|args|>`: the end of a name is decided with the name."""
-    return placed.owners[place] > 0 and placed.owners[place - 1] == 0
+    return placed.owners[encode_pair] > 0 and placed.owners[encode_pair - 1] == 0
 
 
 def draw_batch(maker: BlockMaker, encoder: Encoder, seed: str, limits: Limits) -> Batch:

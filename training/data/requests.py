@@ -95,7 +95,7 @@ def quoted(text: str, rng: Random) -> str:
     return opening + text + closing
 
 
-def dress(slot: Slot, rng: Random, *, last: bool, marked: bool) -> str:
+def quote_slot(slot: Slot, rng: Random, *, last: bool, marked: bool) -> str:
     """Decide on quotes: free text in the middle of a request needs them."""
     if slot.style in ("number", "list") or marked:
         return slot.surface
@@ -168,7 +168,7 @@ def misspell(text: str, rng: Random) -> str:
     )
 
 
-def wear(parts: list[tuple[str, bool]], rng: Random, imperative: bool, loose: bool) -> str:
+def vary_style(parts: list[tuple[str, bool]], rng: Random, imperative: bool, loose: bool) -> str:
     """Add greetings, thanks, case, punctuation and typos around the slots.
 
     `loose`: the request ends with free text without quotes, to which nothing can be added.
@@ -329,7 +329,7 @@ class Filling:
             last = position == len(self.template)
             if self.template[position : position + 1] in ("%", "°") and slot.surface.isalpha():
                 slot = replace(slot, surface=str(slot.value))  # nobody writes "five%"
-            said = dress(slot, self.rng, last=last, marked=before[-1:] in ("'", '"', "`"))
+            said = quote_slot(slot, self.rng, last=last, marked=before[-1:] in ("'", '"', "`"))
             loose = last and slot.style == "text" and said == slot.surface
             if parameter.type == "boolean" and said[:1] in (",", ";", ".", ":"):
                 before = before.rstrip(" ")
@@ -364,4 +364,4 @@ def draw_request(
     filling = Filling(function, variant, template, rng)
     parts, loose = filling.fill()
     values = {key: slot.value for key, slot in filling.drawn.items()}
-    return wear(parts, rng, imperative, loose), arrange(values, variant)
+    return vary_style(parts, rng, imperative, loose), arrange(values, variant)

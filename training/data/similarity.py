@@ -73,7 +73,7 @@ def describe_dialogue(tool: Mapping[str, Any], said: Iterable[str]) -> str:
     return f" {name} {name} {tool['description'].partition(' (')[0]} {' '.join(said)}"
 
 
-class Kinship:
+class FunctionSimilarity:
     """Who would answer whose requests, by key (`domain/name`, or a kind of service).
 
     Functions of one domain were written to differ, however alike they sound: `add_to_cart` and
@@ -107,7 +107,7 @@ class Kinship:
                     self.kin[key].add(other)
                     self.kin[other].add(key)
 
-    def are_kin(self, one: str, other: str) -> bool:
+    def are_similar(self, one: str, other: str) -> bool:
         """Whether one function may be meant by a request for the other."""
         if one == other or other in self.kin.get(one, ()):
             return True

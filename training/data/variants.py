@@ -110,9 +110,10 @@ def write_listing(shown: dict[str, Any], meaning: dict[str, str], rng: Random) -
     """List the values of a choice, some with what they stand for."""
     form, joint, last = rng.choice(LISTINGS)
     quote = rng.choice(("'", "'", '"', "`")) if "/" in joint + last or rng.random() < 0.7 else ""
-    is_told = quote and rng.random() < 0.3
+    is_explained = quote and rng.random() < 0.3
     values = [
-        f"{quote}{value}{quote}" + (f" ({meaning[key]})" if is_told and meaning.get(key) else "")
+        f"{quote}{value}{quote}"
+        + (f" ({meaning[key]})" if is_explained and meaning.get(key) else "")
         for key, value in shown.items()
     ]
     return form.format(f"{joint.join(values[:-1])}{last}{values[-1]}")
@@ -208,7 +209,7 @@ HINTS = {
 }
 
 
-def is_told(parameter: Parameter, shown: str, schema: dict[str, Any]) -> bool:
+def is_explained(parameter: Parameter, shown: str, schema: dict[str, Any]) -> bool:
     """Whether a schema says how a value is to be written, or need not."""
     generator = form_of(parameter)
     if generator not in HINTS or schema.get("format") in ("date", "time"):
@@ -232,10 +233,10 @@ def hint(shown: Sequence[tuple[Parameter, str, dict[str, Any]]], rng: Random) ->
     decided: dict[str, bool] = {}
     for parameter, name, schema in shown:
         form = form_of(parameter)
-        if form in HINTS and is_told(parameter, name, schema):
+        if form in HINTS and is_explained(parameter, name, schema):
             decided[form] = True
     for parameter, name, schema in shown:
-        if is_told(parameter, name, schema):
+        if is_explained(parameter, name, schema):
             continue
         form = form_of(parameter)
         pattern, words, share = HINTS[form]
@@ -346,7 +347,7 @@ def leaning(
             leans = coded or parameter.told or "enum" not in schema
         else:
             kept = {key: schema[key] for key in ("format",) if key in schema}
-            leans = parameter.key not in as_said and not is_told(parameter, name, kept)
+            leans = parameter.key not in as_said and not is_explained(parameter, name, kept)
         if leans:
             found.add(name)
     return found

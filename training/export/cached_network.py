@@ -20,19 +20,19 @@ from torch import Tensor, nn
 
 from training.data.tokenizer import FORMS
 from training.export.onnx_operators import (
-    Found,
-    Gained,
-    Numbered,
-    Only,
-    Picked,
-    Placed,
-    Sum,
-    Taken,
-    Turned,
-    shaped,
-    some_of,
+    Conditional,
+    GatherND,
+    NonZeroIndices,
+    PickColumns,
+    RotaryEmbedding,
+    RowNumbers,
+    ScaledRMSNorm,
+    ScatterND,
+    SkipRMSNorm,
+    reduce_any,
+    reshape,
 )
-from training.export.token_features import COLUMNS, RUNNING, Reader, Reading, heights
+from training.export.token_features import COLUMNS, RUNNING, FeatureReader, TokenFeatures, heights
 from training.nn.model import (
     ALIKE,
     COMPARED,
@@ -52,7 +52,7 @@ FAR = -1e9
 EVEN = 1e-18  # what any base has at least; training grants every token 1e-9
 
 
-class State(NamedTuple):
+class CacheSpec(NamedTuple):
     """One cache: sizes beside the batch, None for the length."""
 
     sizes: tuple[int | None, ...]
@@ -63,30 +63,30 @@ class State(NamedTuple):
         return torch.zeros(batch, *sizes, dtype=self.dtype)
 
 
-def caches(model: Nano) -> dict[str, State]:
+def caches(model: Nano) -> dict[str, CacheSpec]:
     """The caches by name."""
     s = model.shape
     found = {
-        "ids": State((None,), torch.long),
-        "running": State((None, RUNNING), torch.long),
-        "columns": State((COLUMNS, None), torch.long),
+        "ids": CacheSpec((None,), torch.long),
+        "running": CacheSpec((None, RUNNING), torch.long),
+        "columns": CacheSpec((COLUMNS, None), torch.long),
     }
     for number in range(s.layers + s.deep):
         for kind in ("key", "value"):
-            found[f"{kind}.{number}"] = State((s.kv_heads, None, s.head))
-    votes = State((VOTES, None, VOTE_HEAD))
+            found[f"{kind}.{number}"] = CacheSpec((s.kv_heads, None, s.head))
+    votes = CacheSpec((VOTES, None, VOTE_HEAD))
     return found | {
         "vote_key": votes,
         "vote_value": votes,
-        "votes": State((VOTES, None, MOST)),
-        "weigh": State((VOTES, None, WEIGHTS * 32)),
-        "state": State((None, s.width)),
-        "pointer": State((POINTERS, None, POINTER_HEAD)),
-        "choice": State((None, MOST + 1)),
+        "votes": CacheSpec((VOTES, None, MOST)),
+        "weigh": CacheSpec((VOTES, None, WEIGHTS * 32)),
+        "state": CacheSpec((None, s.width)),
+        "pointer": CacheSpec((POINTERS, None, POINTER_HEAD)),
+        "choice": CacheSpec((None, MOST + 1)),
     }
 
 
-class Step(nn.Module):
+class CachedNano(nn.Module):
     """`forward(input_ids, position_ids, keep, *caches) -> (log-probabilities, *caches)`."""
 
     def __init__(
@@ -96,7 +96,7 @@ class Step(nn.Module):
         super().__init__()
         self.model, self.controls = model, dict(controls)
         self.names = list(caches(model))
-        self.reader = Reader(model, controls, newline)
+        self.reader = FeatureReader(model, controls, newline)
         s, h = model.shape, model.pointer
         self.none_bias = nn.Parameter(torch.tensor([none_bias]))
         with torch.no_grad():
@@ -157,31 +157,31 @@ class Step(nn.Module):
         votes = wide if s.kv_heads == VOTES else r.corner + self.vote_heads
         every = self.table[r.bases] + m.forms[r.forms]  # [B, L, 3, width]
         every = every * (r.inside >= self.numbers[:3]).float()[..., None]
-        own, before = shaped(every, 0, 0, -1).split((s.width, 2 * s.width), -1)
+        own, before = reshape(every, 0, 0, -1).split((s.width, 2 * s.width), -1)
         if m.wholes is not None:
             own = own + m.meaning(m.wholes(r.sums, r.bases, r.forms))
         x = own + before @ self.back
-        angles = shaped(r.inside, -1, 1).float() * m.frequencies
-        turn = (Numbered.apply(input_ids), angles.cos(), angles.sin())
-        seen = Found.apply(some_of(r.seen, 0, 1))  # columns that anything looks at
+        angles = reshape(r.inside, -1, 1).float() * m.frequencies
+        turn = (RowNumbers.apply(input_ids), angles.cos(), angles.sin())
+        seen = NonZeroIndices.apply(reduce_any(r.seen, 0, 1))  # columns that anything looks at
         unseen = self.unseen(r.seen.index_select(2, seen))
         middle = s.layers // 2
         normed, more = norm(x), None
         for number in range(s.layers):
             if number == middle:
-                normed, x = Sum.apply(x, more, s.width)
+                normed, x = SkipRMSNorm.apply(x, more, s.width)
                 x, more = self.cast(x, normed, own, r, votes), None
                 normed = norm(x)
             elif more is not None:
-                normed, x = Sum.apply(x, more, s.width)
+                normed, x = SkipRMSNorm.apply(x, more, s.width)
             x, more = self.layer(number, x, normed, turn, (seen, unseen), cache, wide)
-        normed, x = Sum.apply(x, more, s.width)
+        normed, x = SkipRMSNorm.apply(x, more, s.width)
         if s.deep:
             normed, x = self.answer(x, normed, r, turn, seen, cache, wide)
-        cache["state"] = Placed.apply(cache["state"], r.places, x)
+        cache["state"] = ScatterND.apply(cache["state"], r.places, x)
         self.count(normed, r, votes)
         pointer = m.pointer.keys(x, own).transpose(1, 2)
-        cache["pointer"] = Placed.apply(cache["pointer"], r.corner + self.pointer_heads, pointer)
+        cache["pointer"] = ScatterND.apply(cache["pointer"], r.corner + self.pointer_heads, pointer)
         return (self.logits(normed, r, keep, seen), *(cache[n] for n in self.names))
 
     def layer(
@@ -202,22 +202,24 @@ class Step(nn.Module):
         """
         s, layer = self.model.shape, self.model.layers[number]
         heads = s.heads + s.kv_heads
-        every = shaped(normed @ self.fused[2 * number], 0, 0, heads + s.kv_heads, s.head)
+        every = reshape(normed @ self.fused[2 * number], 0, 0, heads + s.kv_heads, s.head)
         qk, v = every.transpose(1, 2).split((heads, s.kv_heads), 1)
-        qk = Turned.apply(Gained.apply(qk, self.gains[number]), *turn, heads, s.turned // 2)
+        qk = RotaryEmbedding.apply(
+            ScaledRMSNorm.apply(qk, self.gains[number]), *turn, heads, s.turned // 2
+        )
         q, k = qk.split((s.heads, s.kv_heads), 1)
         for kind, value in (("key", k), ("value", v)):
             name = f"{kind}.{number}"
-            cache[name] = Placed.apply(cache[name], wide, value)
-        q = shaped(q, 0, s.kv_heads, -1, s.head)
+            cache[name] = ScatterND.apply(cache[name], wide, value)
+        q = reshape(q, 0, s.kv_heads, -1, s.head)
         seen, unseen = sight
         keys, values = (
             cache[f"{kind}.{number}"].index_select(2, seen) for kind in ("key", "value")
         )
         out = (q @ keys.transpose(2, 3) + unseen).softmax(-1) @ values
-        out = shaped(shaped(out, 0, s.heads, -1, s.head).transpose(1, 2), 0, 0, -1)
+        out = reshape(reshape(out, 0, s.heads, -1, s.head).transpose(1, 2), 0, 0, -1)
         out = layer.o(out)
-        normed, x = Sum.apply(x, out if only is None else out * only, s.width)
+        normed, x = SkipRMSNorm.apply(x, out if only is None else out * only, s.width)
         gate, up = (normed @ self.fused[2 * number + 1]).split(s.inner, -1)
         more = layer.down(functional.silu(gate) * up)
         return x, more if only is None else more * only
@@ -232,7 +234,7 @@ class Step(nn.Module):
         self,
         x: Tensor,
         normed: Tensor,
-        r: Reading,
+        r: TokenFeatures,
         turn: tuple[Tensor, Tensor, Tensor],
         seen: Tensor,
         cache: dict[str, Tensor],
@@ -245,15 +247,17 @@ class Step(nn.Module):
         """
         s = self.model.shape
         heads = s.deep * s.kv_heads
-        every = shaped(normed @ self.beheld, 0, 0, 2 * heads, s.head).transpose(1, 2)
+        every = reshape(normed @ self.beheld, 0, 0, 2 * heads, s.head).transpose(1, 2)
         keys, values = every.split((heads, heads), 1)
-        keys = Turned.apply(Gained.apply(keys, self.beheld_gains), *turn, heads, s.turned // 2)
+        keys = RotaryEmbedding.apply(
+            ScaledRMSNorm.apply(keys, self.beheld_gains), *turn, heads, s.turned // 2
+        )
         for kind, value in (("key", keys), ("value", values)):
             for number, part in enumerate(value.split(s.kv_heads, 1), s.layers):
-                cache[f"{kind}.{number}"] = Placed.apply(cache[f"{kind}.{number}"], wide, part)
+                cache[f"{kind}.{number}"] = ScatterND.apply(cache[f"{kind}.{number}"], wide, part)
         at = r.places[..., 1:]
         is_last = at == at.amax(1, keepdim=True)  # so that there is a row
-        rows = Found.apply(some_of(r.answering | is_last, 0, 2))
+        rows = NonZeroIndices.apply(reduce_any(r.answering | is_last, 0, 2))
         mine = x.index_select(1, rows)
         wide = wide.index_select(2, rows)
         sight = seen, self.unseen(r.seen.index_select(1, rows).index_select(2, seen))
@@ -262,44 +266,46 @@ class Step(nn.Module):
         normed, more = norm(mine), None
         for number in range(s.layers, s.layers + s.deep):
             if more is not None:
-                normed, mine = Sum.apply(mine, more, s.width)
+                normed, mine = SkipRMSNorm.apply(mine, more, s.width)
             mine, more = self.layer(number, mine, normed, turn, sight, cache, wide, only)
         within = r.places - r.places[:, :1] * self.position  # [B, L, 2]
-        x = Placed.apply(x, within.index_select(1, rows), mine + more)
+        x = ScatterND.apply(x, within.index_select(1, rows), mine + more)
         return norm(x), x
 
     # -- which tool --------------------------------------------------------------------------------
 
-    def owners(self, r: Reading) -> Tensor:
+    def owners(self, r: TokenFeatures) -> Tensor:
         """float [B, T, J]: 1 for the tool that a column belongs to; J is the number of tools."""
         some = self.numbers[: r.tools.clamp(1, MOST)]
         of_tool = r.group[:, 0].clamp(max=MOST)[..., None] == some + 1
         return (of_tool & r.past[:, -1, :, None]).float()
 
-    def cast(self, x: Tensor, normed: Tensor, own: Tensor, r: Reading, wide: Tensor) -> Tensor:
+    def cast(
+        self, x: Tensor, normed: Tensor, own: Tensor, r: TokenFeatures, wide: Tensor
+    ) -> Tensor:
         """As `Votes.cast`: votes of the second reading, and what it and the forms read.
 
         A column holds what those who hear it compare themselves with: a key in a tool, a query in the
         request.
         """
         v, cache = self.model.votes, r.cache
-        listens = some_of(r.again | r.form)
-        active = some_of(r.tool > 0) | listens
+        listens = reduce_any(r.again | r.form)
+        active = reduce_any(r.tool > 0) | listens
         form, again = r.form, r.again
         asks, answers = v.queries(x, own), v.keys(x, own)
         size = (VOTES, VOTE_HEAD)
         plain = self.blank * r.inside[:, None].float()
 
         def put(name: str, value: Tensor, condition: Tensor, stage: int) -> Tensor:
-            value = Only.apply(condition, value, plain, stage)
-            cache[name] = Placed.apply(cache[name], wide, value)
+            value = Conditional.apply(condition, value, plain, stage)
+            cache[name] = ScatterND.apply(cache[name], wide, value)
             return cache[name]
 
         held = torch.where(again[..., None], asks, answers).transpose(1, 2)
         keys = put("vote_key", held, active, 0)
-        values = put("vote_value", shaped(v.v(normed), 0, 0, *size).transpose(1, 2), active, 0)
+        values = put("vote_value", reshape(v.v(normed), 0, 0, *size).transpose(1, 2), active, 0)
         q = torch.where(form[..., None], answers, asks).transpose(1, 2)
-        q = Only.apply(active, q, plain, 0)
+        q = Conditional.apply(active, q, plain, 0)
         heard = (torch.where(form, r.heard, r.group) > 0) & r.past
         scores = q @ keys.transpose(2, 3) + torch.where(heard, 0.0, FAR)[:, None]
         sink = v.elsewhere.view(1, -1, 1, 1) + 0 * scores[..., :1]
@@ -307,44 +313,44 @@ class Step(nn.Module):
         of_tool = self.owners(r)
         votes = shares @ of_tool[:, None]
         put("votes", votes @ self.eye[: of_tool.shape[2]], listens, 1)
-        read = shaped((shares @ values).transpose(1, 2), 0, 0, -1)
+        read = reshape((shares @ values).transpose(1, 2), 0, 0, -1)
         told = torch.where(again, v.o(read), v.told(read)) * (again | form).float()
-        return Only.apply(listens, x + told, x, 1)
+        return Conditional.apply(listens, x + told, x, 1)
 
-    def count(self, normed: Tensor, r: Reading, wide: Tensor) -> None:
+    def count(self, normed: Tensor, r: TokenFeatures, wide: Tensor) -> None:
         """As `Votes.count`, for the places where a name begins: their chances go into the cache."""
         v, cache = self.model.votes, r.cache
-        some_again, some_call = some_of(r.again), some_of(r.is_call)
-        weigh = shaped(v.weigh(normed), 0, 0, VOTES, WEIGHTS * 32).transpose(1, 2)
+        some_again, some_call = reduce_any(r.again), reduce_any(r.is_call)
+        weigh = reshape(v.weigh(normed), 0, 0, VOTES, WEIGHTS * 32).transpose(1, 2)
         plain = self.blank * r.inside[:, None].float()
-        weigh = Only.apply(some_again, weigh, plain, 2)
-        cache["weigh"] = Placed.apply(cache["weigh"], wide, weigh)
+        weigh = Conditional.apply(some_again, weigh, plain, 2)
+        cache["weigh"] = ScatterND.apply(cache["weigh"], wide, weigh)
         row, number, _ = torch.nonzero(r.is_call).unbind(-1)  # [n] each
         where = r.places[row, number]
         chances = self.chances(normed[row, number], row, where[:, 1], r)
         kept = cache["choice"][where[:, 0], where[:, 1]]
-        chances = Only.apply(some_call, chances, kept, 3)
-        cache["choice"] = Placed.apply(cache["choice"], where, chances)
+        chances = Conditional.apply(some_call, chances, kept, 3)
+        cache["choice"] = ScatterND.apply(cache["choice"], where, chances)
 
-    def chances(self, y: Tensor, row: Tensor, at: Tensor, r: Reading) -> Tensor:
+    def chances(self, y: Tensor, row: Tensor, at: Tensor, r: TokenFeatures) -> Tensor:
         """Chances [n, MOST + 1] of each tool, and of none (last), at the calls y [n, width]."""
         v = self.model.votes
         state, of_tool = r.cache["state"], self.owners(r)
         past = torch.arange(state.shape[1]) <= at[:, None]  # [n, T]
         again = r.heard[:, 0] > 0
-        said = Found.apply(some_of(again, 0))  # columns of second readings, S of them
+        said = NonZeroIndices.apply(reduce_any(again, 0))  # columns of second readings, S of them
         heard = (again[row] & past).index_select(1, said)
         # which words count
-        ask = shaped(v.ask(y), 0, VOTES, WEIGHTS, 1, 32) * self.weighed
+        ask = reshape(v.ask(y), 0, VOTES, WEIGHTS, 1, 32) * self.weighed
         weigh = r.cache["weigh"].index_select(2, said)[row]
-        weight = shaped(ask, 0, 0, 0, -1) @ weigh.transpose(2, 3) * 32**-0.5
+        weight = reshape(ask, 0, 0, 0, -1) @ weigh.transpose(2, 3) * 32**-0.5
         plain = v.plain(norm(state.index_select(1, said))).transpose(1, 2)
-        plain = shaped(plain, 0, VOTES, WEIGHTS, -1)[row]
+        plain = reshape(plain, 0, VOTES, WEIGHTS, -1)[row]
         weight = (weight + plain + torch.where(heard, 0.0, FAR)[:, None, None]).softmax(-1)
         some = of_tool.shape[2]
         votes = r.cache["votes"][..., :some].index_select(2, said)[row]
         counted = weight @ votes  # [n, VOTES, WEIGHTS, J]
-        counted = shaped(counted, 0, VOTES * WEIGHTS, -1).transpose(1, 2)
+        counted = reshape(counted, 0, VOTES * WEIGHTS, -1).transpose(1, 2)
         lost = (1 - counted.sum(1)).clamp(min=0)
         # whole tools
         group = r.group[:, 0]
@@ -354,10 +360,10 @@ class Step(nn.Module):
         number = of_tool.sum(1)
         mean = sums[:, :some] / number.clamp(min=1)[..., None]
         key = v.sum(torch.cat((norm(mean), norm(sums[:, some:])), -1))
-        key = unit(shaped(key, 0, 0, SUMMARY, 64))
-        say = unit(shaped(v.say(y), 0, SUMMARY, 64))
+        key = unit(reshape(key, 0, 0, SUMMARY, 64))
+        say = unit(reshape(v.say(y), 0, SUMMARY, 64))
         alike = key[row] * say[:, None]
-        compared = v.compare(shaped(alike, 0, 0, -1) * COMPARED)
+        compared = v.compare(reshape(alike, 0, 0, -1) * COMPARED)
         features = torch.cat((counted, (counted + 0.01).log(), alike.sum(-1)), -1)
         hidden = functional.silu(v.mix(features) + compared)
         mixed = v.direct(features) + v.out(hidden)
@@ -372,7 +378,7 @@ class Step(nn.Module):
 
     # -- the next token ----------------------------------------------------------------------------
 
-    def logits(self, normed: Tensor, r: Reading, keep: Tensor, columns: Tensor) -> Tensor:
+    def logits(self, normed: Tensor, r: TokenFeatures, keep: Tensor, columns: Tensor) -> Tensor:
         """Log-probabilities [B, keep, size] of the tokens behind the last rows; `columns`: those seen."""
         h = self.model.pointer
         y = normed[:, -keep:]
@@ -381,22 +387,22 @@ class Step(nn.Module):
         gate = gate.softmax(-1) * free.float()
         base = functional.linear(y @ self.to_base, self.table) * self.base_scale + h.base_bias
         base = (base.log_softmax(-1) + gate[..., :1].log()).clamp(min=math.log(EVEN))
-        written = shaped(form.log_softmax(-1)[..., None] + base[..., None, :], 0, 0, -1)
+        written = reshape(form.log_softmax(-1)[..., None] + base[..., None, :], 0, 0, -1)
         nought = torch.zeros_like(y[..., :1], dtype=torch.long)  # [B, keep, 1]
-        written = Picked.apply(written, self.pair)
+        written = PickColumns.apply(written, self.pair)
         unseen = torch.where(seen.index_select(2, columns), 0.0, FAR)
         scores = self.looks(r, keep, trail, columns) + unseen[:, :, None]
-        ways = shaped(gate[..., 1:], 0, 0, 2, POINTERS)
-        copies = shaped(ways @ scores.softmax(-1), 0, 0, -1)  # [B, keep, 2 T]
-        some = some_of(r.naming)
-        named = Only.apply(some, self.named(r, keep), copies[..., :0], 4)
-        ids = shaped(r.copies.index_select(2, columns), 0, 1, -1)
+        ways = reshape(gate[..., 1:], 0, 0, 2, POINTERS)
+        copies = reshape(ways @ scores.softmax(-1), 0, 0, -1)  # [B, keep, 2 T]
+        some = reduce_any(r.naming)
+        named = Conditional.apply(some, self.named(r, keep), copies[..., :0], 4)
+        ids = reshape(r.copies.index_select(2, columns), 0, 1, -1)
         names = torch.cat((r.next, self.none + nought[:, :1]), -1)
         names = names[..., : some.long() * names.shape[-1]]
         ids = torch.cat((ids, names), -1) + nought
         return self.spread(written, ids, torch.cat((copies, named), -1))
 
-    def looks(self, r: Reading, keep: Tensor, trail: Tensor, columns: Tensor) -> Tensor:
+    def looks(self, r: TokenFeatures, keep: Tensor, trail: Tensor, columns: Tensor) -> Tensor:
         """Scores [B, keep, POINTERS, S] of the columns, as places to copy from.
 
         trail: hashes of the last tokens [B, keep, ALIKE].
@@ -405,16 +411,16 @@ class Step(nn.Module):
         # Where a copy goes on, it counts how whoever began it looked at where it began.
         kept = r.places[:, -keep:]
         window = torch.cat(((kept[:, :1] - self.backwards).clamp(min=0), kept), 1)
-        q = norm(Taken.apply(cache["state"], window, self.model.shape.width)) @ self.ask
-        q = (norm(shaped(q, 0, 0, POINTERS, POINTER_HEAD)) * 0.25).transpose(1, 2)
+        q = norm(GatherND.apply(cache["state"], window, self.model.shape.width)) @ self.ask
+        q = (norm(reshape(q, 0, 0, POINTERS, POINTER_HEAD)) * 0.25).transpose(1, 2)
         looks = q @ cache["pointer"].index_select(2, columns).transpose(2, 3)
         trails = r.trails.index_select(2, columns)[:, None]
         alike = (trails == trail[..., None]).float()  # [B, keep, ALIKE, S]
         back = alike.sum(2).long()  # how far the copy began before the place, 0 for nowhere
         width = columns.shape[0]
-        at = torch.cumsum(torch.ones_like(shaped(back, 0, -1)), 1) - 1 + ALIKE * width
-        at = (at - shaped(back, 0, -1) * (width + 1)).clamp(min=0)
-        begun = torch.gather(shaped(looks, 0, 0, -1), 2, at[:, None] + self.pointer_noughts)
+        at = torch.cumsum(torch.ones_like(reshape(back, 0, -1)), 1) - 1 + ALIKE * width
+        at = (at - reshape(back, 0, -1) * (width + 1)).clamp(min=0)
+        begun = torch.gather(reshape(looks, 0, 0, -1), 2, at[:, None] + self.pointer_noughts)
         looks = looks[:, :, ALIKE:]
         begun = begun.view_as(looks).transpose(1, 2) * alike[:, :, :1] * h.begun[:, None]
         return looks.transpose(1, 2) + h.follow @ alike + begun
@@ -428,7 +434,7 @@ class Step(nn.Module):
         told = (written.gather(2, ids).exp() + told).log()
         return written.scatter(2, ids, told)
 
-    def named(self, r: Reading, keep: Tensor) -> Tensor:
+    def named(self, r: TokenFeatures, keep: Tensor) -> Tensor:
         """Chances [B, keep, T + 1] where a name is written: of what goes on with each column's, and of none."""
         anchor, code, past, naming = (
             each[:, -keep:] for each in (r.anchor, r.code, r.past, r.naming)

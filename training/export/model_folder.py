@@ -1,7 +1,9 @@
-"""Ship a run: `python -m training.export --run training/runs/nano-2.toml`.
+"""The folder of an exported model: `python -m training.export --run training/runs/nano-2.toml [--release]`.
 
-Writes the averaged weights as an ONNX graph with integer weights, with tokenizer, config, card and
-manifest, to `src/callmemaybe/data/nano`. The scores are those of `training.evaluate`.
+Writes the averaged weights as an ONNX graph with integer weights, with tokenizer, config, model card and manifest, to
+`training/out/<run>/export`, which git ignores. The scores are those of `training.evaluate`. `--release` copies that folder
+to `src/callmemaybe/data/nano`: only a model that replaces a release is committed, because every version of the weights
+stays in the history (8 MB each).
 """
 
 from __future__ import annotations
@@ -12,26 +14,23 @@ import json
 import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from training import recipe as recipes
+from training.checkpoint import load_trained
 from training.data.packing import Encoder, Limits, draw_batch
 from training.data.rendering import CONTROL_TOKENS, END, PAD, TOOLS
 from training.export import onnx_graph
 from training.export.model_card import card
-from training.loop import new_model
-from training.nn.model import Nano
-from training.recipe import ROOT, Recipe
+from training.recipe import RELEASE, ROOT, Recipe
 
-TARGET = ROOT / "src/callmemaybe/data/nano"
 CONTEXT = 8192
 LISTS, PAIRS = 32, 4
 SOURCES = [
     {
-        "name": "training/tasks and training/data/generators/synthetic.py of this repository",
+        "name": "training/data/sources and training/data/generators of this repository",
         "licence": "as the repository",
     },
     {
@@ -46,11 +45,12 @@ SOURCES = [
 
 
 def digest(path: Path) -> str:
+    """SHA-256 of a file, in hexadecimal digits."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def commit() -> str:
-    """The commit the recipe and the task files are at."""
+    """The last commit that changed anything of `training/`."""
     done = subprocess.run(
         ["git", "log", "-1", "--format=%H", "--", "training"],
         cwd=ROOT,
@@ -61,20 +61,8 @@ def commit() -> str:
     return done.stdout.strip()
 
 
-def load(recipe: Recipe) -> tuple[Nano, Encoder, dict[str, Any]]:
-    """The averaged weights of the last checkpoint, and what it counted."""
-    state = torch.load(recipe.out / "checkpoint.pt", weights_only=True)
-    model, encoder = new_model(recipe)
-    model.load_state_dict(state["average"])
-    step, tokens, pairs, elapsed = state["counters"]
-    counted = {"steps": step, "tokens": tokens, "pairs": pairs, "minutes": round(elapsed / 60, 1)}
-    counted["finished"] = elapsed >= 60 * recipe.table["training"]["minutes"]
-    counted["mean_of"] = state.get("mean_of", [])
-    return model.float().eval(), encoder, counted
-
-
 def samples(recipe: Recipe, encoder: Encoder) -> Iterator[list[int]]:
-    """Tools with a request and its answer, as in training: some of each of `LISTS` lists of tools."""
+    """Yield tools with a request and its answer, as in training, to measure activations: `PAIRS` of `LISTS` tool lists."""
     maker, limits = recipe.maker("train"), Limits(1, PAIRS, 150, 280)
     tools = encoder.control(TOOLS)
     for number in range(LISTS):
@@ -84,7 +72,7 @@ def samples(recipe: Recipe, encoder: Encoder) -> Iterator[list[int]]:
 
 
 def manifest(recipe: Recipe, report: dict[str, Any], target: Path) -> dict[str, Any]:
-    """Where the files come from and what they should hash to."""
+    """Where the files come from, and their hashes."""
     files = sorted(p for p in target.rglob("*") if p.is_file() and p.name != "manifest.json")
     return {
         "name": recipe.table["name"],
@@ -115,25 +103,52 @@ def write_json(path: Path, value: object) -> None:
 
 
 def scored(report: dict[str, Any], file: Path) -> dict[str, Any]:
-    """What a checkpoint counted, with its scores if `training.evaluate` has written some.
+    """Add the scores that `training.evaluate` wrote to the counts of a checkpoint.
 
-    Raises SystemExit if they are those of another checkpoint.
+    Raises SystemExit if they belong to another checkpoint.
     """
     if not file.is_file():
         return report
-    told = json.loads(file.read_text("utf-8"))
-    if any(told.get(key) != report[key] for key in ("steps", "tokens", "pairs", "mean_of")):
+    scores = json.loads(file.read_text("utf-8"))
+    if any(scores.get(key) != report[key] for key in ("steps", "tokens", "pairs", "mean_of")):
         raise SystemExit(
-            f"{file} tells of another checkpoint (minute {told.get('minutes')}, not {report['minutes']}): "
+            f"{file} belongs to another checkpoint (minute {scores.get('minutes')}, not {report['minutes']}): "
             "measure this one with python -m training.evaluate, or remove the file"
         )
-    return {**report, "scores": told["scores"]}
+    return {**report, "scores": scores["scores"]}
 
 
 def export(recipe: Recipe, target: Path, bits: int) -> None:
-    """Put the shipped files in the place of those in `target`, once all are written.
+    """Write the model folder of a run's checkpoint; raises SystemExit if `target` holds other files."""
+    with replaced_folder(target) as part:
+        size = fill(recipe, part, bits)
+    print(f"{target}: {size}")
 
-    Raises SystemExit if the folder holds something else.
+
+def release(source: Path, target: Path = RELEASE) -> None:
+    """Replace the shipped model by an exported one, byte for byte.
+
+    Raises SystemExit if `source` is no exported model, or one without scores or whose files its manifest does not describe.
+    """
+    file = source / "manifest.json"
+    if not file.is_file():
+        raise SystemExit(f"{source} holds no exported model: run python -m training.export first")
+    table = json.loads(file.read_text("utf-8"))
+    if not table["held_out"]:
+        raise SystemExit(f"{source} has no scores: run python -m training.evaluate, then export")
+    for name, entry in table["files"].items():
+        if digest(source / name) != entry["sha256"]:
+            raise SystemExit(f"{source / name} is not the file that its manifest describes")
+    with replaced_folder(target) as part:
+        shutil.copytree(source, part)
+    print(f"{target}: released; commit it only if it replaces the released model")
+
+
+@contextmanager
+def replaced_folder(target: Path) -> Iterator[Path]:
+    """Yield the path of a new folder, which replaces `target` when the block ends without an error.
+
+    Raises SystemExit if `target` holds something else than an exported model.
     """
     target = target.resolve()
     if target.exists() and not (target / "manifest.json").is_file() and any(target.iterdir()):
@@ -141,24 +156,23 @@ def export(recipe: Recipe, target: Path, bits: int) -> None:
     part = target.with_name(f"part-{target.name}")
     shutil.rmtree(part, ignore_errors=True)
     try:
-        size = fill(recipe, part, bits)
+        yield part
         shutil.rmtree(target, ignore_errors=True)
         part.rename(target)
     finally:
         shutil.rmtree(part, ignore_errors=True)
-    print(f"{target}: {size}")
 
 
 def fill(recipe: Recipe, target: Path, bits: int) -> str:
-    """Write the whole folder, which is new, and say how much it is."""
-    model, encoder, report = load(recipe)
+    """Write the files into a new folder; returns its size in words."""
+    model, encoder, report = load_trained(recipe)
     report = scored(report, recipe.out / "report.json")
     parameters = sum(parameter.numel() for parameter in model.parameters())
     target.mkdir(parents=True)
     controls = {text: encoder.control(text) for text in CONTROL_TOKENS}
     newline, model_file = encoder.text("\n")[0], target / "model.onnx"
-    said = samples(recipe, encoder)
-    onnx_graph.write(model, controls, newline, model_file, bits=bits, samples=said)
+    texts = samples(recipe, encoder)
+    onnx_graph.write(model, controls, newline, model_file, bits=bits, samples=texts)
     shutil.copyfile(recipe.out / "tokenizer.json", target / "tokenizer.json")
     config = {
         "architectures": ["NanoForToolCalling"],
@@ -184,12 +198,18 @@ def fill(recipe: Recipe, target: Path, bits: int) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--run", type=Path, default=ROOT / "training/runs/nano-2.toml")
-    parser.add_argument("--out", type=Path, default=TARGET)
+    parser.add_argument("--run", type=Path, default=recipes.DEFAULT)
+    parser.add_argument("--out", type=Path, help="folder to write; default: `export` in the run's")
     parser.add_argument("--bits", type=int, default=8, choices=(8, 32))
+    parser.add_argument(
+        "--release", action="store_true", help="copy the exported model into the package instead"
+    )
     arguments = parser.parse_args()
-    export(recipes.load(arguments.run), arguments.out, arguments.bits)
-
-
-if __name__ == "__main__":
-    main()
+    recipe = recipes.load(arguments.run)
+    folder = arguments.out or recipe.exported
+    if arguments.release:
+        release(folder)
+    elif folder.resolve() == RELEASE.resolve():
+        parser.error(f"{folder} is the shipped model: export elsewhere, then use --release")
+    else:
+        export(recipe, folder, arguments.bits)

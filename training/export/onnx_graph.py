@@ -22,7 +22,7 @@ import torch
 from numpy.typing import NDArray
 from onnx import NodeProto, helper, numpy_helper
 
-from training.export.cached_network import Step, caches
+from training.export.cached_network import CachedNano, caches
 from training.export.onnx_branches import conditional
 from training.export.onnx_shapes import Feeds, simplify, watch
 from training.nn.model import Nano
@@ -38,12 +38,12 @@ Array = NDArray[Any]
 
 
 def names(model: Nano) -> tuple[list[str], list[str]]:
-    """Names of the caches as inputs and outputs, in the order of `Step`."""
+    """Names of the caches as inputs and outputs, in the order of `CachedNano`."""
     found = list(caches(model))
     return [f"past_state.{n}" for n in found], [f"present_state.{n}" for n in found]
 
 
-def trace(step: Step) -> onnx.ModelProto:
+def trace(step: CachedNano) -> onnx.ModelProto:
     """Export with every size dynamic that may change; caches come out as long as they went in."""
     past, present = names(step.model)
     states = caches(step.model)
@@ -75,7 +75,7 @@ def trace(step: Step) -> onnx.ModelProto:
         return onnx.load(str(target))
 
 
-def sample(step: Step, batch: int, length: int) -> NDArray[np.int64]:
+def sample(step: CachedNano, batch: int, length: int) -> NDArray[np.int64]:
     """Ids that have a graph do everything it can: a second reading, tools, and in the first row more calls the
     longer they are, so that no number of places is always the same."""
     ids = np.full((batch, length), step.controls["<|tool|>"], np.int64)
@@ -84,7 +84,7 @@ def sample(step: Step, batch: int, length: int) -> NDArray[np.int64]:
     return ids
 
 
-def feeds(step: Step, batch: int, length: int, columns: int) -> Feeds:
+def feeds(step: CachedNano, batch: int, length: int, columns: int) -> Feeds:
     """Inputs of a given size."""
     past, _ = names(step.model)
     found: Feeds = {
@@ -97,7 +97,7 @@ def feeds(step: Step, batch: int, length: int, columns: int) -> Feeds:
     return found
 
 
-def whole(step: Step, ids: Sequence[int]) -> Feeds:
+def whole(step: CachedNano, ids: Sequence[int]) -> Feeds:
     """Inputs of one pass over everything, an answer at its end."""
     past, _ = names(step.model)
     empty = [state.empty(1, len(ids)).numpy() for state in caches(step.model).values()]
@@ -281,7 +281,7 @@ class Quantizer:
 
 
 def reaches(
-    graph: onnx.ModelProto, step: Step, samples: Iterable[Sequence[int]]
+    graph: onnx.ModelProto, step: CachedNano, samples: Iterable[Sequence[int]]
 ) -> dict[str, Array]:
     """How far the columns go of norms that only products with weights read.
 
@@ -308,7 +308,7 @@ def write(
     samples: Iterable[Sequence[int]] = (),
 ) -> None:
     """Write the graph; `bits` 32 keeps float weights; see `reaches` for `samples`."""
-    step = Step(model, controls, newline)
+    step = CachedNano(model, controls, newline)
     graph = simplify(trace(step), lambda *sizes: feeds(step, *sizes))
     if bits == 8:
         graph = Quantizer(graph, reaches(graph, step, samples)).run()

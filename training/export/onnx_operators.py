@@ -21,7 +21,7 @@ def loose(kind: Any, *last: int) -> Any:
     return kind if rank is None else kind.with_sizes([None] * (rank - len(last)) + list(last))
 
 
-class Only(torch.autograd.Function):
+class Conditional(torch.autograd.Function):
     """A value that is needed under a condition: in the graph it becomes a branch of an If.
 
     Those of one condition and stage become one.
@@ -40,7 +40,7 @@ class Only(torch.autograd.Function):
         return made
 
 
-class Shaped(torch.autograd.Function):
+class Reshape(torch.autograd.Function):
     """x in another shape, where 0 is the size that x has there, and one size may be -1: the rest."""
 
     @staticmethod
@@ -60,12 +60,12 @@ class Shaped(torch.autograd.Function):
         return made
 
 
-def shaped(x: Tensor, *sizes: int) -> Tensor:
-    """See `Shaped`."""
-    return Shaped.apply(x, sizes)
+def reshape(x: Tensor, *sizes: int) -> Tensor:
+    """See `Reshape`."""
+    return Reshape.apply(x, sizes)
 
 
-class Some(torch.autograd.Function):
+class ReduceAny(torch.autograd.Function):
     """Whether any of x, bool, is true: along the given axes, by default all."""
 
     @staticmethod
@@ -82,12 +82,12 @@ class Some(torch.autograd.Function):
         return made
 
 
-def some_of(x: Tensor, *axes: int) -> Tensor:
-    """See `Some`."""
-    return Some.apply(x, axes)
+def reduce_any(x: Tensor, *axes: int) -> Tensor:
+    """See `ReduceAny`."""
+    return ReduceAny.apply(x, axes)
 
 
-class Placed(torch.autograd.Function):
+class ScatterND(torch.autograd.Function):
     """`buffer` with `values` [..., rest] at `places` [..., r] of its first r axes."""
 
     @staticmethod
@@ -101,7 +101,7 @@ class Placed(torch.autograd.Function):
         return made
 
 
-class Taken(torch.autograd.Function):
+class GatherND(torch.autograd.Function):
     """What stands in `buffer` [B, T, width] at `places` [B, L, 2]: [B, L, width]."""
 
     @staticmethod
@@ -115,7 +115,7 @@ class Taken(torch.autograd.Function):
         return made
 
 
-class Turned(torch.autograd.Function):
+class RotaryEmbedding(torch.autograd.Function):
     """Rotary positions on the first dimensions of x [B, heads, L, head].
 
     cos, sin: [any, half], half of what is turned; rows [B, L]: which row of them a place takes.
@@ -139,7 +139,7 @@ class Turned(torch.autograd.Function):
         return made
 
 
-class Gained(torch.autograd.Function):
+class ScaledRMSNorm(torch.autograd.Function):
     """RMSNorm along the last axis, times `gains`."""
 
     @staticmethod
@@ -153,7 +153,7 @@ class Gained(torch.autograd.Function):
         return made
 
 
-class Picked(torch.autograd.Function):
+class PickColumns(torch.autograd.Function):
     """The columns `which` [n] of x [B, L, columns]."""
 
     @staticmethod
@@ -171,7 +171,7 @@ class Picked(torch.autograd.Function):
         return made
 
 
-class Numbered(torch.autograd.Function):
+class RowNumbers(torch.autograd.Function):
     """int64, as large as x: 0, 1, 2, ..., row by row."""
 
     @staticmethod
@@ -187,7 +187,7 @@ class Numbered(torch.autograd.Function):
         return made
 
 
-class Found(torch.autograd.Function):
+class NonZeroIndices(torch.autograd.Function):
     """int64: the places of what is true in x [n]."""
 
     @staticmethod
@@ -201,7 +201,7 @@ class Found(torch.autograd.Function):
         return made
 
 
-class Sum(torch.autograd.Function):
+class SkipRMSNorm(torch.autograd.Function):
     """RMSNorm(x + more), without a weight, and x + more."""
 
     @staticmethod

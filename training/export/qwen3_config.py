@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 
-class Shape:
+class Qwen3Config:
     """The numbers of a Qwen3 configuration, under short names."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -78,7 +78,7 @@ class Shape:
         return np.cos(angle).astype(np.float32), np.sin(angle).astype(np.float32)
 
 
-def genai_config(shape: Shape, config: Mapping[str, Any]) -> dict[str, Any]:
+def genai_config(shape: Qwen3Config, config: Mapping[str, Any]) -> dict[str, Any]:
     """Return what onnxruntime-genai reads beside the graph."""
     eos = config.get("eos_token_id")
     pad = config.get("pad_token_id")

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from training.export.qwen3_config import Shape
+from training.export.qwen3_config import Qwen3Config
 
 Kind = Literal["f32", "f16", "q8_0", "q4_0"]
 Array = NDArray[Any]
@@ -67,7 +67,7 @@ def export(
     """
     if kind not in get_args(Kind):
         raise ValueError(f"no kind {kind!r}")
-    shape = Shape(config)
+    shape = Qwen3Config(config)
     shape.check(tensors)
     held = _metadata(shape, kind) | _tokens(tokenizer, shape.vocab, pre)
     held |= {f"tokenizer.ggml.{name}": value for name, value in (ends or {}).items()}
@@ -79,7 +79,7 @@ def export(
     return path
 
 
-def _metadata(shape: Shape, kind: Kind) -> dict[str, Any]:
+def _metadata(shape: Qwen3Config, kind: Kind) -> dict[str, Any]:
     numbers = {
         "block_count": shape.layers,
         "context_length": shape.context,

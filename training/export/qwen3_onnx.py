@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from training.export.quantization import BLOCK, quantize
-from training.export.qwen3_config import Shape, genai_config
+from training.export.qwen3_config import Qwen3Config, genai_config
 
 Layout = Literal["genai", "optimum"]
 Precision = Literal["fp32", "fp16", "int8", "int4", "q4f16"]
@@ -65,7 +65,7 @@ def export(
     """
     if layout not in get_args(Layout) or precision not in get_args(Precision):
         raise ValueError(f"no layout {layout!r} with precision {precision!r}")
-    shape = Shape(config)
+    shape = Qwen3Config(config)
     shape.check(tensors)
     model = _Build(shape, tensors, layout, precision, num_logits_to_keep).model()
     folder = Path(folder)
@@ -86,7 +86,7 @@ class _Build:
 
     def __init__(
         self,
-        shape: Shape,
+        shape: Qwen3Config,
         tensors: Mapping[str, Array],
         layout: Layout,
         precision: Precision,
@@ -320,7 +320,7 @@ class _Build:
         total = self.node("ReduceSum", ["attention_mask", self.ints(1)], f"{path}/Sum", keepdims=0)
         last = self.node("Sub", [total, self.ints(1)], f"{path}/Sub")
         self.node("Cast", [last], f"{path}/Sub/Cast", outputs=["seqlens_k"], to=to)
-        shape = self.node("Shape", ["attention_mask"], f"{path}/Shape")
+        shape = self.node("Qwen3Config", ["attention_mask"], f"{path}/Shape")
         width = self.node("Gather", [shape, self.scalar(1)], f"{path}/Gather", axis=0)
         self.node("Cast", [width], f"{path}/Gather/Cast", outputs=["total_seq_len"], to=to)
 
@@ -335,9 +335,9 @@ class _Build:
     def prepare_mask(self) -> None:
         """Additive ``[batch, 1, sequence, total]``: causal, and closed where attention_mask is 0."""
         path = "/model/causal_mask"
-        shape = self.node("Shape", ["input_ids"], f"{path}/Shape")
+        shape = self.node("Qwen3Config", ["input_ids"], f"{path}/Shape")
         length = self.node("Gather", [shape, self.scalar(1)], f"{path}/length", axis=0)
-        past_shape = self.node("Shape", ["past_key_values.0.key"], f"{path}/Shape_1")
+        past_shape = self.node("Qwen3Config", ["past_key_values.0.key"], f"{path}/Shape_1")
         past = self.node("Gather", [past_shape, self.scalar(2)], f"{path}/past", axis=0)
         total = self.node("Add", [past, length], f"{path}/Add")
         zero, one = self.scalar(0), self.scalar(1)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from training.export.onnx_operators import Placed, shaped
+from training.export.onnx_operators import ScatterND, reshape
 from training.nn.model import ALIKE, Nano
 from training.nn.whole_words import powers
 
@@ -28,7 +28,7 @@ COLUMNS = 9 + ALIKE
 NO_NAME, NO_END, NO_ARGS, NO_TRAIL, NO_WORD = -1, -2, -3, -4, -5
 
 
-class Reading(NamedTuple):
+class TokenFeatures(NamedTuple):
     """B sequences, L new places, T columns; int64 or bool."""
 
     cache: dict[str, Tensor]
@@ -60,14 +60,14 @@ class Reading(NamedTuple):
 
 
 def heights(count: int) -> Tensor:
-    """int64 [count, 1, 3]: what leads from `Reading.corner` to so many rows or heads."""
+    """int64 [count, 1, 3]: what leads from `TokenFeatures.corner` to so many rows or heads."""
     found = torch.zeros(count, 1, 3, dtype=torch.long)
     found[:, 0, 1] = torch.arange(count)
     return found
 
 
-class Reader(nn.Module):
-    """Reads ids; see `Reading`."""
+class FeatureReader(nn.Module):
+    """Reads ids; see `TokenFeatures`."""
 
     def __init__(self, model: Nano, controls: Mapping[str, int], newline: int) -> None:
         super().__init__()
@@ -93,16 +93,16 @@ class Reader(nn.Module):
         anchors = [name in ("<|tool|>", "<|user|>", "<|call|>") for name in MARKS]
         self.register_buffer("anchors", torch.tensor(anchors).long())
 
-    def forward(self, ids: Tensor, at: Tensor, cache: dict[str, Tensor]) -> Reading:
+    def forward(self, ids: Tensor, at: Tensor, cache: dict[str, Tensor]) -> TokenFeatures:
         """ids, at: int64 [B, L], the new ids and their positions, which follow one another."""
         ids, at = ids[..., None], at[..., None]
         nought = torch.zeros_like(at)
         row = torch.cumsum(torch.ones_like(at), 0) - 1
         places = torch.cat((row, at), -1)
         corner = torch.cat((row, nought, at), -1)[:, None]
-        cache = cache | {"ids": Placed.apply(cache["ids"], places, ids[..., 0])}
+        cache = cache | {"ids": ScatterND.apply(cache["ids"], places, ids[..., 0])}
         running, shifted = self.run(ids, at, cache["running"])
-        cache["running"] = Placed.apply(cache["running"], places, running)
+        cache["running"] = ScatterND.apply(cache["running"], places, running)
         tool1, user1, again1, call1, args1, end1, fill1, count, code = running.split(1, -1)
         place1 = at + 1
         start1 = torch.maximum(tool1, user1).clamp(min=1)
@@ -136,7 +136,7 @@ class Reader(nn.Module):
         name = torch.gather(raw, 2, (args1 - 1).clamp(min=0).transpose(1, 2)).transpose(1, 2)
         called = (torch.where(in_args, name, NO_ARGS) == ended) & past
         called = torch.where(called, owners, 0).amax(-1, keepdim=True)
-        return Reading(
+        return TokenFeatures(
             cache=cache,
             corner=corner,
             places=places,
@@ -168,8 +168,8 @@ class Reader(nn.Module):
     def tails(self, kept: Tensor, at: Tensor, inside: Tensor) -> tuple[Tensor, ...]:
         """Of the new places the last ids, their bases and hashes, [B, L, ALIKE + 1]; and the hashes [B, L, ALIKE] of what
         the next id has before it, and of what this one has (`NO_WORD`, `NO_TRAIL` beyond the segment's begin)."""
-        window = shaped((at - self.depths).clamp(min=0), 0, -1)
-        window = shaped(torch.gather(kept, 1, window), 0, -1, ALIKE + 1)
+        window = reshape((at - self.depths).clamp(min=0), 0, -1)
+        window = reshape(torch.gather(kept, 1, window), 0, -1, ALIKE + 1)
         base = self.base[window]
         hashes = torch.cumsum(base * self.powers, 2)
         is_there = inside >= self.depths
@@ -180,7 +180,7 @@ class Reader(nn.Module):
     def keep(self, cache: dict[str, Tensor], corner: Tensor, new: Tensor) -> tuple[Tensor, ...]:
         """Add to what is kept of columns: new [B, L, COLUMNS]; returns all of it, part by part, [B, parts, T]."""
         columns = new.transpose(1, 2)
-        cache["columns"] = Placed.apply(cache["columns"], corner + self.heights, columns)
+        cache["columns"] = ScatterND.apply(cache["columns"], corner + self.heights, columns)
         return cache["columns"].split((1,) * 7 + (2, ALIKE), 1)
 
     def run(self, ids: Tensor, at: Tensor, running: Tensor) -> tuple[Tensor, Tensor]:

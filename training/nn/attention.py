@@ -15,7 +15,7 @@ import torch.nn.functional as functional
 from torch import Tensor
 
 
-class Window(NamedTuple):
+class AttentionGroup(NamedTuple):
     """Segments of similar length: who asks, and what each may see. Beyond the end: 0."""
 
     asks: Tensor  # int64 [B, L]: numbers of those that ask
@@ -24,24 +24,24 @@ class Window(NamedTuple):
     mask: Tensor  # [B, 1, L, S], added to scores
 
 
-class Windows(NamedTuple):
+class AttentionGroups(NamedTuple):
     """All that ask, in groups, and the way back.
 
     Where something is among the flattened [B, L] of all groups is told by three numbers: where its row
     begins, how long the row is, and where in the row it is.
     """
 
-    groups: list[Window]
+    groups: list[AttentionGroup]
     flat: Tensor  # int64 [3, Q]: where every asker is
     sights: Tensor  # int64 [3, R]: where every place is seen, place by place
     owner: Tensor  # int64 [R]: those places
     starts: Tensor  # int64 [N + 1]: where in `sights` each place begins
 
 
-class Heads(NamedTuple):
-    """`Windows` with a row per head ([B, L] becomes [B * heads * L]): what `Attention` needs."""
+class HeadRows(NamedTuple):
+    """`AttentionGroups` with a row per head ([B, L] becomes [B * heads * L]): what `SegmentAttention` needs."""
 
-    groups: list[Window]  # `asks` and `seen` flattened
+    groups: list[AttentionGroup]  # `asks` and `seen` flattened
     flat: Tensor  # int64 [Q * heads]
     sights: Tensor  # int64 [R * kv heads]
     starts: Tensor  # int64 [N * kv heads + 1]
@@ -54,13 +54,13 @@ def spread(pad: Tensor, heads: int) -> Tensor:
 
 
 def headed(where: Tensor, heads: int) -> Tensor:
-    """Where the heads of places are: int64 [3, R] as in `Windows` -> [R, heads]."""
+    """Where the heads of places are: int64 [3, R] as in `AttentionGroups` -> [R, heads]."""
     begins, lengths, at = where
     numbers = torch.arange(heads, device=where.device)
     return (begins * heads + at)[:, None] + lengths[:, None] * numbers
 
 
-def by_head(windows: Windows, heads: int, kv: int) -> Heads:
+def by_head(windows: AttentionGroups, heads: int, kv: int) -> HeadRows:
     """A row per head of everything."""
     groups = []
     for each in windows.groups:
@@ -68,7 +68,7 @@ def by_head(windows: Windows, heads: int, kv: int) -> Heads:
         rows = each.void // length
         void = torch.stack((rows * length, torch.full_like(rows, length), each.void % length))
         groups.append(
-            Window(
+            AttentionGroup(
                 spread(each.asks, heads),
                 headed(void, heads).flatten(),
                 spread(each.seen, kv),
@@ -83,7 +83,7 @@ def by_head(windows: Windows, heads: int, kv: int) -> Heads:
     to = (starts[owner] * kv + inside)[:, None] + counts[owner][:, None] * numbers
     sights = headed(windows.sights, kv).flatten()
     begins = (starts[:-1] * kv)[:, None] + counts[:, None] * numbers
-    return Heads(
+    return HeadRows(
         groups,
         headed(windows.flat, heads).flatten(),
         torch.empty_like(sights).index_copy_(0, to.flatten(), sights),
@@ -96,11 +96,11 @@ def summed(rows: Tensor, order: Tensor, starts: Tensor) -> Tensor:
     return functional.embedding_bag(order, rows, starts, mode="sum", include_last_offset=True)
 
 
-class Attention(torch.autograd.Function):
+class SegmentAttention(torch.autograd.Function):
     """q: [Q * heads, head]; k, v: [N * kv heads, head] -> [Q * heads, head]."""
 
     @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, heads: Heads) -> Tensor:
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, heads: HeadRows) -> Tensor:
         kept, outs = [], []
         for group in heads.groups:
             batch, _, length, width = group.mask.shape
@@ -139,7 +139,7 @@ class Attention(torch.autograd.Function):
         )
 
 
-class Casting(torch.autograd.Function):
+class VoteAttention(torch.autograd.Function):
     """Votes of the requests' tokens for the tokens of the tools in their list, or for nothing there.
 
     q [A, heads, d]; k, v [B, heads, d]; sink [heads]; tools [B, J + 1]: 1 at a token's tool, the last for

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from training.data.packing import Batch, padded
-from training.nn.attention import Window, Windows
-from training.nn.model import ALIKE, Places
+from training.nn.attention import AttentionGroup, AttentionGroups
+from training.nn.model import ALIKE, BatchTensors
 
 CPU = torch.device("cpu")
 TOOL_GROUPS, PAIR_GROUPS = 4, 12  # more groups pad less; below 8 segments each gain nothing
@@ -40,7 +40,7 @@ def cut(pad: np.ndarray, parts: int) -> list[np.ndarray]:
 
 
 def where(used: np.ndarray, shape: tuple[int, int], start: int) -> np.ndarray:
-    """Flattened places of a pad as `Windows` tells them: begin of the row, its length, place in it."""
+    """Flattened places of a pad as `AttentionGroups` tells them: begin of the row, its length, place in it."""
     _, length = shape
     at = used % length
     return np.stack((start + used - at, np.full_like(used, length), at))
@@ -49,10 +49,10 @@ def where(used: np.ndarray, shape: tuple[int, int], start: int) -> np.ndarray:
 class Collector:
     """Collects windows, and where whose places are in them."""
 
-    def __init__(self, askers: int, places: int) -> None:
-        self.groups: list[Window] = []
+    def __init__(self, askers: int, to_tensors: int) -> None:
+        self.groups: list[AttentionGroup] = []
         self.flat = np.zeros((3, askers), np.int64)
-        self.places, self.owner, self.sights = places, [], []  # type: int, list[Any], list[Any]
+        self.places, self.owner, self.sights = to_tensors, [], []  # type: int, list[Any], list[Any]
         self.asked = self.shown = 0
 
     def add(self, asks: np.ndarray, seen: np.ndarray, mask: np.ndarray) -> None:
@@ -65,7 +65,7 @@ class Collector:
         self.sights.append(where(found, seen.shape, self.shown))
         self.shown += seen.size
         self.groups.append(
-            Window(
+            AttentionGroup(
                 torch.from_numpy(np.maximum(asks, 0)),
                 torch.from_numpy(np.nonzero(asks.ravel() < 0)[0]),
                 torch.from_numpy(np.maximum(seen, 0)),
@@ -73,11 +73,11 @@ class Collector:
             )
         )
 
-    def windows(self) -> Windows:
+    def windows(self) -> AttentionGroups:
         owner, sights = np.concatenate(self.owner), np.concatenate(self.sights, 1)
         order = np.argsort(owner, kind="stable")
         starts = np.searchsorted(owner[order], np.arange(self.places + 1))
-        return Windows(
+        return AttentionGroups(
             self.groups,
             torch.from_numpy(self.flat),
             torch.from_numpy(sights[:, order]),
@@ -86,7 +86,9 @@ class Collector:
         )
 
 
-def windows(batch: Batch, called: np.ndarray, answers: np.ndarray) -> tuple[Windows, Windows]:
+def windows(
+    batch: Batch, called: np.ndarray, answers: np.ndarray
+) -> tuple[AttentionGroups, AttentionGroups]:
     """What every place sees, and what the places `answers` see; `called` bool [pairs, Lp, Ls]."""
     count = len(batch.ids)
     everyone, answering = Collector(count, count), Collector(len(answers), count)
@@ -127,13 +129,13 @@ def moved(value: Any, device: torch.device) -> Any:
     return value
 
 
-def places(batch: Batch, device: torch.device = CPU) -> Places:
+def to_tensors(batch: Batch, device: torch.device = CPU) -> BatchTensors:
     """Build masks and indices, and put them where the network is."""
-    made = _places(batch)
-    return made if device == CPU else cast("Places", moved(made, device))
+    made = _to_tensors(batch)
+    return made if device == CPU else cast("BatchTensors", moved(made, device))
 
 
-def _places(batch: Batch) -> Places:
+def _to_tensors(batch: Batch) -> BatchTensors:
     tool, pair, seen = (
         torch.from_numpy(a) for a in (batch.tool_pad, batch.pair_pad, batch.seen_pad)
     )
@@ -153,7 +155,7 @@ def _places(batch: Batch) -> Places:
     rows = torch.from_numpy(batch.row_tools)
     again = torch.from_numpy(batch.again_pad)
     forms = torch.from_numpy(batch.form_pad)
-    return Places(
+    return BatchTensors(
         torch.from_numpy(batch.ids),
         torch.from_numpy(batch.positions),
         torch.from_numpy(before),

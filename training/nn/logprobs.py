@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 
-class Chosen(torch.autograd.Function):
+class ChosenLogprob(torch.autograd.Function):
     """log_softmax(logits * scale + bias)[n, picked[n]], in float32.
 
     logits [G, bases], scale [], bias [bases], picked int64 [G] -> [G].
@@ -32,7 +32,7 @@ class Chosen(torch.autograd.Function):
 
 
 @torch.no_grad()
-def reach(written: Tensor, shown: Tensor, rows: Tensor) -> Tensor:
+def match_length(written: Tensor, shown: Tensor, rows: Tensor) -> Tensor:
     """How many tokens before each place shown are those just written, counted from the last.
 
     written: [ALIKE, G], -1 where nothing was; shown: [ALIKE, pairs, S]; rows: int64 [G], the pair of each

@@ -32,10 +32,16 @@ import torch.nn.functional as functional
 from torch import Tensor, nn
 
 from training.data.tokenizer import FORMS
-from training.nn.attention import Attention, Casting, Heads, Windows, by_head
-from training.nn.logprobs import Chosen, reach
-from training.nn.norms import Normed, Turn, Turned, turns
-from training.nn.whole_words import Wholes, sums
+from training.nn.attention import (
+    AttentionGroups,
+    HeadRows,
+    SegmentAttention,
+    VoteAttention,
+    by_head,
+)
+from training.nn.logprobs import ChosenLogprob, match_length
+from training.nn.norms import RMSNormFunction, RotaryNormFunction, Rotation, rotations
+from training.nn.whole_words import WholeWords, suffix_hashes
 
 VOTES, VOTE_HEAD = 4, 64
 WEIGHTS = 2  # weighings of the request per head of votes
@@ -48,7 +54,7 @@ GAIN = 14.0
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class NanoConfig:
     """Sizes of a model."""
 
     bases: int
@@ -68,13 +74,13 @@ class Shape:
         return self.head // 2
 
 
-class Places(NamedTuple):
+class BatchTensors(NamedTuple):
     """A batch as tensors; names as in `packing.Batch`, pads clamped to 0 with a mask beside them."""
 
     ids: Tensor
     positions: Tensor
     before: Tensor  # int64 [ALIKE, N]: the place n + 1 back; N where the segment had not begun
-    windows: Windows  # what every place sees
+    windows: AttentionGroups  # what every place sees
     tool_pad: Tensor
     tool_used: Tensor  # bool [tools, Lt]
     pair_pad: Tensor
@@ -101,7 +107,7 @@ class Places(NamedTuple):
     answers: Tensor  # int64 [answers]: places from a <|call|> on
     answer_pair: Tensor
     answer_slot: Tensor  # number of the place within its answer
-    answer_windows: Windows  # what answers see
+    answer_windows: AttentionGroups  # what answers see
     found: Tensor  # int64 [F]: places of forms that end what is said of a parameter
     found_pair: Tensor
     found_at: Tensor  # bool [F, Lr]: where in the second reading the parameter's value begins
@@ -112,7 +118,7 @@ def take(x: Tensor, places: Tensor) -> Tensor:
     return x.index_select(0, places.flatten()).view(*places.shape, *x.shape[1:])
 
 
-class Fused(torch.autograd.Function):
+class OnnxRMSNorm(torch.autograd.Function):
     """RMSNorm as the one operator that onnxruntime has for it."""
 
     @staticmethod
@@ -129,8 +135,8 @@ class Fused(torch.autograd.Function):
 def norm(x: Tensor) -> Tensor:
     """RMSNorm without a weight."""
     if torch.onnx.is_in_onnx_export():
-        return Fused.apply(x, torch.ones(int(x.shape[-1])))
-    return cast("Tensor", Normed.apply(x, None))
+        return OnnxRMSNorm.apply(x, torch.ones(int(x.shape[-1])))
+    return cast("Tensor", RMSNormFunction.apply(x, None))
 
 
 def unit(x: Tensor) -> Tensor:
@@ -149,8 +155,8 @@ class Norm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         if torch.onnx.is_in_onnx_export():
-            return Fused.apply(x, self.weight)
-        return cast("Tensor", Normed.apply(x, self.weight))
+            return OnnxRMSNorm.apply(x, self.weight)
+        return cast("Tensor", RMSNormFunction.apply(x, self.weight))
 
 
 def linear(inputs: int, outputs: int) -> nn.Linear:
@@ -160,7 +166,7 @@ def linear(inputs: int, outputs: int) -> nn.Linear:
 class Layer(nn.Module):
     """Attention within segments, then SwiGLU; pre-norm."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: NanoConfig) -> None:
         super().__init__()
         self.shape = s = shape
         self.before, self.after = Norm(s.width), Norm(s.width)
@@ -170,24 +176,29 @@ class Layer(nn.Module):
         self.down = linear(s.inner, s.width)
         self.q_gain, self.k_gain = Norm(s.head), Norm(s.head)
 
-    def queries(self, x: Tensor, turn: Turn) -> Tensor:
+    def queries(self, x: Tensor, turn: Rotation) -> Tensor:
         """x: [Q, width], normalised -> [Q, heads, head]."""
         q = self.q(x).unflatten(-1, (-1, self.shape.head))
-        return cast("Tensor", Turned.apply(q, self.q_gain.weight, *turn.times(q.shape[-1] ** -0.5)))
+        return cast(
+            "Tensor",
+            RotaryNormFunction.apply(q, self.q_gain.weight, *turn.times(q.shape[-1] ** -0.5)),
+        )
 
-    def memory(self, x: Tensor, turn: Turn) -> tuple[Tensor, Tensor]:
+    def memory(self, x: Tensor, turn: Rotation) -> tuple[Tensor, Tensor]:
         """x: [N, width], normalised -> keys and values [N, kv heads, head]."""
         split = (-1, self.shape.head)
         k = self.k(x).unflatten(-1, split)
-        return Turned.apply(k, self.k_gain.weight, *turn), self.v(x).unflatten(-1, split)
+        return RotaryNormFunction.apply(k, self.k_gain.weight, *turn), self.v(x).unflatten(
+            -1, split
+        )
 
-    def forward(self, x: Tensor, turn: Turn, sight: Heads) -> Tensor:
+    def forward(self, x: Tensor, turn: Rotation, sight: HeadRows) -> Tensor:
         y = self.before(x)
         return self.rest(x, self.attend(self.queries(y, turn), *self.memory(y, turn), sight))
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, sight: Heads) -> Tensor:
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, sight: HeadRows) -> Tensor:
         """q: [Q, heads, head]; k, v: [N, kv heads, head] -> [Q, heads * head]."""
-        out = Attention.apply(q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), sight)
+        out = SegmentAttention.apply(q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), sight)
         return out.view(len(q), -1)
 
     def rest(self, x: Tensor, attended: Tensor) -> Tensor:
@@ -195,19 +206,19 @@ class Layer(nn.Module):
         y = self.after(x)
         return x + self.down(functional.silu(self.gate(y)) * self.up(y))
 
-    def answer(self, x: Tensor, turn: Turn, answers: Tensor, sight: Heads) -> Tensor:
+    def answer(self, x: Tensor, turn: Rotation, answers: Tensor, sight: HeadRows) -> Tensor:
         """As `forward`, for answers alone; other places stay as they are."""
         y = self.before(x)
-        mine = Turn(*(take(each, answers) for each in turn))
+        mine = Rotation(*(take(each, answers) for each in turn))
         read = self.attend(self.queries(take(y, answers), mine), *self.memory(y, turn), sight)
         read = self.rest(take(x, answers), read)
         return x.index_copy(0, answers, read.to(x.dtype))
 
 
-class Votes(nn.Module):
+class ToolVotes(nn.Module):
     """Which tool is meant: tokens of the request vote, `<|call|>` counts."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: NanoConfig) -> None:
         super().__init__()
         width, size = shape.width, VOTES * VOTE_HEAD
         self.q, self.k = linear(2 * width, size), linear(2 * width, size)
@@ -251,7 +262,7 @@ class Votes(nn.Module):
         q = unit(self.heads(self.q(both), VOTE_HEAD))
         return q * self.gain[:, None].to(q.dtype)
 
-    def cast(self, x: Tensor, first: Tensor, p: Places) -> tuple[Tensor, Tensor]:
+    def cast(self, x: Tensor, first: Tensor, p: BatchTensors) -> tuple[Tensor, Tensor]:
         """Return the votes of the second reading [pairs, Lr, heads, J + 1] (the last: elsewhere),
         and what they read, added to x."""
         again, listed = p.again, p.listed
@@ -259,17 +270,17 @@ class Votes(nn.Module):
         told = take(x, listed)
         k = self.keys(told, take(first, listed))
         v = self.heads(self.v(norm(told)), VOTE_HEAD)
-        read, votes = Casting.apply(q, k, v, self.elsewhere, p.list_tool, p.list_sizes)
+        read, votes = VoteAttention.apply(q, k, v, self.elsewhere, p.list_tool, p.list_sizes)
         added = torch.cat((self.o(read.flatten(1)), self.listen(x, first, self.pad(q, p), p)))
         places = torch.cat((again, p.form_pad.view(-1)[p.form_flat]))
         return self.pad(votes, p), x.index_add(0, places, added.to(x.dtype))
 
-    def pad(self, x: Tensor, p: Places) -> Tensor:
+    def pad(self, x: Tensor, p: BatchTensors) -> Tensor:
         """Of the second reading's places [A, ...] to [pairs, Lr, ...]."""
         pad = x.new_zeros(p.again_pad.numel(), *x.shape[1:])
         return pad.index_copy(0, p.again_flat, x).view(*p.again_pad.shape, *x.shape[1:])
 
-    def listen(self, x: Tensor, first: Tensor, q: Tensor, p: Places) -> Tensor:
+    def listen(self, x: Tensor, first: Tensor, q: Tensor, p: BatchTensors) -> Tensor:
         """What the places of forms hear of the request, by the same likeness the other way round.
 
         q: queries of the request [pairs, Lr, heads, head] -> [places of forms, width].
@@ -283,7 +294,7 @@ class Votes(nn.Module):
         read = (shares.to(v.dtype) @ v).transpose(1, 2).flatten(2)
         return self.told(read).view(-1, x.shape[-1])[p.form_flat]
 
-    def count(self, x: Tensor, votes: Tensor, p: Places) -> Tensor:
+    def count(self, x: Tensor, votes: Tensor, p: BatchTensors) -> Tensor:
         """Log-odds [calls, J + 1] of each tool of the list, and of none (last)."""
         said = take(x, p.again_pad)
         keys = self.heads(self.weigh(norm(said)), 32)  # [pairs, Lr, heads * WEIGHTS, 32]
@@ -325,7 +336,7 @@ class Votes(nn.Module):
 class Pointer(nn.Module):
     """The next token of an argument: chosen from the vocabulary, or copied."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: NanoConfig) -> None:
         super().__init__()
         width, size = shape.width, POINTERS * POINTER_HEAD
         self.q, self.k = linear(width, size), linear(2 * width, size)
@@ -349,13 +360,13 @@ class Nano(nn.Module):
 
     def __init__(
         self,
-        shape: Shape,
+        shape: NanoConfig,
         lexicon: Tensor,
         base: Tensor,
         form: Tensor,
         bare: Tensor,
         dtype: torch.dtype = torch.bfloat16,
-        wholes: Wholes | None = None,
+        wholes: WholeWords | None = None,
     ) -> None:
         """`lexicon` [bases, lexicon]; `base`, `form`, `bare`: tables of `tokenizer.forms`; `dtype` of the
         states; `wholes`: the meanings of words that are cut."""
@@ -363,14 +374,14 @@ class Nano(nn.Module):
         self.wholes = wholes
         self.shape, self.dtype = shape, dtype
         # Share of the words of a step that training knows by their meaning alone.
-        self.forgets = 0.0
+        self.word_dropout = 0.0
         width = shape.width
         self.embedding = nn.Parameter(torch.randn(shape.bases, width) * 0.7)
         self.forms = nn.Parameter(torch.randn(FORMS, width) * 0.2)
         self.meaning = linear(shape.lexicon, width)
         self.back = nn.ModuleList([linear(width, width), linear(width, width)])
         self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers + shape.deep))
-        self.votes, self.pointer = Votes(shape), Pointer(shape)
+        self.votes, self.pointer = ToolVotes(shape), Pointer(shape)
         self.final = Norm(width)
         # Only training asks these: is this part of the form meant? Where is what it wants?
         self.meant, self.find = nn.Linear(width, 1), linear(width, POINTERS * POINTER_HEAD)
@@ -403,13 +414,13 @@ class Nano(nn.Module):
 
         What is learnt by heart hangs on the words themselves (word dropout by type: Gal and Ghahramani, 2016).
         """
-        if not (self.training and self.forgets):
+        if not (self.training and self.word_dropout):
             return self.table()
         means = self.lexicon.any(1)
-        known = ~means | (torch.rand(len(means), device=means.device) >= self.forgets)
+        known = ~means | (torch.rand(len(means), device=means.device) >= self.word_dropout)
         return self.embedding * known[:, None] + self.meaning(self.lexicon)
 
-    def embed(self, p: Places) -> tuple[Tensor, Tensor]:
+    def embed(self, p: BatchTensors) -> tuple[Tensor, Tensor]:
         """Embeddings [N, width] of the tokens, and of the tokens with what their words mean."""
         own = take(self.heard(), self.base[p.ids]) + take(self.forms, self.form[p.ids])
         if self.wholes is None:
@@ -418,22 +429,22 @@ class Nano(nn.Module):
         before = torch.stack((at, *p.before[:2]), -1)
         ids = p.ids[before * (before < len(p.ids))]
         bases = self.base[ids]
-        whole = self.meaning(self.wholes(sums(bases), bases, self.form[ids]))
+        whole = self.meaning(self.wholes(suffix_hashes(bases), bases, self.form[ids]))
         return own.to(self.dtype), (own + whole).to(self.dtype)
 
-    def forward(self, p: Places) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(self, p: BatchTensors) -> tuple[Tensor, Tensor, Tensor]:
         """Return the states [N, width], the embeddings [N, width] and the log-odds of the calls."""
         x, own, odds, _ = self.read(p)
         return x, own, odds
 
-    def read(self, p: Places) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def read(self, p: BatchTensors) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """As `forward`; and the states that the last layer looks at [N, width]."""
         token, own = self.embed(p)
         first = torch.cat((token, token.new_zeros(1, token.shape[-1])))
         x = own
         for each, place in zip(self.back, p.before[:2], strict=True):
             x = x + each(take(first, place))
-        turn = turns(p.positions[:, None] * self.frequencies, self.shape.head, x.dtype)
+        turn = rotations(p.positions[:, None] * self.frequencies, self.shape.head, x.dtype)
         heads = self.shape.heads, self.shape.kv_heads
         sight, answering = by_head(p.windows, *heads), by_head(p.answer_windows, *heads)
         middle, every = self.shape.layers // 2, self.shape.layers
@@ -447,7 +458,7 @@ class Nano(nn.Module):
             last, x = x, layer.answer(x, turn, p.answers, answering)
         return x, own, self.votes.count(x, votes, p), last
 
-    def tokens(self, x: Tensor, own: Tensor, p: Places, targets: Tensor) -> Tensor:
+    def tokens(self, x: Tensor, own: Tensor, p: BatchTensors, targets: Tensor) -> Tensor:
         """Log-probabilities [G] of the tokens `targets` behind the places `p.graded`.
 
         As the sum over `parts`, of which only what is said of `targets` is computed.
@@ -455,7 +466,7 @@ class Nano(nn.Module):
         y, h = self.final(take(x, p.graded)), self.pointer
         gate = h.gate(y).float().log_softmax(-1)
         base, form = self.base[targets], self.form[targets]
-        written = gate[:, 0] + Chosen.apply(*self.bases(y), base)
+        written = gate[:, 0] + ChosenLogprob.apply(*self.bases(y), base)
         written = written + h.to_form(y).float().log_softmax(-1).gather(1, form[:, None])[:, 0]
         shares, ids = self.copies(x, own, p)
         right = torch.stack((ids == targets[:, None], self.bare[ids] == targets[:, None]), 1)
@@ -464,14 +475,14 @@ class Nano(nn.Module):
         hits = (gate[:, 1:].exp() * found.flatten(1)).sum(-1)
         return (written.exp() + hits + 1e-9).log()
 
-    def means(self, last: Tensor, p: Places) -> Tensor:
+    def means(self, last: Tensor, p: BatchTensors) -> Tensor:
         """Log-odds [M] that what the marks of forms stand at is meant.
 
         Asked of the states `last` that the last layer looks at, so that answers know it in time.
         """
         return self.meant(norm(take(last, p.marks)))[:, 0].float()
 
-    def finds(self, last: Tensor, x: Tensor, own: Tensor, p: Places) -> Tensor:
+    def finds(self, last: Tensor, x: Tensor, own: Tensor, p: BatchTensors) -> Tensor:
         """Log-probabilities [F] that the ends of a form's lines know in time where their values begin."""
         q = norm(self.two(self.find(norm(take(last, p.found))))).flatten(1)
         said = p.again_mask[p.found_pair]  # [F, Lr]
@@ -491,7 +502,9 @@ class Nano(nn.Module):
         likeness = functional.linear(h.to_base(y), self.table().to(y.dtype))
         return likeness, h.scale.abs() / 16, h.base_bias
 
-    def parts(self, x: Tensor, own: Tensor, p: Places) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def parts(
+        self, x: Tensor, own: Tensor, p: BatchTensors
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return log-probabilities of bases (gate included) [G, bases] and forms [G, FORMS], weights of
         copies [G, 2, POINTERS, S] (as it stands, without its space), and ids [G, S]."""
         y, h = self.final(take(x, p.graded)), self.pointer
@@ -503,7 +516,7 @@ class Nano(nn.Module):
         ways = gate[:, 1:].exp().view(-1, 2, POINTERS, 1)
         return base, form, ways * shares[:, None], ids
 
-    def copies(self, x: Tensor, own: Tensor, p: Places) -> tuple[Tensor, Tensor]:
+    def copies(self, x: Tensor, own: Tensor, p: BatchTensors) -> tuple[Tensor, Tensor]:
         """Shares [G, POINTERS, S] of what may be copied behind the graded places, and its ids [G, S]."""
         h = self.pointer
         places = torch.cat((p.pair_pad, p.seen_pad), 1)  # [pairs, S]
@@ -515,14 +528,14 @@ class Nano(nn.Module):
         scores = looks.transpose(1, 2)[p.graded_pair, p.graded_slot].float()
         bases = torch.cat((self.base[p.ids], p.ids.new_full((1,), -1)))
         written = torch.stack((bases[p.graded], *(bases[each[p.graded]] for each in p.before[:-1])))
-        alike = reach(written, bases[p.before[:, places]], p.graded_pair)
+        alike = match_length(written, bases[p.before[:, places]], p.graded_pair)
         starts = functional.pad(h.follow.cumsum(1), (1, 0))  # [POINTERS, ALIKE + 1]
         starts = [take(each, alike) for each in starts]
         scores = scores + torch.stack(starts, 1) + self.begun(looks, alike, p)
         shares = scores.masked_fill(~p.sight[:, None], -torch.inf).softmax(-1)
         return shares, p.ids[places][p.graded_pair]
 
-    def begun(self, looks: Tensor, alike: Tensor, p: Places) -> Tensor:
+    def begun(self, looks: Tensor, alike: Tensor, p: BatchTensors) -> Tensor:
         """What places gain by how the answer looked at them when it began to copy them [G, POINTERS, S].
 
         looks: scores [pairs, POINTERS, slots, S]; alike [G, S]: how far behind that is, 0 for nowhere.

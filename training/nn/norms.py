@@ -10,21 +10,21 @@ from torch import Tensor
 EPSILON = 1e-6
 
 
-class Turn(NamedTuple):
+class Rotation(NamedTuple):
     """Rotations of places: what a head is multiplied by, and what its turned part, halves swapped."""
 
     cos: Tensor  # [N, 1, head]: 1 where nothing is turned
     sin: Tensor  # [N, 1, turned]: the first half negative
 
-    def times(self, scale: float) -> Turn:
-        return Turn(self.cos * scale, self.sin * scale)
+    def times(self, scale: float) -> Rotation:
+        return Rotation(self.cos * scale, self.sin * scale)
 
 
-def turns(angles: Tensor, head: int, kind: torch.dtype) -> Turn:
+def rotations(angles: Tensor, head: int, kind: torch.dtype) -> Rotation:
     """angles: [N, half of what is turned] -> rotations (RoPE; Su et al., 2021)."""
     cos, sin = angles.cos().to(kind), angles.sin().to(kind)
     rest = cos.new_ones(len(cos), head - 2 * cos.shape[1])
-    return Turn(torch.cat((cos, cos, rest), 1)[:, None], torch.cat((-sin, sin), 1)[:, None])
+    return Rotation(torch.cat((cos, cos, rest), 1)[:, None], torch.cat((-sin, sin), 1)[:, None])
 
 
 def swapped(x: Tensor) -> Tensor:
@@ -46,7 +46,7 @@ def back_through(by: Tensor, product: Tensor, shape: Tensor, rate: Tensor) -> Te
     return torch.addcmul(by, shape, along.to(by.dtype)).mul_(rate.to(by.dtype))
 
 
-class Normed(torch.autograd.Function):
+class RMSNormFunction(torch.autograd.Function):
     """RMSNorm of the last dimension, times a weight if there is one (Zhang & Sennrich, 2019)."""
 
     @staticmethod
@@ -66,7 +66,7 @@ class Normed(torch.autograd.Function):
         return back_through(by * own, product.mul_(own), shape, rate), by_weight
 
 
-class Turned(torch.autograd.Function):
+class RotaryNormFunction(torch.autograd.Function):
     """RMSNorm of heads [N, heads, head] with a weight, turned by their places."""
 
     @staticmethod

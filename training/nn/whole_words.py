@@ -40,16 +40,16 @@ def signed(number: int) -> int:
 
 
 def key(pieces: Sequence[int]) -> int:
-    """A hash of the bases of a word, as `sums` has it."""
+    """A hash of the bases of a word, as `suffix_hashes` has it."""
     return signed(sum(base * FACTOR**n for n, base in enumerate(reversed(pieces))))
 
 
-def sums(bases: Tensor) -> Tensor:
+def suffix_hashes(bases: Tensor) -> Tensor:
     """Hashes of the last one, two, three ... of bases [..., n], the last first."""
     return torch.cumsum(bases * powers(bases.shape[-1]).to(bases.device), -1)
 
 
-def cut(tokenizer: Tokenizer, words: Iterable[str]) -> dict[str, tuple[int, ...]]:
+def split_words(tokenizer: Tokenizer, words: Iterable[str]) -> dict[str, tuple[int, ...]]:
     """The bases of words (in lower case) that are cut into two or three."""
     bases, base, _, _ = tokenizers.forms(tokenizer)
     found = {}
@@ -104,7 +104,7 @@ def _settled(
     return shifts, held, at
 
 
-class Wholes(nn.Module):
+class WholeWords(nn.Module):
     """Finds what the meaning of a place's token lacks to that of the word that it may end."""
 
     def __init__(
@@ -125,7 +125,7 @@ class Wholes(nn.Module):
     def _load_from_state_dict(self, *_: Any) -> None:
         """The table belongs to the run's files; what a checkpoint holds of it is not read."""
 
-    def forward(self, sums: Tensor, bases: Tensor, forms: Tensor) -> Tensor:
+    def forward(self, suffix_hashes: Tensor, bases: Tensor, forms: Tensor) -> Tensor:
         """What to add to the meaning of a place's token [..., lexicon].
 
         bases, forms [..., 3]: of the tokens at the place, one before it and two before it; sums: of
@@ -135,7 +135,7 @@ class Wholes(nn.Module):
         letters = self.shape[forms[..., 1:]] * self.letters[bases[..., 1:]]
         joined = self.goes_on[forms[..., :-1]] == letters
         one, two = joined.long().split(1, -1)
-        found = torch.gather(sums, -1, one + one * two)  # [..., 1]
+        found = torch.gather(suffix_hashes, -1, one + one * two)  # [..., 1]
         place = (found % self.places + self.shifts[found % self.buckets]) % self.places
         place = torch.where(self.held[place] == found, place, self.places)
         return self.rows[place[..., 0]]

@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
-from training.checkpoint import complete
 from training.data import association_vectors, associations, wordnet_vectors
 from training.data import tokenizer as tokenizers
+from training.files import atomic_write
 from training.nn import whole_words
-from training.nn.whole_words import Wholes
+from training.nn.whole_words import WholeWords
 from training.recipe import Recipe
 
 
@@ -31,7 +31,7 @@ def documents(recipe: Recipe) -> list[list[str]]:
     return found
 
 
-def discovered(
+def compute_word_vectors(
     recipe: Recipe, tokenizer: Tokenizer, width: int, begun: np.ndarray | None = None
 ) -> tuple[np.ndarray, dict[int, np.ndarray]]:
     """Vectors [bases, width]; and of words that are cut, the commonest first, by their keys: what they mean
@@ -39,7 +39,7 @@ def discovered(
     bases = tokenizers.forms(tokenizer)[0]
     said = documents(recipe)
     lines = [[head, *words] for head, words in associations.read()]
-    pieces = whole_words.cut(tokenizer, wordnet_vectors.common([*said, *lines]))
+    pieces = whole_words.split_words(tokenizer, wordnet_vectors.common([*said, *lines]))
     brought = recipe.table["model"].get("associations", 0)
     every = _both([*bases, *pieces], brought, width, said, begun)
     of_bases, of_words = np.split(every, [len(bases)])
@@ -50,20 +50,22 @@ def discovered(
     }
 
 
-def meanings(recipe: Recipe, tokenizer: Tokenizer, width: int) -> tuple[torch.Tensor, Wholes]:
+def load_word_vectors(
+    recipe: Recipe, tokenizer: Tokenizer, width: int
+) -> tuple[torch.Tensor, WholeWords]:
     """Vectors [bases, width], and those of words that are cut; found once for a run and kept in its folder."""
     file, wholes_file = recipe.out / "lexicon.npy", recipe.out / "wholes.npz"
     if not wholes_file.is_file() or np.load(wholes_file)["more"].shape[1] != width:
         begun = np.load(file) if file.is_file() else None  # of a run that knew less of words
-        of_bases, of_words = discovered(recipe, tokenizer, width, begun)
+        of_bases, of_words = compute_word_vectors(recipe, tokenizer, width, begun)
         common = dict(list(of_words.items())[: recipe.table["model"]["words"]])
         more = np.array(list(common.values())).reshape(-1, width)
-        with complete(file) as part:
+        with atomic_write(file) as part:
             np.save(part, of_bases)
-        with complete(wholes_file) as part:
+        with atomic_write(wholes_file) as part:
             np.savez(part, keys=np.array(list(common), np.int64), more=more)
     kept = np.load(wholes_file)
-    whole = Wholes(tokenizers.forms(tokenizer)[0], kept["keys"].tolist(), kept["more"])
+    whole = WholeWords(tokenizers.forms(tokenizer)[0], kept["keys"].tolist(), kept["more"])
     return torch.from_numpy(np.load(file)), whole
 
 

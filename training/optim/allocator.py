@@ -13,7 +13,7 @@ import os
 ALL_ARENAS = b"arena.4096.purge"  # MALLCTL_ARENAS_ALL of jemalloc 5
 
 
-def let_go() -> bool:
+def release_memory() -> bool:
     """Give freed memory back to the system; False if the process's allocator is not jemalloc."""
     if os.name != "posix":
         return False

@@ -21,18 +21,18 @@ import torch.multiprocessing as processes
 from torch import Tensor
 
 
-class Crew:
+class ProcessGroup:
     """One process of `size`; a crew of one changes nothing."""
 
     def __init__(self, rank: int = 0, size: int = 1) -> None:
         self.rank, self.size = rank, size
 
     @property
-    def leads(self) -> bool:
+    def is_main(self) -> bool:
         """Whether this is the process that writes."""
         return self.rank == 0
 
-    def meet(self, weights: Iterable[Tensor], told: list[float]) -> list[float]:
+    def average(self, weights: Iterable[Tensor], told: list[float]) -> list[float]:
         """Give all the mean of everyone's weights; returns the sums of what each tells."""
         if self.size == 1:
             return told
@@ -48,9 +48,9 @@ class Crew:
         return sums.tolist()
 
 
-def _join(rank: int, size: int, store: str) -> Crew:
+def _join(rank: int, size: int, store: str) -> ProcessGroup:
     distributed.init_process_group("gloo", f"file://{store}", rank=rank, world_size=size)
-    return Crew(rank, size)
+    return ProcessGroup(rank, size)
 
 
 def _follow(rank: int, size: int, store: str, work: Callable[..., None], given: Any) -> None:
@@ -60,10 +60,10 @@ def _follow(rank: int, size: int, store: str, work: Callable[..., None], given: 
     distributed.destroy_process_group()
 
 
-def together(size: int, work: Callable[..., None], *given: Any) -> None:
+def run_in_parallel(size: int, work: Callable[..., None], *given: Any) -> None:
     """Run `work(crew, *given)` in `size` processes, the first of which is this one."""
     if size == 1:
-        work(Crew(), *given)
+        work(ProcessGroup(), *given)
         return
     start = processes.get_context("spawn")
     with tempfile.TemporaryDirectory() as folder:

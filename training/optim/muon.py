@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 
-def orthogonal(updates: Tensor, steps: int = 5) -> Tensor:
+def orthogonalize(updates: Tensor, steps: int = 5) -> Tensor:
     """Newton-Schulz iteration towards the nearest orthogonal matrices (Jordan et al., 2024).
 
     updates: [count, rows, columns].
@@ -58,11 +58,13 @@ class Muon(torch.optim.Optimizer):
                     average = state["momentum"].lerp_(weight.grad, 1 - group["momentum"])
                     updates.append(weight.grad.lerp(average, group["momentum"]))
                 scale = group["lr"] * max(1.0, shape[0] / shape[1]) ** 0.5
-                for weight, update in zip(weights, orthogonal(torch.stack(updates)), strict=True):
+                for weight, update in zip(
+                    weights, orthogonalize(torch.stack(updates)), strict=True
+                ):
                     weight.mul_(1 - group["lr"] * group["weight_decay"]).add_(update, alpha=-scale)
 
 
-def build(
+def build_optimizers(
     model: nn.Module, lr_muon: float, lr_adam: float, weight_decay: float = 0.01
 ) -> list[torch.optim.Optimizer]:
     """One optimizer for the matrices of the layers, one for everything else, whose weights do not decay."""

@@ -37,7 +37,7 @@ def lines() -> list[Line]:
     return [(head, said[:NEAREST]) for head, said in read() if len(said) >= 4 and len(head) > 2]
 
 
-def draw_riddle(rng: Random) -> Function:
+def draw_association_task(rng: Random) -> Function:
     """A function of one thing, asked for by what comes to mind with it."""
     head, said = rng.choice(lines())
     names = tuple(name.format(head) for name in rng.sample(FUNCTION_NAMES, 3))
@@ -56,7 +56,7 @@ def draw_riddle(rng: Random) -> Function:
     return function
 
 
-def draw_riddle_choice(rng: Random, taken: set[str]) -> Parameter | None:
+def draw_association_enum(rng: Random, taken: set[str]) -> Parameter | None:
     """A choice among words, each said by what comes to mind with it and with none of the others."""
     name = rng.choice(CHOICE_NAMES)
     if name in taken:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from random import Random
 
 from training.data.generators.choices import OBJECTS, THINGS, third_person
-from training.data.generators.tables import FEATURES, MANNERS, STATES
+from training.data.generators.tables import FEATURES, FLAG_PHRASES, STATES
 from training.data.tasks import Function, Parameter
 
 State = tuple[str, list[str], list[str]]  # name of the switch, what is said for true, and for false
@@ -348,11 +348,11 @@ def say_features(lead: str, chosen: list[tuple[str, str, bool]], rng: Random) ->
     return lead + "".join(f", {part}" for part in parts)
 
 
-def draw_manners(rng: Random) -> Function:
+def draw_flag_phrases(rng: Random) -> Function:
     """A function with switches for how it is done, said by what they mean and not by their names."""
     verb, noun = rng.choice(DO), rng.choice(OBJECTS)
     switches: dict[str, tuple[list[str], list[str], str]] = {}
-    lines = rng.sample(MANNERS, rng.choice((1, 2, 2, 3)))
+    lines = rng.sample(FLAG_PHRASES, rng.choice((1, 2, 2, 3)))
     kinds = {line.partition(",")[0] for line in lines}
     for line in lines[:1] if any(pair <= kinds for pair in APART) else lines:
         names, yes, no, about = line.split("|")

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from random import Random
 
-from training.data.generators.association_tasks import draw_riddle_choice
-from training.data.generators.tables import MANNERS, SCALES
+from training.data.generators.association_tasks import draw_association_enum
+from training.data.generators.tables import FLAG_PHRASES, SCALES
 from training.data.tasks import Function, Parameter
 
 RIDDLES = 0.3  # share of choices that are said by what their values bring to mind
@@ -230,7 +230,7 @@ def draw_switch(rng: Random) -> Function:
 
 def draw_extra(rng: Random, taken: list[str]) -> tuple[Parameter, str] | None:
     """An optional switch with its wording."""
-    names, yes, no, about = rng.choice(rng.choice((EXTRAS, MANNERS))).split("|")
+    names, yes, no, about = rng.choice(rng.choice((EXTRAS, FLAG_PHRASES))).split("|")
     name = rng.choice(names.split(","))
     if name in taken:
         return None
@@ -305,7 +305,7 @@ def draw_choice(rng: Random) -> Function:
         )
     for _ in range(rng.choice((1, 1, 2, 2, 3))):
         riddle = rng.random() < RIDDLES
-        enum = draw_riddle_choice(rng, taken) if riddle else draw_enum_parameter(rng, taken)
+        enum = draw_association_enum(rng, taken) if riddle else draw_enum_parameter(rng, taken)
         if enum:
             parameters.append(enum)
             taken.add(enum.key)

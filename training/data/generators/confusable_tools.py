@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from random import Random
 
-from training.data.generators.tables import lines
+from training.data.generators.tables import read_table
 from training.data.tasks import Function, Parameter, read_parameter
 
 THINGS = """playlist folder document account server ticket booking contract campaign channel course device invoice note
@@ -56,7 +56,7 @@ class Action:
 def actions() -> tuple[Action, ...]:
     """The table, read."""
     found = []
-    for line in lines("actions"):
+    for line in read_table("actions"):
         verbs, said, *more = line.split("|")
         extra = read_parameter(more[0]) if more else None
         told, verbs = verbs.startswith("="), verbs.lstrip("=")
@@ -64,7 +64,7 @@ def actions() -> tuple[Action, ...]:
     return tuple(found)
 
 
-def draw_siblings(rng: Random, size: int) -> tuple[list[Function], list[Function]]:
+def draw_confusable_tools(rng: Random, size: int) -> tuple[list[Function], list[Function]]:
     """Functions that all do something else with things of one kind or two, and others that do yet something else.
 
     What is asked need not name the kind, so no action comes twice.

@@ -57,7 +57,7 @@ def said_with(request: str, more: str, free: set[str]) -> str:
     return f"{body} [, {more}]{request[len(body) :]}"
 
 
-def widened(function: Function, rng: Random) -> Function:
+def with_extra_parameter(function: Function, rng: Random) -> Function:
     """A copy with one more optional parameter, which its requests may say; itself if none is found that is new."""
     taken = known(function)
     for _ in range(4):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from random import Random
 
 from training.data.generators import word_pools as w
-from training.data.generators.association_tasks import draw_riddle
+from training.data.generators.association_tasks import draw_association_task
 from training.data.generators.boolean_parameters import (
     draw_features,
     draw_filter,
-    draw_manners,
+    draw_flag_phrases,
     draw_state,
 )
 from training.data.generators.choices import draw_choice, draw_switch
@@ -234,8 +234,8 @@ NATURAL = {
     draw_state: 1.0,
     draw_filter: 1.2,
     draw_features: 1.2,
-    draw_manners: 1.2,
-    draw_riddle: 4.0,
+    draw_flag_phrases: 1.2,
+    draw_association_task: 4.0,
 }  # with the weight of each
 
 

@@ -53,10 +53,10 @@ workout,training plan,exercise session|a warm-up;weights;breaks;music;stretching
 search,query,analysis,scan|archives;duplicates;synonyms;subfolders;spelling mistakes;hidden files;test data;outliers;weekends;holidays;bots;internal traffic""".splitlines()
 
 
-def lines(name: str) -> list[str]:
+def read_table(name: str) -> list[str]:
     """A table of `training`, without its notes."""
     text = (Path(__file__).parents[1] / "sources" / f"{name}.txt").read_text("utf-8")
     return [line for line in text.splitlines() if not line.startswith("#")]
 
 
-MANNERS, SCALES = lines("flag_phrases"), lines("scales")
+FLAG_PHRASES, SCALES = read_table("flag_phrases"), read_table("scales")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -70,7 +72,7 @@ def test_scores_are_those_of_the_weights(tmp_path: Path, more: dict[str, Any]) -
         json.dumps({**COUNTED, "finished": False, **more, "scores": {"dev": {}}}), "utf-8"
     )
     if more:
-        with pytest.raises(SystemExit, match=r"tells of another checkpoint .*: measure this one"):
+        with pytest.raises(SystemExit, match=r"belongs to another checkpoint .*: measure this one"):
             model_folder.scored(COUNTED, file)
     else:
         assert model_folder.scored(COUNTED, file) == {**COUNTED, "scores": {"dev": {}}}
@@ -80,3 +82,53 @@ def test_a_recipe_may_lie_anywhere(tmp_path: Path) -> None:
     """Card and manifest name it by its place in the repository, or on this machine."""
     assert RUN.shown == "training/runs/nano-2.toml"
     assert replace(RUN, path=tmp_path / "my.toml").shown == (tmp_path / "my.toml").as_posix()
+
+
+def exported(folder: Path, **more: object) -> Path:
+    """A folder that looks like an exported model."""
+    folder.mkdir(parents=True)
+    (folder / "model.onnx").write_bytes(b"weights")
+    entry = {"sha256": hashlib.sha256(b"weights").hexdigest(), "bytes": 7}
+    table = {"held_out": {"dev": {}}, "files": {"model.onnx": entry}, **more}
+    (folder / "manifest.json").write_text(json.dumps(table), "utf-8")
+    return folder
+
+
+def test_exporting_never_touches_the_shipped_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The default is a folder of the run, which git ignores; the shipped folder is refused by name."""
+    written: list[Path] = []
+    monkeypatch.setattr(model_folder, "export", lambda _, folder, __: written.append(folder))
+    monkeypatch.setattr(sys, "argv", ["export"])
+    model_folder.main()
+    assert written == [recipe.ROOT / "training/out/nano-2/export"]
+    ignored = (recipe.ROOT / ".gitignore").read_text("utf-8").splitlines()
+    assert "training/out/" in ignored
+    monkeypatch.setattr(sys, "argv", ["export", "--out", str(recipe.RELEASE)])
+    with pytest.raises(SystemExit):
+        model_folder.main()
+    assert len(written) == 1
+
+
+def test_release_copies_what_was_measured(tmp_path: Path) -> None:
+    """The shipped folder becomes the exported one, byte for byte, without a file of before."""
+    source, target = exported(tmp_path / "out" / "export"), exported(tmp_path / "nano")
+    (target / "left.over").touch()
+    model_folder.release(source, target)
+    assert sorted(file.name for file in target.iterdir()) == ["manifest.json", "model.onnx"]
+    assert (target / "manifest.json").read_bytes() == (source / "manifest.json").read_bytes()
+
+
+def test_what_was_not_measured_is_not_released(tmp_path: Path) -> None:
+    """Without an export, without scores, or with a file that changed since, the shipped model stays."""
+    target = exported(tmp_path / "nano")
+    with pytest.raises(
+        SystemExit, match=r"holds no exported model: run python -m training\.export"
+    ):
+        model_folder.release(tmp_path / "none", target)
+    with pytest.raises(SystemExit, match="has no scores"):
+        model_folder.release(exported(tmp_path / "unscored", held_out={}), target)
+    changed = exported(tmp_path / "changed")
+    (changed / "model.onnx").write_bytes(b"other weights")
+    with pytest.raises(SystemExit, match="is not the file that its manifest describes"):
+        model_folder.release(changed, target)
+    assert (target / "model.onnx").read_bytes() == b"weights"
