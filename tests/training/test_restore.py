@@ -94,13 +94,13 @@ def test_the_shipped_files_make_a_run(tmp_path: Path) -> None:
     """The folder of a run, as the recipe's network loads it; never over a run that is there."""
     plan = recipe.load(recipe.ROOT / "training/runs/nano-2.toml")
     plan = replace(plan, table=plan.table | {"out": str(tmp_path), "sgd": str(tmp_path / "none")})
-    restore.restore(plan, restore.TARGET)
+    restore.restore(plan, recipe.RELEASE)
     state = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
-    about = json.loads((restore.TARGET / "manifest.json").read_text("utf-8"))
+    about = json.loads((recipe.RELEASE / "manifest.json").read_text("utf-8"))
     assert state["counters"][2] == about["requests"]
     model, _ = restore.new_model(plan)
     model.load_state_dict(state["average"])
-    held = restore.floats(onnx.load(restore.TARGET / "model.onnx").graph)
+    held = restore.floats(onnx.load(recipe.RELEASE / "model.onnx").graph)
     np.testing.assert_allclose(model.table().detach().numpy(), held["table"], atol=1e-4)
     with pytest.raises(ValueError, match="exists: move the run away first"):
-        restore.restore(plan, restore.TARGET)
+        restore.restore(plan, recipe.RELEASE)

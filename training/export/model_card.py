@@ -52,13 +52,14 @@ argument while everything before it is given right, so they flatter: alone, the 
 Held out are whole domains ({domains}) and, elsewhere, every {every}th function by hash; never single
 prompts. {aside} of them are not measured: a function of another domain that does the same is trained on, or
 was. SGD dev includes arguments that the request does not say literally. Requests of the first column are drawn as for training: made-up
-functions and riddles among them, other verbs, more that share no word with their function, a third of the tools described at length.
+functions among them, functions that are asked for by association, other verbs, more that share no word with their function, a third of the tools described at length.
 
 ## Training
 
 {steps} steps, {pairs:,} requests, {tokens:.2f}M tokens in {minutes} minutes on {machine}, seed `{seed}`. {state}
 Everything is generated from `training/` by `{recipe}`. Data and network were bettered on the way (`training/LOG.md`),
-so the same recipe from the start gives other weights. No evaluation set took part: `training/data/leak_filter.py` drops requests that share eight words in a
+so the same recipe from the start gives other weights. Only weights that replace a released model are committed.
+No evaluation set took part: `training/data/leak_filter.py` drops requests that share eight words in a
 row with an evaluation prompt, and functions with an evaluation function's name and parameters.
 
 ## Data and licences
@@ -71,7 +72,7 @@ row with an evaluation prompt, and functions with an evaluation function's name 
 * WordNet 3.0, Princeton University, https://wordnet.princeton.edu (WordNet licence): which words its
   synsets and glosses use together gives every word a vector before training begins
   (`training/data/wordnet_vectors.py`). No text of it is in the model.
-* What {associations:,} words bring to mind, written for this project (its licence, `training/associations`): a second vector.
+* What {associations:,} words bring to mind, written for this project (its licence, `training/data/sources/associations`): a second vector.
 
 What was written, and what {lists} tool lists drawn from it and from dialogues hold
 (`python -m training.describe`):
