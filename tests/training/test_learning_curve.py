@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from training import learning_curve
@@ -17,6 +17,7 @@ from training.learning_curve import Law, fit
 ROWS = json.loads(learning_curve.CURVE.read_text("utf-8"))
 
 
+@settings(deadline=None)
 @given(st.floats(1.0, 200.0), st.floats(0.05, 1.0))
 def test_a_law_is_found_again(factor: float, power: float) -> None:
     """Points that lie on a law give this law, and what it needs is where it reaches the goal."""
