@@ -72,8 +72,8 @@ def test_what_is_being_answered_does_not_wait_too_long() -> None:
     async def check() -> None:
         slots = Slots()
         limits = Settings(slots=1, queue_seconds=5)
-        speaker: Any = None
-        engine = Engine(speaker, slots, limits, new_id=lambda: "", clock=lambda: now[0])
+        generator: Any = None
+        engine = Engine(generator, slots, limits, new_id=lambda: "", clock=lambda: now[0])
         ask: Any = None
         begun, other = engine.submit("a", [ask] * 3), engine.submit("b", [ask] * 2)
         now[0] = 6.0
@@ -141,8 +141,8 @@ def test_a_schema_that_takes_long_makes_nobody_deaf(start: Start) -> None:
     """
     server = start(run_seconds=0.5, stuck_seconds=60)
     may_go_on, has_begun = threading.Event(), threading.Event()
-    speaker = server.engine().generator
-    make = speaker._constraint
+    generator = server.engine().generator
+    make = generator._constraint
 
     def slowly(tools: Any, *rest: Any) -> Any:
         if tools[0].name == "ping":
@@ -150,7 +150,7 @@ def test_a_schema_that_takes_long_makes_nobody_deaf(start: Start) -> None:
             may_go_on.wait(60)
         return make(tools, *rest)
 
-    speaker._constraint = slowly
+    generator._constraint = slowly
     with ThreadPoolExecutor(2) as pool:
         hostile = pool.submit(server.chat, tools=[PING])
         assert has_begun.wait(30)

@@ -80,7 +80,7 @@ def asks(request: ChatRequest, served: Served) -> list[TurnRequest]:
             stop=(stop,) if isinstance(stop, str) else tuple(stop or ()),
             logprobs=bool(request.logprobs),
             top_logprobs=request.top_logprobs or 0,
-            watch=bool(request.callmemaybe and request.callmemaybe.steps),
+            trace=bool(request.callmemaybe and request.callmemaybe.steps),
         )
         found.append(TurnRequest(messages, tools, wish, options))
     return found

@@ -103,7 +103,7 @@ class Engine:
 
     def __init__(
         self,
-        speaker: LocalGenerator,
+        generator: LocalGenerator,
         tasks: Tasks,
         settings: Settings,
         *,
@@ -111,7 +111,7 @@ class Engine:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.loop = asyncio.get_running_loop()
-        self.speaker = speaker
+        self.generator = generator
         self.clock = clock
         self._tasks = tasks
         self._settings = settings
@@ -245,7 +245,7 @@ class Engine:
         job.started = self.clock()
 
         def work() -> None:
-            turn = turn_updates(self.speaker, job.request, self._new_id)
+            turn = turn_updates(self.generator, job.request, self._new_id)
             try:
                 for update in turn:
                     if ticket.is_over:

@@ -41,11 +41,11 @@ def application(
     """
     batch = DecodeBatch(model, max_tasks=settings.slots)
     prefixes = PrefixCache(batch, settings.cache_bytes)
-    speaker = LocalGenerator(batch, format=format, prefix_cache=prefixes, **options)  # type: ignore[arg-type]
-    served = Served(name or model.name, speaker.format, int(time.time()), settings)
+    generator = LocalGenerator(batch, format=format, prefix_cache=prefixes, **options)  # type: ignore[arg-type]
+    served = Served(name or model.name, generator.format, int(time.time()), settings)
 
     def make_engine() -> Engine:
-        return Engine(speaker, batch, settings, new_id=served.new_call_id)
+        return Engine(generator, batch, settings, new_id=served.new_call_id)
 
     return App(served, make_engine, observers)
 
