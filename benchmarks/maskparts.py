@@ -24,7 +24,7 @@ from rivals import Ours
 
 from callmemaybe.grammar import compile as compiled
 from callmemaybe.matching import Matcher
-from callmemaybe.server.gc_tuning import settle
+from callmemaybe.server.gc_tuning import tune_gc
 from callmemaybe.tools import ToolSpec
 from callmemaybe.wire.formats.hermes import FORMAT
 
@@ -87,7 +87,7 @@ def main() -> None:
     new = new[: WARM + options.items + COUNTED]
     memory = np.zeros(1 << 25, np.uint8)
     request(engine, *new[0])
-    settle()
+    tune_gc()
     rows: dict[str, list[float]] = defaultdict(list)
     for number, case in enumerate(new[:-COUNTED]):
         if options.cold:

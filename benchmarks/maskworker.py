@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from rivals import ENGINES, WIDTH, Engine
 
-from callmemaybe.server.gc_tuning import settle
+from callmemaybe.server.gc_tuning import tune_gc
 
 clock = time.process_time_ns
 #: Masks seen before are asked for so many times in a row, because one is over before a clock can tell.
@@ -107,7 +107,7 @@ def _serve(
     except Exception as error:  # whatever it is, it is this engine's end
         pipe.send(("lost", f"{type(error).__name__}: {error}"))
         return
-    settle()
+    tune_gc()
     pipe.send(("ok", {"setup_s": round(seconds, 3), "setup_mb": _memory() - before}))
     while True:
         task, payload = pipe.recv()

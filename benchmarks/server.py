@@ -53,11 +53,10 @@ CITIES = ("Paris", "Bern", "Oslo", "Lima", "Kyoto", "Lagos", "Quito", "Perth")
 def serve(arguments: argparse.Namespace) -> None:
     """Serve one of the models on a free port, and print the address."""
     from callmemaybe.models import load
-    from callmemaybe.server.listen import address_of, bind, server_of
-    from callmemaybe.server.serving import application
-    from callmemaybe.server.settings import Settings
+    from callmemaybe.server.config import ServerConfig
+    from callmemaybe.server.serving import application, bind, make_server, url_of
 
-    limits = Settings(port=0, slots=arguments.slots, queue=arguments.queue)
+    limits = ServerConfig(port=0, slots=arguments.slots, queue=arguments.queue)
     opened = bind(limits)
     if arguments.scripted:
         sys.path.insert(0, str(ROOT))
@@ -65,8 +64,8 @@ def serve(arguments: argparse.Namespace) -> None:
         app = application(model, limits, format="hermes", **options)
     else:
         app = application(load("nano"), limits)
-    print(address_of(opened), flush=True)
-    server_of(app.asgi(), limits, app.begin_to_stop).run(sockets=[opened])
+    print(url_of(opened), flush=True)
+    make_server(app.asgi(), limits, app.begin_to_stop).run(sockets=[opened])
 
 
 def _scripted() -> tuple[Any, dict[str, Any]]:

@@ -133,13 +133,18 @@ def server() -> str:
     sys.path.insert(0, str(ROOT / "benchmarks"))
     from server import page
 
-    from callmemaybe.server import shapes
-    from callmemaybe.server.http_errors import STATUSES
+    from callmemaybe.server import request_models
+    from callmemaybe.server.http_errors import STATUS_MEANINGS
 
     parts = [SERVER]
     for title, path, shape, neutral in (
-        ("Chat", "/v1/chat/completions", shapes.ChatRequest, shapes.CHAT_NEUTRAL),
-        ("Responses", "/v1/responses", shapes.ResponsesRequest, shapes.RESPONSES_NEUTRAL),
+        ("Chat", "/v1/chat/completions", request_models.ChatRequest, request_models.CHAT_NEUTRAL),
+        (
+            "Responses",
+            "/v1/responses",
+            request_models.ResponsesRequest,
+            request_models.RESPONSES_NEUTRAL,
+        ),
     ):
         kept = ", ".join(f"`{name}`" for name in shape.model_fields)
         rows = [
@@ -151,7 +156,7 @@ def server() -> str:
             "Refused by name, unless the value asks for nothing; so is every name that stands in "
             "neither list:\n\n" + _table(("parameter", "may be"), rows)
         )
-    statuses = [(str(status), meaning) for status, meaning in STATUSES.items()]
+    statuses = [(str(status), meaning) for status, meaning in STATUS_MEANINGS.items()]
     parts.append("## Errors\n\n" + _table(("status", "meaning"), statuses))
     results = ROOT / "benchmarks" / "results" / "server.json"
     parts.append("## Under load\n\n" + page(json.loads(results.read_text(encoding="utf-8"))))

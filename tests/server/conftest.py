@@ -22,10 +22,9 @@ pytest.importorskip("starlette", reason="the extra server is not installed")
 pytest.importorskip("uvicorn", reason="the extra server is not installed")
 pytest.importorskip("prometheus_client", reason="the extra server is not installed")
 
-from callmemaybe.server.listen import address_of, bind, server_of
-from callmemaybe.server.observe import Facts
-from callmemaybe.server.serving import application
-from callmemaybe.server.settings import Settings
+from callmemaybe.server.config import ServerConfig
+from callmemaybe.server.observability import RequestSummary
+from callmemaybe.server.serving import application, bind, make_server, url_of
 
 VOCABULARY = vocabulary(CHATML, ("<|im_end|>",))
 HERMES = formats.get("hermes")
@@ -65,13 +64,13 @@ class Seen:
     """An observer that remembers."""
 
     def __init__(self) -> None:
-        self.over: list[Facts] = []
+        self.over: list[RequestSummary] = []
 
-    def started(self, facts: Facts) -> None:
+    def started(self, summary: RequestSummary) -> None:
         pass
 
-    def finished(self, facts: Facts) -> None:
-        self.over.append(facts)
+    def finished(self, summary: RequestSummary) -> None:
+        self.over.append(summary)
 
 
 @dataclass
@@ -81,7 +80,7 @@ class Running:
     url: str
     model: ScriptedModel
     seen: Seen
-    engine: Callable[[], Any]
+    scheduler: Callable[[], Any]
     stop: Callable[[], None]
     begin_to_stop: Callable[[], None]
     client: httpx2.Client = field(init=False)
@@ -165,14 +164,14 @@ def begin(
     model = ScriptedModel(talker.size, talker.script, context=context, name="talker")
     if slow:
         model = _slow(model, slow)
-    settings = Settings(port=0, **options)
+    config = ServerConfig(port=0, **options)
     seen = Seen()
     app = application(
-        model, settings, format=form, vocabulary=VOCABULARY, observers=[seen, *observers]
+        model, config, format=form, vocabulary=VOCABULARY, observers=[seen, *observers]
     )
-    opened = bind(settings)
-    url = address_of(opened)
-    server = server_of(app.asgi(), settings, app.begin_to_stop)
+    opened = bind(config)
+    url = url_of(opened)
+    server = make_server(app.asgi(), config, app.begin_to_stop)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]}, daemon=True)
     thread.start()
 
@@ -184,12 +183,12 @@ def begin(
 
     while not server.started:
         time.sleep(0.005)
-    loop = app.engine.loop
+    loop = app.scheduler.loop
 
     def begin_to_stop() -> None:
         loop.call_soon_threadsafe(app.begin_to_stop)
 
-    return Running(url, model, seen, lambda: app.engine, stop, begin_to_stop)
+    return Running(url, model, seen, lambda: app.scheduler, stop, begin_to_stop)
 
 
 @pytest.fixture

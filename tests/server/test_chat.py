@@ -1,4 +1,4 @@
-"""The chat interface: exact shapes, order of deltas, limits, forms of an answer."""
+"""The chat interface: exact request_models, order of deltas, limits, forms of an answer."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from callmemaybe.server import shapes
+from callmemaybe.server import request_models
 from callmemaybe.server.chat import ROUTE
 from callmemaybe.server.common import check_history
-from callmemaybe.server.http_errors import Problem
+from callmemaybe.server.http_errors import ApiError
 from callmemaybe.tools import ToolCall
 from tests.server.conftest import BERN, PARIS, PING, USER, WEATHER, Start, calling
 
@@ -346,13 +346,13 @@ def test_of_many_mistakes_only_the_first_is_made_out(
 ) -> None:
     """A body has room for a million; to list them took the event loop seconds, and all others with it."""
     counts: list[int] = []
-    told = shapes.mistake_of
+    told = request_models.validation_error
 
-    def count(error: ValidationError, data: Any) -> Problem:
+    def count(error: ValidationError, data: Any) -> ApiError:
         counts.append(error.error_count())
         return told(error, data)
 
-    monkeypatch.setattr(shapes, "mistake_of", count)
+    monkeypatch.setattr(request_models, "validation_error", count)
     server = start()
     wrong: list[Any] = [0] * 1000
     good = {"model": "talker", "messages": USER}
@@ -374,9 +374,9 @@ def test_many_results_out_of_order_keep_nobody_waiting() -> None:
     calls = [{"id": f"c{at}"} for at in range(count)]
     results = [{"role": "tool", "tool_call_id": f"c{at}"} for at in reversed(range(1, count))]
     history = [*USER, {"role": "assistant", "tool_calls": calls}, *results]
-    model: Any = SimpleNamespace(reads_one_request=False)
+    model: Any = SimpleNamespace(is_single_request=False)
     began = time.process_time()
-    with pytest.raises(Problem, match="'c0' has no result"):
+    with pytest.raises(ApiError, match="'c0' has no result"):
         check_history(history, "messages", model)
     assert time.process_time() - began < 2
 

@@ -122,7 +122,7 @@ class TestOpenAI:
 
         answers = asyncio.run(all_of_them())
         assert all(answer.choices[0].message.content for answer in answers)
-        assert any(facts.status == 429 for facts in server.seen.over)
+        assert any(summary.status == 429 for summary in server.seen.over)
 
     def test_a_closed_stream_frees_the_slot(self, start: Start) -> None:
         """Leaving the loop is enough."""
@@ -133,7 +133,7 @@ class TestOpenAI:
             for chunk in stream:
                 if chunk.choices[0].delta.content:
                     break
-        assert server.wait_until(lambda: server.engine().running == 0) < 1.0
+        assert server.wait_until(lambda: server.scheduler().running == 0) < 1.0
         server.wait_until(lambda: len(server.seen.over) == 1)
         assert server.seen.over[0].is_dropped  # it did not run to its end
 

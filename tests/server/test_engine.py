@@ -15,12 +15,10 @@ import pytest
 from callmemaybe.errors import InputError
 from callmemaybe.grammar import Grammar, regex
 from callmemaybe.server import common
-from callmemaybe.server.engine import Engine
-from callmemaybe.server.listen import bind
-from callmemaybe.server.logs import Log
-from callmemaybe.server.observe import Facts
-from callmemaybe.server.serving import Failures
-from callmemaybe.server.settings import Settings
+from callmemaybe.server.config import ServerConfig
+from callmemaybe.server.observability import FailureFilter, JsonLog, RequestSummary
+from callmemaybe.server.scheduler import TurnScheduler
+from callmemaybe.server.serving import bind
 from tests.server.conftest import PARIS, PATIENCE, PING, WEATHER, Start, calling
 
 CHAT = "/v1/chat/completions"
@@ -42,7 +40,7 @@ def test_many_requests_of_one_client_do_not_delay_another(start: Start) -> None:
 
     with ThreadPoolExecutor(13) as pool:
         many = [pool.submit(ask, "many") for _ in range(12)]
-        server.wait_until(lambda: server.engine().waiting >= 10)
+        server.wait_until(lambda: server.scheduler().waiting >= 10)
         one = pool.submit(ask, "one")
         one.result()
         at = len(order)
@@ -71,23 +69,23 @@ def test_what_is_being_answered_does_not_wait_too_long() -> None:
 
     async def check() -> None:
         slots = Slots()
-        limits = Settings(slots=1, queue_seconds=5)
+        limits = ServerConfig(slots=1, queue_seconds=5)
         generator: Any = None
-        engine = Engine(generator, slots, limits, new_id=lambda: "", clock=lambda: now[0])
+        engine = TurnScheduler(generator, slots, limits, new_id=lambda: "", clock=lambda: now[0])
         ask: Any = None
         begun, other = engine.submit("a", [ask] * 3), engine.submit("b", [ask] * 2)
         now[0] = 6.0
         engine.expire()
-        assert not begun.is_over
-        assert other.is_over
-        (_, told) = other.told.get_nowait()
+        assert not begun.is_closed
+        assert other.is_closed
+        (_, told) = other.updates.get_nowait()
         assert (told.status, told.code) == (429, "queue_timeout")  # type: ignore[union-attr]
         assert (engine.running, engine.waiting) == (1, 2)
         slots.tasks[0].set_result(None)
         await asyncio.sleep(0)
         assert (engine.running, engine.waiting) == (1, 1)
         engine.expire()
-        assert not begun.is_over
+        assert not begun.is_closed
 
     asyncio.run(check())
 
@@ -141,7 +139,7 @@ def test_a_schema_that_takes_long_makes_nobody_deaf(start: Start) -> None:
     """
     server = start(run_seconds=0.5, stuck_seconds=60)
     may_go_on, has_begun = threading.Event(), threading.Event()
-    generator = server.engine().generator
+    generator = server.scheduler().generator
     make = generator._constraint
 
     def slowly(tools: Any, *rest: Any) -> Any:
@@ -155,13 +153,13 @@ def test_a_schema_that_takes_long_makes_nobody_deaf(start: Start) -> None:
         hostile = pool.submit(server.chat, tools=[PING])
         assert has_begun.wait(30)
         other = pool.submit(server.chat, tools=[WEATHER])
-        server.wait_until(lambda: server.engine().running == 2)
+        server.wait_until(lambda: server.scheduler().running == 2)
         assert server.client.get("/healthz").status_code == 200
         assert hostile.result().status_code == other.result().status_code == 504
         assert other.result().json()["error"]["code"] == "timeout"
         assert server.client.get("/healthz").status_code == 200
         may_go_on.set()
-        server.wait_until(lambda: server.engine().running == 0)
+        server.wait_until(lambda: server.scheduler().running == 0)
         assert server.chat(tools=[WEATHER]).status_code == 200
 
 
@@ -190,10 +188,10 @@ def test_what_runs_at_the_end_of_the_grace_is_told(start: Start) -> None:
     with ThreadPoolExecutor(2) as pool:
         whole = pool.submit(server.chat)
         stream = pool.submit(lambda: server.chat(stream=True).text)
-        server.wait_until(lambda: server.engine().running == 2)
+        server.wait_until(lambda: server.scheduler().running == 2)
         server.seen.over.clear()
         server.begin_to_stop()
-        server.wait_until(lambda: server.engine().is_stopping)
+        server.wait_until(lambda: server.scheduler().is_stopping)
         assert server.chat().status_code == 503
         assert whole.result().status_code == 503
         assert whole.result().json()["error"]["code"] == "stopping"
@@ -207,13 +205,13 @@ def test_what_runs_at_the_end_of_the_grace_is_told(start: Start) -> None:
 def test_the_log_is_one_json_object_a_line() -> None:
     """A bug is told with its traceback, in one line, too."""
     file = io.StringIO()
-    log = Log(file, now=lambda: 0.0)
-    facts = Facts("req_1", "POST", CHAT, "127.0.0.1", status=500, code="internal_error")
+    log = JsonLog(file, now=lambda: 0.0)
+    summary = RequestSummary("req_1", "POST", CHAT, "127.0.0.1", status=500, code="internal_error")
     try:
         raise ValueError("two\nlines")
     except ValueError as error:
-        facts.error = error
-    log.finished(facts)
+        summary.error = error
+    log.finished(summary)
     (line,) = file.getvalue().splitlines()
     told = json.loads(line)
     assert told["time"] == "1970-01-01T00:00:00.000+00:00"
@@ -225,7 +223,7 @@ def test_a_log_that_cannot_be_written_stops_nothing() -> None:
     """A closed file is not the requests' trouble."""
     file = io.StringIO()
     file.close()
-    Log(file).finished(Facts("req_1", "GET", "/", "127.0.0.1"))
+    JsonLog(file).finished(RequestSummary("req_1", "GET", "/", "127.0.0.1"))
 
 
 def test_a_span_tells_of_a_request(start: Start) -> None:
@@ -264,7 +262,7 @@ def test_a_span_tells_of_a_request(start: Start) -> None:
 )  # fmt: skip
 def test_what_is_local(host: str, local: bool) -> None:
     """Only the loopback is; everything else takes a key."""
-    assert Settings(host=host, keys=("k",)).is_local is local
+    assert ServerConfig(host=host, keys=("k",)).is_local is local
 
 
 def test_a_bug_is_told_to_the_log_and_not_to_the_client(start: Start) -> None:
@@ -316,7 +314,7 @@ def test_who_reads_a_grammar_keeps_nobody_waiting(
 def test_a_stream_that_fails_is_a_failure_in_the_log(start: Start, path: str) -> None:
     """Its status was told before; that it failed, and how, is told to who logs failures only."""
     quiet, usual = io.StringIO(), io.StringIO()
-    server = start(("It rains. " * 40,), observers=[Failures(Log(quiet)), Log(usual)])
+    server = start(("It rains. " * 40,), observers=[FailureFilter(JsonLog(quiet)), JsonLog(usual)])
     script: Any = server.model.script
     passes: list[int] = []
 
@@ -348,5 +346,5 @@ def test_a_stream_that_fails_is_a_failure_in_the_log(start: Start, path: str) ->
 def test_settings_that_cannot_be_used_are_named(setting: dict[str, Any], where: str) -> None:
     """A name that no host can have, and a key that no client can send."""
     with pytest.raises(InputError) as caught:
-        bind(Settings(port=0, **setting))
+        bind(ServerConfig(port=0, **setting))
     assert caught.value.where == where

@@ -7,12 +7,12 @@ import sys
 
 SCRIPT = """
 import gc
-from callmemaybe.server.gc_tuning import THRESHOLDS, settle
+from callmemaybe.server.gc_tuning import THRESHOLDS, tune_gc
 kept = [[] for _ in range(1000)]
 cycle = []
 cycle.append(cycle)
 del cycle
-settle()
+tune_gc()
 print(gc.get_freeze_count() > 1000, gc.get_threshold() == THRESHOLDS)
 cycles = [[] for _ in range(100)]
 for cycle in cycles:

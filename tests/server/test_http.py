@@ -12,7 +12,6 @@ import httpx2
 import pytest
 
 from callmemaybe.jsonio import writer
-from callmemaybe.server import listen
 from tests.server.conftest import FLAT_WEATHER, USER, WEATHER, Running, Start
 
 CHAT = "/v1/chat/completions"
@@ -125,7 +124,7 @@ USER_ITEM = {"role": "user", "content": "Hi"}
         ({"input": [USER_ITEM, {"type": "item_reference", "id": "fc_1"}]}, "input[1].type",
          "'store' to false"),
         ({"input": [{"type": "reasoning", "id": "rs_1", "summary": []}]}, "input[0].type",
-         "'reasoning' is not done here, only 'message', 'function_call', 'function_call_output'"),
+         "'reasoning' is not supported, only 'message', 'function_call', 'function_call_output'"),
         ({"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}]},
          "input[0].content[0].type", "only 'input_text', 'output_text'"),
         ({"input": [{"type": "function_call", "call_id": "c", "name": "f"}]}, "input[0].arguments",
@@ -135,8 +134,8 @@ USER_ITEM = {"role": "user", "content": "Hi"}
         ({"tools": [{"type": "mcp", "server_label": "x"}]}, "tools[0].type", "only 'function'"),
         ({"tools": [FLAT_WEATHER], "tool_choice": {"type": "web_search"}}, "tool_choice.type",
          "only 'function', 'allowed_tools'"),
-        ({"input": [{"type": ["x" * 99]}]}, "input[0].type", "that is not done here"),
-        ({"text": {"verbosity": "low"}}, "text.verbosity", "does not do 'text.verbosity'"),
+        ({"input": [{"type": ["x" * 99]}]}, "input[0].type", "that is not supported"),
+        ({"text": {"verbosity": "low"}}, "text.verbosity", "does not support 'text.verbosity'"),
         ({"previous_response_id": "resp_1"}, "previous_response_id", "send the earlier turns"),
     ],
 )  # fmt: skip
@@ -257,7 +256,7 @@ def test_a_slash_too_many_is_none(shared: Running) -> None:
     for path in (f"{CHAT}/", "/v1//chat/completions", f"{shared.url}/{CHAT}"):
         shared.seen.over.clear()
         assert shared.post(path, GOOD, follow_redirects=False).status_code == 200
-        assert [facts.route for facts in shared.seen.over] == [CHAT]
+        assert [summary.route for summary in shared.seen.over] == [CHAT]
     listed = shared.client.get("/v1/models/", follow_redirects=False)
     assert listed.json() == shared.client.get("/v1/models").json()
 
@@ -286,7 +285,7 @@ def test_models_health_and_metrics(shared: Running) -> None:
     assert listed["id"] == "talker"
     assert shared.client.get("/healthz").json() == {"status": "ok"}
     assert shared.post(CHAT, GOOD).status_code == 200
-    shared.wait_until(lambda: shared.engine().running == 0)
+    shared.wait_until(lambda: shared.scheduler().running == 0)
     text = shared.client.get("/metrics").text
     assert f'callmemaybe_requests_total{{route="{CHAT}",status="200"}}' in text
     assert 'callmemaybe_choices_total{finish_reason="tool_calls"}' in text
@@ -321,7 +320,7 @@ def test_a_key_is_asked_for(start: Start) -> None:
         assert server.post(CHAT, GOOD, headers=allowed).status_code == 200
     for path in ("/", "/openapi.json", "/healthz"):
         assert server.client.get(path).status_code == 200
-    assert all("sesame" not in str(facts) for facts in server.seen.over)
+    assert all("sesame" not in str(summary) for summary in server.seen.over)
 
 
 def test_a_long_number_is_refused_before_it_is_made(
@@ -444,13 +443,13 @@ def test_who_waits_too_long_is_told(start: Start) -> None:
     server = start(LONG, slow=0.02, slots=1, queue_seconds=0.3, run_seconds=1.0)
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(server.chat)
-        server.wait_until(lambda: server.engine().running == 1)
+        server.wait_until(lambda: server.scheduler().running == 1)
         second = pool.submit(server.chat)
         assert error_of(second.result())["code"] == "queue_timeout"
         assert second.result().status_code == 429
         assert first.result().status_code == 504
         assert error_of(first.result())["code"] == "timeout"
-    server.wait_until(lambda: server.engine().running == 0)
+    server.wait_until(lambda: server.scheduler().running == 0)
 
 
 def test_a_stream_that_fails_says_so(start: Start) -> None:
@@ -475,14 +474,17 @@ def test_who_goes_away_frees_the_slot_within_a_second(start: Start, stream: bool
     connections = [socket.create_connection((host, int(port)), timeout=10) for _ in range(3)]
     for connection in connections:
         connection.sendall(head.encode() + body)
-    server.wait_until(lambda: (server.engine().running, server.engine().waiting) == (1, 2))
+    server.wait_until(lambda: (server.scheduler().running, server.scheduler().waiting) == (1, 2))
     if stream:
         assert b"200 OK" in connections[0].recv(4096)
     for connection in connections:
         connection.close()
-    assert server.wait_until(lambda: server.engine().running + server.engine().waiting == 0) < 1.0
+    assert (
+        server.wait_until(lambda: server.scheduler().running + server.scheduler().waiting == 0)
+        < 1.0
+    )
     server.wait_until(lambda: len(server.seen.over) == 3)
-    assert all(facts.is_dropped and facts.status == 499 for facts in server.seen.over)
+    assert all(summary.is_dropped and summary.status == 499 for summary in server.seen.over)
 
 
 def test_a_slow_head_and_a_slow_body_are_cut_off(start: Start) -> None:
@@ -518,7 +520,7 @@ def test_a_body_behind_its_answer_holds_no_connection(
 ) -> None:
     """Whoever is refused before the body has come: a slow one is cut off, a whole one is followed by
     the next request, or by the end of the silence between two."""
-    monkeypatch.setattr(listen, "_IDLE_SECONDS", 1)
+    monkeypatch.setattr("callmemaybe.server.serving._IDLE_SECONDS", 1)
     server = start(read_seconds=0.5, keys=("sesame",))
     host, port = server.url.removeprefix("http://").split(":")
     head = f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n".encode()

@@ -12,9 +12,8 @@ import jsonschema
 import pytest
 
 from callmemaybe.models import load
-from callmemaybe.server.listen import address_of, bind, server_of
-from callmemaybe.server.serving import application
-from callmemaybe.server.settings import Settings
+from callmemaybe.server.config import ServerConfig
+from callmemaybe.server.serving import application, bind, make_server, url_of
 from tests.server.conftest import USER, WEATHER
 
 ROOM = {
@@ -37,13 +36,13 @@ SCHEMAS = {"set_light": ROOM, "get_weather": WEATHER["function"]["parameters"]}
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[httpx2.Client]:
-    limits = Settings(port=0)
+    limits = ServerConfig(port=0)
     app = application(load("nano"), limits)
     opened = bind(limits)
-    server = server_of(app.asgi(), limits, app.begin_to_stop)
+    server = make_server(app.asgi(), limits, app.begin_to_stop)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]}, daemon=True)
     thread.start()
-    with httpx2.Client(base_url=address_of(opened), timeout=60, trust_env=False) as made:
+    with httpx2.Client(base_url=url_of(opened), timeout=60, trust_env=False) as made:
         yield made
     server.should_exit = True
     thread.join(20)

@@ -167,7 +167,7 @@ def test_mistakes_and_stops_are_told(browser: Any, start: Start) -> None:
     until(browser, lambda: len(all_of(browser, ".token[role=option]")) > 3)
     browser.find_element(By.TAG_NAME, "body").send_keys(Keys.ESCAPE)
     until(browser, lambda: status(browser) == "Stopped.")
-    server.wait_until(lambda: server.engine().running == 0)
+    server.wait_until(lambda: server.scheduler().running == 0)
 
 
 @needs_browser
@@ -251,18 +251,17 @@ def test_pictures_for_the_docs(browser: Any) -> None:
     import threading
 
     from callmemaybe.models import load
-    from callmemaybe.server.listen import address_of, bind, server_of
-    from callmemaybe.server.serving import application
-    from callmemaybe.server.settings import Settings
+    from callmemaybe.server.config import ServerConfig
+    from callmemaybe.server.serving import application, bind, make_server, url_of
 
-    limits = Settings(port=0)
+    limits = ServerConfig(port=0)
     app = application(load("nano"), limits)
     opened = bind(limits)
-    server = server_of(app.asgi(), limits, app.begin_to_stop)
+    server = make_server(app.asgi(), limits, app.begin_to_stop)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]}, daemon=True)
     thread.start()
     try:
-        browser.get(address_of(opened))
+        browser.get(url_of(opened))
         Select(browser.find_element(By.ID, "example")).select_by_visible_text("Lights and music")
         browser.find_element(By.ID, "run").click()
         until(browser, lambda: all_of(browser, "table.functions"))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callmemaybe.server.queue import FairQueue, Full
+from callmemaybe.server.scheduler import FairQueue, QueueFull
 
 CLIENTS = st.sampled_from("abcd")
 MOVES = st.lists(
@@ -32,7 +32,7 @@ def test_it_does_what_lists_do(moves, most: int, most_each: int) -> None:
             things = list(range(number, number + count))
             number += count
             if held + count > most or len(lines[client]) + count > most_each:
-                with pytest.raises(Full):
+                with pytest.raises(QueueFull):
                     queue.put(client, *things)
             else:
                 queue.put(client, *things)
@@ -58,11 +58,11 @@ def test_what_is_taken_at_once_needs_no_room() -> None:
     """Only what is left of a lot has to find a place, among all and among the client's own."""
     for most, most_each in ((2, 9), (9, 2)):
         queue: FairQueue[int] = FairQueue(most, most_each)
-        with pytest.raises(Full):
+        with pytest.raises(QueueFull):
             queue.put("a", 1, 2, 3, 4, 5, free=2)
         queue.put("a", 1, 2, 3, 4, free=2)
         assert [queue.take(), queue.take(), len(queue)] == [1, 2, 2]
-        with pytest.raises(Full):
+        with pytest.raises(QueueFull):
             queue.put("a", 5)
 
 

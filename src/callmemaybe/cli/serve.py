@@ -19,10 +19,10 @@ from callmemaybe.cli.options import (
 )
 from callmemaybe.cli.process import ExitCode
 from callmemaybe.errors import InputError, ModelError
-from callmemaybe.server.settings import Settings
+from callmemaybe.server.config import ServerConfig
 
 if TYPE_CHECKING:
-    from callmemaybe.server.observe import Observer
+    from callmemaybe.server.observability import RequestObserver
 
 _NEEDED = ("starlette", "uvicorn", "prometheus_client")
 
@@ -103,7 +103,7 @@ def serve(
         if not re.fullmatch(r"https?://[^/\s]+", origin):
             raise InputError(f"{origin!r} is not an origin", where="--cors-origin",
                              hint="write https://example.org")  # fmt: skip
-    settings = Settings(
+    settings = ServerConfig(
         host=host, port=port, keys=tuple(api_key), origins=tuple(cors_origin), slots=slots,
         queue=queue, queue_per_client=queue, default_tokens=min(default_tokens, most_tokens),
         most_tokens=most_tokens, run_seconds=timeout, cache_bytes=prompt_cache << 20,
@@ -130,7 +130,7 @@ def _check_installed() -> None:
         )
 
 
-def _observers(otel: bool) -> list[Observer]:
+def _observers(otel: bool) -> list[RequestObserver]:
     if not otel:
         return []
     if find_spec("opentelemetry") is None:

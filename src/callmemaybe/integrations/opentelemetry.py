@@ -19,7 +19,7 @@ from callmemaybe.tools import ToolCall
 
 
 class RequestFields(Protocol):
-    """What the server tells of a request (its ``Facts``)."""
+    """The fields of the server's ``RequestSummary`` that spans use."""
 
     id: str
     method: str
@@ -32,7 +32,7 @@ class RequestFields(Protocol):
     tokens: int
     passes: int
     waited: float | None
-    trace: str | None
+    traceparent: str | None
 
 
 #: Calls that are open at once; beyond it the oldest span is ended unfinished.
@@ -117,37 +117,37 @@ class ServerTelemetry:
         self._propagator = TraceContextTextMapPropagator()
         self._open: dict[int, Span] = {}
 
-    def started(self, facts: RequestFields) -> None:
+    def started(self, summary: RequestFields) -> None:
         """Start the request's span."""
-        carried = {"traceparent": facts.trace} if facts.trace else {}
-        self._open[id(facts)] = self._tracer.start_span(
-            f"{facts.method} {facts.route}",
+        carried = {"traceparent": summary.traceparent} if summary.traceparent else {}
+        self._open[id(summary)] = self._tracer.start_span(
+            f"{summary.method} {summary.route}",
             context=self._propagator.extract(carried),
             kind=SpanKind.SERVER,
             attributes={
-                "http.request.method": facts.method,
-                "http.route": facts.route,
-                "callmemaybe.request_id": facts.id,
+                "http.request.method": summary.method,
+                "http.route": summary.route,
+                "callmemaybe.request_id": summary.id,
             },
         )
 
-    def finished(self, facts: RequestFields) -> None:
+    def finished(self, summary: RequestFields) -> None:
         """End the request's span."""
-        span = self._open.pop(id(facts), None)
+        span = self._open.pop(id(summary), None)
         if span is None:
             return
-        span.set_attribute("http.response.status_code", facts.status)
-        if facts.model is not None:
+        span.set_attribute("http.response.status_code", summary.status)
+        if summary.model is not None:
             span.set_attribute("gen_ai.operation.name", "chat")
-            span.set_attribute("gen_ai.request.model", facts.model)
-            span.set_attribute("gen_ai.usage.input_tokens", facts.prompt_tokens)
-            span.set_attribute("gen_ai.usage.output_tokens", facts.tokens)
-            span.set_attribute("gen_ai.response.finish_reasons", facts.finish)
-            span.set_attribute("callmemaybe.forward_passes", facts.passes)
-        if facts.waited is not None:
-            span.set_attribute("callmemaybe.waited", facts.waited)
-        if facts.code is not None:
-            span.set_attribute("error.type", facts.code)
-        if facts.status >= 500:
-            span.set_status(Status(StatusCode.ERROR, facts.code or ""))
+            span.set_attribute("gen_ai.request.model", summary.model)
+            span.set_attribute("gen_ai.usage.input_tokens", summary.prompt_tokens)
+            span.set_attribute("gen_ai.usage.output_tokens", summary.tokens)
+            span.set_attribute("gen_ai.response.finish_reasons", summary.finish)
+            span.set_attribute("callmemaybe.forward_passes", summary.passes)
+        if summary.waited is not None:
+            span.set_attribute("callmemaybe.waited", summary.waited)
+        if summary.code is not None:
+            span.set_attribute("error.type", summary.code)
+        if summary.status >= 500:
+            span.set_status(Status(StatusCode.ERROR, summary.code or ""))
         span.end()

@@ -1,14 +1,14 @@
-"""An OpenAI-compatible endpoint over one model: the third user of ``Caller``.
+"""An HTTP server with OpenAI's chat and responses interfaces over one model.
 
-``shapes`` says what a request may look like and ``validation_errors`` what is wrong with one, ``chat`` and
-``responses`` translate between the two interfaces and :class:`turns.TurnRequest` and :class:`turns.TurnUpdate`, which
-know neither HTTP nor OpenAI;
-``engine`` is the only thread that touches the model, and takes a step of each running turn in
-turn; ``app`` is the only file that knows HTTP. What is observed (logs, metrics, spans) hangs on
-one seam, :class:`observe.Observer`.
+The problem is sharing: many clients, one model. A request becomes one or more turns (``chat`` and
+``responses`` translate, ``request_models`` validate); the ``scheduler`` queues turns fairly among
+clients and runs as many as there are slots in one batch, on threads that only wait for forward passes;
+their updates come back to the event loop, where an answer is built from them, streamed or whole, so
+that the two cannot differ. ``app`` and ``http`` know HTTP, ``serving`` knows sockets and uvicorn; log,
+metrics and spans are observers of requests (``observability``).
 
-Rules: a parameter that cannot be kept is refused, never ignored; a call that was cut off is never
-told as a call; whatever a client sends or stops reading, other clients do not notice.
+Rules: a parameter that is not supported is refused, never ignored; a call that was cut off is never sent
+as a call; no client can slow down or break the requests of another by what it sends or does not read.
 
-This room knows no tool's effects: calls go to the client, which runs them.
+The server does not know what tools do: calls are sent to the client, which runs them.
 """

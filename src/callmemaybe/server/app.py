@@ -1,4 +1,4 @@
-"""The addresses of the server, and what every request goes through."""
+"""The routes of the server, and the steps that every request goes through."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any
 
 from starlette.applications import Starlette
@@ -20,59 +19,60 @@ from starlette.types import Receive, Scope, Send
 
 from callmemaybe.generation.result import TurnResult
 from callmemaybe.server import chat, responses
-from callmemaybe.server.common import Served, new_id
-from callmemaybe.server.engine import Engine, Ticket
+from callmemaybe.server.common import AnswerBuilder, Interface, ServedModel, new_id
 from callmemaybe.server.http import (
+    ClientGone,
     EventStream,
-    Gone,
     Handler,
-    Json,
+    JsonResponse,
     check_origin,
-    client_of,
+    client_id,
     cors,
     json_bytes,
     read_json,
-    until_gone,
+    until_disconnect,
 )
-from callmemaybe.server.http_errors import Problem, translated
-from callmemaybe.server.metrics import Metrics
-from callmemaybe.server.observe import Facts, Observer
+from callmemaybe.server.http_errors import ApiError, api_error
+from callmemaybe.server.observability import RequestMetrics, RequestObserver, RequestSummary
 from callmemaybe.server.openapi import document
 from callmemaybe.server.page import playground
+from callmemaybe.server.scheduler import PendingRequest, TurnScheduler
 from callmemaybe.server.turns import TurnUpdate, finish_reason
 
-#: nginx's number for a client that closed the request; for logs and metrics only.
+#: nginx's status for a client that closed the connection; in logs and metrics only.
 CLIENT_GONE = 499
-_LONGEST_ID = 128
+_MAX_ID_LENGTH = 128
 
 
 @dataclass
-class App:
-    """The server's addresses over one engine.
+class ServerApp:
+    """The routes over one scheduler, which is created once the event loop runs.
 
-    ``engine`` is made when the event loop runs. ``clock`` returns seconds, ``now`` those since 1970.
+    ``clock`` returns seconds, ``now`` those since 1970.
     """
 
-    served: Served
-    make_engine: Callable[[], Engine]
-    observers: Sequence[Observer] = ()
+    served: ServedModel
+    make_scheduler: Callable[[], TurnScheduler]
+    observers: Sequence[RequestObserver] = ()
     clock: Callable[[], float] = time.perf_counter
     now: Callable[[], float] = time.time
 
     def __post_init__(self) -> None:
-        self._settings = self.served.settings
-        self._engine: Engine | None = None
+        self._config = self.served.config
+        self._scheduler: TurnScheduler | None = None
         self._stopping: asyncio.Task[None] | None = None
-        self._metrics = Metrics(lambda: self.engine.waiting, lambda: self.engine.running)
+        self._metrics = RequestMetrics(
+            lambda: self.scheduler.waiting, lambda: self.scheduler.running
+        )
         self._observers = [self._metrics, *self.observers]
         self._document = json_bytes(document(self.served))
-        self._page = playground(self.served.name, needs_key=bool(self._settings.keys))
+        self._page = playground(self.served.name, needs_key=bool(self._config.keys))
 
     @property
-    def engine(self) -> Engine:
-        """The engine, once the server runs."""
-        assert self._engine is not None, "the server has not started"
-        return self._engine
+    def scheduler(self) -> TurnScheduler:
+        """The scheduler, once the server runs."""
+        assert self._scheduler is not None, "the server has not started"
+        return self._scheduler
 
     def asgi(self) -> Starlette:
         """Return the application for an ASGI server."""
@@ -83,141 +83,145 @@ class App:
             ("GET", "/metrics", self._show_metrics, False),
             ("GET", "/v1/models", self._list_models, False),
             ("GET", "/v1/models/{model:path}", self._show_model, False),
-            ("POST", chat.ROUTE, self._complete(chat), False),
-            ("POST", responses.ROUTE, self._complete(responses), False),
+            *(
+                ("POST", one.route, self._complete(one), False)
+                for one in (chat.INTERFACE, responses.INTERFACE)
+            ),
         ]
         routes = [
             Route(path, self._guarded(path, handler, is_open), methods=[method, "OPTIONS"])
             for method, path, handler, is_open in table
         ]
-        nowhere = self._guarded("", self._nowhere, True)
-        app = _Addresses(
+        unknown_route = self._guarded("", self._unknown_route, True)
+        app = _SlashTolerantApp(
             routes=routes,
-            lifespan=self._life,
-            exception_handlers={404: _handled(nowhere), 405: _handled(nowhere)},
+            lifespan=self._lifespan,
+            exception_handlers={404: _handled(unknown_route), 405: _handled(unknown_route)},
         )
         app.router.redirect_slashes = False
         return app
 
     def begin_to_stop(self) -> None:
-        """Take nothing new, and let what runs finish; call it on the event loop's thread."""
-        engine = self._engine
-        if engine is not None and not engine.is_stopping:
-            engine.is_stopping = True
+        """Refuse new requests, and let the others finish; call it on the event loop's thread."""
+        scheduler = self._scheduler
+        if scheduler is not None and not scheduler.is_stopping:
+            scheduler.is_stopping = True
             loop = asyncio.get_running_loop()
-            self._stopping = loop.create_task(engine.stop(self._settings.grace_seconds))
+            self._stopping = loop.create_task(scheduler.stop(self._config.grace_seconds))
 
     @asynccontextmanager
-    async def _life(self, _app: Starlette) -> AsyncIterator[None]:
-        self._engine = self.make_engine()
-        watching = asyncio.create_task(self._engine.watch())
+    async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
+        self._scheduler = self.make_scheduler()
+        watcher = asyncio.create_task(self._scheduler.watch())
         try:
             yield
         finally:
-            await self._engine.stop(self._settings.grace_seconds)
-            await self._engine.close()
-            watching.cancel()
+            await self._scheduler.stop(self._config.grace_seconds)
+            await self._scheduler.close()
+            watcher.cancel()
 
-    # -- what every request goes through ----------------------------------------------------------
+    # -- the steps of every request --------------------------------------------------------------
 
     def _guarded(self, route: str, handler: Handler, is_open: bool) -> Handler:
         async def guarded(request: Request) -> Response:
             began = self.clock()
-            facts = Facts(_id_of(request), request.method, route or "other", "")
-            facts.trace = request.headers.get("traceparent")
-            request.state.facts, request.state.began = facts, began
+            summary = RequestSummary(_request_id(request), request.method, route or "other", "")
+            summary.traceparent = request.headers.get("traceparent")
+            request.state.summary, request.state.began = summary, began
             try:
-                check_origin(request, self._settings)
+                check_origin(request, self._config)
                 if request.method == "OPTIONS":
                     response = Response(status_code=204, headers={"allow": "GET, POST"})
                 else:
-                    keys = self._settings.keys
-                    facts.client = client_of(request, keys, is_open=is_open)
+                    keys = self._config.keys
+                    summary.client = client_id(request, keys, is_open=is_open)
                     for observer in self._observers:
-                        observer.started(facts)
+                        observer.started(summary)
                     response = await handler(request)
-            except Gone:
-                facts.is_dropped = True
+            except ClientGone:
+                summary.is_dropped = True
                 response = Response(status_code=CLIENT_GONE)
             except Exception as error:
-                response = self._refusal(error, facts)
+                response = self._error_response(error, summary)
             if not isinstance(response, EventStream):
-                self._over(facts, began, response.status_code)
-            response.headers.update(cors(request, self._settings))
-            response.headers["x-request-id"] = facts.id
+                self._finish(summary, began, response.status_code)
+            response.headers.update(cors(request, self._config))
+            response.headers["x-request-id"] = summary.id
             response.headers["openai-processing-ms"] = str(round((self.clock() - began) * 1000))
             return response
 
         return guarded
 
-    def _refusal(self, error: Exception, facts: Facts) -> Json:
-        problem = translated(error)
-        if facts.route == responses.ROUTE:
-            problem.param = responses.name_of(problem.param)
-        facts.code = problem.code
-        if problem.status == 500:
-            facts.error = error
-        return Json(problem.body, problem.status, problem.headers)
+    def _error_response(self, error: Exception, summary: RequestSummary) -> JsonResponse:
+        refusal = api_error(error)
+        if summary.route == responses.ROUTE:
+            refusal.param = responses.param_name(refusal.param)
+        summary.code = refusal.code
+        if refusal.status == 500:
+            summary.error = error
+        return JsonResponse(refusal.body, refusal.status, refusal.headers)
 
-    def _over(self, facts: Facts, began: float, status: int) -> None:
-        facts.status = status
-        facts.seconds = self.clock() - began
+    def _finish(self, summary: RequestSummary, began: float, status: int) -> None:
+        summary.status = status
+        summary.seconds = self.clock() - began
         for observer in self._observers:
-            observer.finished(facts)
+            observer.finished(summary)
 
     # -- the two interfaces -----------------------------------------------------------------------
 
-    def _complete(self, interface: ModuleType) -> Handler:
+    def _complete(self, interface: Interface) -> Handler:
         async def complete(request: Request) -> Response:
-            facts: Facts = request.state.facts
-            asked = interface.read(await read_json(request, self._settings))
-            facts.model, facts.is_stream = self.served.name, bool(asked.stream)
-            asks = interface.asks(asked, self.served)
-            ticket = self.engine.submit(facts.client, asks)
-            answer = interface.Answer(asked, self.served, int(self.now()))
+            summary: RequestSummary = request.state.summary
+            body = interface.parse(await read_json(request, self._config))
+            summary.model, summary.is_stream = self.served.name, bool(body.stream)
+            turns = interface.turn_requests(body, self.served)
+            pending = self.scheduler.submit(summary.client, turns)
+            answer = interface.builder(body, self.served, int(self.now()))
             receive = request.receive
             try:
-                if not asked.stream:
-                    whole = await until_gone(receive, _whole(ticket, answer))
-                    return Json(whole)
+                if not body.stream:
+                    whole = await until_disconnect(receive, _run_to_end(pending, answer))
+                    return JsonResponse(whole)
                 # The first update decides between an error and a stream.
-                updates = ticket.__aiter__()
-                first = await until_gone(receive, anext(updates))
+                updates = pending.__aiter__()
+                first = await until_disconnect(receive, anext(updates))
             except BaseException:
-                self.engine.drop(ticket)
+                self.scheduler.cancel(pending)
                 raise
             finally:
-                if not asked.stream:
-                    self._note(facts, ticket, answer.results)
-                    self.engine.drop(ticket)
+                if not body.stream:
+                    self._summarize(summary, pending, answer.results)
+                    self.scheduler.cancel(pending)
 
-            def over(is_gone: bool) -> None:
-                self.engine.drop(ticket)
-                self._note(facts, ticket, answer.results)
-                facts.is_dropped = is_gone
-                self._over(facts, request.state.began, CLIENT_GONE if is_gone else 200)
+            def on_end(is_gone: bool) -> None:
+                self.scheduler.cancel(pending)
+                self._summarize(summary, pending, answer.results)
+                summary.is_dropped = is_gone
+                self._finish(summary, request.state.began, CLIENT_GONE if is_gone else 200)
 
-            return EventStream(self._events(answer, first, updates, facts), over, {})
+            return EventStream(self._events(answer, first, updates, summary), on_end, {})
 
         return complete
 
-    def _note(self, facts: Facts, ticket: Ticket, results: Sequence[TurnResult]) -> None:
-        facts.waited = ticket.waited
-        if ticket.first is not None:
-            facts.first = ticket.first - ticket.created
-        facts.finish = tuple(map(finish_reason, results))
-        facts.prompt_tokens = max((result.prompt_tokens for result in results), default=0)
-        facts.tokens = sum(result.tokens for result in results)
-        facts.passes = sum(result.passes for result in results)
+    def _summarize(
+        self, summary: RequestSummary, pending: PendingRequest, results: Sequence[TurnResult]
+    ) -> None:
+        summary.waited = pending.waited
+        if pending.first is not None:
+            summary.first = pending.first - pending.created
+        summary.finish = tuple(map(finish_reason, results))
+        summary.prompt_tokens = max((result.prompt_tokens for result in results), default=0)
+        summary.tokens = sum(result.tokens for result in results)
+        summary.passes = sum(result.passes for result in results)
 
     async def _events(
         self,
-        answer: Any,
+        answer: AnswerBuilder,
         first: tuple[int, TurnUpdate],
         updates: AsyncIterator[tuple[int, TurnUpdate]],
-        facts: Facts,
+        summary: RequestSummary,
     ) -> AsyncIterator[bytes]:
-        """Yield server-sent events: of the chat interface, or (those have a type) of the other."""
+        """Yield the answer as server-sent events."""
         try:
             for event in answer.begin():
                 yield _event(event)
@@ -231,14 +235,14 @@ class App:
             if answer.closing:
                 yield answer.closing
         except Exception as error:
-            problem = translated(error)
-            facts.code, facts.failed = problem.code, problem.status
-            if problem.status == 500:
-                facts.error = error
-            for event in answer.failed(problem):
+            failure = api_error(error)
+            summary.code, summary.failed_status = failure.code, failure.status
+            if failure.status == 500:
+                summary.error = error
+            for event in answer.failed(failure):
                 yield _event(event)
 
-    # -- everything else --------------------------------------------------------------------------
+    # -- other routes -----------------------------------------------------------------------------
 
     async def _show_page(self, _request: Request) -> Response:
         return HTMLResponse(self._page.text, headers=self._page.headers)
@@ -247,27 +251,27 @@ class App:
         return Response(self._document, media_type="application/json")
 
     async def _show_health(self, _request: Request) -> Response:
-        self.engine.check()
-        return Json({"status": "ok"})
+        self.scheduler.check()
+        return JsonResponse({"status": "ok"})
 
     async def _show_metrics(self, _request: Request) -> Response:
         return Response(self._metrics.text(), media_type=self._metrics.content_type)
 
     async def _list_models(self, _request: Request) -> Response:
-        return Json({"object": "list", "data": [self.served.as_json]})
+        return JsonResponse({"object": "list", "data": [self.served.as_json]})
 
     async def _show_model(self, request: Request) -> Response:
         self.served.check_name(request.path_params["model"])
-        return Json(self.served.as_json)
+        return JsonResponse(self.served.as_json)
 
-    async def _nowhere(self, request: Request) -> Response:
+    async def _unknown_route(self, request: Request) -> Response:
         error: HTTPException = request.state.error
         where = f"{request.method} {request.url.path}"
         if error.status_code == 405:
             headers = dict(error.headers or {})
-            raise Problem(405, f"Not allowed to {where}.", code="method_not_allowed",
+            raise ApiError(405, f"Not allowed to {where}.", code="method_not_allowed",
                           headers=headers)  # fmt: skip
-        raise Problem(
+        raise ApiError(
             404,
             f"Invalid URL ({where}): this server has POST {chat.ROUTE}, POST {responses.ROUTE} and "
             "GET /v1/models; the base URL of a client ends in /v1.",
@@ -275,11 +279,11 @@ class App:
         )
 
 
-class _Addresses(Starlette):
-    """Takes a slash too many for none.
+class _SlashTolerantApp(Starlette):
+    """Ignores repeated and trailing slashes in paths.
 
-    Base URLs are written with one at their end, and clients put one in front of what they add. A
-    redirect would not do: few follow one with a body, and it says nothing of a request's id.
+    Base URLs often end in a slash, and clients add paths that begin with one. A redirect would not
+    help: few clients follow one with a body, and it would lose the id of the request.
     """
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -296,20 +300,19 @@ def _handled(handler: Handler) -> Callable[[Request, Exception], Any]:
     return handled
 
 
-def _id_of(request: Request) -> str:
-    """Return the id the client gave the request, if it is one that logs can bear; or a fresh one."""
+def _request_id(request: Request) -> str:
+    """Return the id that the client gave the request, if it is short and printable; else a fresh one."""
     given = request.headers.get("x-request-id", "")
-    is_good = 0 < len(given) <= _LONGEST_ID and all("!" <= char <= "~" for char in given)
-    return given if is_good else new_id("req_", 32)
+    is_valid = 0 < len(given) <= _MAX_ID_LENGTH and all("!" <= char <= "~" for char in given)
+    return given if is_valid else new_id("req_", 32)
 
 
-async def _whole(ticket: Ticket, answer: Any) -> dict[str, Any]:
-    async for index, update in ticket:
+async def _run_to_end(pending: PendingRequest, answer: AnswerBuilder) -> dict[str, Any]:
+    async for index, update in pending:
         answer.take(index, update)
-    whole: dict[str, Any] = answer.whole()
-    return whole
+    return answer.whole()
 
 
-def _event(told: dict[str, Any]) -> bytes:
-    name = f"event: {told['type']}\n".encode() if "type" in told else b""
-    return name + b"data: " + json_bytes(told) + b"\n\n"
+def _event(data: dict[str, Any]) -> bytes:
+    name = f"event: {data['type']}\n".encode() if "type" in data else b""
+    return name + b"data: " + json_bytes(data) + b"\n\n"

@@ -7,70 +7,73 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from callmemaybe.generation.result import TokenLogprob, TurnResult
-from callmemaybe.server import shapes
+from callmemaybe.server import request_models
 from callmemaybe.server.common import (
-    Served,
+    Interface,
+    ServedModel,
+    allowed_output,
+    answer_format,
     check_history,
-    form_of,
+    decoding_config,
     logprob_json,
     new_id,
-    options_of,
-    thinking_of,
-    tools_of,
-    wish_of,
+    read_tools,
+    thinking_budget,
 )
-from callmemaybe.server.http_errors import Problem, invalid, unsupported
-from callmemaybe.server.shapes import BySchema, ChatRequest
+from callmemaybe.server.http_errors import ApiError, invalid_value, unsupported
+from callmemaybe.server.request_models import ChatRequest, ChatSchemaFormat
 from callmemaybe.server.turns import TurnRequest, TurnUpdate, finish_reason
 from callmemaybe.tools import ArgumentsDelta, CallStarted, StreamEvent, TextDelta
 
 ROUTE = "/v1/chat/completions"
-#: OpenAI's seeds may be negative, the engine's may not.
+#: OpenAI's seeds may be negative, the sampler's may not.
 SEEDS = 2**63
 
 
-def read(data: Any) -> ChatRequest:
-    """Return the request that a body holds; raise Problem for what is wrong with it."""
-    request = shapes.read(ChatRequest, shapes.CHAT_NEUTRAL, data)
+def parse(data: Any) -> ChatRequest:
+    """Return the request of a JSON body; raise ApiError if it is not valid."""
+    request = request_models.parse_request(ChatRequest, request_models.CHAT_NEUTRAL, data)
     if request.max_tokens and request.max_completion_tokens:
-        raise invalid("max_tokens", "Give 'max_completion_tokens' or 'max_tokens', not both.")
+        raise invalid_value("max_tokens", "Give 'max_completion_tokens' or 'max_tokens', not both.")
     if request.top_logprobs is not None and not request.logprobs:
-        raise invalid("top_logprobs", "'top_logprobs' takes 'logprobs': true.")
+        raise invalid_value("top_logprobs", "'top_logprobs' takes 'logprobs': true.")
     if request.stream_options is not None and not request.stream:
-        raise invalid("stream_options", "'stream_options' is only allowed when streaming.")
+        raise invalid_value("stream_options", "'stream_options' is only allowed when streaming.")
     if request.callmemaybe and request.callmemaybe.steps and not request.stream:
-        raise invalid("callmemaybe.steps", "Steps are told in streams only.")
+        raise invalid_value("callmemaybe.steps", "Steps are sent in streams only.")
     return request
 
 
-def asks(request: ChatRequest, served: Served) -> list[TurnRequest]:
-    """Return what is asked of the model, once for each choice."""
-    settings = served.settings
+def turn_requests(request: ChatRequest, served: ServedModel) -> list[TurnRequest]:
+    """Return a turn for each choice."""
+    config = served.config
     served.check_name(request.model)
     count = request.n or 1
-    if count > settings.choices:
-        raise unsupported("n", f"'n' is {count}; this server gives at most {settings.choices}.")
+    if count > config.max_choices:
+        raise unsupported("n", f"'n' is {count}; this server gives at most {config.max_choices}.")
     messages = [_message(one) for one in request.messages]
     check_history(messages, "messages", served)
-    tools = tools_of(
-        [tool.model_dump(exclude_none=True) for tool in request.tools or ()], settings.most_tools
+    tools = read_tools(
+        [tool.model_dump(exclude_none=True) for tool in request.tools or ()], config.most_tools
     )
     form = request.response_format
-    thinking = thinking_of(request.reasoning_effort, "reasoning_effort", served)
-    wish = wish_of(
+    thinking = thinking_budget(request.reasoning_effort, "reasoning_effort", served)
+    wanted = allowed_output(
         request.tool_choice,
         served=served,
         has_tools=bool(tools),
         parallel=request.parallel_tool_calls,
         most=None,
-        answer=form_of(form, form.json_schema.schema_ if isinstance(form, BySchema) else None),
+        answer=answer_format(
+            form, form.json_schema.schema_ if isinstance(form, ChatSchemaFormat) else None
+        ),
         thinking=thinking,
     )
     stop = request.stop
     found = []
     for index in range(count):
-        options = options_of(
-            settings,
+        options = decoding_config(
+            config,
             most=request.max_completion_tokens or request.max_tokens,
             param="max_tokens" if request.max_tokens else "max_completion_tokens",
             thinking=thinking,
@@ -82,26 +85,26 @@ def asks(request: ChatRequest, served: Served) -> list[TurnRequest]:
             top_logprobs=request.top_logprobs or 0,
             trace=bool(request.callmemaybe and request.callmemaybe.steps),
         )
-        found.append(TurnRequest(messages, tools, wish, options))
+        found.append(TurnRequest(messages, tools, wanted, options))
     return found
 
 
 def _message(message: Any) -> dict[str, Any]:
-    """Return a message as prompts are made of it: text in one piece, no developers."""
-    told: dict[str, Any] = message.model_dump(exclude_none=True)
+    """Return a message as prompts need it: text in one part, "developer" as "system"."""
+    as_prompt: dict[str, Any] = message.model_dump(exclude_none=True)
     if isinstance(message.content, list):
-        told["content"] = "".join(part.text for part in message.content)
+        as_prompt["content"] = "".join(part.text for part in message.content)
     if message.role == "developer":
-        told["role"] = "system"
-    told.setdefault("content", "")
-    if not told.get("tool_calls"):
-        told.pop("tool_calls", None)
-    return told
+        as_prompt["role"] = "system"
+    as_prompt.setdefault("content", "")
+    if not as_prompt.get("tool_calls"):
+        as_prompt.pop("tool_calls", None)
+    return as_prompt
 
 
 @dataclass
-class _Choice:
-    """What one choice has come to."""
+class _ChoiceState:
+    """The answer of one choice so far."""
 
     is_begun: bool = False
     text: str = ""
@@ -110,12 +113,12 @@ class _Choice:
     result: TurnResult | None = None
 
 
-class Answer:
+class ChatCompletionBuilder:
     """Writes updates of turns in the form of the chat interface: chunk by chunk, and as a whole."""
 
-    def __init__(self, request: ChatRequest, served: Served, now: int) -> None:
+    def __init__(self, request: ChatRequest, served: ServedModel, now: int) -> None:
         self._request = request
-        self._choices = [_Choice() for _ in range(request.n or 1)]
+        self._choices = [_ChoiceState() for _ in range(request.n or 1)]
         self._wants_usage = bool(request.stream_options and request.stream_options.include_usage)
         self._head = {
             "id": new_id("chatcmpl-", 29), "created": now, "model": served.name,
@@ -127,14 +130,14 @@ class Answer:
         """The results of the choices that have ended."""
         return [choice.result for choice in self._choices if choice.result is not None]
 
-    #: What ends a stream.
+    #: The bytes that end a stream.
     closing = b"data: [DONE]\n\n"
 
     def begin(self) -> list[dict[str, Any]]:
         """Return the chunks in front of all updates: none."""
         return []
 
-    def failed(self, problem: Problem) -> list[dict[str, Any]]:
+    def failed(self, problem: ApiError) -> list[dict[str, Any]]:
         """Return what a stream tells of a turn that failed after it had begun."""
         return [problem.body]
 
@@ -205,7 +208,7 @@ class Answer:
         choice = self._choices[index]
         assert choice.result is not None
         finish = finish_reason(choice.result)
-        # What was cut off is no call.
+        # A call that was cut off is not a call.
         calls = choice.calls if finish == "tool_calls" else []
         message: dict[str, Any] = {
             "role": "assistant", "content": choice.text if choice.text or not calls else None,
@@ -237,8 +240,8 @@ class Answer:
                   "finish_reason": finish}  # fmt: skip
         return {**self._base(), "choices": [choice]}
 
-    def _extension(self, told: dict[str, Any]) -> dict[str, Any]:
-        return {**self._base(), "choices": [], "callmemaybe": told}
+    def _extension(self, extension: dict[str, Any]) -> dict[str, Any]:
+        return {**self._base(), "choices": [], "callmemaybe": extension}
 
     def _logprobs(self, tokens: Sequence[TokenLogprob]) -> dict[str, Any] | None:
         if not self._request.logprobs:
@@ -247,15 +250,15 @@ class Answer:
 
     def _usage(self) -> dict[str, Any]:
         results = self.results
-        read = max((result.prompt_tokens for result in results), default=0)
-        # The prompt counts once, so of it counts as cached what was cached before any of the choices.
+        parse = max((result.prompt_tokens for result in results), default=0)
+        # The prompt counts once, so only what was cached for all choices counts as cached.
         cached = min((result.cached_tokens for result in results), default=0)
         written = sum(result.tokens for result in results)
         thought = sum(result.thought_tokens for result in results)
         return {
-            "prompt_tokens": read,
+            "prompt_tokens": parse,
             "completion_tokens": written,
-            "total_tokens": read + written,
+            "total_tokens": parse + written,
             "prompt_tokens_details": {
                 "cached_tokens": cached, "cache_write_tokens": 0, "audio_tokens": 0,
             },
@@ -273,3 +276,6 @@ def _end(result: TurnResult) -> dict[str, Any]:
         "tokens": result.tokens, "passes": result.passes, "seconds": result.seconds.get("total", 0.0),
         "distribution": [[name, chance] for name, chance in result.distribution.items()],
     }  # fmt: skip
+
+
+INTERFACE = Interface(ROUTE, parse, turn_requests, ChatCompletionBuilder)

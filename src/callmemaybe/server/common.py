@@ -1,40 +1,54 @@
-"""What both interfaces do alike: ids, tools, limits, usage, and how a step is told."""
+"""What both interfaces share: the served model, and the translation of requests into turns."""
 
 from __future__ import annotations
 
 import math
 import secrets
 import string
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache, cached_property, partial
 from hashlib import sha256
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import unquote
 
 from callmemaybe import __version__
 from callmemaybe.errors import CallMeMaybeError
 from callmemaybe.generation.config import DecodingConfig
-from callmemaybe.generation.result import TokenLogprob
+from callmemaybe.generation.result import TokenLogprob, TurnResult
 from callmemaybe.grammar import regex
 from callmemaybe.grammar.ebnf import ebnf
-from callmemaybe.server.http_errors import Problem, invalid, unsupported
-from callmemaybe.server.settings import Settings
-from callmemaybe.server.shapes import AnyObject, ByGrammar, ByRegex, FreeText, Shape
+from callmemaybe.server.config import ServerConfig
+from callmemaybe.server.http_errors import ApiError, invalid_value, unsupported
+from callmemaybe.server.request_models import (
+    GrammarFormat,
+    JsonObjectFormat,
+    RegexFormat,
+    RequestObject,
+    TextFormat,
+)
+from callmemaybe.server.turns import TurnRequest, TurnUpdate
 from callmemaybe.tools import ToolSpec
 from callmemaybe.wire.format import Format
 from callmemaybe.wire.output_grammar import OutputSpec
 from callmemaybe.wire.tool_choice import output_spec
 
-#: What a schema may ask of a value at least, all in all.
-MOST_LEAST = 20_000
-#: Most tokens of thought for each effort.
-THOUGHTS = {"none": 0, "minimal": 256, "low": 1024, "medium": 4096, "high": 16384, "xhigh": 65536}
-_LEAST = ("minLength", "minItems", "minProperties")
+#: The largest minimum size of a value that a schema may require.
+MAX_MIN_SIZE = 20_000
+#: The most tokens of thought for each effort.
+THINKING_BUDGETS = {
+    "none": 0,
+    "minimal": 256,
+    "low": 1024,
+    "medium": 4096,
+    "high": 16384,
+    "xhigh": 65536,
+}
+_MIN_KEYWORDS = ("minLength", "minItems", "minProperties")
 _LETTERS = string.ascii_letters + string.digits
-#: What stands for a probability of nought, which JSON cannot write as a logarithm.
-LEAST_LOGPROB = -9999.0
+#: The logarithm of probability 0, which JSON has no number for.
+MIN_LOGPROB = -9999.0
 
 
 def new_id(prefix: str, length: int = 24) -> str:
@@ -42,24 +56,68 @@ def new_id(prefix: str, length: int = 24) -> str:
     return prefix + "".join(secrets.choice(_LETTERS) for _ in range(length))
 
 
+class AnswerBuilder(Protocol):
+    """Writes the updates of a request's turns in the form of an interface, as a stream or as a whole."""
+
+    @property
+    def results(self) -> Sequence[TurnResult]:
+        """The results of the turns that have ended."""
+        ...
+
+    @property
+    def closing(self) -> bytes:
+        """The bytes that end a stream."""
+        ...
+
+    def begin(self) -> list[dict[str, Any]]:
+        """Return the events before all updates."""
+        ...
+
+    def take(self, index: int, update: TurnUpdate, /) -> list[dict[str, Any]]:
+        """Record an update of choice number ``index``, and return its events."""
+        ...
+
+    def last(self) -> list[dict[str, Any]]:
+        """Return the events after all updates."""
+        ...
+
+    def failed(self, error: ApiError) -> list[dict[str, Any]]:
+        """Return the events of a turn that failed after the stream had begun."""
+        ...
+
+    def whole(self) -> dict[str, Any]:
+        """Return the whole answer."""
+        ...
+
+
 @dataclass(frozen=True)
-class Served:
-    """The model that is served, by the name that requests call it, and since when (in seconds)."""
+class Interface:
+    """One of OpenAI's interfaces: from a JSON body to turns, and from their updates to an answer."""
+
+    route: str
+    parse: Callable[[Any], Any]
+    turn_requests: Callable[[Any, ServedModel], list[TurnRequest]]
+    builder: Callable[[Any, ServedModel, int], AnswerBuilder]
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """The model that is served: its name in requests, its format, and its start (seconds since 1970)."""
 
     name: str
     format: Format
     created: int
-    settings: Settings
+    config: ServerConfig
 
     @property
     def fingerprint(self) -> str:
-        """Say what answers depend on besides the request."""
+        """A hash of what answers depend on besides the request."""
         text = f"{__version__} {self.name} {self.format.name}"
         return f"fp_{sha256(text.encode()).hexdigest()[:12]}"
 
     @cached_property
-    def reads_one_request(self) -> bool:
-        """Whether the model is told nothing but the last request, as its prompts show."""
+    def is_single_request(self) -> bool:
+        """Whether prompts contain the last user message only; found out by comparing two of them."""
         try:
             one, other = (
                 self.format.prompt(
@@ -73,7 +131,7 @@ class Served:
                 for text in ("first", "second")
             )
         except CallMeMaybeError:
-            return False  # a template that is particular about its conversations reads them
+            return False  # a template that refuses some conversations reads them
         return one == other
 
     @property
@@ -85,9 +143,9 @@ class Served:
         }  # fmt: skip
 
     def check_name(self, name: str) -> None:
-        """Raise Problem (404) unless this is the model that is served."""
+        """Raise ApiError (404) unless this is the model that is served."""
         if name != self.name:
-            raise Problem(
+            raise ApiError(
                 404,
                 f"The model {name!r} does not exist here; this server has {self.name!r}.",
                 param="model",
@@ -95,15 +153,15 @@ class Served:
             )
 
     def new_call_id(self) -> str:
-        """Return an id for a call; as the family's own, where its calls carry ids."""
+        """Return an id for a call, of the length that the format needs."""
         length = self.format.id_length
         return new_id("call_") if length is None else new_id("", length)
 
 
-def tools_of(tools: Sequence[Mapping[str, Any]], most: int) -> list[ToolSpec]:
-    """Read the tools of a request, each in a shape that ``ToolSpec`` knows."""
+def read_tools(tools: Sequence[Mapping[str, Any]], most: int) -> list[ToolSpec]:
+    """Return the tools of a request, each in a form that ``ToolSpec`` reads. Raises ApiError, InputError."""
     if len(tools) > most:
-        raise Problem(
+        raise ApiError(
             400,
             f"Too many tools: {len(tools)}, of at most {most}.",
             param="tools",
@@ -111,43 +169,45 @@ def tools_of(tools: Sequence[Mapping[str, Any]], most: int) -> list[ToolSpec]:
         )
     found = [ToolSpec.from_json(tool, f"tools/{index}") for index, tool in enumerate(tools)]
     for tool in found:
-        check_least(tool.parameters, "tools")
+        check_min_size(tool.parameters, "tools")
     return found
 
 
-def check_least(schema: Any, param: str) -> None:
-    """Raise Problem for a schema whose smallest value is far beyond what an answer can hold.
+def check_min_size(schema: Any, param: str) -> None:
+    """Raise ApiError for a schema whose smallest value is larger than any answer.
 
-    Finding out how many tokens a billion items take at least would keep the model from everybody.
+    Computing how many tokens a billion items need would block the model for everybody.
     """
     known: dict[int, int] = {}
     stack = [(schema, False)]
     while stack:
-        value, is_below_done = stack.pop()
-        if is_below_done:
-            known[id(value)] = least = _least(schema, value, known)
-            if least > MOST_LEAST:
-                raise invalid(param, f"A value has to be larger than {MOST_LEAST} items or "
+        value, parts_done = stack.pop()
+        if parts_done:
+            known[id(value)] = least = _min_size(schema, value, known)
+            if least > MAX_MIN_SIZE:
+                raise invalid_value(param, f"A value must be larger than {MAX_MIN_SIZE} items or "
                                      "characters; no answer is that long.")  # fmt: skip
         elif isinstance(value, Mapping | list | tuple) and id(value) not in known:
-            # What refers to something that it is part of finds this, and adds nothing.
+            # A reference to an enclosing schema finds this value.
             known[id(value)] = 1
-            stack += [(value, True), *((one, False) for _, one in _below(schema, value))]
+            stack += [(value, True), *((one, False) for _, one in _subschemas(schema, value))]
 
 
-def _least(root: Any, value: Any, known: Mapping[int, int]) -> int:
-    """Return how large a value is at least, as far as minima multiply; what is below is known."""
-    counts = [_count(value.get(name)) for name in _LEAST] if isinstance(value, Mapping) else []
+def _min_size(root: Any, value: Any, known: Mapping[int, int]) -> int:
+    """Return the minimum size of a value, given those of the parts of its schema."""
+    counts = (
+        [_count(value.get(name)) for name in _MIN_KEYWORDS] if isinstance(value, Mapping) else []
+    )
     times = max(1, _count(value.get("minItems"))) if counts else 1
     inner = [
         known.get(id(one), 1) * (times if name == "items" else 1)
-        for name, one in _below(root, value)
+        for name, one in _subschemas(root, value)
     ]
     return max((1, *counts, *inner))
 
 
-def _below(root: Any, value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield what is in a part of a schema, and what it refers to in the same schema, by keyword."""
+def _subschemas(root: Any, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the parts of a schema and the local target of its reference, by keyword."""
     if not isinstance(value, Mapping):
         yield from (("", one) for one in value)
         return
@@ -170,96 +230,96 @@ def _count(value: object) -> int:
     return int(value) if isinstance(value, int | Decimal) else 0
 
 
-def form_of(form: Shape | None, schema: Any) -> Any:
-    """Return the form of an answer as a turn takes it: a JSON Schema, or what reads a Grammar.
+def answer_format(form: RequestObject | None, schema: Any) -> Any:
+    """Return the format of an answer: a JSON Schema, or a function that compiles a Grammar.
 
-    ``schema`` is the JSON Schema of a form that has one. A long pattern or grammar takes seconds to
-    read, and all that while the event loop would answer nobody; so the turn reads it in its task.
+    ``schema`` is the JSON Schema of a format that has one. Compiling a long pattern or grammar takes
+    seconds and would block the event loop, so the turn does it in its own task.
     """
-    if form is None or isinstance(form, FreeText):
+    if form is None or isinstance(form, TextFormat):
         return None
-    if isinstance(form, AnyObject):
+    if isinstance(form, JsonObjectFormat):
         return {"type": "object"}
-    if isinstance(form, ByRegex):
-        return cache(partial(regex, form.regex))  # once for all choices
-    if isinstance(form, ByGrammar):
+    if isinstance(form, RegexFormat):
+        return cache(partial(regex, form.regex))  # compiled once for all choices
+    if isinstance(form, GrammarFormat):
         return cache(partial(ebnf, form.grammar))
-    check_least(schema, "response_format")
+    check_min_size(schema, "response_format")
     return {} if schema is None else schema
 
 
-def wish_of(
-    choice: str | Shape | None,
+def allowed_output(
+    choice: str | RequestObject | None,
     *,
-    served: Served,
+    served: ServedModel,
     has_tools: bool,
     parallel: bool | None,
     most: int | None,
     answer: Any,
     thinking: int,
 ) -> OutputSpec:
-    """Return what an answer may be; raise Problem for what this model cannot write."""
+    """Return the output that a request allows; raise ApiError for what this model cannot write."""
     talks = served.format.has_free_text
-    told = choice.model_dump() if isinstance(choice, Shape) else choice
-    if told is not None and not has_tools and told != "none":
-        raise invalid("tool_choice", "'tool_choice' is only allowed when 'tools' are given.")
+    choice_json = choice.model_dump() if isinstance(choice, RequestObject) else choice
+    if choice_json is not None and not has_tools and choice_json != "none":
+        raise invalid_value("tool_choice", "'tool_choice' is only allowed when 'tools' are given.")
     if not talks and answer is not None:
-        raise invalid(
+        raise invalid_value(
             "response_format",
             f"The model {served.name!r} only calls functions; its answers have no other form. Ask "
             "for the arguments of a function of that form, or serve a bigger model.",
         )
-    if not talks and (not has_tools or told == "none"):
-        raise invalid(
+    if not talks and (not has_tools or choice_json == "none"):
+        raise invalid_value(
             "tools" if not has_tools else "tool_choice",
             f"The model {served.name!r} only calls functions; it cannot answer in text. "
             + ("Give it 'tools'" if not has_tools else "Let it call one")
             + ", or serve a bigger model.",
         )
     is_parallel = served.format.is_parallel and parallel is not False
-    return output_spec(told, has_tools=has_tools, parallel=is_parallel, most=most, answer=answer,
+    return output_spec(choice_json, has_tools=has_tools, parallel=is_parallel, most=most, answer=answer,
                   thinking=thinking)  # fmt: skip
 
 
-def thinking_of(effort: str | None, param: str, served: Served) -> int:
-    """Return how many tokens a thought may take; raise Problem where the model does not think."""
-    most = THOUGHTS[effort or "none"]
+def thinking_budget(effort: str | None, param: str, served: ServedModel) -> int:
+    """Return the most tokens of thought; raise ApiError for a model that does not think."""
+    most = THINKING_BUDGETS[effort or "none"]
     if most and not served.format.has_thinking:
         raise unsupported(param, f"The model {served.name!r} does not think aloud: leave {param!r} "
                                  "out, or say 'none'.")  # fmt: skip
-    # An answer of the usual length is to fit behind the longest thought.
-    limits = served.settings
-    room = max(limits.most_tokens - limits.default_tokens, limits.most_tokens // 2)
+    # An answer of the default length must fit behind the longest thought.
+    config = served.config
+    room = max(config.most_tokens - config.default_tokens, config.most_tokens // 2)
     return min(most, room)
 
 
-def options_of(
-    settings: Settings,
+def decoding_config(
+    config: ServerConfig,
     *,
     most: int | None,
     param: str,
     thinking: int,
     **others: Any,
 ) -> DecodingConfig:
-    """Return the options of a turn whose tokens are limited by the parameter ``param``.
+    """Return the decoding options of a turn whose limit of tokens is the parameter ``param``.
 
-    Tokens of thought count; where nothing was said of a limit, they are added to the usual one.
+    Tokens of thought count; without a limit, their budget is added to the default one.
     """
-    if most is not None and most > settings.most_tokens:
-        raise invalid(param, f"{param!r} is {most}; this server gives at most "
-                             f"{settings.most_tokens} tokens.")  # fmt: skip
+    if most is not None and most > config.most_tokens:
+        raise invalid_value(param, f"{param!r} is {most}; this server gives at most "
+                             f"{config.most_tokens} tokens.")  # fmt: skip
     return DecodingConfig(
-        max_tokens=most or min(settings.default_tokens + thinking, settings.most_tokens), **others
+        max_tokens=most or min(config.default_tokens + thinking, config.most_tokens), **others
     )
 
 
-def check_history(messages: Sequence[Mapping[str, Any]], param: str, served: Served) -> None:
-    """Raise Problem for a conversation that cannot be, or that the model would not be told of.
+def check_history(messages: Sequence[Mapping[str, Any]], param: str, served: ServedModel) -> None:
+    """Raise ApiError for an impossible conversation, and for one that the model would not see whole.
 
-    Every call has its one result, directly behind it, and no result is foreign.
+    Every call must have one result, directly after it, and every result must belong to a call.
     """
-    if served.reads_one_request and [message["role"] for message in messages] != ["user"]:
-        raise invalid(
+    if served.is_single_request and [message["role"] for message in messages] != ["user"]:
+        raise invalid_value(
             param,
             f"The model {served.name!r} reads one request and nothing else: no instructions, no "
             "earlier turns, no results of calls. Leave them out, or serve a bigger model.",
@@ -271,20 +331,20 @@ def check_history(messages: Sequence[Mapping[str, Any]], param: str, served: Ser
             call = message["tool_call_id"]
             if call not in waiting:
                 why = "has its result already" if call in seen else "was never made"
-                raise invalid(param, f"There is a result of the call {call!r}, which {why}.")
+                raise invalid_value(param, f"There is a result of the call {call!r}, which {why}.")
             del waiting[call]
             continue
         if waiting:
             break
         for made in message.get("tool_calls") or ():
             if made["id"] in seen:
-                raise invalid(param, f"The id {made['id']!r} stands for two calls.")
+                raise invalid_value(param, f"The id {made['id']!r} stands for two calls.")
             seen.add(made["id"])
             waiting[made["id"]] = None
     if waiting:
-        raise invalid(param, f"The call {next(iter(waiting))!r} has no result behind it.")
+        raise invalid_value(param, f"The call {next(iter(waiting))!r} has no result behind it.")
     if messages[-1]["role"] == "assistant":
-        raise invalid(param, "The conversation must not end with what the model said.")
+        raise invalid_value(param, "The conversation must not end with what the model said.")
 
 
 def logprob_json(token: TokenLogprob) -> dict[str, Any]:
@@ -299,6 +359,6 @@ def logprob_json(token: TokenLogprob) -> dict[str, Any]:
 
 
 def _token_json(data: bytes, logprob: float) -> dict[str, Any]:
-    known = logprob if math.isfinite(logprob) else LEAST_LOGPROB
-    known = min(known, 0.0)  # a sum of rounded parts may come out above nought
+    known = logprob if math.isfinite(logprob) else MIN_LOGPROB
+    known = min(known, 0.0)  # a sum of rounded parts may be above 0
     return {"token": data.decode(errors="replace"), "logprob": known, "bytes": list(data)}

@@ -1,4 +1,4 @@
-"""What a client is told when something is wrong: a status and OpenAI's error body."""
+"""Errors as clients get them: a status and OpenAI's error body."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from callmemaybe.errors import (
     VocabularyError,
 )
 
-#: Every status that an error may have, and what it says about who should do what.
-STATUSES = {
+#: The statuses of errors, and what each means for the client.
+STATUS_MEANINGS = {
     400: "The request is wrong, or asks for what this server does not do.",
     401: "The key is missing or wrong.",
-    403: "A page or a name that is not let in.",
-    404: "There is no such model or address.",
-    405: "The address does not take this method.",
+    403: "The origin of the page or the host name is not allowed.",
+    404: "There is no such model or route.",
+    405: "The route does not have this method.",
     408: "The request was sent too slowly.",
     413: "The request is too large.",
     415: "The request is not JSON.",
-    429: "Too many requests wait already; try again after Retry-After seconds.",
-    500: "A bug in this server, or the model failed: it wrote what its schema forbids and no "
-    "grammar can, a key of an object twice, say.",
-    503: "The server is stopping, or stuck.",
+    429: "Too many requests are waiting; try again after Retry-After seconds.",
+    500: "A bug in this server, or the model failed: it wrote what its schema forbids but no "
+    "grammar can prevent, such as a duplicate key.",
+    503: "The server is stopping, or a turn is stuck.",
     504: "The answer took too long.",
 }
 
 
-class Problem(Exception):
-    """An error as OpenAI's clients understand it.
+class ApiError(Exception):
+    """An error in the form of OpenAI's API.
 
-    ``param`` names the parameter that is to blame; ``retry_after`` is in seconds.
+    ``param`` is the parameter at fault; ``retry_after`` is in seconds.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Problem(Exception):
 
     @property
     def body(self) -> dict[str, Any]:
-        """Return the body that tells of it."""
+        """The body of the response."""
         return {
             "error": {
                 "message": self.message,
@@ -80,44 +80,45 @@ class Problem(Exception):
         }
 
 
-def unsupported(param: str, message: str) -> Problem:
-    """Return the refusal of a parameter that this server knows, and does not do."""
-    return Problem(400, message, param=param, code="unsupported_parameter")
+def unsupported(param: str, message: str) -> ApiError:
+    """Return the error for a known parameter that this server does not support."""
+    return ApiError(400, message, param=param, code="unsupported_parameter")
 
 
-def invalid(param: str | None, message: str) -> Problem:
-    """Return the refusal of a value."""
-    return Problem(400, message, param=param, code="invalid_value")
+def invalid_value(param: str | None, message: str) -> ApiError:
+    """Return the error for a value that is not allowed."""
+    return ApiError(400, message, param=param, code="invalid_value")
 
 
-def translated(error: BaseException) -> Problem:
-    """Return what a client is told of an error from below."""
-    if isinstance(error, Problem):
+def api_error(error: BaseException) -> ApiError:
+    """Translate an error of the layers below into one for the client."""
+    if isinstance(error, ApiError):
         return error
     if isinstance(error, GroundingError):
-        return Problem(400, str(error), param="messages", code="nothing_to_call")
+        return ApiError(400, str(error), param="messages", code="nothing_to_call")
+    # Subclasses come first: BudgetError is an InputError, VocabularyError a ModelError.
     if isinstance(error, BudgetError):
-        return invalid("max_tokens", str(error))
+        return invalid_value("max_tokens", str(error))
     if isinstance(error, InputError):
-        return invalid(error.where, str(error))
+        return invalid_value(error.where, str(error))
     if isinstance(error, VocabularyError):
-        return Problem(400, str(error), code="invalid_value")
+        return ApiError(400, str(error), code="invalid_value")
     if isinstance(error, ModelError):
-        return _of_model(str(error))
+        return _model_error(str(error))
     if isinstance(error, DuplicateKeyError):
-        return Problem(500, str(error), code="repeated_key")
+        return ApiError(500, str(error), code="repeated_key")
     if isinstance(error, SchemaViolationError):
-        return Problem(500, str(error), code="unmet_schema")
+        return ApiError(500, str(error), code="unmet_schema")
     if isinstance(error, CallMeMaybeError):
-        return Problem(500, str(error), code="engine_error")
-    return Problem(500, "The server had an error; its log says which.", code="internal_error")
+        return ApiError(500, str(error), code="engine_error")
+    return ApiError(500, "The server had an error; its log says which.", code="internal_error")
 
 
-def _of_model(message: str) -> Problem:
-    """Tell what a request asked too much of from what is wrong with the model."""
+def _model_error(message: str) -> ApiError:
+    """Distinguish requests that the model cannot serve from failures of the model."""
     if "context" in message:
-        return Problem(400, message, param="messages", code="context_length_exceeded")
+        return ApiError(400, message, param="messages", code="context_length_exceeded")
     if "chat template failed" in message:
-        # Templates refuse conversations in their own words: roles that do not alternate, say.
-        return Problem(400, message, param="messages", code="invalid_value")
-    return Problem(500, "The model failed; the server's log says how.", code="model_error")
+        # Templates refuse conversations themselves, for example roles that do not alternate.
+        return ApiError(400, message, param="messages", code="invalid_value")
+    return ApiError(500, "The model failed; the server's log says how.", code="model_error")

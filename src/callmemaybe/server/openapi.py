@@ -1,4 +1,4 @@
-"""The OpenAPI document: drawn from the shapes that requests are checked by, so it cannot differ."""
+"""The OpenAPI document, generated from the models that requests are validated by."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from typing import Any
 from pydantic.json_schema import models_json_schema
 
 from callmemaybe import __version__
-from callmemaybe.server import answers, chat, responses
-from callmemaybe.server.answers import REF, TEXT, Schema, ref
-from callmemaybe.server.common import Served
-from callmemaybe.server.http_errors import STATUSES
-from callmemaybe.server.shapes import (
+from callmemaybe.server import chat, responses
+from callmemaybe.server import response_schemas as answers
+from callmemaybe.server.common import ServedModel
+from callmemaybe.server.http_errors import STATUS_MEANINGS
+from callmemaybe.server.request_models import (
     CHAT_NEUTRAL,
     RESPONSES_NEUTRAL,
     ChatRequest,
     ResponsesRequest,
 )
+from callmemaybe.server.response_schemas import REF, TEXT, Schema, ref
 
 
-def document(served: Served) -> dict[str, Any]:
+def document(served: ServedModel) -> dict[str, Any]:
     """Return the document of a server of this model."""
     _, defined = models_json_schema(
         [(ChatRequest, "validation"), (ResponsesRequest, "validation")], ref_template=REF
@@ -35,14 +36,14 @@ def document(served: Served) -> dict[str, Any]:
         "info": {
             "title": "Call Me Maybe",
             "version": __version__,
-            "description": "Function calls one can rely on, in the interfaces of OpenAI's API. "
+            "description": "Reliable function calls, in the interfaces of OpenAI's API. "
             f"The model is {served.name!r}.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "paths": _paths(),
         "components": {"schemas": schemas},
     }
-    if served.settings.keys:
+    if served.config.keys:
         found["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
         found["security"] = [{"key": []}]
     return found
@@ -65,17 +66,17 @@ def _paths() -> dict[str, Any]:
             "listModels", "List the model that is served.", answer="ModelList", errors=(401, 403),
         )},
         "/v1/models/{model}": {"get": {
-            **_operation("retrieveModel", "Tell of a model.", answer="Model",
+            **_operation("retrieveModel", "Describe a model.", answer="Model",
                          errors=(401, 403, 404)),
             "parameters": [model],
         }},
         "/healthz": {"get": {
-            **_operation("health", "Tell whether the server takes requests.", answer="Health",
+            **_operation("health", "Return whether the server takes requests.", answer="Health",
                          errors=(403, 503)),
             "security": [],
         }},
         "/metrics": {"get": _operation(
-            "metrics", "Tell Prometheus how it goes.", media="text/plain", errors=(401, 403)
+            "metrics", "Return metrics for Prometheus.", media="text/plain", errors=(401, 403)
         )},
     }  # fmt: skip
 
@@ -92,13 +93,13 @@ def _operation(
 ) -> dict[str, Any]:
     content: dict[str, Any] = {media: {"schema": ref(answer) if answer else TEXT}}
     if event is not None:
-        # What one event is like; before OpenAPI 3.2 there was no way to say that.
+        # The schema of one event, which OpenAPI has had since version 3.2.
         content["text/event-stream"] = {"itemSchema": ref(event)}
     found: dict[str, Any] = {
         "operationId": name,
         "summary": summary,
         "responses": {
-            "200": {"description": "As asked.", "headers": _headers(), "content": content},
+            "200": {"description": "The answer.", "headers": _headers(), "content": content},
             **{str(status): _error(status) for status in errors},
         },
     }
@@ -116,7 +117,7 @@ def _error(status: int) -> dict[str, Any]:
             "description": "Seconds after which to try again.", "schema": {"type": "integer"},
         }  # fmt: skip
     return {
-        "description": STATUSES[status],
+        "description": STATUS_MEANINGS[status],
         "headers": headers,
         "content": {"application/json": {"schema": ref("Error")}},
     }
@@ -132,8 +133,8 @@ def _headers() -> dict[str, Any]:
 
 
 def _add_neutral(schema: Schema, neutral: Mapping[str, Sequence[Any]]) -> None:
-    """Add the parameters that are known and not done, with the values that ask for nothing."""
+    """Add the known parameters that are not supported, with the values that ask for nothing."""
     for name, values in neutral.items():
         schema["properties"][name] = {
-            "enum": list(values), "description": "Not done here; only what asks for nothing.",
+            "enum": list(values), "description": "Not supported; only values that ask for nothing.",
         }  # fmt: skip

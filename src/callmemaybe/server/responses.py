@@ -6,75 +6,78 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from callmemaybe.generation.result import TokenLogprob, TurnResult
-from callmemaybe.server import shapes
+from callmemaybe.server import request_models
 from callmemaybe.server.common import (
-    Served,
+    Interface,
+    ServedModel,
+    allowed_output,
+    answer_format,
     check_history,
-    form_of,
+    decoding_config,
     logprob_json,
     new_id,
-    options_of,
-    thinking_of,
-    tools_of,
-    wish_of,
+    read_tools,
+    thinking_budget,
 )
-from callmemaybe.server.http_errors import Problem, invalid
-from callmemaybe.server.shapes import (
-    BySchemaFlat,
-    InputCall,
+from callmemaybe.server.http_errors import ApiError, invalid_value
+from callmemaybe.server.request_models import (
+    InputFunctionCall,
+    InputFunctionResult,
     InputMessage,
-    InputResult,
     ResponsesRequest,
+    ResponsesSchemaFormat,
 )
 from callmemaybe.server.turns import TurnRequest, TurnUpdate
 from callmemaybe.tools import ArgumentsDelta, CallStarted, TextDelta
 
 ROUTE = "/v1/responses"
-#: Parameters of chats, as errors from below call them, and their names here.
+#: Parameters of the chat interface, as lower layers name them in errors, and their names here.
 _NAMES = {
     "messages": "input", "response_format": "text.format", "max_tokens": "max_output_tokens",
 }  # fmt: skip
 
 
-def name_of(param: str | None) -> str | None:
-    """Return what the parameter that an error names is called in a request for a response."""
+def param_name(param: str | None) -> str | None:
+    """Return the name in this interface of the parameter that an error is about."""
     return param and _NAMES.get(param.partition("[")[0], param)
 
 
-def read(data: Any) -> ResponsesRequest:
-    """Return the request that a body holds; raise Problem for what is wrong with it."""
-    request = shapes.read(ResponsesRequest, shapes.RESPONSES_NEUTRAL, data)
+def parse(data: Any) -> ResponsesRequest:
+    """Return the request of a JSON body; raise ApiError if it is not valid."""
+    request = request_models.parse_request(ResponsesRequest, request_models.RESPONSES_NEUTRAL, data)
     if request.stream_options is not None and not request.stream:
-        raise invalid("stream_options", "'stream_options' is only allowed when streaming.")
+        raise invalid_value("stream_options", "'stream_options' is only allowed when streaming.")
     if request.stream_options is not None and request.stream_options.include_usage is not None:
-        raise invalid("stream_options.include_usage", "Responses always tell their usage.")
+        raise invalid_value("stream_options.include_usage", "Responses always contain their usage.")
     return request
 
 
-def asks(request: ResponsesRequest, served: Served) -> list[TurnRequest]:
-    """Return what is asked of the model: always one turn."""
-    settings = served.settings
+def turn_requests(request: ResponsesRequest, served: ServedModel) -> list[TurnRequest]:
+    """Return the turn of a request: always one."""
+    config = served.config
     served.check_name(request.model)
     messages = _messages(request)
     check_history(messages, "input", served)
-    tools = tools_of(
-        [tool.model_dump(exclude_none=True) for tool in request.tools or ()], settings.most_tools
+    tools = read_tools(
+        [tool.model_dump(exclude_none=True) for tool in request.tools or ()], config.most_tools
     )
     form = request.text.format if request.text else None
     parallel = request.parallel_tool_calls
     effort = request.reasoning.effort if request.reasoning else None
-    thinking = thinking_of(effort, "reasoning.effort", served)
-    wish = wish_of(
+    thinking = thinking_budget(effort, "reasoning.effort", served)
+    wanted = allowed_output(
         request.tool_choice,
         served=served,
         has_tools=bool(tools),
         parallel=parallel,
         most=request.max_tool_calls if parallel is not False else None,
-        answer=form_of(form, form.schema_ if isinstance(form, BySchemaFlat) else None),
+        answer=answer_format(
+            form, form.schema_ if isinstance(form, ResponsesSchemaFormat) else None
+        ),
         thinking=thinking,
     )
-    options = options_of(
-        settings,
+    options = decoding_config(
+        config,
         most=request.max_output_tokens,
         param="max_output_tokens",
         thinking=thinking,
@@ -83,7 +86,7 @@ def asks(request: ResponsesRequest, served: Served) -> list[TurnRequest]:
         logprobs=_wants_logprobs(request),
         top_logprobs=request.top_logprobs or 0,
     )
-    return [TurnRequest(messages, tools, wish, options)]
+    return [TurnRequest(messages, tools, wanted, options)]
 
 
 def _wants_logprobs(request: ResponsesRequest) -> bool:
@@ -102,13 +105,13 @@ def _messages(request: ResponsesRequest) -> list[dict[str, Any]]:
             case InputMessage():
                 role = "system" if item.role == "developer" else item.role
                 messages.append({"role": role, "content": _text(item.content)})
-            case InputCall():
+            case InputFunctionCall():
                 call = {"id": item.call_id, "type": "function",
                         "function": {"name": item.name, "arguments": item.arguments}}  # fmt: skip
                 if not messages or messages[-1]["role"] != "assistant":
                     messages.append({"role": "assistant", "content": ""})
                 messages[-1].setdefault("tool_calls", []).append(call)
-            case InputResult():
+            case InputFunctionResult():
                 messages.append({"role": "tool", "tool_call_id": item.call_id,
                                  "content": _text(item.output)})  # fmt: skip
     return messages
@@ -118,10 +121,10 @@ def _text(content: Any) -> str:
     return content if isinstance(content, str) else "".join(part.text for part in content)
 
 
-class Answer:
+class ResponseBuilder:
     """Writes updates of a turn in the form of the responses interface: event by event, and as a whole."""
 
-    def __init__(self, request: ResponsesRequest, served: Served, now: int) -> None:
+    def __init__(self, request: ResponsesRequest, served: ServedModel, now: int) -> None:
         self._request = request
         self._number = 0
         self._output: list[dict[str, Any]] = []
@@ -167,7 +170,7 @@ class Answer:
             events += self._end_turn(update.result)
         return events
 
-    def failed(self, problem: Problem) -> list[dict[str, Any]]:
+    def failed(self, problem: ApiError) -> list[dict[str, Any]]:
         """Return the events of a turn that failed after it had begun."""
         error = {"code": problem.code or problem.kind, "message": problem.message}
         response = {**self._base, "status": "failed", "output": [], "usage": None, "error": error}
@@ -182,7 +185,7 @@ class Answer:
             **self._base,
             "status": "incomplete" if is_cut else "completed",
             "incomplete_details": {"reason": "max_output_tokens"} if is_cut else None,
-            # What was cut off is no call.
+            # A call that was cut off is not a call.
             "output": [
                 item for item in self._output if not is_cut or item["type"] != "function_call"
             ],
@@ -272,8 +275,8 @@ class Answer:
 
     # -- events -----------------------------------------------------------------------------------
 
-    def _event(self, kind: str, **told: Any) -> dict[str, Any]:
-        event = {"type": kind, "sequence_number": self._number, **told}
+    def _event(self, kind: str, **fields: Any) -> dict[str, Any]:
+        event = {"type": kind, "sequence_number": self._number, **fields}
         self._number += 1
         return event
 
@@ -281,19 +284,19 @@ class Answer:
         at = len(self._output) - 1
         return self._event("response.output_item.added", output_index=at, item=dict(item))
 
-    def _in_part(self, kind: str, **told: Any) -> dict[str, Any]:
+    def _in_part(self, kind: str, **fields: Any) -> dict[str, Any]:
         at = self._message
         assert at is not None
         return self._event(
-            kind, item_id=self._output[at]["id"], output_index=at, content_index=0, **told
+            kind, item_id=self._output[at]["id"], output_index=at, content_index=0, **fields
         )
 
     def _logprobs(self, tokens: Sequence[TokenLogprob]) -> list[dict[str, Any]]:
         return [logprob_json(token) for token in tokens] if _wants_logprobs(self._request) else []
 
 
-def _base(request: ResponsesRequest, served: Served, now: int) -> dict[str, Any]:
-    """Return what a response says whatever becomes of it: mostly the request again."""
+def _base(request: ResponsesRequest, served: ServedModel, now: int) -> dict[str, Any]:
+    """Return the fields of a response that do not depend on its outcome: mostly those of the request."""
     choice = request.tool_choice
     form = request.text.format if request.text else None
     return {
@@ -319,7 +322,7 @@ def _base(request: ResponsesRequest, served: Served, now: int) -> dict[str, Any]
         "temperature": request.temperature or 0.0,
         "text": {"format": form.model_dump(by_alias=True, exclude_none=True) if form
                  else {"type": "text"}},
-        "tool_choice": choice.model_dump() if isinstance(choice, shapes.Shape)
+        "tool_choice": choice.model_dump() if isinstance(choice, request_models.RequestObject)
         else choice or "auto",
         "tools": [_tool(tool) for tool in request.tools or ()],
         "top_logprobs": request.top_logprobs or 0,
@@ -333,9 +336,12 @@ def _base(request: ResponsesRequest, served: Served, now: int) -> dict[str, Any]
     }  # fmt: skip
 
 
-def _tool(tool: shapes.ResponsesTool) -> dict[str, Any]:
-    """Return a tool as responses tell it; its arguments are always by the schema."""
+def _tool(tool: request_models.ResponsesTool) -> dict[str, Any]:
+    """Return a tool as responses contain it; "strict", since arguments always satisfy the schema."""
     return {
         "type": "function", "name": tool.name, "description": tool.description,
         "parameters": tool.parameters or {"type": "object", "properties": {}}, "strict": True,
     }  # fmt: skip
+
+
+INTERFACE = Interface(ROUTE, parse, turn_requests, ResponseBuilder)

@@ -1,106 +1,259 @@
-"""From a model's name to a running server: bind first, then load, then serve."""
+"""From the name of a model to a running server: bind a socket, load the model, serve until stopped.
+
+The socket is bound before the model is loaded, so that a port in use is reported at once. uvicorn's
+protocol is extended by deadlines for slow clients.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import logging
+import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import h11
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from callmemaybe.caller import load_model
 from callmemaybe.decoding.batch import DecodeBatch
 from callmemaybe.decoding.prefix_cache import PrefixCache
-from callmemaybe.errors import ModelError
+from callmemaybe.errors import InputError, ModelError
 from callmemaybe.generation.config import DecodingConfig
 from callmemaybe.generation.local import LocalGenerator
 from callmemaybe.models.base import Model
 from callmemaybe.models.remote import RemoteModel
-from callmemaybe.server.app import App
-from callmemaybe.server.common import Served
-from callmemaybe.server.engine import Engine
-from callmemaybe.server.gc_tuning import settle
-from callmemaybe.server.listen import address_of, bind, server_of
-from callmemaybe.server.logs import Log, taking
-from callmemaybe.server.observe import Facts, Observer
-from callmemaybe.server.settings import Settings
+from callmemaybe.server.app import ServerApp
+from callmemaybe.server.common import ServedModel
+from callmemaybe.server.config import ServerConfig
+from callmemaybe.server.gc_tuning import tune_gc
+from callmemaybe.server.observability import FailureFilter, JsonLog, RequestObserver, library_logs
+from callmemaybe.server.scheduler import TurnScheduler
 from callmemaybe.wire.grounding import GroundingConfig
+
+#: uvicorn answers 503 to connections beyond these; each costs a file descriptor.
+MAX_CONNECTIONS = 1000
+_BACKLOG = 512
+#: The largest head of a request, in bytes.
+_HEAD_BYTES = 32 << 10
+#: Seconds after which an idle connection is closed.
+_IDLE_SECONDS = 30
+
+
+def bind(config: ServerConfig) -> socket.socket:
+    """Return a socket that listens on the configured address; raise InputError if that fails."""
+    where = f"{config.host}:{config.port}"
+    try:
+        family, kind, number, _, address = socket.getaddrinfo(
+            config.host, config.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except OSError as error:
+        raise InputError(
+            f"{config.host!r} is not an address: {error.strerror}", where="--host"
+        ) from None
+    except UnicodeError:
+        raise InputError(
+            f"{config.host!r} is not an address: a part of the name is empty or too long",
+            where="--host", hint="write it as 127.0.0.1, ::1 or host.example.org",
+        ) from None  # fmt: skip
+    opened = socket.socket(family, kind, number)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        opened.bind(address)
+        opened.listen(_BACKLOG)
+    except OSError as error:
+        opened.close()
+        if error.errno == errno.EADDRINUSE:
+            raise InputError(
+                f"{where} is in use by another program", where="--port", hint="choose another"
+            ) from None
+        raise InputError(f"cannot listen on {where}: {error.strerror}", where="--host") from None
+    opened.setblocking(False)
+    return opened
+
+
+def url_of(opened: socket.socket) -> str:
+    """Return the URL of a listening socket."""
+    host, port = opened.getsockname()[:2]
+    name = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, host)  # noqa: S104 - not bound here
+    return f"http://{f'[{name}]' if ':' in name and name[0] != '[' else name}:{port}"
+
+
+class GracefulServer(uvicorn.Server):
+    """Calls ``stopping`` at the first signal, and ends without raising the signal again."""
+
+    def __init__(self, config: uvicorn.Config, stopping: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._stopping = stopping
+
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        """Stop gracefully at the first signal, at once at the second."""
+        self._stopping()
+        super().handle_exit(sig, frame)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Handle signals while running; a signal is a server's usual end, not a failure."""
+        with super().capture_signals():
+            yield
+            self._captured_signals.clear()
+
+
+def deadline_protocol(seconds: float) -> type[H11Protocol]:
+    """Return uvicorn's protocol with a deadline of ``seconds`` for the head of a request.
+
+    uvicorn only limits the silence between requests; a client that sends a byte now and then would hold
+    a connection for ever. The deadline also holds for the rest of a body whose request was refused
+    before it arrived, since its first byte ends uvicorn's limit of silence.
+    """
+    return type("Protocol", (_DeadlineProtocol,), {"seconds": seconds})
+
+
+class _DeadlineProtocol(H11Protocol):
+    """Closes connections of slow clients; see :func:`deadline_protocol`."""
+
+    seconds: float
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._deadline = self.loop.call_later(self.seconds, self._too_slow)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._set_deadline()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._set_deadline()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._clear()
+        super().connection_lost(exc)
+
+    def _set_deadline(self) -> None:
+        """Run a deadline while a request that is read is incomplete.
+
+        Its head has arrived in part, or its body has not although the request is already answered.
+        """
+        is_between = self.conn.their_state is h11.IDLE
+        has_begun = bool(self.conn.trailing_data[0])
+        if (is_between and has_begun) or self._is_answered_early():
+            if self._deadline is None:
+                self._deadline = self.loop.call_later(self.seconds, self._too_slow)
+            return
+        self._clear()
+        if is_between and self.timeout_keep_alive_task is None:
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
+
+    def _is_answered_early(self) -> bool:
+        return self.conn.our_state is h11.DONE and self.conn.their_state is h11.SEND_BODY
+
+    def _clear(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _too_slow(self) -> None:
+        if self.transport.is_closing():
+            return
+        if not self._is_answered_early():
+            self.transport.write(
+                b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+            )
+        self.transport.close()
+
+
+def make_server(app: ASGIApp, config: ServerConfig, stopping: Callable[[], None]) -> GracefulServer:
+    """Return a server that runs until a signal, or until ``should_exit`` is set.
+
+    Running turns may then finish within the grace period. ``stopping`` is called at the signal, on the
+    event loop's thread.
+    """
+    uvicorn_config = uvicorn.Config(
+        app,
+        http=deadline_protocol(config.read_seconds),
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=_IDLE_SECONDS,
+        limit_concurrency=MAX_CONNECTIONS,
+        h11_max_incomplete_event_size=_HEAD_BYTES,
+        timeout_graceful_shutdown=int(config.grace_seconds) + 5,
+    )
+    return GracefulServer(uvicorn_config, stopping)
 
 
 def application(
     model: Model,
-    settings: Settings,
+    config: ServerConfig,
     *,
     name: str | None = None,
-    format: str | None = None,  # noqa: A002 - the word users know
-    observers: Sequence[Observer] = (),
+    format: str | None = None,  # noqa: A002 - the public name of the setting
+    observers: Sequence[RequestObserver] = (),
     **options: object,
-) -> App:
+) -> ServerApp:
     """Return the application that serves a loaded model.
 
-    ``name`` is what requests call it; ``options`` are those of ``LocalGenerator``. Raises ModelError for a
-    model that cannot be used here.
+    ``name`` is its name in requests; ``options`` are those of ``LocalGenerator``. Raises ModelError for a
+    model that cannot be used.
     """
-    batch = DecodeBatch(model, max_tasks=settings.slots)
-    prefixes = PrefixCache(batch, settings.cache_bytes)
+    batch = DecodeBatch(model, max_tasks=config.slots)
+    prefixes = PrefixCache(batch, config.cache_bytes)
     generator = LocalGenerator(batch, format=format, prefix_cache=prefixes, **options)  # type: ignore[arg-type]
-    served = Served(name or model.name, generator.format, int(time.time()), settings)
+    served = ServedModel(name or model.name, generator.format, int(time.time()), config)
 
-    def make_engine() -> Engine:
-        return Engine(generator, batch, settings, new_id=served.new_call_id)
+    def make_scheduler() -> TurnScheduler:
+        return TurnScheduler(generator, batch, config, new_id=served.new_call_id)
 
-    return App(served, make_engine, observers)
+    return ServerApp(served, make_scheduler, observers)
 
 
 def serve(
     model: str,
-    settings: Settings,
+    config: ServerConfig,
     *,
     name: str | None = None,
-    format: str | None = None,  # noqa: A002 - the word users know
-    observers: Sequence[Observer] = (),
+    format: str | None = None,  # noqa: A002 - the public name of the setting
+    observers: Sequence[RequestObserver] = (),
     quiet: bool = False,
     decoding: DecodingConfig | None = None,
     grounding: GroundingConfig | None = None,
     say: Callable[[str], None] = print,
 ) -> None:
-    """Serve a model until a signal says to stop.
+    """Serve a model until a signal.
 
-    ``decoding`` and ``grounding`` hold for all turns; ``say`` is told where the server listens. Raises InputError for an address that cannot be had,
-    ModelError for a model that cannot be served.
+    ``decoding`` and ``grounding`` hold for all turns; ``say`` is called with the URL. Raises
+    InputError for an address that cannot be bound, ModelError for a model that cannot be served.
     """
-    opened = bind(settings)
+    opened = bind(config)
     try:
         loaded = load_model(model)
         if isinstance(loaded, RemoteModel):
-            raise ModelError(f"{model} is served already; serve takes a model on this machine")
-        log = Log()
-        watching: Observer = Failures(log) if quiet else log
+            raise ModelError(f"{model} is a model on a server; serve takes a local model")
+        log = JsonLog()
+        request_log: RequestObserver = FailureFilter(log) if quiet else log
         app = application(
             loaded,
-            settings,
+            config,
             name=name,
             format=format,
-            observers=[watching, *observers],
+            observers=[request_log, *observers],
             decoding=decoding,
             grounding=grounding,
         )
-        settle()
-        say(f"{app.served.name} is served at {address_of(opened)} (Ctrl-C stops)")
-        with taking(log, logging.ERROR if quiet else logging.WARNING):
-            server_of(app.asgi(), settings, app.begin_to_stop).run(sockets=[opened])
+        tune_gc()
+        say(f"{app.served.name} is served at {url_of(opened)} (Ctrl-C stops)")
+        with library_logs(log, logging.ERROR if quiet else logging.WARNING):
+            make_server(app.asgi(), config, app.begin_to_stop).run(sockets=[opened])
     finally:
         opened.close()
-
-
-class Failures:
-    """An observer that tells another one of failures only."""
-
-    def __init__(self, inner: Observer) -> None:
-        self._inner = inner
-
-    def started(self, facts: Facts) -> None:
-        """See a request that was read."""
-
-    def finished(self, facts: Facts) -> None:
-        """Hand on a request that failed through no fault of the client."""
-        if facts.is_failure:
-            self._inner.finished(facts)

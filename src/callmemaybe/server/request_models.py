@@ -1,8 +1,8 @@
-"""What a request may look like: OpenAI's two interfaces, and the few extensions of ours.
+"""Pydantic models of requests: OpenAI's two interfaces, and a few extensions.
 
-A parameter stands here if it is kept. Those that OpenAI knows and this server does not do are in
-the tables of ``NEUTRAL`` values: such a value asks for nothing, so it may be sent; any other is
-refused by name. What is in neither is refused as unknown.
+A supported parameter is a field. Parameters of OpenAI that this server does not support are in the
+``NEUTRAL`` tables with the values that ask for nothing; those are accepted, any other value is refused.
+All other parameters are refused as unknown.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from pydantic import (
     model_validator,
 )
 
-from callmemaybe.server.http_errors import Problem
-from callmemaybe.server.validation_errors import mistake_of, not_done
+from callmemaybe.server.http_errors import ApiError
+from callmemaybe.server.validation_errors import unsupported_parameter, validation_error
 
-MOST_STOPS = 4
-#: How many alternatives of a token may be shown, as OpenAI has it.
-MOST_ALTERNATIVES = 20
+MAX_STOPS = 4
+#: The most alternatives shown for a token, as in OpenAI's API.
+MAX_TOP_LOGPROBS = 20
 
 
-class Shape(BaseModel):
-    """A JSON object with these members and no others; nothing is converted."""
+class RequestObject(BaseModel):
+    """A JSON object with these fields and no others; values are not converted."""
 
     model_config = ConfigDict(extra="forbid", strict=True, hide_input_in_errors=True)
 
 
-class Echo(Shape):
-    """What clients send back of an answer; a null in it that nobody knows asks for nothing.
+class EchoedObject(RequestObject):
+    """A part of an answer that clients send back; unknown fields are allowed if they are null.
 
-    They write all that their types can hold, and those grow: ``caller``, ``async_``, ``moderation``.
+    Clients send every field of their types, which grow: ``caller``, ``async_``, ``moderation``.
     """
 
     model_config = ConfigDict(json_schema_extra={"additionalProperties": {"type": "null"}})
@@ -51,25 +51,25 @@ class Echo(Shape):
                 if value is not None or name in cls.model_fields}  # fmt: skip
 
 
-#: What a client made of a text that stands beside it, and sends back with it; the text is what counts.
+#: The parsed form of a text beside it, which some clients send back; ignored.
 Parsed = Annotated[Any, Field(exclude=True)]
 
 
-def _nothing(value: object) -> object:
-    """Return None for an object of nulls, which says as little."""
+def _null_if_empty(value: object) -> object:
+    """Return None for an object of nulls, which means the same."""
     is_empty = isinstance(value, dict) and all(one is None for one in value.values())
     return None if is_empty else value
 
 
 Nulls = Annotated[
     None,
-    BeforeValidator(_nothing),
+    BeforeValidator(_null_if_empty),
     Field(json_schema_extra={"type": ["object", "null"], "additionalProperties": {"type": "null"}}),
 ]
 
 
-def _number(value: object) -> object:
-    """Numbers are read as Decimal, so that schemas keep every digit."""
+def _as_float(value: object) -> object:
+    """Convert numbers, which are read as Decimal so that schemas keep every digit."""
     is_number = isinstance(value, Decimal | int) and not isinstance(value, bool)
     try:
         return float(value) if is_number else value  # type: ignore[arg-type]
@@ -77,104 +77,103 @@ def _number(value: object) -> object:
         return float("inf")
 
 
-Number = Annotated[float, BeforeValidator(_number)]
+Number = Annotated[float, BeforeValidator(_as_float)]
 Temperature = Annotated[Number, Field(ge=0, le=2)]
-Share = Annotated[Number, Field(gt=0, le=1)]
+Probability = Annotated[Number, Field(gt=0, le=1)]
 Seed = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 Count = Annotated[int, Field(ge=1, le=2**31 - 1)]
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 JsonSchema = dict[str, Any]
-#: Ends at the first item that is wrong: of a million mistakes one is told, and counting the others
-#: would keep the event loop from everybody.
+#: Validation stops at the first wrong item: collecting a million errors would block the event loop.
 _FIRST = Field(fail_fast=True)
 
 
 # -- tools ----------------------------------------------------------------------------------------
 
 
-class Function(Shape):
-    """A function: its name, what it is for, the JSON Schema of its arguments."""
+class FunctionDefinition(RequestObject):
+    """A function: its name, its description, the JSON Schema of its arguments."""
 
     name: Name
     description: str | None = None
     parameters: JsonSchema | None = None
-    #: Arguments are always valid by the schema, so this changes nothing.
+    #: Ignored: arguments always satisfy the schema.
     strict: bool | None = None
 
 
-class ChatTool(Shape):
+class ChatTool(RequestObject):
     """A tool of the chat interface."""
 
     type: Literal["function"]
-    function: Function
+    function: FunctionDefinition
 
 
-class ResponsesTool(Function):
+class ResponsesTool(FunctionDefinition):
     """A tool of the responses interface."""
 
     type: Literal["function"]
 
 
-class Named(Shape):
+class FunctionName(RequestObject):
     """The name of a function."""
 
     name: Name
 
 
-class ChatNamed(Shape):
+class ChatFunctionChoice(RequestObject):
     """A function by its name, in the chat interface."""
 
     type: Literal["function"]
-    function: Named
+    function: FunctionName
 
 
-class ResponsesNamed(Named):
+class ResponsesFunctionChoice(FunctionName):
     """A function by its name, in the responses interface."""
 
     type: Literal["function"]
 
 
-class Allowed(Shape):
+class AllowedFunctions(RequestObject):
     """Some functions, and whether one of them must be called."""
 
     mode: Literal["auto", "required"]
-    tools: Annotated[list[ChatNamed], _FIRST, Field(min_length=1)]
+    tools: Annotated[list[ChatFunctionChoice], _FIRST, Field(min_length=1)]
 
 
-class ChatAllowed(Shape):
+class ChatAllowedTools(RequestObject):
     """The functions that may be called, in the chat interface."""
 
     type: Literal["allowed_tools"]
-    allowed_tools: Allowed
+    allowed_tools: AllowedFunctions
 
 
-class ResponsesAllowed(Shape):
+class ResponsesAllowedTools(RequestObject):
     """The functions that may be called, in the responses interface."""
 
     type: Literal["allowed_tools"]
     mode: Literal["auto", "required"]
-    tools: Annotated[list[ResponsesNamed], _FIRST, Field(min_length=1)]
+    tools: Annotated[list[ResponsesFunctionChoice], _FIRST, Field(min_length=1)]
 
 
 ChoiceWord = Literal["auto", "none", "required"]
 
 
-# -- the form of an answer ------------------------------------------------------------------------
+# -- formats of answers ---------------------------------------------------------------------------
 
 
-class FreeText(Shape):
-    """Text, as the model likes."""
+class TextFormat(RequestObject):
+    """Any text."""
 
     type: Literal["text"]
 
 
-class AnyObject(Shape):
+class JsonObjectFormat(RequestObject):
     """A JSON object."""
 
     type: Literal["json_object"]
 
 
-class NamedSchema(Shape):
+class NamedSchema(RequestObject):
     """A JSON Schema with a name."""
 
     name: Name
@@ -183,46 +182,48 @@ class NamedSchema(Shape):
     strict: bool | None = None
 
 
-class BySchema(Shape):
+class ChatSchemaFormat(RequestObject):
     """JSON by a schema, in the chat interface."""
 
     type: Literal["json_schema"]
     json_schema: NamedSchema
 
 
-class BySchemaFlat(NamedSchema):
+class ResponsesSchemaFormat(NamedSchema):
     """JSON by a schema, in the responses interface."""
 
     type: Literal["json_schema"]
 
 
-class ByRegex(Shape):
+class RegexFormat(RequestObject):
     """Extension: text that a regular expression matches, as a whole (ECMA-262)."""
 
     type: Literal["regex"]
     regex: Annotated[str, Field(min_length=1)]
 
 
-class ByGrammar(Shape):
-    """Extension: text of a grammar, written in the manner of Lark or of GBNF."""
+class GrammarFormat(RequestObject):
+    """Extension: text of a grammar, in the syntax of Lark or GBNF."""
 
     type: Literal["grammar"]
     grammar: Annotated[str, Field(min_length=1)]
 
 
-ChatForm = Annotated[
-    FreeText | AnyObject | BySchema | ByRegex | ByGrammar, Field(discriminator="type")
+ChatFormat = Annotated[
+    TextFormat | JsonObjectFormat | ChatSchemaFormat | RegexFormat | GrammarFormat,
+    Field(discriminator="type"),
 ]
-ResponsesForm = Annotated[
-    FreeText | AnyObject | BySchemaFlat | ByRegex | ByGrammar, Field(discriminator="type")
+ResponsesFormat = Annotated[
+    TextFormat | JsonObjectFormat | ResponsesSchemaFormat | RegexFormat | GrammarFormat,
+    Field(discriminator="type"),
 ]
 
 
 # -- messages of the chat interface ---------------------------------------------------------------
 
 
-class TextPart(Shape):
-    """A part of a message; others than text are not understood."""
+class TextPart(RequestObject):
+    """A part of a message; only text is supported."""
 
     type: Literal["text"]
     text: str
@@ -231,46 +232,46 @@ class TextPart(Shape):
 Content = str | Annotated[list[TextPart], _FIRST, Field(min_length=1)]
 
 
-class SystemMessage(Shape):
-    """What holds for the whole conversation."""
+class ChatSystemMessage(RequestObject):
+    """Instructions for the whole conversation."""
 
     role: Literal["system", "developer"]
     content: Content
     name: str | None = None
 
 
-class UserMessage(Shape):
-    """What a person said."""
+class ChatUserMessage(RequestObject):
+    """A message of the user."""
 
     role: Literal["user"]
     content: Content
     name: str | None = None
 
 
-class Written(Echo):
-    """A call as it was written: the arguments are a JSON text."""
+class EchoedFunctionCall(EchoedObject):
+    """The function and the arguments of an earlier call; the arguments are JSON text."""
 
     name: Name
     arguments: str
     parsed_arguments: Parsed = None
 
 
-class MadeCall(Echo):
+class EchoedToolCall(EchoedObject):
     """A call that the model made earlier."""
 
     id: Annotated[str, Field(min_length=1)]
     type: Literal["function"]
-    function: Written
-    #: Its number, which clients keep of a stream; the order says the same.
+    function: EchoedFunctionCall
+    #: Its number in a stream; ignored, since the order is the same.
     index: Annotated[int | None, Field(exclude=True)] = None
 
 
-class AssistantMessage(Echo):
-    """What the model said earlier. The last members are what clients send back besides; all empty."""
+class ChatAssistantMessage(EchoedObject):
+    """An earlier message of the model. The last fields are sent back by clients, and empty."""
 
     role: Literal["assistant"]
     content: Content | None = None
-    tool_calls: Annotated[list[MadeCall], _FIRST] | None = None
+    tool_calls: Annotated[list[EchoedToolCall], _FIRST] | None = None
     name: str | None = None
     refusal: None = None
     audio: None = None
@@ -280,8 +281,8 @@ class AssistantMessage(Echo):
     provider_specific_fields: Nulls = None
 
 
-class ToolMessage(Shape):
-    """What a call came to."""
+class ChatToolMessage(RequestObject):
+    """The result of a call."""
 
     role: Literal["tool"]
     content: Content
@@ -290,58 +291,59 @@ class ToolMessage(Shape):
 
 
 ChatMessage = Annotated[
-    SystemMessage | UserMessage | AssistantMessage | ToolMessage, Field(discriminator="role")
+    ChatSystemMessage | ChatUserMessage | ChatAssistantMessage | ChatToolMessage,
+    Field(discriminator="role"),
 ]
 
 
 # -- requests -------------------------------------------------------------------------------------
 
 
-class StreamOptions(Shape):
-    """What a stream tells besides."""
+class StreamOptions(RequestObject):
+    """What a stream contains in addition."""
 
     include_usage: bool | None = None
     include_obfuscation: Literal[False] | None = None
 
 
-#: How much a model that thinks aloud is to think; see ``common.THOUGHTS``.
+#: How much a reasoning model may think; see ``common.THINKING_BUDGETS``.
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 
 
-class Reasoning(Shape):
-    """How much a model is to think; thoughts are not told, nor summed up."""
+class ReasoningOptions(RequestObject):
+    """How much a model may think; thoughts are neither returned nor summarized."""
 
     effort: Effort | None = None
     summary: None = None
 
 
-class Extensions(Shape):
-    """Extensions of ours: ``steps`` tells each step of the decoding in the stream."""
+class Extensions(RequestObject):
+    """Extensions: with ``steps`` a stream contains each decoding step."""
 
     steps: bool | None = None
 
 
-class ChatRequest(Shape):
+class ChatRequest(RequestObject):
     """A request for a chat completion."""
 
     model: str
     messages: Annotated[list[ChatMessage], _FIRST, Field(min_length=1)]
     tools: Annotated[list[ChatTool], _FIRST] | None = None
-    tool_choice: ChoiceWord | ChatNamed | ChatAllowed | None = None
+    tool_choice: ChoiceWord | ChatFunctionChoice | ChatAllowedTools | None = None
     parallel_tool_calls: bool | None = None
-    response_format: ChatForm | None = None
+    response_format: ChatFormat | None = None
     max_tokens: Count | None = None
     max_completion_tokens: Count | None = None
     temperature: Temperature | None = None
-    top_p: Share | None = None
+    top_p: Probability | None = None
     reasoning_effort: Effort | None = None
     n: Count | None = None
     seed: Seed | None = None
-    stop: str | Annotated[list[str], Field(min_length=1, max_length=MOST_STOPS)] | None = None
+    stop: str | Annotated[list[str], Field(min_length=1, max_length=MAX_STOPS)] | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     logprobs: bool | None = None
-    top_logprobs: Annotated[int, Field(ge=0, le=MOST_ALTERNATIVES)] | None = None
+    top_logprobs: Annotated[int, Field(ge=0, le=MAX_TOP_LOGPROBS)] | None = None
     metadata: dict[str, str] | None = None
     user: str | None = None
     safety_identifier: str | None = None
@@ -349,15 +351,15 @@ class ChatRequest(Shape):
     callmemaybe: Extensions | None = None
 
 
-class InputText(Shape):
-    """A part of a message; others than text are not understood."""
+class InputTextPart(RequestObject):
+    """A part of a message; only text is supported."""
 
     type: Literal["input_text"]
     text: str
 
 
-class OutputText(Echo):
-    """A part of what the model said earlier."""
+class OutputTextPart(EchoedObject):
+    """A part of an earlier message of the model."""
 
     type: Literal["output_text"]
     text: str
@@ -366,18 +368,18 @@ class OutputText(Echo):
     parsed: Parsed = None
 
 
-class InputMessage(Echo):
-    """A message of a person, of the system, or of the model."""
+class InputMessage(EchoedObject):
+    """A message of the user, of the system, or of the model."""
 
     type: Literal["message"] = "message"
     role: Literal["user", "assistant", "system", "developer"]
-    content: str | Annotated[list[InputText | OutputText], _FIRST, Field(min_length=1)]
+    content: str | Annotated[list[InputTextPart | OutputTextPart], _FIRST, Field(min_length=1)]
     id: str | None = None
     status: Literal["in_progress", "completed", "incomplete"] | None = None
     phase: None = None
 
 
-class InputCall(Echo):
+class InputFunctionCall(EchoedObject):
     """A call that the model made earlier."""
 
     type: Literal["function_call"]
@@ -390,41 +392,46 @@ class InputCall(Echo):
     parsed_arguments: Parsed = None
 
 
-class InputResult(Echo):
-    """What a call came to."""
+class InputFunctionResult(EchoedObject):
+    """The result of a call."""
 
     type: Literal["function_call_output"]
     call_id: Annotated[str, Field(min_length=1)]
-    output: str | Annotated[list[InputText], _FIRST, Field(min_length=1)]
+    output: str | Annotated[list[InputTextPart], _FIRST, Field(min_length=1)]
     id: str | None = None
     status: Literal["in_progress", "completed", "incomplete"] | None = None
 
 
-class TextSettings(Shape):
-    """The form of an answer in text."""
+class TextOptions(RequestObject):
+    """The format of an answer in text."""
 
-    format: ResponsesForm | None = None
+    format: ResponsesFormat | None = None
     verbosity: None = None
 
 
-class ResponsesRequest(Shape):
+class ResponsesRequest(RequestObject):
     """A request for a response."""
 
     model: str
     input: (
-        str | Annotated[list[InputMessage | InputCall | InputResult], _FIRST, Field(min_length=1)]
+        str
+        | Annotated[
+            list[InputMessage | InputFunctionCall | InputFunctionResult],
+            _FIRST,
+            Field(min_length=1),
+        ]
     )
     instructions: str | None = None
     tools: Annotated[list[ResponsesTool], _FIRST] | None = None
-    tool_choice: ChoiceWord | ResponsesNamed | ResponsesAllowed | None = None
+    tool_choice: ChoiceWord | ResponsesFunctionChoice | ResponsesAllowedTools | None = None
     parallel_tool_calls: bool | None = None
     max_tool_calls: Count | None = None
     max_output_tokens: Count | None = None
-    text: TextSettings | None = None
+    text: TextOptions | None = None
     temperature: Temperature | None = None
-    top_p: Share | None = None
-    reasoning: Reasoning | None = None
-    top_logprobs: Annotated[int, Field(ge=0, le=MOST_ALTERNATIVES)] | None = None
+    top_p: Probability | None = None
+    reasoning: ReasoningOptions | None = None
+    top_logprobs: Annotated[int, Field(ge=0, le=MAX_TOP_LOGPROBS)] | None = None
     include: Annotated[list[Literal["message.output_text.logprobs"]], _FIRST] | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
@@ -434,7 +441,7 @@ class ResponsesRequest(Shape):
     prompt_cache_key: str | None = None
 
 
-#: Parameters that are known and not done, with the values that ask for nothing.
+#: Known parameters that are not supported, with the values that ask for nothing.
 CHAT_NEUTRAL: Mapping[str, Sequence[Any]] = {
     "audio": (None,),
     "frequency_penalty": (None, 0),
@@ -469,24 +476,24 @@ RESPONSES_NEUTRAL: Mapping[str, Sequence[Any]] = {
     "truncation": (None, "disabled"),
 }
 
-R = TypeVar("R", bound=Shape)
+R = TypeVar("R", bound=RequestObject)
 
 
-def read(kind: type[R], neutral: Mapping[str, Sequence[Any]], data: Any) -> R:
-    """Return a request of this kind; raise Problem naming the parameter that is wrong."""
+def parse_request(kind: type[R], neutral: Mapping[str, Sequence[Any]], data: Any) -> R:
+    """Return a request of this kind; raise ApiError with the parameter at fault."""
     if not isinstance(data, dict):
-        raise Problem(400, "The body must be a JSON object.", code="invalid_type")
-    kept = {}
+        raise ApiError(400, "The body must be a JSON object.", code="invalid_type")
+    supported = {}
     for name, value in data.items():
         if name not in neutral:
-            kept[name] = value
+            supported[name] = value
         elif not any((value == one and type(value) is type(one)) or _is_zero(value, one)
                      for one in neutral[name]):  # fmt: skip
-            raise not_done(name)
+            raise unsupported_parameter(name)
     try:
-        return kind.model_validate(kept)
+        return kind.model_validate(supported)
     except ValidationError as error:
-        raise mistake_of(error, kept) from None
+        raise validation_error(error, supported) from None
 
 
 def _is_zero(value: Any, neutral: Any) -> bool:

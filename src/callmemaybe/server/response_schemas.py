@@ -1,7 +1,7 @@
-"""JSON Schemas of everything the server answers: whole, and event by event; for its document.
+"""JSON Schemas of all responses, for the OpenAPI document: whole answers, and the events of streams.
 
-A stream of server-sent events is a sequence of events, and OpenAPI 3.2 describes what each is like:
-an object of the event's fields, whose ``data`` is text that holds JSON (``contentSchema``).
+OpenAPI 3.2 describes one event of a stream as an object of the event's fields, whose ``data`` is text
+that contains JSON (``contentSchema``).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 Schema = dict[str, Any]
 
-#: How a schema is referred to by its name.
+#: The reference to a schema by its name.
 REF = "#/components/schemas/{model}"
 TEXT: Schema = {"type": "string"}
 _COUNT: Schema = {"type": "integer", "minimum": 0}
@@ -20,7 +20,7 @@ _NULL: Schema = {"type": "null"}
 
 
 def ref(name: str) -> Schema:
-    """Return a schema that stands for the one of this name."""
+    """Return a reference to the schema of this name."""
     return {"$ref": REF.format(model=name)}
 
 
@@ -131,18 +131,18 @@ def _chat_stream() -> dict[str, Schema]:
          "usage": _or_null(ref("ChatUsage")), "callmemaybe": {"type": "object"}},
         "usage", "callmemaybe",
     )  # fmt: skip
-    told: Schema = {
+    data: Schema = {
         "anyOf": [{"const": "[DONE]"}, _json(ref("ChatCompletionChunk")), _json(ref("Error"))]
     }
     return {
         "ChatCompletionChunk": chunk,
-        # These events are of no type of their own: "message" is what readers then take it for.
-        "ChatCompletionEvent": _object({"event": {"const": "message"}, "data": told}, "event"),
+        # These events have no type of their own, so readers take them for "message".
+        "ChatCompletionEvent": _object({"event": {"const": "message"}, "data": data}, "event"),
     }
 
 
 def _json(schema: Schema) -> Schema:
-    """Return the schema of text that holds JSON of a schema."""
+    """Return the schema of text that contains JSON of a schema."""
     return {"type": "string", "contentMediaType": "application/json", "contentSchema": schema}
 
 
@@ -170,7 +170,7 @@ def _response() -> dict[str, Schema]:
         "temperature": {"type": "number"}, "top_p": {"type": "number"},
     })  # fmt: skip
     problem = _object({"code": TEXT, "message": TEXT})
-    # What has not ended, or has failed, tells of no tokens.
+    # A response that has not ended, or has failed, has no usage.
     open_ = {**response["properties"], "error": _or_null(problem), "incomplete_details": _NULL,
              "status": {"enum": ["in_progress", "failed"]}, "usage": _NULL,
              "output": {"maxItems": 0}}  # fmt: skip
@@ -215,6 +215,6 @@ def _response_stream() -> dict[str, Schema]:
 
 
 def _typed(kind: str, members: Mapping[str, Schema]) -> Schema:
-    """Return the schema of an event that names its type twice, as OpenAI's do."""
-    told = _object({"type": {"const": kind}, "sequence_number": _COUNT, **members})
-    return _object({"event": {"const": kind}, "data": _json(told)})
+    """Return the schema of an event that has its type twice, as in OpenAI's API."""
+    data = _object({"type": {"const": kind}, "sequence_number": _COUNT, **members})
+    return _object({"event": {"const": kind}, "data": _json(data)})
