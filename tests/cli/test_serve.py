@@ -37,14 +37,14 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
 @pytest.mark.parametrize(
     ("arguments", "what"),
     [
-        (["--host", "0.0.0.0"], "no key is asked for"),
-        (["--host", "::"], "no key is asked for"),
-        (["--host", "192.0.2.7"], "no key is asked for"),
+        (["--host", "0.0.0.0"], "no key is required"),
+        (["--host", "::"], "no key is required"),
+        (["--host", "192.0.2.7"], "no key is required"),
         (["--port", "70000"], "65535"),
         (["--api-key", ""], "printable"),
         (["--api-key", "schlüssel"], "printable"),
         (["--cors-origin", "*"], "is not an origin"),
-        (["--host", "no.such.host.invalid", "--api-key", "k"], "no address"),
+        (["--host", "no.such.host.invalid", "--api-key", "k"], "not an address"),
         (["--slots", "0"], "slots"),
     ],
 )
