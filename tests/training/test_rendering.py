@@ -107,7 +107,7 @@ def test_a_form_has_an_end(count: int) -> None:
     parameters = {"type": "object", "properties": properties, "required": ["setting_3"]}
     made = form({"parameters": parameters}, {"setting_0": "beta"}).text
     assert made == nano.form(ToolSpec("f", parameters=parameters))
-    assert len(made) <= nano.LONGEST_FORM
+    assert len(made) <= nano.MAX_FORM_LENGTH
     assert made.count("setting_") == min(count, made.count("\n") + 1 if count else 0)
 
 

@@ -248,10 +248,10 @@ def test_legends_take_only_room_that_is_left() -> None:
     schema = {"enum": ["m", "v"], "description": "m = something like a motorbike, v = a large van"}
     told = {f"size_of_the_vehicle_number_{n}": schema for n in range(40)}
     plain = {name: {"enum": ["m", "v"]} for name in told}
-    with_legends = nano.form(ToolSpec("f", parameters={"properties": told}))
+    with_glosses = nano.form(ToolSpec("f", parameters={"properties": told}))
     without = nano.form(ToolSpec("f", parameters={"properties": plain}))
-    assert with_legends.count("\n") == without.count("\n")
-    assert len(with_legends) <= nano.LONGEST_FORM
+    assert with_glosses.count("\n") == without.count("\n")
+    assert len(with_glosses) <= nano.MAX_FORM_LENGTH
     some = dict.fromkeys(list(told)[:7], schema)
     lines = nano.form(ToolSpec("f", parameters={"properties": some})).split("\n")
     is_told = ["motorbike" in line for line in lines]

@@ -27,11 +27,11 @@ Finish = Literal["stop", "length", "tool_calls"]
 
 @dataclass(frozen=True)
 class TurnRequest:
-    """What one turn is asked for; ``wanted.answer`` may be a function that reads its grammar."""
+    """What one turn is asked for; ``spec.answer`` may be a function that reads its grammar."""
 
     messages: Sequence[Mapping[str, Any]]
     tools: Sequence[ToolSpec]
-    wanted: OutputSpec
+    spec: OutputSpec
     options: DecodingConfig
 
 
@@ -70,13 +70,13 @@ def turn_updates(
     it begins; its prompt counts all the same. Raises what :meth:`LocalGenerator.stream` does, and
     GrammarError for a grammar that cannot be read.
     """
-    wanted, options = request.wanted, request.options
-    if callable(wanted.answer):
-        wanted = replace(wanted, answer=wanted.answer())
+    spec, options = request.spec, request.options
+    if callable(spec.answer):
+        spec = replace(spec, answer=spec.answer())
     try:
-        stream = generator.stream(request.messages, request.tools, wanted, options)
+        stream = generator.stream(request.messages, request.tools, spec, options)
     except BudgetError:
-        length = generator.count_prompt_tokens(request.messages, request.tools, wanted)
+        length = generator.count_prompt_tokens(request.messages, request.tools, spec)
         yield TurnUpdate(result=TurnResult(ended="length", prompt_tokens=length))
         return
     held = _HeldBack(new_id)

@@ -1,9 +1,15 @@
-"""How a family of models writes a call: one tree per family, three readings of it.
+"""How a family of models writes calls: one tree for each family, and three readings of it.
 
-The tree (:mod:`callmemaybe.wire.format`) is data. From it derive what a call looks like
-(``render``), what a model may write (``grammar``) and what was written (``reader``); there is no
-parser per format. Prompts (:mod:`callmemaybe.wire.prompt`) are tuples of plain text and control
-tokens, so text that looks like a control token stays text.
+The problem: every family writes calls in its own way, and three pieces of code must agree on it: what
+writes earlier calls into a prompt, the grammar that constrains the model, and the parser of its output.
+Here a format is one value, a tree of nodes (:mod:`~callmemaybe.wire.format_nodes`), and there is no code
+per format. The tree has three readings: :mod:`~callmemaybe.wire.rendering` walks it to write calls,
+:mod:`~callmemaybe.wire.output_grammar` replaces its leaves by the tools' names and schemas to say what a
+model may write, and :mod:`~callmemaybe.wire.reader` follows all paths through it (an NFA simulation) to
+turn what was written into the events of :mod:`callmemaybe.tools.events`. Where arguments are not JSON,
+``arg_syntax``, ``arg_grammar`` and ``arg_parser`` are the same three readings of a table of marks.
+Prompts (:mod:`~callmemaybe.wire.prompt`) are tuples of plain text and control tokens, so text that looks
+like a control token stays text.
 
 This room knows no token ids, no vocabulary, no model, no array, no clock and no file.
 """

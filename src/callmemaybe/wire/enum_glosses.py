@@ -1,19 +1,18 @@
-"""What a description says the values of a parameter stand for.
+"""Glosses: what a parameter's description says that its values mean.
 
-Descriptions explain codes and switches in passing: "Class: m (motorbike), v (van)", "0 = off, 1 = on", "true to
-forbid changes, false to allow them". A model that fills in a form sees such words best where the value stands.
+Descriptions explain codes and switches in passing: "Class: m (motorbike), v (van)", "0 = off, 1 = on",
+"true to forbid changes, false to allow them". A small model uses such words best where they stand
+beside the value. They are found by punctuation and a few English words; what is not found is not shown.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-MAX_GLOSS_LENGTH = 40  # characters of what one value stands for; of more, the first words
-MAX_READ_LENGTH = (
-    1_000  # characters of a description that are looked at: what comes behind is no legend
-)
-MAX_VALUES = 12  # values that a description may list
+MAX_GLOSS_LENGTH = 40  # characters of one gloss; of a longer one, the first words
+MAX_READ_LENGTH = 1_000  # characters of a description that are searched
+MAX_VALUES = 12  # the most values that a description may list
 
 _QUOTE = "[\"'`\u2018\u2019\u201c\u201d]?"
 _IS = r"\s*(?:=|:|\(|->|\u2192|[-\u2013\u2014](?=\s)|(?:means|stands for|for)\b)\s*"
@@ -23,13 +22,16 @@ _JOINTS = re.compile(
     r"(?:^(?:and|but|or|if|when|to mean|means|for|otherwise)\s+)|(?:[\s,;]+(?:and|or)$)"
 )
 _SWITCH = re.compile(r"(?<![\w-])(true|false)(?![\w-])", re.IGNORECASE)
-_POLE = r"(?:\b(?:if|when)\s+|\(\s*)(true|false)\b\s*\)?"
-_BEHIND = re.compile(rf"\s*{_POLE}[\s,;]*(?:(?:or|and|otherwise)\b[\s,;]*)?", re.IGNORECASE)
-_OTHER = re.compile(rf"[.:;,]|{_POLE}", re.IGNORECASE)
+_CONDITION = r"(?:\b(?:if|when)\s+|\(\s*)(true|false)\b\s*\)?"
+_CONDITION_END = re.compile(
+    rf"\s*{_CONDITION}[\s,;]*(?:(?:or|and|otherwise)\b[\s,;]*)?", re.IGNORECASE
+)
+_OTHER = re.compile(rf"[.:;,]|{_CONDITION}", re.IGNORECASE)
 _CLAUSE = re.compile(r"[.:;]|\s-\s")
 
-# A list must be split in one way only: with two at each joint, one that ends otherwise would take 2^n tries. So
-# an "or" behind a comma is always part of the joint, unless another joint follows it ("XOR, AND or OR").
+# A list must be split in one way only: with two ways at each joint, a regular expression that fails at the end
+# would try 2^n of them. So an "or" behind a comma always belongs to the joint, unless another joint follows it
+# ("XOR, AND or OR").
 _BETWEEN = (
     r"\s*(?:\([^()]{0,40}\)\s*)?"
     r"(?:,\s*(?:(?:or|and)\s+(?![(,/|]|(?-i:or|and)\s))?+|[/|]\s*|\b(?:or|and)\s+)"
@@ -52,12 +54,12 @@ _GLOSS = re.compile(r"\([^()]*\)")
 
 
 def enum_glosses(values: Sequence[str], about: str) -> list[str]:
-    """Find what a description says of each of some values, "" for nothing.
+    """Return the gloss of each value in a description, "" for none.
 
-    A word or a sign must join a value and what it stands for, and two values have to be explained at least:
-    "Celsius or Fahrenheit" explains none.
+    A word or a sign must join a value and its gloss, and at least two values must have one: "Celsius or
+    Fahrenheit" explains none.
 
-    >>> meanings(["m", "v"], "Class: m (motorbike), v (van)")
+    >>> enum_glosses(["m", "v"], "Class: m (motorbike), v (van)")
     ['motorbike', 'van']
     """
     about = about[:MAX_READ_LENGTH]
@@ -69,35 +71,35 @@ def enum_glosses(values: Sequence[str], about: str) -> list[str]:
     found: dict[str, str] = {}
     for at, match in enumerate(begins):
         until = begins[at + 1].start() if at + 1 < len(begins) else len(about)
-        said = about[match.end() : until]
-        closed = said.find(")") if match[0].rstrip().endswith("(") else -1
-        if words := _brief(said[:closed] if closed >= 0 else said):
-            found.setdefault(match[1], words)
+        text = about[match.end() : until]
+        closed = text.find(")") if match[0].rstrip().endswith("(") else -1
+        if gloss := _first_clause(text[:closed] if closed >= 0 else text):
+            found.setdefault(match[1], gloss)
     if len(found) < 2:
         return [""] * len(values)
-    found = {value: words for value, words in found.items() if words.lower() != value.lower()}
+    found = {value: gloss for value, gloss in found.items() if gloss.lower() != value.lower()}
     return [found.get(value, "") for value in values]
 
 
 def boolean_glosses(about: str) -> tuple[str, str] | None:
-    """Find what a description says that true and false of a switch stand for; None unless it says both.
+    """Return the glosses of true and of false in a description; None unless it has both.
 
-    >>> poles("true to forbid changes, false to allow them")
+    >>> boolean_glosses("true to forbid changes, false to allow them")
     ('to forbid changes', 'to allow them')
     """
     about = about[:MAX_READ_LENGTH]
     if not _SWITCH.search(about):
-        return None  # most descriptions, in a catalogue of ten thousand tools
-    for sides in (_behind(about), _before(about)):
+        return None  # most descriptions; there may be ten thousand tools
+    for sides in (_before_values(about), _after_values(about)):
         if sides and all(sides) and sides[0] != sides[1] and not any(map(_SWITCH.search, sides)):
             return sides
     return None
 
 
 def listed_values(about: str) -> list[str]:
-    """Find the values that the description of a string lists; none if it lists no two, or only examples.
+    """Return the values that the description of a string lists; none for fewer than two, or examples.
 
-    >>> options("The unit. Options: 'celsius' (metric), 'fahrenheit'. Defaults to 'celsius'.")
+    >>> listed_values("The unit. Options: 'celsius' (metric), 'fahrenheit'. Defaults to 'celsius'.")
     ['celsius', 'fahrenheit']
     """
     about = about[:MAX_READ_LENGTH]
@@ -115,41 +117,35 @@ def listed_values(about: str) -> list[str]:
     return []
 
 
-def _behind(about: str) -> tuple[str, str] | None:
-    """Of "PE if true, SE if false", "PE (true) or SE (false)", "PE when true, otherwise SE"."""
-    match = _BEHIND.search(about)
+def _before_values(about: str) -> tuple[str, str] | None:
+    """Return the glosses in front of true and false: "PE if true, SE if false", "PE (true) or SE (false)"."""
+    match = _CONDITION_END.search(about)
     if not match:
         return None
-    one = _brief(_CLAUSE.split(about[: match.start()])[-1])
-    other = _brief(_OTHER.split(about[match.end() :], maxsplit=1)[0])
+    one = _first_clause(_CLAUSE.split(about[: match.start()])[-1])
+    other = _first_clause(_OTHER.split(about[match.end() :], maxsplit=1)[0])
     return (one, other) if match[1].lower() == "true" else (other, one)
 
 
-def _before(about: str) -> tuple[str, str] | None:
-    """Of "true: PE, false: SE" in all its spellings."""
-    said: dict[str, str] = {}
-    for value, words in _pieces(about):
-        said.setdefault(value, words)
-    return (said["true"], said["false"]) if said.keys() == {"true", "false"} else None
-
-
-def _pieces(about: str) -> Iterator[tuple[str, str]]:
-    """Each true and false that something is said behind."""
+def _after_values(about: str) -> tuple[str, str] | None:
+    """Return the glosses behind true and false: "true: PE, false: SE"."""
+    glosses: dict[str, str] = {}
     marks = list(_SWITCH.finditer(about))
     for at, match in enumerate(marks):
         until = marks[at + 1].start() if at + 1 < len(marks) else len(about)
-        said = re.sub(rf"^{_QUOTE}(?:{_IS})?", "", about[match.end() : until])
-        if words := _brief(said):
-            yield match[1].lower(), words
+        text = re.sub(rf"^{_QUOTE}(?:{_IS})?", "", about[match.end() : until])
+        if gloss := _first_clause(text):
+            glosses.setdefault(match[1].lower(), gloss)
+    return (glosses["true"], glosses["false"]) if len(glosses) == 2 else None
 
 
-def _brief(said: str) -> str:
-    """Keep the first clause, without what joins it to the next, cut between words."""
-    said = said.lstrip(_EDGES)
-    end = _END.search(said)
-    said = (said[: end.start()] if end else said).strip(_EDGES)
-    while (bare := _JOINTS.sub("", said).strip(_EDGES)) != said:
-        said = bare
-    if len(said) <= MAX_GLOSS_LENGTH:
-        return said
-    return said[: MAX_GLOSS_LENGTH + 1].rpartition(" ")[0].strip(_EDGES)
+def _first_clause(text: str) -> str:
+    """Return the first clause, without what joins it to the next, cut between words."""
+    text = text.lstrip(_EDGES)
+    end = _END.search(text)
+    text = (text[: end.start()] if end else text).strip(_EDGES)
+    while (bare := _JOINTS.sub("", text).strip(_EDGES)) != text:
+        text = bare
+    if len(text) <= MAX_GLOSS_LENGTH:
+        return text
+    return text[: MAX_GLOSS_LENGTH + 1].rpartition(" ")[0].strip(_EDGES)

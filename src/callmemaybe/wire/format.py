@@ -132,7 +132,7 @@ class Format:
 
         Captures: "name" and "arguments" of each call; "no_call" where ``no_call`` allows that
         branch. Raises InputError without tools or for a name that occurs twice, and
-        UnsupportedSchema (its ``where`` names the tool) for a schema that cannot be kept.
+        UnsupportedSchema (its ``where`` names the tool) for a schema that no grammar expresses.
         """
         most = MAX_CALLS if parallel else 1
         return self.output_grammar(tools, _call_spec(no_call, most), controls=controls)

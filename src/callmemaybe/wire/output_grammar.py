@@ -98,7 +98,7 @@ class OutputSpec:
     ground: Ground | None = None
 
 
-class _Frame(NamedTuple):
+class _CallFrame(NamedTuple):
     """A turn of exactly one call: what stands before and behind it, and what follows its name."""
 
     before: tuple[Node, ...]
@@ -109,7 +109,7 @@ class _Frame(NamedTuple):
 
 #: Frames do not depend on the tools; the cache is by tree and what else they depend on.
 FRAME_CACHE_SIZE = 64
-_FRAMES: dict[tuple[int, bool, int | None, Controls], tuple[FormatNode, _Frame | None]] = {}
+_FRAMES: dict[tuple[int, bool, int | None, Controls], tuple[FormatNode, _CallFrame | None]] = {}
 
 
 class OutputGrammarBuilder:
@@ -148,7 +148,7 @@ class OutputGrammarBuilder:
             raise GroundingError(self._ungrounded)
         return Grammar(root, self._rules)
 
-    def _frame(self, tree: FormatNode) -> _Frame | None:
+    def _frame(self, tree: FormatNode) -> _CallFrame | None:
         """Return what stands around the one call of a turn; None if the turn may be anything else."""
         spec = self._spec
         if spec.no_call or spec.text or spec.given or spec.most != 1 or not spec.calls:
@@ -159,7 +159,7 @@ class OutputGrammarBuilder:
             before: list[Node] = []
             after: list[Node] = []
             call = self._split_call(tree, before, after)
-            frame = None if call is None else _Frame(tuple(before), *call, tuple(after))
+            frame = None if call is None else _CallFrame(tuple(before), *call, tuple(after))
             if len(_FRAMES) >= FRAME_CACHE_SIZE:
                 _FRAMES.clear()
             known = _FRAMES[key] = tree, frame
@@ -184,7 +184,7 @@ class OutputGrammarBuilder:
             before.append(self._build(inner, None))
         return None
 
-    def _framed_call(self, frame: _Frame) -> Node:
+    def _framed_call(self, frame: _CallFrame) -> Node:
         before, name, rest, after = frame
         if len(self._tools) == 1:
             word = lit(name.encode(self._tools[0].name))

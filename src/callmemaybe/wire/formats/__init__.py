@@ -1,4 +1,9 @@
-"""The registry of wire formats: each file of this folder is one, in its constant ``FORMAT``."""
+"""The registry of wire formats: each file of this folder is one, in its constant ``FORMAT``.
+
+To add a family, add a file here and its golden transcript in ``tests/wire/golden``; the laws of
+``tests/wire/test_laws.py`` find it. Packages of others register formats by an entry point of the group
+``callmemaybe.wire.formats``. A file whose name begins with an underscore is shared by several formats.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +25,7 @@ def get(name: str) -> Format:
 
 
 def detect(template: str | None, controls: frozenset[str]) -> Format:
-    """Return the format a model uses, told by its chat template and its control tokens.
+    """Return the format a model uses, detected by its chat template and its control tokens.
 
     Raises ModelError if no format fits.
     """

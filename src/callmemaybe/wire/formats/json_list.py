@@ -1,13 +1,19 @@
 """Plain JSON, for any instructed model: a list of calls, or an answer in text.
 
-No model's files give it away: choose it by name. Turns are written as plain words.
+It cannot be detected from a model's files: choose it by name. Turns are written as plain words.
 """
 
 from __future__ import annotations
 
 from callmemaybe.wire.chat_markup import ChatMarkup, ToolMarkup, declare_format
-from callmemaybe.wire.format_nodes import ChoiceNode, FreeTextNode, sequence
-from callmemaybe.wire.formats._lists import listed
+from callmemaybe.wire.format_nodes import (
+    ArgumentsNode,
+    CallsNode,
+    ChoiceNode,
+    FreeTextNode,
+    NameNode,
+    sequence,
+)
 
 _BEFORE = """\
 You can call these functions:
@@ -17,10 +23,18 @@ To call functions, answer with nothing but a JSON list:
 [{"name": <function-name>, "arguments": <args-json-object>}, ...]
 If none fits, answer in plain text."""
 
+#: A JSON list of calls behind its opening bracket, as other families write it, too.
+LIST_OF_CALLS = sequence(
+    CallsNode(
+        sequence('{"name": "', NameNode(), '", "arguments": ', ArgumentsNode(), "}"),
+        between=sequence(", "),
+    ),
+    "]",
+)
 FORMAT = declare_format(
     "json_list",
     "plain JSON: any instructed model, no control token",
-    ChoiceNode(sequence("[", listed()), no_call=FreeTextNode(not_first="[")),
+    ChoiceNode(sequence("[", LIST_OF_CALLS), no_call=FreeTextNode(not_first="[")),
     ChatMarkup(
         system=("", "\n\n"),
         user=("user: ", "\n\n"),

@@ -12,13 +12,13 @@
     no call     <|none|><|end|>
 
 The request is written as the inside of a JSON string, so that copying from it into an argument is
-verbatim; and twice, so that a model that reads from left to right knows the end when it reads the
-beginning again. A control token ends the name, so that no name can be mistaken for the beginning of
-another. Then the called tool's parameters are written once more, as a form to be filled in: nothing of it
-is chosen, but the model reads it knowing the request, which it did not when it read the tools. What a
-description says of the values of a choice or a switch stands in the form too, before the value, and so do
-values that only the description of a string lists: ``size? van "v"|car "c"``, ``round_up? always up true|to
-the nearest false``, ``unit? "celsius"|"fahrenheit"|string``.
+verbatim; and twice, so that a causal model has read its end when it reads its beginning again. A control
+token ends the name, so that no name can be mistaken for the beginning of another. Then the called tool's
+parameters are written once more, as a form to be filled in (a SchemaEchoNode): the grammar forces it, and
+the model reads it knowing the request, which it did not when it read the tools. Where a description
+explains the values of a choice or a switch, the form has these glosses before the values, and it lists
+values that only the description of a string lists: ``size? van "v"|car "c"``, ``round_up? always up
+true|to the nearest false``, ``unit? "celsius"|"fahrenheit"|string``.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ from callmemaybe.wire.prompt import last_user_text
 _TOOLS, _TOOL, _USER, _CALL = "<|tools|>", "<|tool|>", "<|user|>", "<|call|>"
 _AGAIN, _ARGS, _FILL, _NONE, _END = "<|again|>", "<|args|>", "<|fill|>", "<|none|>", "<|end|>"
 
-#: Characters of a type in a form, and of a form: no more than training shows, so that a function of many
-#: parameters is no longer to be called than before.
-LONGEST_TYPE, LONGEST_FORM = 200, 400
+#: The most characters of a type in a form, and of a form, in the training data, too: a function of many
+#: parameters must not become slow to call.
+MAX_TYPE_LENGTH, MAX_FORM_LENGTH = 200, 400
 
 
 def prefix(tools: Sequence[ToolSpec], _controls: Controls) -> PromptParts:
@@ -66,14 +66,14 @@ def request(
     messages: Sequence[Mapping[str, Any]], _tools: Sequence[ToolSpec], _controls: Controls
 ) -> PromptParts:
     """Write the request and ask for the call."""
-    said = dumps(last_user_text(messages))[1:-1]
-    return join_parts([said, Control(_AGAIN), said, Control(_CALL)])
+    text = dumps(last_user_text(messages))[1:-1]
+    return join_parts([text, Control(_AGAIN), text, Control(_CALL)])
 
 
 def form(tool: ToolSpec) -> str:
-    """Write the parameters once more, without descriptions and long types, as many as there is room for.
+    """Write the parameters without descriptions and long types, as many as there is room for.
 
-    Where room is left, values are written with what their descriptions say of them.
+    Where room is left, values are written with their glosses.
     """
     properties = tool.parameters.get("properties")
     if not isinstance(properties, Mapping):
@@ -83,44 +83,45 @@ def form(tool: ToolSpec) -> str:
     size = -1
     for name, inner in properties.items():
         head, plain = f"{name}{'' if name in required else '?'}", _short(type_text(inner))
-        if size + len(head) + len(plain) >= LONGEST_FORM:
+        if size + len(head) + len(plain) >= MAX_FORM_LENGTH:
             break
         size += len(head) + len(plain) + 1
-        lines.append((head, plain, _short(told_type(inner)) or plain))
-    room = LONGEST_FORM - size
+        lines.append((head, plain, _short(glossed_type(inner)) or plain))
+    room = MAX_FORM_LENGTH - size
     text = []
-    for head, plain, told in lines:
-        longer = len(told) - len(plain)
+    for head, plain, glossed in lines:
+        longer = len(glossed) - len(plain)
         fits = longer <= room
         room -= longer if fits else 0
-        text.append(head + (told if fits else plain))
+        text.append(head + (glossed if fits else plain))
     return "\n".join(text)
 
 
-def told_type(schema: Any) -> str:
-    """As `type_text`, with what the description says of the values."""
+def glossed_type(schema: Any) -> str:
+    """Return the text of ``type_text``, with the glosses of the values in the description."""
     plain = type_text(schema)
     about = schema.get("description") if isinstance(schema, Mapping) else None
-    if not isinstance(about, str) or len(plain) >= LONGEST_TYPE:
+    if not isinstance(about, str) or len(plain) >= MAX_TYPE_LENGTH:
         return plain
     about = " ".join(about.split())
     if isinstance(schema.get("enum"), list):
-        return _explained(schema["enum"], about)
+        return _glossed_values(schema["enum"], about)
     if plain == "boolean" and (sides := boolean_glosses(about)):
         return "{} true|{} false".format(*sides)
     if plain == "string" and (listed := listed_values(about)):
-        return f"{_explained(listed, about)}|{plain}"
+        return f"{_glossed_values(listed, about)}|{plain}"
     return plain
 
 
-def _explained(values: Sequence[Any], about: str) -> str:
-    said = enum_glosses([each if isinstance(each, str) else dumps(each) for each in values], about)
+def _glossed_values(values: Sequence[Any], about: str) -> str:
+    texts = [each if isinstance(each, str) else dumps(each) for each in values]
     written = (dumps(each, compact=True) for each in values)
-    return "|".join(f"{words} {each}".lstrip() for words, each in zip(said, written, strict=True))
+    pairs = zip(enum_glosses(texts, about), written, strict=True)
+    return "|".join(f"{gloss} {each}".lstrip() for gloss, each in pairs)
 
 
 def _short(text: str) -> str:
-    return f" {text}" if len(text) <= LONGEST_TYPE else ""
+    return f" {text}" if len(text) <= MAX_TYPE_LENGTH else ""
 
 
 def _lines(tool: ToolSpec) -> Iterator[str]:
@@ -142,13 +143,13 @@ def _field(name: str, inner: Any, schema: Mapping[str, Any]) -> str:
 
 
 def _described(text: str, description: object) -> str:
-    """Add a description on the same line: it can never look like another parameter."""
+    """Add a description on the same line, so that it cannot look like another parameter."""
     line = " ".join(description.split()) if isinstance(description, str) else ""
     return f"{text} {line}" if line else text
 
 
 def type_text(schema: Any) -> str:
-    """Say what a schema allows in as few characters as a reader needs."""
+    """Return a short text for the values that a schema allows."""
     if not isinstance(schema, Mapping):
         return "any"
     if isinstance(schema.get("enum"), list):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from callmemaybe.wire.chat_markup import ChatMarkup, ToolMarkup, declare_format
 from callmemaybe.wire.format_nodes import ChoiceNode, FreeTextNode, TokenNode, sequence
-from callmemaybe.wire.formats._lists import listed
+from callmemaybe.wire.formats.json_list import LIST_OF_CALLS
 
 _OPEN, _CLOSE, _END = "<|tool_call|>", "<|/tool_call|>", "<|end|>"
 
@@ -16,7 +16,7 @@ FORMAT = declare_format(
     "phi4_mini",
     "Phi-4-mini: a JSON list between <|tool_call|> tokens",
     ChoiceNode(
-        sequence(TokenNode(_OPEN), "[", listed(), TokenNode(_CLOSE)), no_call=FreeTextNode(stop=_OPEN)
+        sequence(TokenNode(_OPEN), "[", LIST_OF_CALLS, TokenNode(_CLOSE)), no_call=FreeTextNode(stop=_OPEN)
     ),
     ChatMarkup(
         system=("<|system|>", _END),

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from callmemaybe.wire.chat_markup import ToolMarkup, declare_format, write_indented_json
 from callmemaybe.wire.format_nodes import ChoiceNode, TextNode, sequence
-from callmemaybe.wire.formats._lists import listed
 from callmemaybe.wire.formats.hermes import chatml
+from callmemaybe.wire.formats.json_list import LIST_OF_CALLS
 
 _BEFORE = """\
 You have access to a set of tools. When using tools, make calls in a single JSON array:
@@ -24,7 +24,7 @@ If no tool is suitable, return an empty array. The available tools are:
 FORMAT = declare_format(
     "xlam",
     "xLAM, Hammer: a JSON list, [] calls nothing",
-    sequence("[", ChoiceNode(listed(), no_call=TextNode("]"))),
+    sequence("[", ChoiceNode(LIST_OF_CALLS, no_call=TextNode("]"))),
     chatml(
         ToolMarkup((_BEFORE, ""), each=("", "\n\n"), write=write_indented_json),
         gap="\n",
