@@ -24,7 +24,7 @@ from callmemaybe.wire import Format, formats
 from callmemaybe.wire import format as module
 from callmemaybe.wire.grounding import GroundingConfig
 from callmemaybe.wire.output_grammar import OutputSpec
-from tests.wire.test_laws import accepts, every_format, ways_on
+from tests.wire.test_laws import accepts, every_format, next_symbols
 
 PARAMETERS: dict[str, Any] = {
     "type": "object",
@@ -54,7 +54,7 @@ def walk(form: Format, spec: OutputSpec, seed: int) -> list[bytes | Control]:
     automaton, dice = automaton_of(form.output_grammar(TOOLS, spec)), random.Random(seed)
     state, path = automaton.start, []
     while True:
-        ways = ways_on(automaton, state, ending=len(path) > 150)
+        ways = next_symbols(automaton, state, ending=len(path) > 150)
         if not ways or (automaton.is_accepting(state) and len(path) > 150):
             assert automaton.is_accepting(state)
             return path
