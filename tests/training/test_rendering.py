@@ -139,7 +139,7 @@ def test_a_switch_is_asked_where_its_type_stands() -> None:
 
 
 def test_what_values_stand_for_moves_the_marks() -> None:
-    """A form tells legends as the package does; what is asked is still asked at values and types."""
+    """A form has glosses as the package does; what is asked is still asked at values and types."""
     properties = {
         "size": {"enum": ["m", "v", "c"], "description": "m = bike, c = car"},
         "on": {"type": "boolean", "description": "true to start, false to stop"},

@@ -1,4 +1,4 @@
-"""What descriptions say of values: how people write it, and what is no legend."""
+"""What descriptions say of values: how people write it, and what is no gloss."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callmemaybe.tools import ToolSpec
-from callmemaybe.wire import enum_glosses as legends
+from callmemaybe.wire import enum_glosses as glosses
 from callmemaybe.wire.formats import nano
 
 SIZES = ["m", "v", "c"]
@@ -29,9 +29,9 @@ SIZES = ["m", "v", "c"]
         "A class\nm: motorbike\nv: van\nc: car",
     ],
 )
-def test_legends_are_read_however_they_are_written(about: str) -> None:
-    """All spellings of one legend say the same."""
-    assert legends.enum_glosses(SIZES, about) == ["motorbike", "van", "car"]
+def test_glosses_are_read_however_they_are_written(about: str) -> None:
+    """All spellings of one gloss say the same."""
+    assert glosses.enum_glosses(SIZES, about) == ["motorbike", "van", "car"]
 
 
 @pytest.mark.parametrize(
@@ -49,15 +49,15 @@ def test_legends_are_read_however_they_are_written(about: str) -> None:
     ],
 )
 def test_what_explains_nothing(values: list[str], about: str) -> None:
-    """Lists of values, remarks on one alone and what says the value itself are no legend."""
-    assert not any(legends.enum_glosses(values, about))
+    """Lists of values, remarks on one alone and what says the value itself are no gloss."""
+    assert not any(glosses.enum_glosses(values, about))
 
 
-def test_a_part_of_a_legend() -> None:
+def test_a_part_of_a_gloss() -> None:
     """What is not explained stays alone; a value inside another or inside a word is none."""
     about = "How high: high = a lot, highest = all. Not sohigh = 3"
-    assert legends.enum_glosses(["low", "high", "highest"], about) == ["", "a lot", "all"]
-    assert legends.enum_glosses(
+    assert glosses.enum_glosses(["low", "high", "highest"], about) == ["", "a lot", "all"]
+    assert glosses.enum_glosses(
         ["nato", "german"], "Defaults to nato: nato = army, german = Anton"
     ) == [
         "army",
@@ -82,7 +82,7 @@ def test_a_part_of_a_legend() -> None:
 )
 def test_both_sides_of_a_switch(about: str) -> None:
     """All spellings of what a switch means say the same."""
-    assert legends.boolean_glosses(about) == ("without meat", "with meat")
+    assert glosses.boolean_glosses(about) == ("without meat", "with meat")
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_both_sides_of_a_switch(about: str) -> None:
 )
 def test_what_says_nothing_of_both_sides(about: str) -> None:
     """One side, or the two values alone, explain nothing."""
-    assert legends.boolean_glosses(about) is None
+    assert glosses.boolean_glosses(about) is None
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_what_says_nothing_of_both_sides(about: str) -> None:
 )
 def test_values_that_a_description_lists(about: str) -> None:
     """All spellings of one list give the same values, each once."""
-    assert legends.listed_values(about) == ["km", "mi", "m"]
+    assert glosses.listed_values(about) == ["km", "mi", "m"]
 
 
 @pytest.mark.parametrize(
@@ -143,19 +143,19 @@ def test_values_that_a_description_lists(about: str) -> None:
 )
 def test_what_lists_no_values(about: str) -> None:
     """Examples, one value alone, lists that are cut or too long to be all there is."""
-    assert legends.listed_values(about) == []
+    assert glosses.listed_values(about) == []
 
 
 @given(st.lists(st.text(max_size=4), max_size=5), st.text() | st.text('tf :=(),.ab-\n"truefals '))
 def test_whatever_is_written(values: list[str], about: str) -> None:
     """As many answers as values, each short and on one line."""
-    found = legends.enum_glosses(values, about)
+    found = glosses.enum_glosses(values, about)
     assert len(found) == len(values)
-    found += legends.boolean_glosses(about) or ()
-    listed = legends.listed_values(about)
+    found += glosses.boolean_glosses(about) or ()
+    listed = glosses.listed_values(about)
     assert len(listed) == len(set(listed)) != 1
     found += listed
-    assert all(len(each) <= legends.MAX_GLOSS_LENGTH and "\n" not in each for each in found)
+    assert all(len(each) <= glosses.MAX_GLOSS_LENGTH and "\n" not in each for each in found)
 
 
 @pytest.mark.parametrize(
@@ -182,9 +182,9 @@ def test_long_descriptions_cost_no_more(part: str) -> None:
     """A description of a megabyte is read as quickly as its beginning: nothing is tried again and again."""
     about = part * (1_000_000 // len(part))
     began = time.process_time()
-    legends.boolean_glosses(about)
-    legends.listed_values(about)
-    legends.enum_glosses(["a", "x", "true"], about)
+    glosses.boolean_glosses(about)
+    glosses.listed_values(about)
+    glosses.enum_glosses(["a", "x", "true"], about)
     assert time.process_time() - began < 2
 
 
@@ -195,9 +195,9 @@ def test_a_list_that_goes_on_costs_no_more(joint: str) -> None:
     """A list is split in one way: where it does not end as it should, no other split is tried."""
     colours = [f"c{n}" for n in range(24)]
     began = time.process_time()
-    found = legends.listed_values(f"Colour of it, one of {joint.join(colours)} as the CSS names")
+    found = glosses.listed_values(f"Colour of it, one of {joint.join(colours)} as the CSS names")
     assert time.process_time() - began < 2
-    assert len(found) <= legends.MAX_VALUES
+    assert len(found) <= glosses.MAX_VALUES
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_a_list_that_goes_on_costs_no_more(joint: str) -> None:
 )
 def test_joints_that_are_values(about: str, values: list[str]) -> None:
     """In capitals, "and" and "or" are values where they stand as such."""
-    assert legends.listed_values(about) == values
+    assert glosses.listed_values(about) == values
 
 
 def test_a_form_says_what_values_stand_for() -> None:
@@ -243,8 +243,8 @@ def test_a_form_says_what_values_stand_for() -> None:
     ]
 
 
-def test_legends_take_only_room_that_is_left() -> None:
-    """A form names as many parameters with legends as without; the first legends are told."""
+def test_glosses_take_only_room_that_is_left() -> None:
+    """A form names as many parameters with glosses as without; the first glosses are told."""
     schema = {"enum": ["m", "v"], "description": "m = something like a motorbike, v = a large van"}
     told = {f"size_of_the_vehicle_number_{n}": schema for n in range(40)}
     plain = {name: {"enum": ["m", "v"]} for name in told}
