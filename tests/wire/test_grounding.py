@@ -189,7 +189,7 @@ def test_what_counts_as_said(where: str, texts: tuple[str, ...]) -> None:
     assert spec.ground == Ground(texts, "prompt")
 
 
-@pytest.mark.parametrize("name", ["order", "ground", "ground_in"])
+@pytest.mark.parametrize("name", ["ground", "ground_in"])
 def test_settings_are_checked(name: str) -> None:
     """Law: a value that is none of those there are is refused by the name of its setting."""
     with pytest.raises(InputError, match=f"{name}: there is no 'x'"):

@@ -80,9 +80,9 @@ class OutputSpec:
     ``given``: calls that the turn begins with, as they are. ``thinking`` and ``text``: the most tokens
     of a thought, and of text in front of a required call; the grammar says only where they may stand,
     the decoder counts them. ``answer_length``: the most characters of a text; ``answer``: the JSON
-    Schema, or the grammar, of an answer that is not free text. ``order`` and ``ground`` limit the
-    arguments (see :class:`callmemaybe.wire.grounding.GroundingConfig`); without ``ground``,
-    ``x-ground`` is refused.
+    Schema, or the grammar, of an answer that is not free text. ``order`` is the order of the arguments'
+    keys, "schema" or "any"; ``ground`` is the text their values are limited to (see
+    :class:`callmemaybe.wire.grounding.GroundingConfig`), without which ``x-ground`` is refused.
     """
 
     calls: bool = True
