@@ -879,7 +879,7 @@ def test_a_result_that_holds_itself_is_written_to_no_end() -> None:
     told = PythonExecutor(f=lambda: tree)([ToolCall("f")])[0]
     assert not told.is_error
     assert told.content.startswith(
-        "done, but its result cannot be written as JSON: the value holds"
+        "done, but its result cannot be written as JSON: the value contains"
     )
 
 

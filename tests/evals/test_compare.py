@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from callmemaybe.errors import InputError
 from callmemaybe.evals.case import Case
 from callmemaybe.evals.compare import by_output, exact, leaderboard, same
-from callmemaybe.jsonio import writer
+from callmemaybe.jsonio import loads
 from callmemaybe.tools import ToolSpec
 
 JSON = st.recursive(
@@ -29,7 +29,7 @@ TOOL = ToolSpec("f")
 @given(JSON)
 def test_a_value_equals_itself_however_it_was_read(value: Any) -> None:
     """The value of a JSON text is the same, whether numbers were read as floats or as decimals."""
-    assert same(writer.loads(json.dumps(value)), value)
+    assert same(loads(json.dumps(value)), value)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_what_is_no_json_equals_nothing() -> None:
 @pytest.mark.parametrize("depth", [300, 900, 100_000])
 def test_no_depth_ends_a_comparison(depth: int) -> None:
     """A model may write brackets to the end of its budget: that is wrong by every rule, and no more."""
-    deep = writer.loads("[" * depth + "]" * depth)
+    deep = loads("[" * depth + "]" * depth)
     tool = ToolSpec("f", "", {"type": "object", "properties": {"a": {"type": "array"}}})
     assert exact(tool, {"a": deep}, {"a": [1]}) == {"a": False}
     assert by_output(tool, {"a": deep}, {"a": [1]}) == {"a": False}

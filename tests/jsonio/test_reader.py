@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import time
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,8 +14,19 @@ from hypothesis import strategies as st
 
 from callmemaybe.cli.files import read_text
 from callmemaybe.errors import InputError
-from callmemaybe.jsonio.reader import Number, plain_number, read
-from callmemaybe.jsonio.writer import LongNumber, dumps, loads
+from callmemaybe.jsonio import (
+    LongNumber,
+    RawNumber,
+    dumps,
+    find_duplicate_key,
+    is_deeper,
+    join_pointer,
+    loads,
+    parse_number,
+    read,
+    resolve_pointer,
+    split_pointer,
+)
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
@@ -118,12 +131,11 @@ def test_depth_cannot_crash_it(opening: str) -> None:
 )  # fmt: skip
 def test_numbers_are_never_rounded(digits: str, value: object) -> None:
     """A number becomes a float only where the float is the number."""
-    read_value = plain_number(digits)
+    read_value = parse_number(digits)
     assert read_value == value
     assert type(read_value) is type(value)
-    raw = read(digits, source="f", number=Number).value
-    assert isinstance(raw, Number)
-    assert raw == digits
+    raw = read(digits, source="f", number=RawNumber).value
+    assert raw == RawNumber(digits)
 
 
 @pytest.mark.parametrize("digits", ["1e99999999999999999999", "-1.5E+9999999999999999999"])
@@ -134,7 +146,7 @@ def test_numbers_beyond_all_counting_have_a_place(digits: str) -> None:
     assert str(caught.value) == (
         "f:2:2 (/a/1): the number has an exponent beyond all counting; write a smaller one"
     )
-    assert read(digits, source="f", number=Number).value == digits
+    assert read(digits, source="f", number=RawNumber).value == RawNumber(digits)
 
 
 def test_places_of_pointers() -> None:
@@ -225,11 +237,11 @@ def test_depth_makes_no_difference_to_what_is_read(text: str) -> None:
 def test_digits_are_counted_before_a_number_is_made(text: str, is_read: bool) -> None:
     """Whoever says how many digits there may be gets none of more; all others, each of them."""
     if is_read:
-        assert dumps(loads(text, most_digits=400)) == dumps(loads(text))
+        assert dumps(loads(text, max_digits=400)) == dumps(loads(text))
         return
     loads(text)
     with pytest.raises(LongNumber, match="x: a number has more than 400 digits"):
-        loads(text, where="x", most_digits=400)
+        loads(text, where="x", max_digits=400)
 
 
 def test_an_exponent_beyond_all_counting_is_an_error_of_the_text() -> None:
@@ -237,3 +249,142 @@ def test_an_exponent_beyond_all_counting_is_an_error_of_the_text() -> None:
     for text in ("1e" + "9" * 30, "[" * 5000 + "1e" + "9" * 30 + "]" * 5000):
         with pytest.raises(LongNumber, match="exponent"):
             loads(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["[1,]", "[1 2]", '{"a" 1}', "{1:2}", "[tru]", "[01]", '["\n"]', "[1]]"]
+)
+def test_the_slow_reader_is_as_strict(text: str) -> None:
+    """Behind deep nesting, what is not JSON is refused as anywhere."""
+    deep = "[" * 20_000 + text + "]" * 20_000
+    with pytest.raises(InputError):
+        loads(deep)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.text(st.sampled_from('{}[]",:\\ u0d8c1.-eab\u00e9'), max_size=16)
+    | st.builds("{}{}".format, values.map(json.dumps), st.sampled_from(["", "", " ", "]"]))
+    | st.lists(
+        st.sampled_from(["\\ud83d", "\\ude00", "\\\\", "\\u0061", "\ud83d", "\ude00", "a", "\\n"]),
+        max_size=5,
+    ).map(lambda parts: f'["{"".join(parts)}"]')
+)
+def test_strictly_both_readers_accept_the_same(text: str) -> None:
+    """Law: what the C decoder with hooks reads is what the parser in Python reads, value and refusal."""
+    try:
+        expected = read(text, source="x", number=float).value
+    except InputError:
+        with pytest.raises(InputError):
+            loads(text, exact=False, strict=True)
+        return
+    if any("\ud800" <= one <= "\udfff" for one in text):
+        return  # a half that is no escape: only loads is given text that is not from a file
+    assert loads(text, exact=False, strict=True) == expected
+
+
+@settings(max_examples=80, deadline=None)
+@given(values)
+def test_within_its_limits_every_value_is_read(value: object) -> None:
+    """Every JSON value comes back; floats and integers are those of the standard library."""
+    written = json.dumps(value, ensure_ascii=False)
+    if len(str(value)) < 4000:
+        assert loads(written, exact=False, strict=True, max_bytes=10_000, max_depth=64) == value
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        '{"a":1,"a":2}', "NaN", "[Infinity]", "-Infinity", "1e400", '"\\ud800"', '{"\\udfff": 1}',
+        '"\ud800"', "[" * 65 + "]" * 65, "[" * 100_000, '"' + "x" * 10_000 + '"', "", "{", "[1,]", "'a'",
+        "9" * 5000,
+    ],
+)  # fmt: skip
+def test_strict_reading_refuses(bad: str) -> None:
+    """More than one meaning, no meaning, or too much of it: InputError that says where, and no crash."""
+    with pytest.raises(InputError) as caught:
+        loads(bad, where="x", exact=False, strict=True, max_bytes=10_000, max_depth=64)
+    assert str(caught.value).startswith("x: ")
+
+
+def test_bytes_are_counted_as_utf_8() -> None:
+    """A character has up to four bytes."""
+    assert loads('"🙂é"', max_bytes=8) == "🙂é"
+    with pytest.raises(InputError, match="more than 7 bytes"):
+        loads('"🙂é"', max_bytes=7)
+
+
+def test_brackets_in_strings_are_not_depth() -> None:
+    """Only real nesting counts."""
+    assert not is_deeper('["' + "[{" * 100 + '\\"["]', 1)
+    assert is_deeper("[[]]", 1)
+
+
+def test_a_long_number_is_refused_before_it_is_made() -> None:
+    """Making an integer of its digits takes time that grows with their square, and stops everybody."""
+    started = time.process_time()
+    with pytest.raises(LongNumber):
+        loads("[-" + "1" * 10_000_000 + "]", max_digits=400)
+    assert time.process_time() - started < 10
+
+
+KEYS = st.sampled_from(["a", "b", 'q":"', "\\", "é", "{}"])
+
+
+class Pairs(list[tuple[str, Any]]):
+    """The members of an object, keys as often as they come."""
+
+
+def texts(value: Any) -> str:
+    """Write a value whose objects are Pairs."""
+    if isinstance(value, Pairs):
+        members = ", ".join(f"{json.dumps(key)}: {texts(inner)}" for key, inner in value)
+        return f"{{{members}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(texts, value))}]"
+    return json.dumps(value)
+
+
+def is_repeated(value: Any) -> bool:
+    """Whether some object has a key twice, seen from its members."""
+    if isinstance(value, Pairs):
+        keys = [key for key, _ in value]
+        return len(set(keys)) < len(keys) or any(is_repeated(inner) for _, inner in value)
+    return isinstance(value, list) and any(map(is_repeated, value))
+
+
+OBJECTS = st.recursive(
+    st.one_of(KEYS, st.integers(), st.none()),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.lists(st.tuples(KEYS, inner), max_size=3).map(Pairs)
+    ),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(OBJECTS)
+def test_a_repeated_key_is_found_wherever_it_is(value: Any) -> None:
+    """Law: a key is reported iff some object of the text has it twice, escaped or not."""
+    assert (find_duplicate_key(texts(value)) is not None) is is_repeated(value)
+
+
+def test_keys_are_compared_by_what_they_mean() -> None:
+    """Law: one key in two spellings is one key; the same key in two objects is none twice."""
+    assert find_duplicate_key('{"a": 1, "\\u0061": 2}') == "a"
+    assert find_duplicate_key('{"a": {"a": [{"a": 1}, {"a": 2}]}}') is None
+    assert find_duplicate_key('{"a":' * 5000 + "1" + "}" * 5000) is None
+
+
+@given(st.lists(st.text(st.sampled_from("~/01a"), max_size=4), max_size=4))
+def test_a_pointer_is_its_path(path: list[str]) -> None:
+    """Any keys, slashes and tildes among them, are read back from the pointer they are joined to."""
+    assert split_pointer(join_pointer(path)) == path
+    value: object = "end"
+    for key in reversed(path):
+        value = {key: [value]}
+    steps = [step for key in path for step in (key, 0)]
+    assert resolve_pointer(value, join_pointer(steps)) == "end"
+    for wrong in ("/x", "/0/0/x", "/-", "/1", "/" + "9" * 5000):
+        with pytest.raises(LookupError):
+            resolve_pointer([value], wrong)

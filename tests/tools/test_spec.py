@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from callmemaybe.errors import InputError
-from callmemaybe.jsonio.writer import dumps, loads, rewrite
 from callmemaybe.tools import ToolCall, ToolSpec, check_distinct
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "number"}}}
@@ -190,56 +188,3 @@ def test_what_is_no_object_is_refused(text: str) -> None:
     """Arguments that are not one JSON object raise an error of ours."""
     with pytest.raises(InputError):
         ToolCall("f", text).parsed  # noqa: B018 - the access is the test
-
-
-VALUES = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.decimals(allow_nan=False, allow_infinity=False)
-    | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
-    max_leaves=15,
-)
-
-
-@settings(max_examples=80)
-@given(value=VALUES, compact=st.booleans())
-def test_what_is_written_is_read_back(value: Any, compact: bool) -> None:
-    """loads(dumps(x)) is x, in both styles, and rewriting a text changes no value in it."""
-    text = dumps(value, compact=compact)
-    assert loads(text) == value
-    assert loads(rewrite(text, compact=not compact)) == value
-    assert rewrite(rewrite(text, compact=not compact), compact=compact) == text
-
-
-@settings(max_examples=50)
-@given(value=VALUES)
-def test_the_style_is_that_of_the_standard_library(value: Any) -> None:
-    """Without decimals and half pairs the text is that of json.dumps, letter by letter."""
-    text = dumps(value)
-    if "." not in text and "\\ud" not in text and "E" not in text:
-        assert text == json.dumps(json.loads(text), ensure_ascii=False)
-
-
-@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}")])
-def test_depth_has_no_limit(opening: str, closing: str) -> None:
-    """Nesting of any depth is read and written."""
-    text = opening * 20_000 + "[]" + closing * 20_000
-    value = loads(text)
-    assert dumps(value, compact=True) == text
-    depth = 0
-    while value:
-        value = value["a"] if isinstance(value, dict) else value[0]
-        depth += 1
-    assert depth == 20_000
-
-
-@pytest.mark.parametrize(
-    "text", ["[1,]", "[1 2]", '{"a" 1}', "{1:2}", "[tru]", "[01]", '["\n"]', "[1]]"]
-)
-def test_the_slow_reader_is_as_strict(text: str) -> None:
-    """Behind deep nesting, what is not JSON is refused as anywhere."""
-    deep = "[" * 20_000 + text + "]" * 20_000
-    with pytest.raises(InputError):
-        loads(deep)

@@ -16,7 +16,7 @@ from callmemaybe.errors import InputError
 from callmemaybe.gateway.registry import Registered, register
 from callmemaybe.grammar import compile as compile_grammar
 from callmemaybe.grammar import json_schema
-from callmemaybe.jsonio.writer import loads
+from callmemaybe.jsonio import loads
 from callmemaybe.tools import Tool, ToolSpec
 from callmemaybe.tools.validators import standard, validator_for
 from tests.grammar.oracle import sample

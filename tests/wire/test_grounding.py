@@ -18,7 +18,7 @@ from callmemaybe.grammar import Ground
 from callmemaybe.grammar.compile import automaton_of
 from callmemaybe.grammar.nodes import Control
 from callmemaybe.grammar.schema.ground import numbers_in
-from callmemaybe.jsonio.writer import dumps
+from callmemaybe.jsonio import dumps
 from callmemaybe.tools import ToolCall, ToolSpec
 from callmemaybe.wire import Format, formats
 from callmemaybe.wire import format as module

@@ -9,7 +9,7 @@ import pytest
 
 from callmemaybe.errors import InputError
 from callmemaybe.generation.config import TEMPLATES
-from callmemaybe.jsonio.writer import rewrite
+from callmemaybe.jsonio import rewrite
 from callmemaybe.tools import ToolCall, ToolSpec
 from callmemaybe.wire import formats
 from callmemaybe.wire.arg_syntax import MAX_DEPTH

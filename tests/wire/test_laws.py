@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from callmemaybe.errors import InputError
 from callmemaybe.grammar import compile as compile_grammar
 from callmemaybe.grammar.nodes import Control, bytes_of
-from callmemaybe.jsonio.writer import dumps
+from callmemaybe.jsonio import dumps
 from callmemaybe.tools import (
     ArgumentsDelta,
     CallEnded,

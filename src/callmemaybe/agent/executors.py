@@ -14,8 +14,7 @@ from callmemaybe.conversation.loop import correction
 from callmemaybe.errors import InputError
 from callmemaybe.generation.config import check_callable
 from callmemaybe.generation.turn import in_thread
-from callmemaybe.jsonio.reader import as_float, with_numbers
-from callmemaybe.jsonio.writer import dumps
+from callmemaybe.jsonio import dumps, float_if_exact, map_decimals
 from callmemaybe.tools import Tool, ToolCall, ToolResult, plain_tool, pointed
 
 if TYPE_CHECKING:
@@ -158,7 +157,7 @@ def _called(function: Callable[..., Any], call: ToolCall, ended: Callable[[Any],
     """Call the function, and return what ``ended`` makes of what it returns."""
     if isinstance(function, Tool) and function.signature is not None:
         return ended(function.call(function.bind(call.parsed)))  # which knows its kinds of numbers
-    return ended(function(**with_numbers(call.parsed, as_float)))
+    return ended(function(**map_decimals(call.parsed, float_if_exact)))
 
 
 async def _awaited(function: Callable[..., Any], call: ToolCall) -> Any:
@@ -197,11 +196,11 @@ def _result(call: ToolCall, found: Any) -> ToolResult:
 
 def _written(value: Any) -> str:
     """Write a result for the model; one that JSON cannot carry is no error, for the function ran."""
-    from callmemaybe.jsonio.bounded import plain
+    from callmemaybe.jsonio import to_json_value
 
     if isinstance(value, str) and not isinstance(value, Enum):
         return value
     try:
-        return dumps(value, default=plain)
+        return dumps(value, default=to_json_value)
     except Exception as error:
         return f"done, but its result cannot be written as JSON: {error}"

@@ -30,7 +30,7 @@ from callmemaybe.generation.config import DecodingConfig, check_callable, check_
 from callmemaybe.generation.result import TurnResult
 from callmemaybe.generation.turn import TurnGenerator, in_thread
 from callmemaybe.generation.validation import pointer_of, validator_of
-from callmemaybe.jsonio.reader import with_numbers
+from callmemaybe.jsonio import map_decimals
 from callmemaybe.tools import Offered, StreamEvent, ToolCall, ToolResult, ToolSpec, tools_of
 from callmemaybe.wire.format_nodes import IdNode
 from callmemaybe.wire.output_grammar import OutputSpec
@@ -352,7 +352,7 @@ class _Run:
         said = [entry.text for entry in conversation.entries if isinstance(entry, UserMessage)]
         results = [one.content for one in conversation.entries if isinstance(one, ToolResult)]
         given = {name: value for name, value in call.parsed.items() if _can_be_said(value)}
-        arguments = with_numbers(given, _as_said)
+        arguments = map_decimals(given, _as_said)
         labels = label(arguments, tool.parameters, user=said, untrusted=results)
         invented = {one.pointer for one in labels if one.origin is Origin.UNGROUNDED}
         required = tool.parameters.get("required") or ()

@@ -105,7 +105,7 @@ def register(app: typer.Typer) -> None:
 def _schemas(path: Path) -> list[tuple[str | None, Any]]:
     """Return the schemas of a file, each with the name of its function (None for a plain schema)."""
     from callmemaybe.cli.files import read_text, source_name
-    from callmemaybe.jsonio.reader import read
+    from callmemaybe.jsonio import read
     from callmemaybe.tools import ToolSpec, check_distinct
 
     document = read(read_text(path), source=source_name(path))

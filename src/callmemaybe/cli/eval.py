@@ -25,8 +25,7 @@ from callmemaybe.cli.files import WriteError, check_writable, read_text, write_a
 from callmemaybe.cli.options import ModelOption, NameChoiceMode, NoCall, QuietOption
 from callmemaybe.cli.process import ExitCode, StopRequested, stopped_by_signals
 from callmemaybe.errors import InputError
-from callmemaybe.jsonio.reader import Document, read
-from callmemaybe.jsonio.writer import dumps
+from callmemaybe.jsonio import JsonDocument, dumps, read
 
 if TYPE_CHECKING:
     from callmemaybe.cli.eval_display import EvalDisplay
@@ -260,7 +259,7 @@ def read_cases(path: Path) -> list[Case]:
     return cases
 
 
-def _case(value: object, document: Document, pointer: str) -> Case:
+def _case(value: object, document: JsonDocument, pointer: str) -> Case:
     from callmemaybe.evals.case import Case
 
     try:

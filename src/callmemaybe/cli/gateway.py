@@ -384,7 +384,7 @@ def _read_result(text: str, outcome: str | None) -> Any:
 
     A number that no float represents becomes a Decimal, as tools return it, and is recorded as text.
     """
-    from callmemaybe.jsonio.reader import read
+    from callmemaybe.jsonio import read
 
     if outcome in {"not-done", "not_done"}:
         raise InputError(

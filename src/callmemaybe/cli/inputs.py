@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from callmemaybe.cli.files import is_file, read_text, source_name
 from callmemaybe.errors import InputError, UnsupportedSchema
-from callmemaybe.jsonio.declared import write
-from callmemaybe.jsonio.reader import Document, Number, plain_number, read
+from callmemaybe.jsonio import JsonDocument, RawNumber, dumps, parse_number, read
 from callmemaybe.tools import ToolSpec, check_distinct
 
 if TYPE_CHECKING:
@@ -89,7 +88,7 @@ def _prompts_of_lines(text: str, path: Path) -> list[str]:
     return prompts
 
 
-def _single_prompt(text: str, path: Path) -> Document | None:
+def _single_prompt(text: str, path: Path) -> JsonDocument | None:
     """Return the text as one document if it is a single prompt, None if it is JSON lines.
 
     Raises InputError for a value that is not a prompt, and for invalid JSON.
@@ -113,7 +112,7 @@ def _single_prompt(text: str, path: Path) -> Document | None:
     )
 
 
-def _prompt(item: object, document: Document, pointer: str) -> str:
+def _prompt(item: object, document: JsonDocument, pointer: str) -> str:
     prompt = item
     if isinstance(item, dict):
         if "prompt" not in item:
@@ -131,7 +130,7 @@ def _prompt(item: object, document: Document, pointer: str) -> str:
     return prompt
 
 
-def _check_schema(tool: ToolSpec, document: Document, pointer: str, definition: object) -> None:
+def _check_schema(tool: ToolSpec, document: JsonDocument, pointer: str, definition: object) -> None:
     """Build the grammar of the arguments now, so that unsupported keywords get a place in the file."""
     from callmemaybe.grammar import Ground, json_schema
 
@@ -160,7 +159,7 @@ def _file_pointer(tool: ToolSpec, definition: object, pointer: str, in_schema: s
     return f"{pointer}/{key}{inner}"
 
 
-def _with_place(error: InputError, document: Document, pointer: str) -> InputError:
+def _with_place(error: InputError, document: JsonDocument, pointer: str) -> InputError:
     where = document.place("" if pointer == "/" else pointer)
     return InputError(error.message, where=where, hint=error.hint)
 
@@ -204,7 +203,7 @@ def read_calls(path: Path) -> list[ToolCall]:
     """
     from callmemaybe.tools import ToolCall
 
-    document = _read_json(path, Number)
+    document = _read_json(path, RawNumber)
     if not isinstance(document.value, list):
         raise InputError("expected a list of calls", where=document.place())
     calls = []
@@ -214,11 +213,11 @@ def read_calls(path: Path) -> list[ToolCall]:
             raise InputError("a call must be an object", where=where)
         inner = value.get("function", value)
         name = inner.get("name") if isinstance(inner, dict) else None
-        if not isinstance(name, str) or isinstance(name, Number):
+        if not isinstance(name, str):
             raise InputError("the call has no name", where=where, hint='add a "name"')
         arguments = inner.get("arguments", inner.get("parameters", {}))
-        if not isinstance(arguments, str) or isinstance(arguments, Number):
-            arguments = write(arguments)
+        if not isinstance(arguments, str):
+            arguments = dumps(arguments)
         identity = value.get("id")
         calls.append(ToolCall(name, arguments, str(place if identity is None else identity)))
     return calls
@@ -228,18 +227,18 @@ def read_secrets(path: Path | None) -> dict[str, str]:
     """Read a JSON object of secrets by name."""
     if path is None:
         return {}
-    document = _read_json(path, plain_number)
+    document = _read_json(path, parse_number)
     value = document.value
     if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
         raise InputError("expected an object of strings", where=document.place())
     return value
 
 
-def _read_json(path: Path, number: Callable[[str], object]) -> Document:
+def _read_json(path: Path, number: Callable[[str], object]) -> JsonDocument:
     return read(read_text(path), source=source_name(path), number=number)
 
 
 def _float_number(digits: str) -> int | float:
     """Return a number of a tool's definition as int or float: definitions are hashed, without Decimals."""
-    value = plain_number(digits)
+    value = parse_number(digits)
     return float(value) if isinstance(value, Decimal) else value

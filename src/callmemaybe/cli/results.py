@@ -15,9 +15,7 @@ from pathlib import Path
 
 from callmemaybe.cli.files import is_stream, read_text, write_atomically
 from callmemaybe.errors import InputError
-from callmemaybe.jsonio.declared import write, write_string
-from callmemaybe.jsonio.reader import Number, read
-from callmemaybe.jsonio.writer import dumps
+from callmemaybe.jsonio import RawNumber, dumps, dumps_string, read
 from callmemaybe.tools import ToolSpec
 
 _KEYS = {"prompt", "name", "parameters"}
@@ -38,14 +36,14 @@ class ResultRecord:
     @classmethod
     def of_call(cls, prompt: str, tool: ToolSpec, arguments: str) -> ResultRecord:
         """Return the record of a call; ``arguments`` is JSON as generated."""
-        value = read(arguments, source="arguments", number=Number, max_depth=None).value
-        return cls(prompt, tool.name, write(value, tool.schema))
+        value = read(arguments, source="arguments", number=RawNumber, max_depth=None).value
+        return cls(prompt, tool.name, dumps(value, schema=tool.schema))
 
     def text(self) -> str:
         """Return the record as written to the result file, indented by two."""
-        name = "null" if self.name is None else write_string(self.name)
+        name = "null" if self.name is None else dumps_string(self.name)
         return (
-            f'  {{\n    "prompt": {write_string(self.prompt)},\n    "name": {name},\n'
+            f'  {{\n    "prompt": {dumps_string(self.prompt)},\n    "name": {name},\n'
             f'    "parameters": {self.parameters}\n  }}'
         )
 
@@ -140,7 +138,7 @@ class ResultFile:
         if not self.path.is_file():
             return ResumedResults({}, "nothing to resume from: there is no result file yet")
         text = read_text(self.path)
-        document = read(text, source=str(self.path), number=Number, max_depth=None)
+        document = read(text, source=str(self.path), number=RawNumber, max_depth=None)
         if not isinstance(document.value, list):
             raise InputError(
                 "not a result file: expected a list of results",
@@ -201,7 +199,7 @@ def _record(
     tool = tools.get(name) if isinstance(name, str) else None
     if tool is None or not isinstance(parameters, dict):
         return None
-    text = write(parameters, tool.schema)
+    text = dumps(parameters, schema=tool.schema)
     return ResultRecord(prompt, tool.name, text) if has_notes or _is_valid(text, tool) else None
 
 

@@ -24,8 +24,7 @@ from callmemaybe.cli.files import (
     write_atomically,
 )
 from callmemaybe.errors import InputError
-from callmemaybe.jsonio.declared import escape_surrogates
-from callmemaybe.jsonio.writer import dumps, loads
+from callmemaybe.jsonio import dumps, escape_surrogates, loads
 
 if TYPE_CHECKING:
     from callmemaybe.caller import Step

@@ -24,7 +24,7 @@ from callmemaybe.conversation.history import (
 )
 from callmemaybe.conversation.state import TRANSITIONS, ConversationState, may_follow
 from callmemaybe.errors import ConversationError
-from callmemaybe.jsonio.writer import dumps, loads
+from callmemaybe.jsonio import dumps, loads
 from callmemaybe.tools import (
     ArgumentsDelta,
     CallEnded,

@@ -18,7 +18,7 @@ from callmemaybe.conversation.conversation import Conversation
 from callmemaybe.conversation.events import FinishReason, turn_events
 from callmemaybe.conversation.state import ConversationState
 from callmemaybe.errors import ConversationError, InputError
-from callmemaybe.jsonio.writer import dumps
+from callmemaybe.jsonio import dumps, split_pointer
 from callmemaybe.tools import ToolCall, ToolResult, resolved
 
 
@@ -207,7 +207,7 @@ def _fill_references(
         try:
             config.check(filled)
         except InputError as error:
-            name = next(iter(_pointer_steps(error)), "").replace("~1", "/").replace("~0", "~")
+            name = next(iter(_pointer_steps(error)), "")
             if name in errors:
                 raise errors[name] from None
             if references.get(name, {}).get("$ref") not in ids:
@@ -302,7 +302,7 @@ def correction(error: Exception, arguments: Mapping[str, Any] | None = None) -> 
 
 def _pointer_steps(error: InputError) -> list[str]:
     """Return the steps of an error's JSON pointer within the arguments."""
-    steps = [step for step in (error.where or "").split("/")[1:] if step]
+    steps = [step for step in split_pointer(error.where or "") if step]
     if steps[:1] == ["arguments"]:
         del steps[0]
     return steps

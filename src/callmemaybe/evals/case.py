@@ -10,9 +10,8 @@ from typing import Any
 
 from callmemaybe.errors import InputError
 from callmemaybe.evals.compare import RULES
-from callmemaybe.jsonio.writer import dumps
+from callmemaybe.jsonio import dumps, escape_token
 from callmemaybe.tools import ToolSpec, check_distinct
-from callmemaybe.tools.spec import pointer_token
 
 _KEYS = ("id", "functions", "prompt", "expected", "tags", "compare")
 _CASE_IS = '{"id", "functions", "prompt", "expected": {"name", "arguments"} or null}'
@@ -158,7 +157,7 @@ def _expected(
         if listed and not isinstance(possible, list):
             raise InputError(
                 "must be a list of possible values",
-                where=f"{where}/{key}/{pointer_token(argument)}",
+                where=f"{where}/{key}/{escape_token(argument)}",
                 hint='put it in [], or compare by "exact"',
             )
     return ExpectedCall(name, arguments)

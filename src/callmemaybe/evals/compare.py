@@ -23,7 +23,7 @@ from decimal import Decimal
 from typing import Any
 
 from callmemaybe.errors import InputError
-from callmemaybe.jsonio.writer import dumps
+from callmemaybe.jsonio import dumps
 from callmemaybe.tools import ToolSpec
 
 #: (the function called, the arguments given, those expected) -> which of them are right.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from callmemaybe.gateway.lifecycle import CallState
-from callmemaybe.jsonio.bounded import dumps
+from callmemaybe.jsonio import dumps
 from callmemaybe.tools import Effect, ToolResult
 
 #: code -> (did anything happen in the world, may the model try again)

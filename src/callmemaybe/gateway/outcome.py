@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from callmemaybe.errors import InputError
-from callmemaybe.jsonio.bounded import represent
+from callmemaybe.jsonio import dumps_result
 from callmemaybe.tools.declare import NotExecuted, TransientError
 
 Kind = Literal[
@@ -30,7 +30,7 @@ def represented(value: Any, *, most: int, depth: int) -> Outcome:
     A text of more than ``most`` bytes is kept up to one byte more, so that it is seen to be cut.
     """
     try:
-        text = represent(value, most_depth=depth)
+        text = dumps_result(value, max_depth=depth)
     except InputError as error:
         return Outcome("unrepresentable", error.message)
     except Exception as error:

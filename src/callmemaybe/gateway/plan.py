@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from callmemaybe.errors import InputError
-from callmemaybe.jsonio.bounded import dumps
+from callmemaybe.jsonio import dumps, escape_token, split_pointer
 
 #: The resource that overlaps with every other.
 EVERYTHING = "*"
@@ -152,12 +152,11 @@ def _targets(value: Any, pointer: str) -> Iterator[tuple[str, str]]:
 
 
 def _join(pointer: str, key: str) -> str:
-    return f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}"
+    return f"{pointer}/{escape_token(key)}"
 
 
 def _at(value: Any, reference: Reference) -> Any:
-    for token in reference.path.split("/")[1:]:
-        name = token.replace("~1", "/").replace("~0", "~")
+    for name in split_pointer(reference.path):
         try:
             value = value[int(name)] if isinstance(value, list) else value[name]
         except (KeyError, IndexError, ValueError, TypeError):

@@ -14,7 +14,7 @@ from typing import Any
 
 from callmemaybe.errors import InputError
 from callmemaybe.gateway.keys import fingerprint
-from callmemaybe.jsonio.bounded import dumps
+from callmemaybe.jsonio import dumps
 from callmemaybe.tools import Effect
 
 

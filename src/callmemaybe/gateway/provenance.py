@@ -14,6 +14,8 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
+from callmemaybe.jsonio import escape_token
+
 #: How often escapes are undone: JSON in JSON in JSON.
 _DEEPEST = 4
 _WORD = re.compile(r"\w+")
@@ -90,7 +92,7 @@ def _leaves(
         properties = schema.get("properties") or {}
         for key, inner in value.items():
             part = properties.get(key)
-            token = key.replace("~", "~0").replace("/", "~1")
+            token = escape_token(key)
             yield f"{pointer}/{token}", key, {"enum": [key]} if part is not None else {}
             yield from _leaves(
                 inner, part if isinstance(part, Mapping) else {}, f"{pointer}/{token}"

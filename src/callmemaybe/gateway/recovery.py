@@ -16,7 +16,7 @@ from callmemaybe.gateway.replay import answer_from
 from callmemaybe.gateway.running import Runner
 from callmemaybe.gateway.store import Admitted, Claim, Expire, Reconcile, Row
 from callmemaybe.gateway.turn import Turn
-from callmemaybe.jsonio.bounded import represent
+from callmemaybe.jsonio import dumps_result
 from callmemaybe.tools import ToolCall
 
 
@@ -75,7 +75,7 @@ class Recovery:
             raise InputError(f"{outcome!r} is neither done nor not_done", where="outcome")
         told: dict[str, Any] = {"ok": outcome == "done"}
         if outcome == "done":
-            told["result"] = json.loads(represent(result, most_depth=gateway.limits.depth))
+            told["result"] = json.loads(dumps_result(result, max_depth=gateway.limits.depth))
             told["detail"] = "found later to have happened"
         else:
             told |= {"code": "refused", "effect": "none", "retry": "never"}

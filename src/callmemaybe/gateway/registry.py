@@ -11,7 +11,8 @@ from callmemaybe.errors import InputError
 from callmemaybe.gateway.keys import fingerprint
 from callmemaybe.gateway.limits import Breaker
 from callmemaybe.gateway.plan import Lock, merged
-from callmemaybe.tools import ToolSpec, check_distinct, pointer_token
+from callmemaybe.jsonio import join_pointer
+from callmemaybe.tools import ToolSpec, check_distinct
 from callmemaybe.tools.declare import Mode, Tool
 from callmemaybe.tools.validators import validator_for
 
@@ -37,7 +38,7 @@ class Registered:
         """Return the function's own values; raise InputError with a JSON pointer if they do not fit."""
         if not self.validator.is_valid(arguments):
             for error in self.validator.iter_errors(arguments):
-                pointer = "".join(f"/{pointer_token(str(part))}" for part in error.instance_path)
+                pointer = join_pointer(error.instance_path)
                 raise InputError(error.message[:500], where=pointer or "/", hint=_expected(error))
         return self.tool.bind(arguments)
 

@@ -22,7 +22,7 @@ from callmemaybe.gateway.policy import Verdict
 from callmemaybe.gateway.registry import at_hand
 from callmemaybe.gateway.store import Confirm, Move, Moved, Note, StoreError, Transact
 from callmemaybe.gateway.turn import Item, Turn
-from callmemaybe.jsonio.bounded import dumps
+from callmemaybe.jsonio import dumps
 from callmemaybe.tools import Effect
 from callmemaybe.tools.declare import UNSET, Context, Mode
 

@@ -40,8 +40,7 @@ from callmemaybe.gateway.store import (
     Row,
     RunRow,
 )
-from callmemaybe.jsonio import bounded as strict
-from callmemaybe.jsonio.bounded import dumps
+from callmemaybe.jsonio import dumps, loads
 from callmemaybe.tools import Effect, ToolCall
 
 _FREE = Step((), (), ())
@@ -180,8 +179,12 @@ class Turn:
 
     def _read(self, item: Item) -> dict[str, Any]:
         limits = self._gateway.limits
-        value = strict.read(
-            item.call.arguments, most_bytes=limits.arguments, most_depth=limits.depth
+        value = loads(
+            item.call.arguments,
+            exact=False,
+            strict=True,
+            max_bytes=limits.arguments,
+            max_depth=limits.depth,
         )
         if not isinstance(value, dict):
             raise InputError("the arguments must be a JSON object", where="/")

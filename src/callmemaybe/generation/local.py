@@ -59,7 +59,7 @@ from callmemaybe.generation.turn import (
 from callmemaybe.generation.validation import CHECKED_DEPTH, depth_of
 from callmemaybe.grammar import Grammar
 from callmemaybe.grammar.compile import OFTEN, let_go, tidy
-from callmemaybe.jsonio.writer import dumps
+from callmemaybe.jsonio import dumps
 from callmemaybe.models.base import Model, Session
 from callmemaybe.tools import ToolSpec
 from callmemaybe.vocabulary import Vocabulary

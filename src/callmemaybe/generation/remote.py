@@ -32,7 +32,7 @@ from callmemaybe.grammar import Automaton
 from callmemaybe.grammar.compile import automaton_of
 from callmemaybe.grammar.export import to_ebnf, to_gbnf, to_regex
 from callmemaybe.grammar.grammar import Grammar
-from callmemaybe.jsonio import writer
+from callmemaybe.jsonio import dumps, loads
 from callmemaybe.models.remote import Completion, RemoteModel, StructuredOutput
 from callmemaybe.tools import ToolCall, ToolSpec
 from callmemaybe.wire import Format
@@ -320,7 +320,7 @@ def rewritten(text: str, tools: Sequence[ToolSpec]) -> str | None:
     Raises DuplicateKeyError: to read it as a value would lose one of the two.
     """
     try:
-        found = writer.loads(text)
+        found = loads(text)
     except (ValueError, InputError, RecursionError):
         return None
     if found is None:
@@ -331,7 +331,7 @@ def rewritten(text: str, tools: Sequence[ToolSpec]) -> str | None:
     tool = next((tool for tool in tools if tool.name == found["name"]), None)
     if tool is None or not isinstance(found["arguments"], dict):
         return None
-    arguments = writer.dumps(_ordered(found["arguments"], tool.parameters))
+    arguments = dumps(_ordered(found["arguments"], tool.parameters))
     call = ToolCall(tool.name, arguments)
     parts = CALL_FORMAT.render([call], tools=[tool], controls=_NO_CONTROLS)
     return "".join(part for part in parts if isinstance(part, str))

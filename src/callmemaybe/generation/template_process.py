@@ -239,7 +239,7 @@ def _compiled(source: str, names: tuple[tuple[str, str], ...]) -> Any:
 
 def _tojson(value: Any, ensure_ascii: bool = False, **layout: Any) -> str:
     """Write JSON as templates expect it: not escaped for HTML, unlike Jinja's own filter."""
-    from callmemaybe.jsonio.writer import dumps
+    from callmemaybe.jsonio import dumps
 
     text = dumps(value)
     if not ensure_ascii and not any(layout.values()):

@@ -18,7 +18,7 @@ from callmemaybe.errors import (
 )
 from callmemaybe.grammar.grammar import Grammar
 from callmemaybe.grammar.schema.references import Check, escape
-from callmemaybe.jsonio.writer import loads, repeated_key
+from callmemaybe.jsonio import find_duplicate_key, loads
 from callmemaybe.tools import ToolCall, ToolSpec
 from callmemaybe.tools.validators import is_read_otherwise, validator_for
 from callmemaybe.wire import Format
@@ -165,7 +165,7 @@ def check_keys(text: str, function: str | None = None) -> None:
 
     ``function`` is the one whose arguments it is; None: an answer. Raises DuplicateKeyError.
     """
-    key = repeated_key(text)
+    key = find_duplicate_key(text)
     if key is not None:
         raise DuplicateKeyError(function, text, key)
 

@@ -1,91 +1,287 @@
-"""JSON text in, values out, with the place of everything that can be wrong.
+"""JSON text to values: :func:`loads` for programs, :func:`read` for files that people write.
 
-A strict RFC 8259 reader for files that people write by hand: each error names file, line, column
-and JSON pointer and says what to change. Unlike :mod:`json` it refuses duplicate keys, NaN,
-Infinity and half surrogate pairs (the first and the last unless told to be lenient), never recurses
-(so no depth of nesting can crash it), and leaves the digits of a number to the caller.
+:func:`loads` is the C decoder of :mod:`json` with hooks. :func:`read` is a pushdown parser in Python
+that accepts the same language, never recurses and knows the position of every value: it explains
+mistakes, reads what nests too deep for :mod:`json`, and is the oracle of the tests for :func:`loads`.
 """
 
 from __future__ import annotations
 
+import json
+import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from functools import lru_cache
+from typing import Any, NoReturn
 
 from callmemaybe.errors import InputError
+from callmemaybe.jsonio.pointer import join_pointer, split_pointer
 
-#: Deeper than any tool definition; shallow enough for every recursive consumer behind us.
+#: Deeper than any tool definition; shallow enough for every recursive function that gets the value.
 MAX_DEPTH = 500
+#: Python refuses int(text) of more than 4,300 digits, and its time grows with their square.
+MAX_INT_DIGITS = 4000
 
 _SPACE = re.compile(r"[ \t\n\r]*")
-_PLAIN = re.compile(r'[^"\\\x00-\x1f]*')
-_HEX = re.compile(r"[0-9a-fA-F]{4}")
+_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+#: A string up to its closing quote, or up to the first character that may not stand in it.
+_STRING_PREFIX = re.compile(r'"(?:[^"\\\x00-\x1f]+|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*')
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_ESCAPE = re.compile(
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    r"|(?P<lone>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)"
+)
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _NUMBERISH = re.compile(r"[-+]?[0-9.][0-9a-zA-Z.+-]*|[-+]")
 _WORD = re.compile(r"[-+]?[A-Za-z_$][A-Za-z0-9_$]*")
 _CONSTANTS = {"true": True, "false": False, "null": None}
-_ESCAPES = {
-    '"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t",
-}  # fmt: skip
-_MOST_DIGITS_OF_INT = 4000
-"""Python refuses to convert integers of more than 4,300 digits."""
+
+_Marks = dict[str, int] | list[int]
 
 
-class Number(str):
-    """A JSON number kept as the digits it was written with."""
-
-    __slots__ = ()
+class LongNumber(InputError):
+    """A JSON text holds a number of more digits than the reader was told to accept."""
 
 
-def plain_number(text: str) -> int | float | Decimal:
-    """Return the value of a JSON number without ever rounding it.
+class _DuplicateKey(InputError):
+    """An object has the key ``key`` twice."""
 
-    An integer literal gives int; anything else float where the float prints the same number
-    again, else Decimal. Raises InvalidOperation for an exponent beyond all counting (10**18).
+    def __init__(self, key: str) -> None:
+        super().__init__(f"the key {_quoted(key)} occurs twice", hint="keep one of the two")
+        self.key = key
+
+
+# --- values without places -------------------------------------------------------------------------
+
+
+def loads(
+    text: str,
+    *,
+    where: str | None = None,
+    exact: bool = True,
+    strict: bool = False,
+    max_bytes: int | None = None,
+    max_depth: int | None = None,
+    max_digits: int | None = None,
+) -> Any:
+    """Return the value of a JSON text, without recursion and without rounding.
+
+    Numbers: int of any size and Decimal; with ``exact=False`` int of at most 4,300 digits and finite
+    float, as :mod:`json` reads them. ``strict`` refuses duplicate keys (else the last one counts) and
+    halves of surrogate pairs. The limits are checked before a value is made: bytes of UTF-8, nested
+    brackets, and digits of one number together with those of its exponent.
+
+    Raises InputError naming ``where`` for text that is not JSON (``NaN`` is not) or breaks a limit, and
+    LongNumber, which is one, for ``max_digits`` and for an exponent that Decimal cannot hold.
     """
-    if text.lstrip("-").isdigit() and len(text) <= _MOST_DIGITS_OF_INT:
-        return int(text)
-    return as_float(Decimal(text))
+    if max_bytes is not None and _is_longer(text, max_bytes):
+        raise InputError(f"more than {max_bytes} bytes of JSON", where=where)
+    if max_depth is not None and is_deeper(text, max_depth):
+        raise InputError(f"JSON nested deeper than {max_depth}", where=where)
+    try:
+        try:
+            value = _decoder(exact, strict, max_digits)(text)
+        except RecursionError:
+            number = _exact_number(max_digits) if exact else float
+            deep = read(text, source=where or "JSON", number=number, max_depth=None, strict=strict)
+            return deep.value
+    except InputError as error:
+        error.where = error.where or where
+        raise
+    except ValueError as error:
+        raise InputError(f"not valid JSON: {error}", where=where) from None
+    if strict and (not text.isascii() or "\\u" in text) and _has_half_pair(text):
+        raise InputError("a string holds half of a surrogate pair", where=where)
+    return value
 
 
-def as_float(exact: Decimal) -> float | Decimal:
-    """Return the float that prints the same number again; the number itself where there is none."""
+def check_syntax(text: str, *, where: str | None = None) -> None:
+    """Raise InputError naming ``where`` if a text is not JSON, in linear time: numbers stay digits.
+
+    Control characters in strings are accepted, since :func:`rewrite` escapes them.
+    """
+    try:
+        json.loads(
+            text, parse_float=str, parse_int=str, parse_constant=_refuse_constant, strict=False
+        )
+    except RecursionError:
+        read(text, source=where or "JSON", number=str, max_depth=None, strict=False)
+    except ValueError as error:
+        raise InputError(f"not valid JSON: {error}", where=where) from None
+
+
+def find_duplicate_key(text: str) -> str | None:
+    """Return a key that some object of a valid JSON text has twice; None where there is none."""
+    if text.count(":") < 2:
+        return None
+    try:
+        _KEY_CHECKER(text)
+    except _DuplicateKey as error:
+        return error.key
+    except RecursionError:
+        parser = _Parser(text, "JSON", str, max_depth=None, strict=False)
+        parser.document()
+        return parser.duplicate_key
+    return None
+
+
+def is_deeper(text: str, limit: int) -> bool:
+    """Return whether the brackets of a JSON text nest deeper than ``limit``; linear time."""
+    if text.count("[") + text.count("{") <= limit:
+        return False
+    depth = 0
+    for bracket in re.findall(r"[\[\]{}]", _STRING.sub("", text)):
+        depth += 1 if bracket in "[{" else -1
+        if depth > limit:
+            return True
+    return False
+
+
+def has_lone_surrogate(text: str) -> bool:
+    """Return whether a string holds half of a surrogate pair, which has no UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+# --- numbers ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RawNumber:
+    """A JSON number as the digits it was written with; ``dumps`` writes them again."""
+
+    digits: str
+
+    def __str__(self) -> str:
+        return self.digits
+
+
+def parse_number(digits: str) -> int | float | Decimal:
+    """Return the value of a JSON number without rounding it.
+
+    An integer literal gives int; anything else float where the float prints the same number again,
+    else Decimal. Raises InvalidOperation for an exponent beyond Decimal's range (10**18).
+    """
+    if digits.lstrip("-").isdigit() and len(digits) <= MAX_INT_DIGITS:
+        return int(digits)
+    return float_if_exact(Decimal(digits))
+
+
+def float_if_exact(exact: Decimal) -> float | Decimal:
+    """Return the float that prints the same number again; the Decimal itself where there is none."""
     value = float(exact)
     return value if Decimal(repr(value)) == exact else exact
 
 
-def with_numbers(value: Any, change: Callable[[Decimal], Any]) -> Any:
-    """Return a value with its numbers that are no integers changed, at any depth."""
+def map_decimals(value: Any, change: Callable[[Decimal], Any]) -> Any:
+    """Return a value with ``change`` applied to each Decimal in it, at any depth."""
     if isinstance(value, Decimal):
         return change(value)
     if isinstance(value, list):
-        return [with_numbers(one, change) for one in value]
+        return [map_decimals(one, change) for one in value]
     if isinstance(value, dict):
-        return {name: with_numbers(one, change) for name, one in value.items()}
+        return {name: map_decimals(one, change) for name, one in value.items()}
     return value
 
 
+@lru_cache(maxsize=32)
+def _decoder(exact: bool, strict: bool, max_digits: int | None) -> Callable[[str], Any]:
+    """Return a C decoder; making one takes longer than reading a short text with it."""
+    return json.JSONDecoder(
+        object_pairs_hook=_distinct_keys if strict else None,
+        parse_constant=_refuse_constant,
+        parse_float=_exact_number(max_digits) if exact else _finite_float,
+        # int itself is in C, and refuses what is longer than 4,300 digits.
+        parse_int=_exact_number(max_digits) if exact else int,
+    ).decode
+
+
+def _exact_number(max_digits: int | None) -> Callable[[str], int | Decimal]:
+    def convert(digits: str) -> int | Decimal:
+        is_long = max_digits is not None and len(digits) > max_digits
+        if is_long and sum(map(str.isdigit, digits.lstrip("-0."))) > (max_digits or 0):
+            raise LongNumber(f"a number has more than {max_digits:,} digits")
+        is_integer = digits.isdigit() or digits[1:].isdigit()
+        if is_integer and len(digits) <= MAX_INT_DIGITS:
+            return int(digits)
+        try:
+            # int(str) refuses long texts (CVE-2020-10735); by way of Decimal it is exact, without limit.
+            return int(Decimal(digits)) if is_integer else Decimal(digits)
+        except InvalidOperation:
+            raise LongNumber("a number has an exponent beyond all counting") from None
+
+    return convert
+
+
+def _finite_float(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError(f"the number {digits[:40]} is too large")
+    return number
+
+
+def _refuse_constant(word: str) -> NoReturn:
+    raise ValueError(f"{word} is not a JSON value")
+
+
+def _distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise _DuplicateKey(key)
+            seen.add(key)
+    return value
+
+
+_KEY_CHECKER = json.JSONDecoder(
+    object_pairs_hook=_distinct_keys, parse_float=str, parse_int=str, strict=False
+).decode
+
+
+def _is_longer(text: str, max_bytes: int) -> bool:
+    # A character has one to four bytes.
+    if len(text) * 4 <= max_bytes:
+        return False
+    return len(text) > max_bytes or len(text.encode(errors="surrogatepass")) > max_bytes
+
+
+def _has_half_pair(text: str) -> bool:
+    """Return whether JSON text holds half of a surrogate pair, as a character or as an escape."""
+    if has_lone_surrogate(text):
+        return True
+    return _SURROGATE.search(text) is not None and any(
+        one["lone"] for one in _ESCAPE.finditer(text)
+    )
+
+
+# --- values with places ----------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, slots=True)
-class Document:
-    """A JSON value together with where each part of it stands in its file."""
+class JsonDocument:
+    """A JSON value and the position of each of its parts in the text it was read from."""
 
     value: object
     text: str
     source: str
     first_line: int = 1
-    _offsets: dict[int, dict[str, int] | list[int]] = field(default_factory=dict, repr=False)
+    _offsets: dict[int, _Marks] = field(default_factory=dict, repr=False)
 
     def place(self, pointer: str = "") -> str:
-        """Return ``file:line:column (pointer)`` of the value at ``pointer``, or of the nearest."""
-        where = place(self.source, self.text, self._offset(pointer), self.first_line)
+        """Return ``file:line:column (pointer)`` of the value at ``pointer``, or of the nearest one."""
+        where = _position(self.source, self.text, self._offset(pointer), self.first_line)
         return f"{where} ({pointer})" if pointer else where
 
     def _offset(self, pointer: str) -> int:
         value, offset = self.value, _skip_space(self.text)
-        for token in pointer.split("/")[1:]:
-            key = token.replace("~1", "/").replace("~0", "~")
+        for key in split_pointer(pointer):
             marks = self._offsets.get(id(value))
             if isinstance(value, dict) and isinstance(marks, dict) and key in value:
                 value, offset = value[key], marks[key]
@@ -100,35 +296,32 @@ def read(
     text: str,
     *,
     source: str,
-    number: Callable[[str], object] = plain_number,
+    number: Callable[[str], object] = parse_number,
     first_line: int = 1,
     max_depth: int | None = MAX_DEPTH,
-    lenient: bool = False,
-) -> Document:
+    strict: bool = True,
+) -> JsonDocument:
     """Parse one JSON text; ``number`` turns the digits of a number into its value.
 
-    ``source`` and ``first_line`` are what errors call the text. ``lenient`` takes the last of equal
-    keys, and halves of surrogate pairs, as :mod:`json` does. Raises InputError.
+    ``source`` is the name of the text in error messages, and ``first_line`` the number of its first
+    line. ``strict`` is that of :func:`loads`. Raises InputError with file, line, column, JSON pointer
+    and what to change.
     """
-    reader = _Reader(text, source, number, first_line, max_depth, lenient)
-    value = reader.document()
-    return Document(value, text, source, first_line, reader.offsets)
+    parser = _Parser(
+        text, source, number, first_line=first_line, max_depth=max_depth, strict=strict
+    )
+    value = parser.document()
+    return JsonDocument(value, text, source, first_line, parser.offsets)
 
 
-def place(source: str, text: str, offset: int, first_line: int = 1) -> str:
+def _position(source: str, text: str, offset: int, first_line: int) -> str:
     """Return ``source:line:column`` of an offset; both count from 1, columns in characters."""
     line = text.count("\n", 0, offset) + first_line
-    column = offset - (text.rfind("\n", 0, offset) + 1) + 1
-    return f"{source}:{line}:{column}"
+    return f"{source}:{line}:{offset - text.rfind(chr(10), 0, offset)}"
 
 
-def pointer_token(key: str | int) -> str:
-    """Return one step of a JSON pointer (RFC 6901), with its leading slash."""
-    return "/" + str(key).replace("~", "~0").replace("/", "~1")
-
-
-def _is_index(key: str, value: list[object]) -> bool:
-    return key.isascii() and key.isdigit() and int(key) < len(value)
+def _is_index(key: str, items: list[object]) -> bool:
+    return key.isascii() and key.isdecimal() and len(key) < 10 and int(key) < len(items)
 
 
 def _skip_space(text: str, start: int = 0) -> int:
@@ -137,36 +330,38 @@ def _skip_space(text: str, start: int = 0) -> int:
 
 
 @dataclass(slots=True)
-class _Frame:
-    """An array or object that is still open."""
+class _OpenContainer:
+    """An array or object whose end is not read yet."""
 
     container: dict[str, object] | list[object]
-    marks: dict[str, int] | list[int]
-    opened: int
+    marks: _Marks
+    start: int
     key: str = ""
 
 
-class _Reader:
-    """One pass over a text; the open arrays and objects are the stack."""
+class _Parser:
+    """One pass over a text; the stack holds the open arrays and objects."""
 
     def __init__(
         self,
         text: str,
         source: str,
         number: Callable[[str], object],
-        first_line: int,
+        *,
         max_depth: int | None,
-        lenient: bool,
+        strict: bool,
+        first_line: int = 1,
     ) -> None:
-        self.offsets: dict[int, dict[str, int] | list[int]] = {}
+        self.offsets: dict[int, _Marks] = {}
+        self.duplicate_key: str | None = None
         self._text = text
         self._source = source
         self._number = number
         self._first_line = first_line
         self._max_depth = max_depth
-        self._lenient = lenient
+        self._strict = strict
         self._at = 0
-        self._stack: list[_Frame] = []
+        self._stack: list[_OpenContainer] = []
 
     def document(self) -> object:
         self._at = _skip_space(self._text)
@@ -178,7 +373,7 @@ class _Reader:
             raise self._error("there is more text after the end of the value", "remove it")
         return value
 
-    def _item(self, frame: _Frame) -> None:
+    def _item(self, frame: _OpenContainer) -> None:
         """Read one more item of the innermost container, or its end."""
         container = frame.container
         closing = "}" if isinstance(container, dict) else "]"
@@ -213,9 +408,11 @@ class _Reader:
             self._fail_key()
         start = self._at
         key = self._string()
-        if key in container and not self._lenient:
-            self._at = start
-            raise self._error(f"the key {_quoted(key)} occurs twice", "keep one of the two")
+        if key in container:
+            self.duplicate_key = key
+            if self._strict:
+                self._at = start
+                raise self._error(f"the key {_quoted(key)} occurs twice", "keep one of the two")
         if self._peek() != ":":
             raise self._error(
                 f"a colon is missing after the key {_quoted(key)}", 'write "key": value'
@@ -253,67 +450,48 @@ class _Reader:
                 "flatten the value",
                 pointer=False,
             )
-        marks: dict[str, int] | list[int] = {} if isinstance(container, dict) else []
+        marks: _Marks = {} if isinstance(container, dict) else []
         self.offsets[id(container)] = marks
-        self._stack.append(_Frame(container, marks, self._at))
+        self._stack.append(_OpenContainer(container, marks, self._at))
         self._at += 1
         return container
 
     def _string(self) -> str:
-        text, opened = self._text, self._at
-        self._at += 1
-        parts: list[str] = []
-        while True:
-            match = _PLAIN.match(text, self._at)
-            assert match is not None
-            parts.append(match.group())
-            self._at = match.end()
-            character = text[self._at : self._at + 1]
-            if character == '"':
-                self._at += 1
-                return "".join(parts)
-            if character == "\\":
-                parts.append(self._escape())
-            elif character:
-                raise self._error(
-                    f"a string holds the control character U+{ord(character):04X}",
-                    "write it as an escape such as \\n",
-                )
-            else:
-                self._at = opened
-                raise self._error("a string is never closed", 'add the missing "')
-
-    def _escape(self) -> str:
         text, start = self._text, self._at
-        letter = text[start + 1 : start + 2]
-        if letter in _ESCAPES:
-            self._at += 2
-            return _ESCAPES[letter]
-        if letter != "u" or not _HEX.match(text, start + 2):
+        match = _STRING_PREFIX.match(text, start)
+        assert match is not None
+        end = match.end()
+        character = text[end : end + 1]
+        if not character:
+            raise self._error("a string is never closed", 'add the missing "')
+        self._at = end
+        if character == "\\":
+            letter = text[end + 1 : end + 2]
             raise self._error(f"\\{letter} is not an escape of JSON", "write \\\\ for a backslash")
-        unit = int(text[start + 2 : start + 6], 16)
-        self._at += 6
-        if 0xD800 <= unit < 0xDC00 and text.startswith("\\u", self._at):
-            match = _HEX.match(text, self._at + 2)
-            low = int(match.group(), 16) if match else 0
-            if 0xDC00 <= low < 0xE000:
-                self._at += 6
-                return chr(0x10000 + ((unit - 0xD800) << 10) + (low - 0xDC00))
-        if 0xD800 <= unit < 0xE000 and not self._lenient:
-            self._at = start
+        if character != '"':
             raise self._error(
-                f"\\u{unit:04x} is half of a surrogate pair", "write both halves or the character"
+                f"a string holds the control character U+{ord(character):04X}",
+                "write it as an escape such as \\n",
             )
-        return chr(unit)
+        if self._strict and _SURROGATE.search(text, start, end):
+            for escape in _ESCAPE.finditer(text, start, end):
+                if escape["lone"]:
+                    self._at = escape.start()
+                    raise self._error(
+                        f"{escape.group().lower()} is half of a surrogate pair",
+                        "write both halves or the character",
+                    )
+        self._at = end + 1
+        return str(json.loads(text[start : self._at]))
 
     def _peek(self) -> str:
         """Skip white space and return the next character, "" at the end."""
         self._at = _skip_space(self._text, self._at)
         return self._text[self._at : self._at + 1]
 
-    def _fail_between(self, frame: _Frame, closing: str) -> None:
+    def _fail_between(self, frame: _OpenContainer, closing: str) -> None:
         if self._at >= len(self._text):
-            self._at = frame.opened
+            self._at = frame.start
             what = "object" if closing == "}" else "array"
             raise self._error(
                 f"the {what} is never closed", f"add the missing {closing}", pointer=False
@@ -324,7 +502,7 @@ class _Reader:
 
     def _fail_key(self) -> None:
         if self._at >= len(self._text):
-            self._at = self._stack[-1].opened
+            self._at = self._stack[-1].start
             raise self._error("the object is never closed", "add the missing }", pointer=False)
         raise self._error(
             f"expected a key in double quotes, found {self._found()}", 'write "key": value'
@@ -347,13 +525,7 @@ class _Reader:
                 f"{number.group()[:40]} is not a number of JSON",
                 "no leading + or zeros, digits on both sides of the point",
             )
-        hint = (
-            "use double quotes"
-            if character == "'"
-            else "JSON has no comments"
-            if character == "/"
-            else None
-        )
+        hint = {"'": "use double quotes", "/": "JSON has no comments"}.get(character)
         raise self._error(f"expected a value, found {self._found()}", hint)
 
     def _found(self) -> str:
@@ -361,16 +533,18 @@ class _Reader:
         return character if character.isprintable() else f"U+{ord(character):04X}"
 
     def _error(self, message: str, hint: str | None = None, *, pointer: bool = True) -> InputError:
-        where = place(self._source, self._text, self._at, self._first_line)
+        where = _position(self._source, self._text, self._at, self._first_line)
         is_shown = pointer and len(self._stack) <= MAX_DEPTH
-        path = "".join(self._token(frame) for frame in self._stack) if is_shown else ""
+        path = join_pointer(self._path()) if is_shown else ""
         return InputError(message, where=f"{where} ({path})" if path else where, hint=hint)
 
-    def _token(self, frame: _Frame) -> str:
-        if isinstance(frame.container, dict):
-            return pointer_token(frame.key) if frame.key else ""
-        is_innermost = frame is self._stack[-1]
-        return pointer_token(len(frame.container) - (not is_innermost))
+    def _path(self) -> Iterator[str | int]:
+        for frame in self._stack:
+            if isinstance(frame.container, list):
+                is_innermost = frame is self._stack[-1]
+                yield len(frame.container) - (not is_innermost)
+            elif frame.key:
+                yield frame.key
 
 
 def _quoted(text: str) -> str:

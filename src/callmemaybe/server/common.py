@@ -6,6 +6,7 @@ import math
 import secrets
 import string
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache, cached_property, partial
@@ -19,6 +20,7 @@ from callmemaybe.generation.config import DecodingConfig
 from callmemaybe.generation.result import TokenLogprob, TurnResult
 from callmemaybe.grammar import regex
 from callmemaybe.grammar.ebnf import ebnf
+from callmemaybe.jsonio import resolve_pointer
 from callmemaybe.server.config import ServerConfig
 from callmemaybe.server.http_errors import ApiError, invalid_value, unsupported
 from callmemaybe.server.request_models import (
@@ -214,16 +216,8 @@ def _subschemas(root: Any, value: Any) -> Iterator[tuple[str, Any]]:
     yield from value.items()
     reference = value.get("$ref")
     if isinstance(reference, str) and (reference == "#" or reference.startswith("#/")):
-        found = root
-        for step in reference.split("/")[1:]:
-            step = unquote(step).replace("~1", "/").replace("~0", "~")
-            if isinstance(found, Mapping):
-                found = found.get(step)
-            elif isinstance(found, list) and step.isdecimal() and len(step) < 9:
-                found = found[int(step)] if int(step) < len(found) else None
-            else:
-                found = None
-        yield "$ref", found
+        with suppress(LookupError):
+            yield "$ref", resolve_pointer(root, unquote(reference[1:]))
 
 
 def _count(value: object) -> int:

@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from callmemaybe.errors import InputError
 from callmemaybe.generation.validation import depth_of
-from callmemaybe.jsonio.writer import LongNumber, dumps, loads
+from callmemaybe.jsonio import LongNumber, dumps, loads
 from callmemaybe.server.config import ServerConfig
 from callmemaybe.server.http_errors import ApiError
 
@@ -71,7 +71,7 @@ async def read_json(request: Request, config: ServerConfig) -> Any:
         )  # fmt: skip
     body = await _read(request, config)
     try:
-        value = loads(body.decode(), most_digits=MAX_DIGITS)
+        value = loads(body.decode(), max_digits=MAX_DIGITS)
     except UnicodeDecodeError as error:
         raise ApiError(400, f"The body is not UTF-8: {error.reason} at byte {error.start}.",
                       code="invalid_json") from None  # fmt: skip

@@ -25,7 +25,6 @@ from callmemaybe.tools.spec import (
     ToolSpec,
     check_distinct,
     check_name,
-    pointer_token,
 )
 
 if TYPE_CHECKING:
@@ -67,7 +66,6 @@ __all__ = [
     "make_tool",
     "plain_tool",
     "pointed",
-    "pointer_token",
     "references",
     "referring",
     "resolved",

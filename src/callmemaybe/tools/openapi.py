@@ -15,11 +15,11 @@ from typing import Any, NoReturn
 from urllib.parse import unquote
 
 from callmemaybe.errors import InputError
-from callmemaybe.jsonio.writer import dumps
+from callmemaybe.jsonio import dumps, escape_token, resolve_pointer
 from callmemaybe.tools.declare import Mode, NotExecuted, Tool, TransientError
 from callmemaybe.tools.effects import Effect
 from callmemaybe.tools.parameters import Parameter, read_parameter
-from callmemaybe.tools.spec import ToolSpec, pointer_token
+from callmemaybe.tools.spec import ToolSpec
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def tools_from_openapi(document: Mapping[str, Any], transport: Transport) -> lis
     for path, item in document.get("paths", {}).items():
         if path.startswith("x-"):
             continue
-        item = _deref(document, item, f"/paths/{pointer_token(path)}")
+        item = _deref(document, item, f"/paths/{escape_token(path)}")
         tools += [
             _tool(document, path, item, method, transport) for method in _METHODS if method in item
         ]
@@ -197,7 +197,7 @@ def _tool(
     method: str,
     transport: Transport,
 ) -> Tool:
-    above = f"/paths/{pointer_token(path)}"
+    above = f"/paths/{escape_token(path)}"
     where = f"{above}/{method}"
     operation = _deref(document, item[method], where)
     base = _base([(operation, where), (item, above), (document, "")])
@@ -414,13 +414,10 @@ def _deref(document: Mapping[str, Any], value: Any, where: str) -> Mapping[str, 
         if not reference.startswith("#/") or reference in seen:
             raise InputError(f"the reference {reference!r} cannot be followed", where=where)
         seen.add(reference)
-        value = document
-        for token in reference[2:].split("/"):
-            key = unquote(token).replace("~1", "/").replace("~0", "~")
-            try:
-                value = value[int(key) if isinstance(value, list) and key.isdecimal() else key]
-            except (KeyError, IndexError, TypeError):
-                raise InputError(f"there is nothing at {reference}", where=where) from None
+        try:
+            value = resolve_pointer(document, unquote(reference[1:]))
+        except LookupError:
+            raise InputError(f"there is nothing at {reference}", where=where) from None
     if not isinstance(value, Mapping):
         raise InputError("an object is expected", where=where)
     return value

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from callmemaybe.errors import InputError
-from callmemaybe.jsonio.writer import dumps
+from callmemaybe.jsonio import dumps
 from callmemaybe.tools.declare import NotExecuted
 
 

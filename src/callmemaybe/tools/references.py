@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from callmemaybe.errors import InputError
-from callmemaybe.jsonio.writer import dumps, loads
+from callmemaybe.jsonio import dumps, join_pointer, loads
 from callmemaybe.tools.dialects import standard
 from callmemaybe.tools.spec import ToolCall, ToolSpec
 
@@ -134,8 +134,7 @@ def pointed(call: ToolCall) -> ToolCall:
         target = _target(value)
         if target is not None and not target.startswith("#"):  # that is a schema's, and no call's
             call_id, *path = target.split(".")
-            steps = (step.replace("~", "~0").replace("/", "~1") for step in path)
-            value = {KEY: call_id + ("#" + "".join(f"/{step}" for step in steps) if path else "")}
+            value = {KEY: call_id + ("#" + join_pointer(path) if path else "")}
         found[name] = value
     return ToolCall(call.name, dumps(found), call.id)
 

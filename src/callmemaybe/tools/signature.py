@@ -26,8 +26,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticSerializationError
 
 from callmemaybe.errors import InputError
-from callmemaybe.jsonio.reader import as_float, with_numbers
-from callmemaybe.jsonio.writer import dumps
+from callmemaybe.jsonio import dumps, float_if_exact, join_pointer, map_decimals
 from callmemaybe.tools.docstrings import Docstring, read
 
 _PASSED = "passed by the gateway"
@@ -79,7 +78,7 @@ class Signature:
         except (TypeError, InputError):
             pass  # no JSON
         first = error.errors(include_url=False)[0]
-        pointer = "".join(f"/{_token(part)}" for part in first["loc"])
+        pointer = join_pointer(first["loc"])
         raise InputError(first["msg"], where=pointer or "/")
 
     def split(self, values: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
@@ -201,7 +200,9 @@ def _hints(function: Callable[..., Any], name: str) -> dict[str, Any]:
 
 
 #: Whatever JSON has; its numbers as `json` reads them where no digit is lost, not as Decimal.
-_ANYTHING = Annotated[Any, pydantic.AfterValidator(lambda value: with_numbers(value, as_float))]
+_ANYTHING = Annotated[
+    Any, pydantic.AfterValidator(lambda value: map_decimals(value, float_if_exact))
+]
 _OPEN: dict[Any, Any] = {
     Any: _ANYTHING,
     object: _ANYTHING,
@@ -279,7 +280,7 @@ def _key(hint: Any, is_required: bool, where: str, within: tuple[Any, ...]) -> A
 def _would_be_rounded(value: Any) -> bool:
     """Whether pydantic, which reads numbers of JSON as floats, would round a number that is no float."""
     if isinstance(value, Decimal):
-        return isinstance(as_float(value), Decimal)
+        return isinstance(float_if_exact(value), Decimal)
     parts = value.values() if isinstance(value, Mapping) else value
     return isinstance(value, Mapping | list) and any(map(_would_be_rounded, parts))
 
@@ -381,7 +382,3 @@ def _returns(
     if doc.returns:
         schema.setdefault("description", doc.returns)
     return schema
-
-
-def _token(part: str | int) -> str:
-    return str(part).replace("~", "~0").replace("/", "~1")

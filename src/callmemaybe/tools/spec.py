@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from callmemaybe.errors import InputError
-from callmemaybe.jsonio.writer import dumps, loads
+from callmemaybe.jsonio import dumps, escape_token, loads
 
 _SCHEMA_ONLY = ("$ref", "$defs", "$schema", "anyOf", "oneOf", "allOf")
 _NO_OBJECTS = frozenset(("array", "boolean", "integer", "null", "number", "string"))
@@ -214,14 +214,14 @@ def _parameters(value: object, where: str) -> Mapping[str, Any]:
         if not isinstance(schema, Mapping):
             raise InputError(
                 f'the parameter must be an object such as {{"type": "string"}}, not {_kind(schema)}',
-                where=f"{where}/{pointer_token(name)}",
+                where=f"{where}/{escape_token(name)}",
             )
         if "type" not in schema and not any(
             word in schema for word in (*_SCHEMA_ONLY, "enum", "const")
         ):
             raise InputError(
                 "the parameter has no type",
-                where=f"{where}/{pointer_token(name)}",
+                where=f"{where}/{escape_token(name)}",
                 hint='add one, such as "type": "string"',
             )
     return {
@@ -260,11 +260,6 @@ def _is_flat(parameters: Mapping[str, Any]) -> bool:
 
 def _is_keyword(key: str, value: object) -> bool:
     return key == "$defs" or not isinstance(value, Mapping)
-
-
-def pointer_token(name: str) -> str:
-    """Escape one reference token of a JSON pointer (RFC 6901, section 3)."""
-    return name.replace("~", "~0").replace("/", "~1")
 
 
 def _kind(value: object) -> str:

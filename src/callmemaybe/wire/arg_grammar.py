@@ -49,7 +49,7 @@ from callmemaybe.grammar.schema.references import Check
 from callmemaybe.grammar.schema.style import Style
 from callmemaybe.grammar.tree import machine_of
 from callmemaybe.grammar.unordered import Members, Unordered
-from callmemaybe.jsonio.writer import dumps
+from callmemaybe.jsonio import dumps
 from callmemaybe.wire.arg_syntax import (
     BARE_BYTES,
     ArgSyntax,

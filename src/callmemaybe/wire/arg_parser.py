@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from callmemaybe.grammar.characters import json_spelling
 from callmemaybe.grammar.nodes import Control
-from callmemaybe.jsonio.writer import dumps
+from callmemaybe.jsonio import dumps
 from callmemaybe.wire.arg_syntax import BARE_BYTES, ArgSyntax, argument_kinds
 
 _SPACE, _NUMBER_FIRST = b" \t\n", b"-0123456789"

@@ -29,7 +29,7 @@ from typing import Any
 
 from callmemaybe.errors import InputError
 from callmemaybe.grammar.nodes import Control
-from callmemaybe.jsonio.writer import PLAIN_DIGITS, dumps, loads
+from callmemaybe.jsonio import MAX_INT_DIGITS, dumps, has_lone_surrogate, loads, split_pointer
 from callmemaybe.tools.dialects import standard
 
 #: The bytes of a bare key or name; all beyond ASCII are among them.
@@ -166,8 +166,7 @@ def _follow(reference: str, root: Mapping[str, Any]) -> Any:
     if reference != "#" and not reference.startswith("#/"):
         return True
     at: Any = root
-    for step in reference[1:].split("/")[1:]:
-        step = step.replace("~1", "/").replace("~0", "~")
+    for step in split_pointer(reference[1:]):
         if not isinstance(at, Mapping) or step not in at:
             return True
         at = at[step]
@@ -229,7 +228,7 @@ def _string(syntax: ArgSyntax, text: str) -> Iterator[str | Control]:
     if not syntax.fence:
         yield dumps(text)
         return
-    if any("\ud800" <= char <= "\udfff" for char in text):
+    if has_lone_surrogate(text):
         raise InputError("this format cannot write half of a surrogate pair")
     yield from (Control(syntax.fence), text, Control(syntax.fence))
 
@@ -272,7 +271,7 @@ def arguments_object(arguments: str, where: str) -> dict[str, Any]:
     Raises InputError naming ``where`` for what is no JSON object, nests deeper than ``MAX_DEPTH``, or
     contains a number of more than ``PLAIN_DIGITS`` digits.
     """
-    value = loads(arguments_text(arguments), where=where, most_digits=PLAIN_DIGITS)
+    value = loads(arguments_text(arguments), where=where, max_digits=MAX_INT_DIGITS)
     if not isinstance(value, dict):
         raise InputError("the arguments must be a JSON object", where=where)
     if _is_too_deep(value):

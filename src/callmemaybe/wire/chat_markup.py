@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from callmemaybe.jsonio.writer import check, dumps
+from callmemaybe.jsonio import check_syntax, dumps
 from callmemaybe.tools import ToolCall, ToolSpec
 from callmemaybe.wire.arg_syntax import arguments_object, arguments_place, arguments_text
 from callmemaybe.wire.format import Format
@@ -128,7 +128,7 @@ class MarkupPrompts(PromptWriter):
         arguments = function.get("arguments") or ""
         text = arguments_text(arguments if isinstance(arguments, str) else dumps(arguments))
         if self._is_json:
-            check(text, where=where)
+            check_syntax(text, where=where)
         else:
             arguments_object(text, where)
         return ToolCall(str(function["name"]), text, str(value.get("id") or ""))

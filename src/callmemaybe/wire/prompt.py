@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 from callmemaybe.grammar.nodes import Control
-from callmemaybe.jsonio.writer import dumps
+from callmemaybe.jsonio import dumps
 from callmemaybe.tools import ToolSpec
 from callmemaybe.wire.arg_syntax import arguments_object, arguments_place
 from callmemaybe.wire.format_nodes import Controls, PromptParts, join_parts

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 from callmemaybe.errors import InputError
 from callmemaybe.grammar.nodes import Control
-from callmemaybe.jsonio.writer import loads
+from callmemaybe.jsonio import loads
 from callmemaybe.tools import (
     ArgumentsDelta,
     CallEnded,

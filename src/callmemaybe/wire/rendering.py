@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from callmemaybe.errors import InputError, VocabularyError
 from callmemaybe.grammar.nodes import Control
-from callmemaybe.jsonio.writer import rewrite
+from callmemaybe.jsonio import rewrite
 from callmemaybe.tools import ToolCall, ToolSpec
 from callmemaybe.wire.arg_syntax import ends_early, render_arguments
 from callmemaybe.wire.format_nodes import (

@@ -40,7 +40,7 @@ from callmemaybe.gateway.store import (
     StoreFull,
     StoreTransient,
 )
-from callmemaybe.jsonio.bounded import dumps
+from callmemaybe.jsonio import dumps
 
 _APPROVAL = ", ".join(item.name for item in fields(Approval))
 _DONE = [state.value for state in sorted(TERMINAL)]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from callmemaybe.grammar.nodes import Control
-from callmemaybe.jsonio.writer import dumps
+from callmemaybe.jsonio import dumps
 from callmemaybe.tools import ToolSpec
 from callmemaybe.wire.arg_syntax import gemma_args, sorted_keys
 from callmemaybe.wire.format_nodes import (

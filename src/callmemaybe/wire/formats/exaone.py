@@ -5,7 +5,7 @@ Strings of LG's template for EXAONE 4.0, as pinned in ollama's exaone4 renderer 
 
 from __future__ import annotations
 
-from callmemaybe.jsonio.writer import dumps
+from callmemaybe.jsonio import dumps
 from callmemaybe.wire.chat_markup import ChatMarkup, ToolMarkup, declare_format
 from callmemaybe.wire.format_nodes import (
     ArgumentsNode,

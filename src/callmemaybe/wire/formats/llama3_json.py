@@ -7,7 +7,7 @@ first system turn as for Llama 3.2's small models. The model ends with ``<|eot_i
 
 from __future__ import annotations
 
-from callmemaybe.jsonio.writer import dumps
+from callmemaybe.jsonio import dumps
 from callmemaybe.wire.chat_markup import ChatMarkup, ToolMarkup, declare_format, write_indented_json
 from callmemaybe.wire.format_nodes import (
     ArgumentsNode,

@@ -6,7 +6,7 @@ mistral-common's instruct tokenizer v3. The model writes the id; a result refers
 
 from __future__ import annotations
 
-from callmemaybe.jsonio.writer import dumps
+from callmemaybe.jsonio import dumps
 from callmemaybe.wire.chat_markup import ChatMarkup, ToolMarkup, declare_format
 from callmemaybe.wire.format_nodes import (
     ArgumentsNode,

@@ -27,7 +27,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from callmemaybe.grammar.nodes import Control
-from callmemaybe.jsonio.writer import dumps
+from callmemaybe.jsonio import dumps
 from callmemaybe.tools import ToolSpec
 from callmemaybe.wire.enum_glosses import boolean_glosses, enum_glosses, listed_values
 from callmemaybe.wire.format import Format

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from callmemaybe.jsonio.writer import dumps
+from callmemaybe.jsonio import dumps
 from callmemaybe.tools import ToolSpec
 from callmemaybe.wire.arg_syntax import XML_ARGS
 from callmemaybe.wire.chat_markup import ToolMarkup, declare_format
