@@ -121,7 +121,6 @@ class Caller:
     def _call(
         self, prompt: str, on_step: OnStep = None, batch: DecodeBatch | None = None
     ) -> CallResult:
-        check_text(prompt)
         tools = self._tools_for(prompt)
         # A model that is a batch opens sessions that share passes by itself.
         seat = None if batch is None or batch is self.model else batch.share_passes
@@ -135,6 +134,7 @@ class Caller:
         """Return the tools that fit ``prompt``; where none does, the first ones."""
         if self.index is None:
             return self.tools
+        check_text(prompt)
         return self.index.search(prompt) or self.index.tools[: self.index.k]
 
     def run(

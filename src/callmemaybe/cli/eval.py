@@ -15,12 +15,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from hashlib import sha256
+from importlib.metadata import version
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from callmemaybe import __version__
 from callmemaybe.cli.files import WriteError, check_writable, read_text, write_atomically
 from callmemaybe.cli.options import ModelOption, NameChoiceMode, NoCall, QuietOption
 from callmemaybe.cli.process import ExitCode, StopRequested, stopped_by_signals
@@ -216,7 +216,7 @@ def _write_report(
         "data": str(options.data),
         **options.settings(),
         "cases_hash": cases_hash(cases),
-        "version": __version__,
+        "version": version("callmemaybe"),
         "finished": time.strftime("%Y-%m-%d %H:%M:%S %z"),
     }
     found = report(judge(cases, records), about)

@@ -12,7 +12,6 @@ from typing import Annotated, NoReturn
 import typer
 from typer.exceptions import TyperException
 
-from callmemaybe import __version__
 from callmemaybe.cli import chat, check, eval, gateway, listings, options, serve, trace  # noqa: A004
 from callmemaybe.cli.files import WriteError
 from callmemaybe.cli.gateway import LedgerError
@@ -44,7 +43,9 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"callmemaybe {__version__}")
+        from importlib.metadata import version
+
+        typer.echo(f"callmemaybe {version('callmemaybe')}")
         raise typer.Exit
 
 

@@ -12,6 +12,7 @@ import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from importlib.metadata import version
 from types import TracebackType
 from typing import Any, Self
 
@@ -19,7 +20,6 @@ from mcp import Client, StdioServerParameters, types
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
-from callmemaybe import __version__
 from callmemaybe.errors import InputError
 from callmemaybe.gateway import Answer, Gateway
 from callmemaybe.gateway.codes import failure
@@ -248,7 +248,9 @@ def serve(gateway: Gateway, name: str = "callmemaybe", *, tenant: str = "") -> S
         answers = await gateway.run([call], run=run, tenant=tenant, turn=turn)
         return _result(answers[0])
 
-    return Server(name, version=__version__, on_list_tools=list_tools, on_call_tool=call_tool)
+    return Server(
+        name, version=version("callmemaybe"), on_list_tools=list_tools, on_call_tool=call_tool
+    )
 
 
 async def serve_stdio(gateway: Gateway, name: str = "callmemaybe") -> None:

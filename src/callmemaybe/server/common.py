@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache, cached_property, partial
 from hashlib import sha256
+from importlib.metadata import version
 from typing import Any, Protocol
 from urllib.parse import unquote
 
-from callmemaybe import __version__
 from callmemaybe.errors import CallMeMaybeError
 from callmemaybe.generation.config import DecodingConfig
 from callmemaybe.generation.result import TokenLogprob, TurnResult
@@ -114,7 +114,7 @@ class ServedModel:
     @property
     def fingerprint(self) -> str:
         """A hash of what answers depend on besides the request."""
-        text = f"{__version__} {self.name} {self.format.name}"
+        text = f"{version('callmemaybe')} {self.name} {self.format.name}"
         return f"fp_{sha256(text.encode()).hexdigest()[:12]}"
 
     @cached_property

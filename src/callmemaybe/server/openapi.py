@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 from typing import Any
 
 from pydantic.json_schema import models_json_schema
 
-from callmemaybe import __version__
 from callmemaybe.server import chat, responses
 from callmemaybe.server import response_schemas as answers
 from callmemaybe.server.common import ServedModel
@@ -35,7 +35,7 @@ def document(served: ServedModel) -> dict[str, Any]:
         "openapi": "3.2.0",
         "info": {
             "title": "Call Me Maybe",
-            "version": __version__,
+            "version": version("callmemaybe"),
             "description": "Reliable function calls, in the interfaces of OpenAI's API. "
             f"The model is {served.name!r}.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
