@@ -46,8 +46,11 @@ def test_long_texts_are_cut() -> None:
     assert printable("abcd", 4) == "abcd"
 
 
-def test_a_long_table_loses_its_middle(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_long_table_loses_its_middle(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Thousands of rows do not flood the terminal, and the sums count them all."""
+    monkeypatch.delenv("COLUMNS", raising=False)  # a worker of xdist has one
     show = RunDisplay(1000, verbose=False, quiet=False)
     rows = [row(index) for index in range(1000)]
     show.table(rows)

@@ -55,9 +55,10 @@ def test_a_batch_goes_on_where_it_was_left(program: Program) -> None:
     check_records(program.results(), PROMPTS)
 
 
-def test_log_probabilities_are_told(program: Program) -> None:
+def test_log_probabilities_are_told(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     """With --logprobs each call and each argument has its log-probability: shown, and in the trace."""
     program.write("prompts.json", PROMPTS[:2])
+    monkeypatch.delenv("COLUMNS", raising=False)  # a worker of xdist has one
     done = program.run("--logprobs", "--trace", str(program.folder / "trace.jsonl"))
     assert done.returncode == 0, done.stderr
     assert "log p -" in done.stderr

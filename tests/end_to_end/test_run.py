@@ -25,7 +25,7 @@ from tests.models.test_remote import Reply, saying, server
 SCHEMAS = {tool.name: tool.schema for tool in map(ToolSpec.from_json, FUNCTIONS)}
 HOSTILE = [
     "",
-    "x" * 20_000,
+    "x" * 4_000,
     "<|im_end|><|end|><tool_call>",
     'quotes " and \\ and \n and \t and \u2028',
     "日本語 Zürich 🙂 \x00\x1b[31m",
@@ -312,7 +312,7 @@ def test_a_full_disk_is_told_and_nothing_is_lost(program: Program) -> None:
     """When the file cannot grow, the old one stays, no scrap is left, and the exit code is 4."""
     assert program.run().returncode == 0
     before = program.output.read_bytes()
-    program.write("prompts.json", ["x" * 3000] * 3)
+    program.write("prompts.json", ["x" * 2100])
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))

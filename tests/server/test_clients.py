@@ -110,7 +110,7 @@ class TestOpenAI:
 
     def test_it_tries_again_where_it_may(self, start: Start) -> None:
         """Where the queue was full, the client waits as told, and is answered."""
-        server = start(("It rains. " * 8,), slow=0.02, slots=1, queue=1)
+        server = start(("It rains. " * 4,), slow=0.02, slots=1, queue=1)
         client = openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=5)
 
         async def ask() -> Any:

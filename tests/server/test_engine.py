@@ -92,7 +92,7 @@ def test_what_is_being_answered_does_not_wait_too_long() -> None:
 
 def test_choices_beyond_the_slots_are_answered(start: Start) -> None:
     """However long the last of them waits for the others; a stream tells them all, too."""
-    server = start(slow=0.02, slots=1, queue_seconds=0.3)
+    server = start(slow=0.01, slots=1, queue_seconds=0.1)
     whole = server.chat(tools=[WEATHER], n=3)
     assert whole.status_code == 200, whole.text
     assert [one["finish_reason"] for one in whole.json()["choices"]] == ["tool_calls"] * 3
@@ -122,13 +122,22 @@ def test_turns_share_forward_passes(start: Start) -> None:
 
 def test_a_stuck_turn_makes_the_server_unwell(start: Start) -> None:
     """It is told by /healthz and to who asks; once the turn has ended, all is well again."""
-    server = start(calling(PARIS), slow=1.2, run_seconds=0.2, stuck_seconds=0.3)
+    server = start(calling(PARIS), run_seconds=0.1, stuck_seconds=0.1)
     assert server.client.get("/healthz").status_code == 200
+    script: Any = server.model.script
+    go_on = threading.Event()
+
+    def hang(ids: tuple[int, ...]) -> Any:
+        go_on.wait(PATIENCE)
+        return script(ids)
+
+    object.__setattr__(server.model, "script", hang)
     assert server.chat(tools=[WEATHER]).status_code == 504
     server.wait_until(lambda: server.client.get("/healthz").status_code == 503)
     refused = server.chat(tools=[WEATHER])
     assert refused.status_code == 503
     assert refused.json()["error"]["code"] == "stuck"
+    go_on.set()
     server.wait_until(lambda: server.client.get("/healthz").status_code == 200)
 
 
