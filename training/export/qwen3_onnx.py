@@ -320,7 +320,7 @@ class _Build:
         total = self.node("ReduceSum", ["attention_mask", self.ints(1)], f"{path}/Sum", keepdims=0)
         last = self.node("Sub", [total, self.ints(1)], f"{path}/Sub")
         self.node("Cast", [last], f"{path}/Sub/Cast", outputs=["seqlens_k"], to=to)
-        shape = self.node("Qwen3Config", ["attention_mask"], f"{path}/Shape")
+        shape = self.node("Shape", ["attention_mask"], f"{path}/Shape")
         width = self.node("Gather", [shape, self.scalar(1)], f"{path}/Gather", axis=0)
         self.node("Cast", [width], f"{path}/Gather/Cast", outputs=["total_seq_len"], to=to)
 
@@ -335,9 +335,9 @@ class _Build:
     def prepare_mask(self) -> None:
         """Additive ``[batch, 1, sequence, total]``: causal, and closed where attention_mask is 0."""
         path = "/model/causal_mask"
-        shape = self.node("Qwen3Config", ["input_ids"], f"{path}/Shape")
+        shape = self.node("Shape", ["input_ids"], f"{path}/Shape")
         length = self.node("Gather", [shape, self.scalar(1)], f"{path}/length", axis=0)
-        past_shape = self.node("Qwen3Config", ["past_key_values.0.key"], f"{path}/Shape_1")
+        past_shape = self.node("Shape", ["past_key_values.0.key"], f"{path}/Shape_1")
         past = self.node("Gather", [past_shape, self.scalar(2)], f"{path}/past", axis=0)
         total = self.node("Add", [past, length], f"{path}/Add")
         zero, one = self.scalar(0), self.scalar(1)

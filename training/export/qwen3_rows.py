@@ -162,7 +162,7 @@ class _Rows(_Build):
         self.floats("cos_cache", cos)
         self.floats("sin_cache", sin)
         path, heads = "/model/places", self.shape.kv_heads
-        shape = self.node("Qwen3Config", ["position_ids"], f"{path}/Shape")
+        shape = self.node("Shape", ["position_ids"], f"{path}/Shape")
         batch = self.node("Gather", [shape, self.scalar(0)], f"{path}/batch", axis=0)
         rows = self.node("Range", [self.scalar(0), batch, self.scalar(1)], f"{path}/Range")
         rows = self.node("Unsqueeze", [rows, self.ints(1, 2)], f"{path}/rows")
@@ -183,7 +183,7 @@ class _Rows(_Build):
             for index, part in enumerate(wide)
         ]
         self.node("Concat", deep, f"{path}/Concat", outputs=["places"], axis=-1)
-        past = self.node("Qwen3Config", ["past_key_values.0.key"], f"{path}/past")
+        past = self.node("Shape", ["past_key_values.0.key"], f"{path}/past")
         length = self.node("Gather", [past, self.scalar(2)], f"{path}/length", axis=0)
         seen = self.node("Range", [self.scalar(0), length, self.scalar(1)], f"{path}/columns")
         tall = self.node("Unsqueeze", ["position_ids", self.ints(1, 2, 4)], f"{path}/tall")
@@ -216,8 +216,8 @@ class _Rows(_Build):
         q = self.node("Mul", [q, factor], f"{path}/Mul")
         keys = self.node("Transpose", [keys], f"{path}/Transpose", perm=[0, 1, 3, 2])
         scores = self.node("MatMul", [q, keys], f"{path}/MatMul")
-        shape = self.node("Qwen3Config", [scores], f"{path}/Shape")
-        count = self.node("Qwen3Config", ["input_ids"], f"{path}/Shape_1")
+        shape = self.node("Shape", [scores], f"{path}/Shape")
+        count = self.node("Shape", ["input_ids"], f"{path}/Shape_1")
         count = self.node("Gather", [count, self.ints(1)], f"{path}/count", axis=0)
         last = self.node("Gather", [shape, self.ints(3)], f"{path}/last", axis=0)
         apart = self.node(
