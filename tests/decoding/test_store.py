@@ -14,7 +14,7 @@ from callmemaybe import models
 from callmemaybe.decoding.batch import DecodeBatch
 from callmemaybe.decoding.disk_prefix_cache import DiskPrefixCache, _packed, _unpacked
 from callmemaybe.decoding.prefix_cache import MIN_STORED_IDS, PrefixCache
-from callmemaybe.models.onnx.model import OnnxEngine
+from callmemaybe.models.onnx.engine import OnnxEngine
 from callmemaybe.models.scripted import ScriptedModel
 from tests.models.conftest import Maker, tiny  # noqa: F401 - a fixture
 

@@ -17,8 +17,8 @@ from onnx import TensorProto, helper, numpy_helper
 from callmemaybe import models
 from callmemaybe.errors import ModelError
 from callmemaybe.models.onnx import OnnxModel
+from callmemaybe.models.onnx.by_position import ByPositionSession
 from callmemaybe.models.onnx.kv_buffer import BufferReader, KVBuffer
-from callmemaybe.models.onnx.sessions import ByPositionSession
 from callmemaybe.models.onnx.shared_kv import SharedKVSession
 from callmemaybe.testing.sessions import LAWS, Subject
 from tests.models.conftest import Maker
@@ -70,7 +70,7 @@ def test_buffers_grow_seldom() -> None:
         copied += row if grown is not cache else 0
         cache = grown
         cache.arrays[0][0, 0, row, 0] = row
-    assert copied < 30_000
+    assert copied < 80_000
     assert cache.capacity == 10_000
     np.testing.assert_array_equal(cache.arrays[0][0, 0, :, 0], np.arange(10_000))
 
@@ -102,7 +102,7 @@ def test_sessions_run_in_parallel(tiny: Maker) -> None:
 )
 def test_plans_cover_the_ids(count: int, share: float, chunk: int, all_logits: bool) -> None:
     """Chunks add up to the ids, kept rows to ``keep``, and kept rows are the last ones."""
-    from callmemaybe.models.onnx.model import OnnxEngine
+    from callmemaybe.models.onnx.engine import OnnxEngine
 
     engine = object.__new__(OnnxEngine)
     engine.chunk, engine.all_logits = chunk, all_logits

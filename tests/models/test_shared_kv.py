@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from callmemaybe import models
 from callmemaybe.models.base import Feed
-from callmemaybe.models.onnx import model as engines
-from callmemaybe.models.onnx import shared_kv
+from callmemaybe.models.onnx import OnnxModel, shared_kv
+from callmemaybe.models.onnx import onnxruntime as runtime
+from callmemaybe.models.onnx.engine import OnnxEngine
 from callmemaybe.models.onnx.graph_rewrite import BIAS, KEEP, POSITIONS, rewrite
-from callmemaybe.models.onnx.model import OnnxEngine, OnnxModel
 from callmemaybe.models.onnx.shared_kv import SharedKVSession
 from callmemaybe.testing.sessions import LAWS, Subject
 from tests.models.conftest import Maker
@@ -77,7 +77,7 @@ def test_a_fork_moves_out_where_graphs_cannot_be_rewritten(
     tiny: Maker, moved: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without the inputs that are rewritten, sessions that disagree part, and all laws hold."""
-    monkeypatch.setattr(engines, "_rewritten", lambda _: None)
+    monkeypatch.setattr(runtime, "_rewritten", lambda _: None)
     model = models.load(tiny("genai"))
     assert isinstance(model, OnnxModel)
     assert model.shares
@@ -202,7 +202,7 @@ def test_the_rewriting_adds_inputs_and_changes_nothing_else(tiny: Maker) -> None
 
 
 def test_what_cannot_be_rewritten_is_left_as_it_is(tiny: Maker) -> None:
-    """Windows that slide over cells, and positions that nobody says, keep a graph from being woven."""
+    """Windows that slide over cells, and positions that nobody says, keep a graph from being rewritten."""
     model = onnx.load(str(tiny("genai", keep=True) / "model.onnx"))
     attention = next(node for node in model.graph.node if node.op_type == "GroupQueryAttention")
     window = next((one for one in attention.attribute if one.name == "local_window_size"), None)
@@ -317,7 +317,7 @@ def test_weights_that_links_lead_to_are_found(
         path.symlink_to(Path("..", "..", "blobs", str(at)))
     assert len(list(blobs.iterdir())) == 5
     if not can_be_rewritten:
-        monkeypatch.setattr(engines, "_rewritten", lambda _: b"what this runtime does not take")
+        monkeypatch.setattr(runtime, "_rewritten", lambda _: b"what this runtime does not take")
     model = models.load(folder)
     assert isinstance(model, OnnxModel)
     assert model.batches == can_be_rewritten

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from callmemaybe.errors import ModelError
 
 Logits = NDArray[np.float32]
+Array = NDArray[Any]
 #: What a session holds, as arrays to be stored.
 KVSnapshot = tuple[NDArray[Any], ...]
 
@@ -114,6 +115,16 @@ class Feed(NamedTuple):
     session: Session
     ids: Sequence[int]
     keep: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class CheckedFeed:
+    """A feed whose ids were checked, and its index in the batch that it came in."""
+
+    index: int
+    session: Any
+    ids: NDArray[np.int64]
+    keep: int
 
 
 class Model(Protocol):
@@ -387,6 +398,26 @@ def check_feed(ids: Sequence[int], keep: int, size: int, room: int | None) -> ND
             "shorten the prompt or use a model with a longer context"
         )
     return array.astype(np.int64, copy=False)
+
+
+def checked_feeds(
+    feeds: Sequence[Feed], size: int, context: int | None
+) -> tuple[list[CheckedFeed], list[Any]]:
+    """Check the ids of all feeds (see :func:`check_feed`).
+
+    Return the feeds that passed, and a list as long as ``feeds`` with the ModelErrors of the others in
+    their places and None elsewhere.
+    """
+    checked: list[CheckedFeed] = []
+    results: list[Any] = [None] * len(feeds)
+    for index, (session, ids, keep) in enumerate(feeds):
+        room = None if context is None else context - session.length
+        try:
+            array = check_feed(ids, keep, size, room)
+            checked.append(CheckedFeed(index, session, array, keep))
+        except ModelError as error:
+            results[index] = error
+    return checked, results
 
 
 def check_rewind(n: int, length: int) -> None:

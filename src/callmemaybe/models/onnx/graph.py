@@ -1,4 +1,4 @@
-"""What an ONNX decoder takes and gives, read from its own declarations. Runs nothing."""
+"""What an ONNX decoder takes and gives, read from the declarations in its file. Runs nothing."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from callmemaybe.errors import ModelError
+from callmemaybe.models.base import Array
 from callmemaybe.models.onnx.graph_rewrite import BIAS, KEEP, POSITIONS
-
-Array = NDArray[Any]
 
 _DTYPES: Mapping[str, type[np.generic]] = {
     "tensor(float)": np.float32,
@@ -55,10 +53,10 @@ class CacheTensor:
 
 
 class TreeAttention(NamedTuple):
-    """Where the ids of one pass stand that belong to several sequences in one buffer.
+    """Positions and visibility of the ids of one pass over several sequences in one buffer.
 
-    ``positions`` is ``int64[n]``, ``visible`` is ``bool[n, cells]``: which cells each id's sequence
-    holds; the ids' own cells are the last ``n``.
+    ``positions`` is ``int64[n]``, ``visible`` is ``bool[n, cells]``: the cells that belong to
+    each id's sequence; the ids' own cells are the last ``n``.
     """
 
     positions: Array
@@ -73,13 +71,13 @@ class Graph:
     mask: type[np.generic] | None
     positions: type[np.generic] | None
     keep: bool  # takes num_logits_to_keep
-    #: Of the bias that hides cells, where the graph takes one, and with it positions of its own.
+    #: Type of the attention bias, where the graph takes one; whether it takes positions for the rotation.
     bias: type[np.generic] | None
     rotates: bool
     cache: tuple[CacheTensor, ...]
     #: Whether the cache comes out as long as it went in, by its declared dimensions: written to at
     #: the positions of the ids rather than appended to.
-    placed: bool
+    by_position: bool
     #: Whether several sequences may go through at once.
     batched: bool
     logits: str
@@ -122,7 +120,7 @@ class Graph:
                 _state(inputs[name], outputs[present[key]].name, where)
                 for key, name in past.items()
             ),
-            placed="position_ids" in inputs
+            by_position="position_ids" in inputs
             and all(
                 isinstance(length := _length(inputs[name]), str)
                 and length == _length(outputs[present[key]])
@@ -144,7 +142,7 @@ class Graph:
         """All inputs but the cache, for ids ``[batch, n]`` behind ``past`` others each.
 
         ``width`` is that of the mask, by default as many as the longest sequence holds then.
-        ``tree`` says where ids of several sequences stand; by default each comes after the other.
+        ``tree`` is for ids of several sequences; by default each id follows the one before it.
         """
         count = ids.shape[1]
         feeds: dict[str, Array] = {"input_ids": np.ascontiguousarray(ids, self.ids)}
@@ -158,7 +156,7 @@ class Graph:
         if self.rotates:
             feeds[POSITIONS] = np.ascontiguousarray(positions, np.int64)
         if self.bias is not None:
-            # Nothing is hidden beyond what comes later, which attention knows by itself.
+            # Only later ids are hidden, and causal attention hides those by itself.
             shape = (1, 1, count, max(past) + count)
             feeds[BIAS] = np.zeros(shape, self.bias) if tree is None else self.attention_bias(tree)
         if self.keep:
@@ -167,7 +165,7 @@ class Graph:
         return feeds
 
     def attention_bias(self, tree: TreeAttention) -> Array:
-        """Return the bias ``[1, 1, n, cells]`` that lets each id see its own sequence only."""
+        """Return the bias ``[1, 1, n, cells]`` that hides the cells of other sequences."""
         least = -3e4 if self.bias == np.float16 else -1e9
         return np.where(tree.visible, 0, least).astype(self.bias)[None, None]
 
@@ -194,7 +192,7 @@ class Graph:
 
 
 def _matching(nodes: Mapping[str, Any], pattern: re.Pattern[str]) -> dict[tuple[str, ...], str]:
-    """Tensors of the cache by what their names say besides past or present, in their order."""
+    """Return cache tensors by their names without "past" and "present", in the order of ``nodes``."""
     found: dict[tuple[str, ...], str] = {}
     for name, node in nodes.items():
         match = pattern.fullmatch(name)

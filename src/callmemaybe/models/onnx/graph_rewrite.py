@@ -1,15 +1,15 @@
-"""Gives an ONNX graph the inputs that exporters leave out, as it is loaded: no copy on disk.
+"""Adds the inputs that exporters leave out to an ONNX graph, in memory, as it is loaded.
 
-*Woven passes*: GroupQueryAttention can take positions and a bias on its scores, but exporters wire
-neither. With both, one pass takes ids of several sequences that share what they begin with: each
-id has its position for the rotation, and the bias hides the cells of the other sequences (tree
-attention; Miao et al., SpecInfer, 2023).
+*Tree attention* (Miao et al., SpecInfer, 2023): GroupQueryAttention can take positions and a bias on
+its scores, but exporters wire neither. With both, one pass takes ids of several sequences with a
+common prefix: each id has its own position for the rotation, and the bias hides the cells of the other
+sequences.
 
-*Kept rows*: most exports compute logits for every position, a quarter of the arithmetic in a small
-model; ``num_logits_to_keep`` in front of the last product leaves only those that are asked for.
+*Logits to keep*: most exports compute logits for every position, a quarter of the arithmetic in a
+small model. ``num_logits_to_keep`` in front of the last product computes those asked for.
 
-Works on the bytes of the file (the wire format of Protocol Buffers), since the graph is all that is
-touched and weights may be hundreds of megabytes. Knows nothing of how the graph is run.
+The code edits the bytes of the file (the wire format of Protocol Buffers): only the graph changes, and
+weights may be hundreds of megabytes. It does not know how the graph is run.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-#: The inputs that are added: int64[batch, n], and [1, 1, n, total] in the type of the cache.
-POSITIONS, BIAS, KEEP = "woven_positions", "woven_bias", "num_logits_to_keep"
+#: Names of the added inputs: int64[batch, n], and [1, 1, n, total] in the type of the cache.
+POSITIONS, BIAS, KEEP = "shared_kv_positions", "shared_kv_bias", "num_logits_to_keep"
 
 _OPERATOR = b"GroupQueryAttention"
 _PRODUCTS = frozenset({b"MatMul", b"MatMulNBits"})
@@ -36,7 +36,7 @@ _BEFORE = 9
 
 
 class _Field(NamedTuple):
-    """A field on the wire: its number, its payload, and where it stands with its tag."""
+    """A field of the wire format: number, payload, and its bytes from the tag to the end."""
 
     number: int
     value: memoryview | int
@@ -46,7 +46,7 @@ class _Field(NamedTuple):
 
 @dataclass(frozen=True)
 class _Node:
-    """What matters of a NodeProto."""
+    """The parts of a NodeProto that are needed here."""
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -56,9 +56,9 @@ class _Node:
 
 
 def rewrite(model: bytes | memoryview) -> list[bytes | memoryview] | None:
-    """Return a ModelProto with what it lacks, in pieces; None if it lacks nothing that can be added.
+    """Return a ModelProto with the added inputs, in pieces; None if none can be added.
 
-    Raises ValueError for bytes that are none.
+    Raises ValueError for bytes that are no ModelProto.
     """
     whole = memoryview(model)
     found = next((field for field in _fields(whole) if field.number == _GRAPH), None)
@@ -91,8 +91,8 @@ def _graph(graph: memoryview) -> list[bytes | memoryview] | None:
             here = POSITIONS if node.attributes.get("do_rotary") else ""
             more = [*[""] * (_BEFORE - len(node.inputs)), here, BIAS]
             replaced[node.field.start] = _payload(node) + b"".join(_text(_FROM, x) for x in more)
-        added += _tensor(BIAS, element, (1, 1, "woven_rows", "woven_cells"))
-        added += _tensor(POSITIONS, _INT64, ("woven_batch", "woven_rows")) if turns else b""
+        added += _tensor(BIAS, element, (1, 1, "shared_kv_rows", "shared_kv_cells"))
+        added += _tensor(POSITIONS, _INT64, ("shared_kv_batch", "shared_kv_rows")) if turns else b""
     head = _head(nodes) if KEEP not in inputs and "logits" in outputs else None
     in_front = {}
     if head is not None:
@@ -114,9 +114,9 @@ def _graph(graph: memoryview) -> list[bytes | memoryview] | None:
 
 
 def _can_rewrite(node: _Node, inputs: dict[str, _Field]) -> bool:
-    """Whether positions and a bias can be wired, and mean what they shall."""
+    """Whether positions and a bias can be wired to a node, with the meaning needed here."""
     if len(node.inputs) > _BEFORE or node.attributes.get("local_window_size", -1) != -1:
-        # A sliding window counts cells, which are no positions here.
+        # A sliding window counts cells, but here a cell's index is not its position.
         return False
     return bool(node.attributes.get("do_rotary")) or "position_ids" in inputs
 

@@ -1,11 +1,11 @@
-"""The cache of engines that write in place: buffers that sessions share until they disagree.
+"""Key-value buffers of graphs that write in place, shared between a session and its forks.
 
-An engine whose attention writes new keys and values into the buffer it reads from copies nothing
-per token. Rewinding is then a smaller number, and a fork is a second reader of the same buffer: it
-gets a copy of its own only when it writes where another session has something to lose. So the
-common case of a batch (a prefix, forked for each request, the fork dropped after it) copies never.
+A graph that writes new keys and values into the buffer it reads from copies nothing per token. A
+rewind only lowers the session's length. A fork is a second reader of the same buffer (copy on
+write): it copies only when it writes at a position that another session still uses. So the common
+case of a batch (a prefix, forked for each request, the fork dropped after it) never copies.
 
-Sequences that go through the engine together lie side by side in a :class:`BufferPool`.
+Sequences that share a pass lie side by side in a :class:`BufferPool`.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Any
 from weakref import WeakSet, finalize, ref
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from callmemaybe.models.base import Array
+
 _STEP, _ANSWER = 256, 192
 _ALIGNED = 64
-# Pages that come in one go cost a third of those that come as they are touched.
-_AT_ONCE: dict[str, int] = (
+# Populating all pages at once costs a third of faulting them in one by one.
+_POPULATE: dict[str, int] = (
     {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE}
     if hasattr(mmap, "MAP_POPULATE")
     else {}
@@ -31,10 +31,10 @@ _AT_ONCE: dict[str, int] = (
 
 
 class BoundArrays:
-    """Arrays as the engine sees them, and what it has bound to them that nobody uses just now.
+    """Arrays as the runtime's tensors, and the unused bindings of them.
 
-    Binding dozens of arrays takes a tenth of a small model's pass, so it is done once. Who runs a
-    pass takes a binding out of ``bindings`` (or makes one), and puts it back if the pass went well.
+    Binding dozens of arrays takes a tenth of a small model's pass, so bindings are reused. A pass
+    takes one from ``bindings`` (or makes one), and puts it back if it succeeds.
     """
 
     def __init__(self, values: Sequence[Any]) -> None:
@@ -64,7 +64,7 @@ class KVBuffer:
 
     @property
     def reach(self) -> int:
-        """How many positions are, or may be, of use to somebody."""
+        """How many positions are, or may be, used by a reader."""
         with self._lock:
             return max((reader.reach for reader in self._readers), default=0)
 
@@ -73,20 +73,18 @@ class KVBuffer:
         with self._lock:
             self._readers.add(reader)
 
-    def claim(
-        self, reader: BufferReader, start: int, end: int, limit: int | None, tight: bool = False
-    ) -> KVBuffer:
+    def claim(self, reader: BufferReader, start: int, end: int, limit: int | None) -> KVBuffer:
         """Return the buffer in which ``reader`` may write positions ``start`` to ``end``.
 
-        It is this one if there is room and nobody else relies on those, else a larger copy of the
-        positions before ``start``; see :func:`grown_capacity` for ``limit`` and ``tight``.
+        It is this one if there is room and no other reader uses those positions, else a larger copy of
+        the positions before ``start``, with at most ``limit`` positions (see :func:`grown_capacity`).
         """
         if self.may_write(reader, start, end):
             return self
         arrays = [
             np.zeros(shape, array.dtype)
             for shape, array in zip(
-                self._shapes(grown_capacity(end, limit, tight)), self.arrays, strict=True
+                self._shapes(grown_capacity(end, limit, tight=True)), self.arrays, strict=True
             )
         ]
         return self.move(reader, start, end, KVBuffer(arrays, self.axes, self._wrap))
@@ -102,9 +100,9 @@ class KVBuffer:
             return mine
 
     def trim(self, reader: BufferReader, length: int) -> KVBuffer:
-        """Take ``reader`` with the positions before ``length`` to a buffer that has no more.
+        """Move ``reader`` to a buffer with room for the positions before ``length`` only.
 
-        It lies in memory of its own, since it is to be kept.
+        The buffer is a memory mapping of its own, since it is meant to live long.
         """
         arrays = _mapped(self._shapes(length), [array.dtype for array in self.arrays])
         return self.move(reader, length, length, KVBuffer(arrays, self.axes, self._wrap))
@@ -114,7 +112,7 @@ class KVBuffer:
         return [_resized(array, axis, length) for array, axis in pairs]
 
     def move(self, reader: BufferReader, start: int, end: int, other: KVBuffer) -> KVBuffer:
-        """Take ``reader`` with the positions before ``start`` to ``other``, an unused buffer."""
+        """Move ``reader`` to ``other``, an unused buffer, and copy the positions before ``start``."""
         for mine, fresh, axis in zip(self.arrays, other.arrays, self.axes, strict=True):
             rows = prefix_index(start, axis)
             fresh[rows] = mine[rows]
@@ -126,16 +124,16 @@ class KVBuffer:
 
 
 class BufferReader:
-    """One session's claim on a buffer: positions below ``reach`` are, or may be, its own."""
+    """One session's use of a buffer: it uses, or may write, the positions below ``reach``."""
 
     def __init__(self, reach: int = 0) -> None:
         self.reach = reach
 
 
 class BufferPool:
-    """Buffers side by side in one array each, so that neighbours can go through together.
+    """Buffers side by side in the same arrays, so that neighbours can share a pass.
 
-    ``arrays`` hold one sequence per slot; a slot is free again when nobody holds its buffer.
+    ``arrays`` have one sequence per slot; a slot is free again when its buffer is garbage collected.
     """
 
     def __init__(
@@ -176,13 +174,13 @@ class BufferPool:
         return next((slot for slot, held in list(self._slots.items()) if held() is buffer), None)
 
     def reach(self, slot: int) -> int:
-        """How many positions of a slot are of use to somebody; 0 for a free one."""
+        """How many positions of a slot are in use; 0 for a free slot."""
         held = self._slots.get(slot)
         buffer = None if held is None else held()
         return 0 if buffer is None else buffer.reach
 
     def span(self, low: int, high: int) -> BoundArrays:
-        """Return the slots from ``low`` to before ``high`` as the engine sees them."""
+        """Return the slots from ``low`` to before ``high`` as the runtime's tensors."""
         found = self._spans.get((low, high))
         if found is None:
             found = BoundArrays([self._wrap(array[low:high]) for array in self._arrays])
@@ -191,10 +189,10 @@ class BufferPool:
 
 
 def grown_capacity(rows: int, limit: int | None, tight: bool = False) -> int:
-    """Half as much again, so that appending copies seldom; not beyond the model's context.
+    """Return a capacity for ``rows`` positions and more, at most ``limit``, so that few appends copy.
 
-    ``tight`` is for graphs that compute with all there is room for: an eighth more, and what
-    a request and its answer mostly take, so that they need no copy of the prompt they share.
+    Half as many again; with ``tight`` an eighth, for graphs that compute with the whole buffer. Either
+    way there is room for a typical request and answer behind a shared prompt.
     """
     least, step, share = (_ANSWER, 64, 8) if tight else (_STEP, _STEP, 2)
     wanted = -(-max(rows + least, rows + rows // share) // step) * step
@@ -202,17 +200,17 @@ def grown_capacity(rows: int, limit: int | None, tight: bool = False) -> int:
 
 
 def _mapped(shapes: Sequence[tuple[int, ...]], dtypes: Sequence[np.dtype[Any]]) -> list[Array]:
-    """Return zeroed arrays in one mapping, which goes back to the system when they are let go.
+    """Return zeroed arrays in one memory mapping, which is unmapped when they are garbage collected.
 
-    That takes longer (1.1 ms for 3 MB, of which an allocator needs a tenth), but what is freed of an
-    allocator's heaps, between pieces that live on, does not go back: a cache of many prompts took half
-    as much again as it held (glibc).
+    A mapping takes longer than an allocator (1.1 ms for 3 MB, ten times as long). But glibc does not
+    return freed memory between live pieces to the system: a cache of many prompts took 1.5 times the
+    memory of its contents.
     """
     counts = [int(np.prod(shape, dtype=np.int64)) for shape in shapes]
     starts = [0]
     for count, dtype in zip(counts, dtypes, strict=True):
         starts.append(starts[-1] + -(-count * dtype.itemsize // _ALIGNED) * _ALIGNED)
-    held = mmap.mmap(-1, max(1, starts[-1]), **_AT_ONCE)
+    held = mmap.mmap(-1, max(1, starts[-1]), **_POPULATE)
     return [
         np.frombuffer(held, dtype, count, start).reshape(shape)
         for shape, dtype, count, start in zip(shapes, dtypes, counts, starts, strict=False)

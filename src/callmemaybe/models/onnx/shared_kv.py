@@ -1,21 +1,20 @@
-"""Sessions that share one buffer of cells, so that one pass serves many of them without copies.
+"""Sessions that share one key-value buffer, so that one pass serves many of them without copies.
 
-A session's ids stand in cells of a buffer, in order but not always side by side. What sessions have
-in common, such as the list of tools that a batch of requests begins with, is one set of cells:
-stored once, read once per pass. New ids of all sessions that go through together are written behind
-the last cell in use; a bias hides from each what belongs to others (see :mod:`_graft`). A fork costs
-nothing, rewinding frees cells, and nothing is padded: each session brings as many ids as it has.
+The buffer is a row of cells, each with the keys and values of one id. A session owns some of the cells:
+in order, but not always next to each other. A prefix that sessions have in common, such as the list of
+tools that a batch of requests begins with, is one set of cells: stored once, read once per pass. The
+new ids of all sessions in a pass are written behind the last cell in use, and a bias on the attention
+hides the cells of other sessions (:mod:`.graph_rewrite`). A fork costs nothing, a rewind frees cells,
+and nothing is padded: each session brings as many ids as it has.
 
-Every id pays for the cells it may not see, as it would for those it may. So a session moves out,
-with a copy of its own cells, before strangers' cells are more than its own; and cells that nobody
-uses any more are closed up.
+Attention computes hidden cells too. So a session moves to a buffer of its own, with a copy of its
+cells, before the cells of others outnumber its own; and unused cells are removed by compaction.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
 from weakref import WeakSet, ref
 
 import numpy as np
@@ -23,30 +22,31 @@ from numpy.typing import NDArray
 
 from callmemaybe.errors import ModelError
 from callmemaybe.models.base import (
+    Array,
+    CheckedFeed,
     Feed,
     KVSnapshot,
     Logits,
-    check_feed,
     check_rewind,
+    checked_feeds,
     feed_each,
     feed_forks,
     feed_trie,
 )
-from callmemaybe.models.onnx.engine import Engine
+from callmemaybe.models.onnx.engine import OnnxEngine
 from callmemaybe.models.onnx.graph import TreeAttention
 from callmemaybe.models.onnx.kv_buffer import KVBuffer, grown_capacity, prefix_index
-from callmemaybe.models.onnx.sessions import OnnxSession
+from callmemaybe.models.onnx.session import OnnxSession
 
-Array = NDArray[Any]
 Cells = NDArray[np.int64]
 
-#: Strangers' cells that any session puts up with, and unused ones that are left where they are.
+#: Cells of others that a session always tolerates; unused cells below which nothing is compacted.
 _FOREIGN_CELLS, _UNUSED_CELLS = 256, 128
 _NONE: Cells = np.zeros(0, np.int64)
 
 
 class SharedKV:
-    """A buffer of cells and the sessions that hold some of them; its lock guards both."""
+    """A buffer of cells and the sessions that use some of them; the lock guards both."""
 
     def __init__(self, buffer: KVBuffer) -> None:
         self.buffer = buffer
@@ -55,23 +55,21 @@ class SharedKV:
 
     @property
     def top(self) -> int:
-        """The first cell behind all that are in use."""
+        """The index behind the last cell in use."""
         ends = (int(session.cells[-1]) + 1 for session in self.sessions if len(session.cells))
         return max(ends, default=0)
 
-    def reserve(self, engine: Engine, end: int) -> None:
-        """See to it that there are ``end`` cells."""
+    def reserve(self, engine: OnnxEngine, end: int) -> None:
+        """Grow the buffer to at least ``end`` cells."""
         if end > self.buffer.capacity:
             top = self.top
-            larger = engine.buffer(
-                grown_capacity(end, engine.context, tight=engine.kind == "placed")
-            )
+            larger = engine.buffer(grown_capacity(end, engine.context))
             for old, new, axis in zip(self.buffer.arrays, larger.arrays, larger.axes, strict=True):
                 new[prefix_index(top, axis)] = old[prefix_index(top, axis)]
             self.buffer = larger
 
     def compact(self) -> None:
-        """Move the cells in use together, if many between them are not."""
+        """Close the gaps between the cells in use, if many cells are unused."""
         used = np.zeros(self.top, bool)
         for session in self.sessions:
             used[session.cells] = True
@@ -88,15 +86,15 @@ class SharedKV:
 
 
 class SharedKVSession(OnnxSession):
-    """A session whose ids stand in cells of a buffer that it shares with others."""
+    """A session whose ids are in cells of a buffer that it shares with others."""
 
     def __init__(
-        self, engine: Engine, shared: SharedKV | None = None, cells: Cells = _NONE
+        self, engine: OnnxEngine, shared: SharedKV | None = None, cells: Cells = _NONE
     ) -> None:
         super().__init__(engine)
-        #: None before the first id: then the session goes wherever it fits.
+        #: None before the first id: a buffer is chosen when ids are fed.
         self.shared = shared
-        #: Which cell each id is in, ascending; replaced, never changed.
+        #: The cell of each id, ascending; the array is replaced, never changed in place.
         self.cells = cells
         if shared is not None:
             shared.sessions.add(self)
@@ -107,7 +105,7 @@ class SharedKVSession(OnnxSession):
         return len(self.cells)
 
     def rewind(self, n: int) -> None:
-        """Forget the last ``n`` ids: their cells are free."""
+        """Forget the last ``n`` ids and free their cells."""
         check_rewind(n, self.length)
         if self.shared is not None:
             with self.shared.lock:
@@ -131,19 +129,19 @@ class SharedKVSession(OnnxSession):
                 return tuple(array[prefix_index(len(cells), axis)] for array, axis in pairs)
             return tuple(_copy_cells(buffer, cells))
 
-    def restore(self, length: int, frozen: KVSnapshot) -> bool:
+    def restore(self, length: int, snapshot: KVSnapshot) -> bool:
         """Take over a stored cache, if it is one of this graph."""
-        if not self._engine.graph.is_cache(frozen, length, self._engine.context):
+        if not self._engine.graph.is_cache(snapshot, length, self._engine.context):
             return False
-        self._move_out(frozen, length, length)
+        self._move_out(snapshot, length, length)
         return True
 
     def feed_batch(self, feeds: Sequence[Feed]) -> list[Logits | ModelError]:
-        """Feed several sessions; those that share a buffer share passes."""
+        """Feed several sessions; those of one buffer share passes."""
         return feed_batch(self._engine, feeds)
 
     def branches(self, paths: Sequence[Sequence[int]]) -> list[Logits]:
-        """Score all paths in shared passes, where the graph is right about those."""
+        """Score all paths in shared passes, where the graph gives the right logits for them."""
         if not self._engine.may_batch():
             return feed_trie(self.fork(), paths)
         return feed_forks(self, paths, self._engine.context)
@@ -155,12 +153,12 @@ class SharedKVSession(OnnxSession):
         while True:
             with self.shared_buffer(count).lock:
                 if self._is_crowded(count):
-                    continue  # another thread was quicker
-                (logits,) = run(self._engine, [_Share(0, self, ids[0], keep)])
+                    continue  # another thread took the room in between
+                (logits,) = run(self._engine, [CheckedFeed(0, self, ids[0], keep)])
                 return logits[None, :]
 
     def shared_buffer(self, count: int) -> SharedKV:
-        """Return the buffer in which ``count`` more ids go."""
+        """Return the buffer for ``count`` more ids; it changes where the present one is crowded."""
         if self.shared is None:
             with self._engine.lock:
                 self.shared = self._join_common(count)
@@ -170,7 +168,7 @@ class SharedKVSession(OnnxSession):
             return self.shared
 
     def _join_common(self, count: int) -> SharedKV:
-        """Join the buffer in which short sequences begin, a new one if that is full."""
+        """Join the buffer in which short sequences begin, or a new buffer if that is full."""
         engine = self._engine
         shared: SharedKV | None = None if engine.common is None else engine.common()
         if shared is not None:
@@ -194,14 +192,14 @@ class SharedKVSession(OnnxSession):
         return (
             not self._engine.may_batch()
             or top - own > max(_FOREIGN_CELLS, own)
-            or count > _FOREIGN_CELLS  # who has so much to say would be in the others' way
+            or count > _FOREIGN_CELLS  # so many ids would burden the other sessions
             or (limit is not None and top + count > limit)
         )
 
     def _move_out(self, arrays: Sequence[Array], length: int, count: int) -> None:
-        """Hold the ids whose share of the cache is ``arrays``, in a buffer of its own."""
+        """Move to a buffer of its own whose first ``length`` cells are ``arrays``."""
         engine = self._engine
-        wanted = grown_capacity(length + count, engine.context, tight=engine.kind == "placed")
+        wanted = grown_capacity(length + count, engine.context)
         shared = SharedKV(engine.buffer(wanted))
         for mine, array, axis in zip(shared.buffer.arrays, arrays, shared.buffer.axes, strict=True):
             mine[prefix_index(length, axis)] = array
@@ -211,117 +209,103 @@ class SharedKVSession(OnnxSession):
         shared.sessions.add(self)
 
 
-class _Share(NamedTuple):
-    """One session's ids of a pass, and where its answer belongs."""
-
-    at: int
-    session: SharedKVSession
-    ids: Array
-    keep: int
-
-
-def feed_batch(engine: Engine, feeds: Sequence[Feed]) -> list[Logits | ModelError]:
-    """Feed sessions of ``engine`` in few passes; what fails stands in its place."""
+def feed_batch(engine: OnnxEngine, feeds: Sequence[Feed]) -> list[Logits | ModelError]:
+    """Feed sessions of ``engine``, those of one buffer in shared passes; an error is a result."""
     if not engine.may_batch():
         return feed_each(feeds)
-    found: list[Any] = [None] * len(feeds)
-    groups: dict[SharedKV, list[_Share]] = {}
-    for at, (session, ids, keep) in enumerate(feeds):
-        assert isinstance(session, SharedKVSession)
-        left = None if engine.context is None else engine.context - session.length
-        try:
-            checked = check_feed(ids, keep, engine.size, left)
-        except ModelError as error:
-            found[at] = error
-            continue
-        share = _Share(at, session, checked, keep)
-        groups.setdefault(session.shared_buffer(len(checked)), []).append(share)
-    for shared, shares in groups.items():
+    checked, results = checked_feeds(feeds, engine.size, engine.context)
+    groups: dict[SharedKV, list[CheckedFeed]] = {}
+    for feed in checked:
+        groups.setdefault(feed.session.shared_buffer(len(feed.ids)), []).append(feed)
+    for shared, group in groups.items():
         with shared.lock:
-            for some in _passes(engine, shared, shares):
+            for some in _passes(engine, shared, group):
                 try:
                     rows = run(engine, some) if len(some) > 1 else [_alone(some[0])]
                 except ModelError as error:
                     rows = [error] * len(some)  # type: ignore[list-item]
-                for share, answer in zip(some, rows, strict=True):
-                    found[share.at] = answer
-    return found
+                for feed, logits in zip(some, rows, strict=True):
+                    results[feed.index] = logits
+    return results
 
 
-def _alone(share: _Share) -> Logits:
-    return share.session.feed(share.ids.tolist(), share.keep)
+def _alone(feed: CheckedFeed) -> Logits:
+    logits: Logits = feed.session.feed(feed.ids.tolist(), feed.keep)
+    return logits
 
 
-def _passes(engine: Engine, shared: SharedKV, shares: Sequence[_Share]) -> Iterator[list[_Share]]:
-    """Divide the shares of one buffer into passes of at most a chunk, which leave it in its bounds."""
-    some: list[_Share] = []
+def _passes(
+    engine: OnnxEngine, shared: SharedKV, feeds: Sequence[CheckedFeed]
+) -> Iterator[list[CheckedFeed]]:
+    """Divide the feeds of one buffer into passes of at most a chunk, which leave it in its bounds."""
+    some: list[CheckedFeed] = []
     count = 0
-    for share in shares:
+    for feed in feeds:
         if not shared.top and not some:
-            yield [share]  # with no cell in use, the operator counts positions by itself
+            yield [feed]  # with no cell in use, the operator counts positions by itself
             continue
-        over = engine.context is not None and (shared.top + count + len(share.ids) > engine.context)
-        if some and (over or count + len(share.ids) > engine.chunk):
+        over = engine.context is not None and (shared.top + count + len(feed.ids) > engine.context)
+        if some and (over or count + len(feed.ids) > engine.chunk):
             yield some
             some, count = [], 0
-        some.append(share)
-        count += len(share.ids)
+        some.append(feed)
+        count += len(feed.ids)
     if some:
         yield some
 
 
-def run(engine: Engine, shares: Sequence[_Share]) -> list[Logits]:
-    """Run one pass over sessions of one buffer, whose lock is held; return the kept rows of each.
+def run(engine: OnnxEngine, feeds: Sequence[CheckedFeed]) -> list[Logits]:
+    """Run one pass over sessions of one buffer, whose lock the caller has; return each session's logits.
 
-    Rows that are kept come last, so that the logits of no others need to be computed.
+    Ids whose logits are wanted come last, so that no other logits need to be computed.
     """
-    shared = shares[0].session.shared
+    shared = feeds[0].session.shared
     assert shared is not None
-    top, count = shared.top, sum(len(share.ids) for share in shares)
+    top, count = shared.top, sum(len(feed.ids) for feed in feeds)
     shared.reserve(engine, top + count)
-    places = _row_places(shares)
+    places = _row_places(feeds)
     ids = np.empty((1, count), np.int64)
-    for share, place in zip(shares, places, strict=True):
-        ids[0, place] = share.ids
-    tree = None if _is_plain(shares, top) else _tree_attention(shares, places, top, count)
-    keep = sum(share.keep for share in shares)
+    for feed, place in zip(feeds, places, strict=True):
+        ids[0, place] = feed.ids
+    tree = None if _is_plain(feeds, top) else _tree_attention(feeds, places, top, count)
+    keep = sum(feed.keep for feed in feeds)
     logits = engine.append(ids, [top], keep, shared.buffer, tree=tree)[0]
     logits = logits[len(logits) - keep :]
     found, at = [], 0
-    for share, place in zip(shares, places, strict=True):
-        share.session.cells = np.concatenate([share.session.cells, top + place])
-        rows = logits[at : at + share.keep]
-        # The array is the caller's, who shall not keep those of others alive.
-        is_whole = len(shares) == 1 and engine.graph.keep
+    for feed, place in zip(feeds, places, strict=True):
+        feed.session.cells = np.concatenate([feed.session.cells, top + place])
+        rows = logits[at : at + feed.keep]
+        # A copy, so that a caller who keeps its rows does not keep those of others alive.
+        is_whole = len(feeds) == 1 and engine.graph.keep
         found.append(rows.astype(np.float32, copy=not is_whole))
-        at += share.keep
+        at += feed.keep
     return found
 
 
-def _row_places(shares: Sequence[_Share]) -> list[Array]:
-    """Return at which rows of the pass each one's ids are: first those whose logits nobody wants."""
-    at, kept_at = 0, sum(len(share.ids) - share.keep for share in shares)
+def _row_places(feeds: Sequence[CheckedFeed]) -> list[Array]:
+    """Return the rows of the pass for each feed's ids; ids without wanted logits come first."""
+    at, kept_at = 0, sum(len(feed.ids) - feed.keep for feed in feeds)
     found = []
-    for share in shares:
-        quiet = len(share.ids) - share.keep
-        rows = np.arange(at, at + quiet), np.arange(kept_at, kept_at + share.keep)
+    for feed in feeds:
+        unkept = len(feed.ids) - feed.keep
+        rows = np.arange(at, at + unkept), np.arange(kept_at, kept_at + feed.keep)
         found.append(np.concatenate(rows))
-        at, kept_at = at + quiet, kept_at + share.keep
+        at, kept_at = at + unkept, kept_at + feed.keep
     return found
 
 
-def _is_plain(shares: Sequence[_Share], top: int) -> bool:
-    """Whether a pass is of one session that holds all cells there are."""
-    return len(shares) == 1 and shares[0].session.length == top
+def _is_plain(feeds: Sequence[CheckedFeed], top: int) -> bool:
+    """Whether a pass is of one session that owns all cells in use."""
+    return len(feeds) == 1 and feeds[0].session.length == top
 
 
 def _tree_attention(
-    shares: Sequence[_Share], places: Sequence[Array], top: int, count: int
+    feeds: Sequence[CheckedFeed], places: Sequence[Array], top: int, count: int
 ) -> TreeAttention:
     positions = np.zeros(count, np.int64)
     visible = np.zeros((count, top + count), bool)
-    for share, place in zip(shares, places, strict=True):
-        session = share.session
+    for feed, place in zip(feeds, places, strict=True):
+        session = feed.session
         positions[place] = session.length + np.arange(len(place))
         mine = np.zeros(top + count, bool)
         mine[session.cells] = True

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from callmemaybe import models
 from callmemaybe.errors import ModelError
 from callmemaybe.models.base import _PASS_COST, Feed, padded_runs
-from callmemaybe.models.onnx import feed_batch
+from callmemaybe.models.onnx import OnnxModel, by_position
+from callmemaybe.models.onnx.engine import OnnxEngine
 from callmemaybe.models.onnx.kv_buffer import BufferPool, BufferReader, KVBuffer
-from callmemaybe.models.onnx.model import OnnxEngine, OnnxModel
 from tests.models.conftest import Maker
 
 
@@ -70,7 +70,7 @@ def test_placed_graphs_pad(tiny: Maker, monkeypatch: pytest.MonkeyPatch) -> None
 def test_long_caches_stay_where_they_are(tiny: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
     """What would take longer to copy than a shared pass saves goes through alone."""
     model = load(tiny, "placed")
-    monkeypatch.setattr(feed_batch, "_MOST_MOVED", 20 * model._engine.graph.cache_bytes())
+    monkeypatch.setattr(by_position, "_MAX_POOLED_BYTES", 20 * model._engine.graph.cache_bytes())
     sessions = [model.open() for _ in range(4)]
     for session, length in zip(sessions, (20, 21, 3, 30), strict=True):
         session.feed([1] * length)

@@ -1,0 +1,240 @@
+"""Sessions of graphs that write each id's keys and values at the id's position.
+
+A session reads from a buffer that its forks share until two of them write to the same positions; then
+one of them copies (:mod:`.kv_buffer`). Several sessions go through in one pass when their buffers lie
+side by side in a pool. A pass has a fixed cost (reading the weights) and a cost for each row of ids.
+Sequences are padded to the longest of a pass; what would be padded too much goes through alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from callmemaybe.errors import ModelError
+from callmemaybe.models.base import (
+    Array,
+    CheckedFeed,
+    Feed,
+    KVSnapshot,
+    Logits,
+    check_rewind,
+    checked_feeds,
+    padded_runs,
+)
+from callmemaybe.models.onnx.engine import OnnxEngine
+from callmemaybe.models.onnx.kv_buffer import (
+    BufferPool,
+    BufferReader,
+    KVBuffer,
+    grown_capacity,
+    prefix_index,
+)
+from callmemaybe.models.onnx.session import OnnxSession
+
+_MIN_SLOTS = 8
+#: A sequence with more new ids than this goes through alone.
+_MOST_SHARED_IDS = 12
+#: Bytes of a sequence's cache above which it keeps its buffer: copying them into the pool takes longer
+#: than sharing the few passes of a call saves (measured: 250 MB of keys and values, 1,659 ms a call
+#: in a batch of eight, 790 alone).
+_MAX_POOLED_BYTES = 32 << 20
+
+
+class ByPositionSession(OnnxSession):
+    """A session over a graph that writes to its cache in place."""
+
+    def __init__(self, engine: OnnxEngine, length: int = 0, cache: KVBuffer | None = None) -> None:
+        super().__init__(engine, length)
+        self.cache = cache or engine.buffer(0)
+        self.reader = BufferReader(length)
+        self.cache.join(self.reader)
+
+    @property
+    def memory(self) -> int:
+        """Bytes of the buffer that the session reads from, whether its ids fill it or not."""
+        return self.cache.capacity * self._engine.graph.cache_bytes()
+
+    def trim(self) -> None:
+        """Move to a buffer that is as long as what the session holds."""
+        if self.cache.capacity > self._length:
+            self.cache = self.cache.trim(self.reader, self._length)
+
+    def rewind(self, n: int) -> None:
+        """Forget the last ``n`` ids; the cache is not touched."""
+        check_rewind(n, self._length)
+        self.set_length(self._length - n)
+
+    def set_length(self, length: int) -> None:
+        """Hold so many ids from now on, all of which are written in the cache."""
+        self._length = self.reader.reach = length
+
+    def fork(self) -> ByPositionSession:
+        """Return a session on the same buffer; the first to write where the other reads copies it."""
+        return ByPositionSession(self._engine, self._length, self.cache)
+
+    def snapshot(self) -> KVSnapshot:
+        """Return the positions of the cache that are in use."""
+        pairs = zip(self.cache.arrays, self.cache.axes, strict=True)
+        return tuple(array[prefix_index(self._length, axis)] for array, axis in pairs)
+
+    def restore(self, length: int, snapshot: KVSnapshot) -> bool:
+        """Take over a stored cache, if it is one of this graph."""
+        context = self._engine.context
+        if not self._engine.graph.is_cache(snapshot, length, context):
+            return False
+        self.cache = self.cache.claim(self.reader, 0, length, context)
+        for mine, array, axis in zip(self.cache.arrays, snapshot, self.cache.axes, strict=True):
+            mine[prefix_index(length, axis)] = array
+        self.set_length(length)
+        return True
+
+    def feed_batch(self, feeds: Sequence[Feed]) -> list[Logits | ModelError]:
+        """Feed several sessions in as few passes as the graph allows."""
+        return feed_batch(self._engine, feeds)
+
+    def _pass(self, ids: Array, keep: int) -> Array:
+        start, end = self._length, self._length + ids.shape[1]
+        self.cache = self.cache.claim(self.reader, start, end, self._engine.context)
+        logits = self._engine.append(ids, [start], keep, self.cache)
+        self._length = end
+        return logits
+
+
+def feed_batch(engine: OnnxEngine, feeds: Sequence[Feed]) -> list[Logits | ModelError]:
+    """Feed sessions of ``engine`` in as few passes as pay; an error is a result."""
+    checked, results = checked_feeds(feeds, engine.size, engine.context)
+    with engine.lock:
+        for group in _plan(engine, checked):
+            before = [feed.session.length for feed in group]
+            try:
+                if len(group) == 1:
+                    rows = [group[0].session.feed(group[0].ids.tolist(), group[0].keep)]
+                else:
+                    rows = _padded(engine, group)
+            except ModelError as error:
+                rows = [error] * len(group)
+                for feed, length in zip(group, before, strict=True):
+                    feed.session.set_length(length)
+            for feed, logits in zip(group, rows, strict=True):
+                results[feed.index] = logits
+    return results
+
+
+def _plan(engine: OnnxEngine, feeds: list[CheckedFeed]) -> list[list[CheckedFeed]]:
+    """Divide the feeds into passes, at the lowest total cost."""
+    if len(feeds) < 2 or not engine.all_logits or not engine.may_batch():
+        return [[feed] for feed in feeds]
+    most = _MAX_POOLED_BYTES // engine.graph.cache_bytes()
+    fits = [len(feed.ids) <= _MOST_SHARED_IDS and feed.session.length <= most for feed in feeds]
+    alone = [feed for feed, is_fit in zip(feeds, fits, strict=True) if not is_fit]
+    feeds = [feed for feed, is_fit in zip(feeds, fits, strict=True) if is_fit]
+    feeds.sort(key=lambda feed: len(feed.ids))
+    if engine.context is not None and feeds:
+        # Padding would lie beyond the model's context.
+        end = engine.context - len(feeds[-1].ids)
+        alone += [feed for feed in feeds if feed.session.length > end]
+        feeds = [feed for feed in feeds if feed.session.length <= end]
+    counts = [len(feed.ids) for feed in feeds]
+    groups, at = [[feed] for feed in alone], 0
+    for size in padded_runs(counts, engine.chunk) if counts else ():
+        groups.append(feeds[at : at + size])
+        at += size
+    return groups
+
+
+def _padded(engine: OnnxEngine, group: Sequence[CheckedFeed]) -> list[Logits]:
+    """Feed a group in one pass, padded to its last and longest; return each session's logits."""
+    width = len(group[-1].ids)
+    firsts = [len(feed.ids) - feed.keep for feed in group]
+    rows = _pass(
+        engine,
+        [feed.session for feed in group],
+        [feed.ids for feed in group],
+        width,
+        max(1, width - min(firsts)),
+    )
+    skipped = width - len(rows[0])
+    return [
+        logits[first - skipped : len(feed.ids) - skipped].astype(np.float32)
+        if feed.keep
+        else np.zeros((0, engine.size), np.float32)
+        for feed, first, logits in zip(group, firsts, rows, strict=True)
+    ]
+
+
+def _pass(
+    engine: OnnxEngine,
+    sessions: Sequence[ByPositionSession],
+    parts: Sequence[Array],
+    width: int,
+    keep: int,
+) -> list[Array]:
+    """Run one pass over ``sessions``, each with up to ``width`` ids.
+
+    Returns each session's logits, at least those of the last ``keep`` columns.
+    """
+    slots = _assign_slots(engine, sessions, width)
+    pool = engine.pool
+    assert pool is not None
+    found: dict[int, Array] = {}
+    order = sorted(range(len(sessions)), key=slots.__getitem__)
+    for run in _slot_runs(pool, [slots[index] for index in order], width):
+        low, high = run[0], run[-1] + 1
+        ids = np.zeros((high - low, width), np.int64)
+        past = [pool.reach(slot) for slot in range(low, high)]
+        for index in order:
+            if low <= slots[index] < high:
+                ids[slots[index] - low, : len(parts[index])] = parts[index]
+                past[slots[index] - low] = sessions[index].length
+        logits = engine.append(ids, past, keep, pool.span(low, high))
+        for index in order:
+            if low <= slots[index] < high:
+                found[index] = logits[slots[index] - low]
+    for session, part in zip(sessions, parts, strict=True):
+        session.set_length(session.length + len(part))
+    return [found[index] for index in range(len(sessions))]
+
+
+def _assign_slots(
+    engine: OnnxEngine, sessions: Sequence[ByPositionSession], width: int
+) -> list[int]:
+    """Move sessions into writable slots of one pool where they are not yet; return the slots."""
+    longest = max(session.length for session in sessions) + width
+    pool = engine.pool
+    if pool is None or pool.capacity < longest:
+        pool = engine.pool = _pool(engine, longest, pool.slots if pool else _MIN_SLOTS)
+    slots: list[int] = []
+    for session in sessions:
+        slot = pool.slot(session.cache)
+        length = session.length
+        if slot is None or not session.cache.may_write(session.reader, length, length + width):
+            fresh = pool.take()
+            if fresh is None:
+                engine.pool = _pool(engine, longest, 2 * pool.slots)
+                return _assign_slots(engine, sessions, width)
+            session.cache = session.cache.move(session.reader, length, length + width, fresh)
+            slot = pool.slot(fresh)
+            assert slot is not None
+        slots.append(slot)
+    return slots
+
+
+def _pool(engine: OnnxEngine, length: int, slots: int) -> BufferPool:
+    limit = None if engine.context is None else max(length, engine.context)
+    buffer: Callable[[int, int], KVBuffer] = engine.buffer
+    capacity = grown_capacity(length, limit, tight=True)
+    return BufferPool(buffer(capacity, slots).arrays, engine.graph.axes, engine.view)
+
+
+def _slot_runs(pool: BufferPool, slots: Sequence[int], width: int) -> list[list[int]]:
+    """Divide slots (ascending) into runs; an unused slot inside a run is fed zeros behind its end."""
+    runs: list[list[int]] = [[slots[0]]]
+    for slot in slots[1:]:
+        between = range(runs[-1][-1] + 1, slot)
+        if len(between) < 2 and all(pool.reach(at) + width <= pool.capacity for at in between):
+            runs[-1].append(slot)
+        else:
+            runs.append([slot])
+    return runs
