@@ -66,7 +66,7 @@ class _Note(NamedTuple):
     data: Any
 
 
-class _Path(NamedTuple):
+class _TreePath(NamedTuple):
     """One path through the tree: the leaf it is in (None: past the end), and what follows."""
 
     leaf: FormatNode | _ThoughtText | None
@@ -161,7 +161,7 @@ class OutputReader:
                 notes = (_Note("arguments", data[start:at]), notes)
         else:
             return 0
-        self._paths = [_Path(leaf, moved, rest, notes)]
+        self._paths = [_TreePath(leaf, moved, rest, notes)]
         self._read += at - start
         return at - start
 
@@ -219,10 +219,10 @@ class OutputReader:
 
     # -- the paths ---------------------------------------------------------------------------
 
-    def _enter(self, rest: _Rest, notes: _Notes) -> Iterator[_Path]:
+    def _enter(self, rest: _Rest, notes: _Notes) -> Iterator[_TreePath]:
         """Yield a path for every leaf that the next symbol may belong to."""
         if rest is None:
-            yield _Path(None, None, None, notes)
+            yield _TreePath(None, None, None, notes)
             return
         node, rest = rest
         match node:
@@ -254,27 +254,29 @@ class OutputReader:
                 yield from self._enter((TextNode(node.text), rest), notes)
             case TextNode():
                 data = node.text.encode()
-                yield from [_Path(node, data, rest, notes)] if data else self._enter(rest, notes)
+                yield from (
+                    [_TreePath(node, data, rest, notes)] if data else self._enter(rest, notes)
+                )
             case FreeTextNode():
-                yield _Path(node, _AT_START, rest, notes)
+                yield _TreePath(node, _AT_START, rest, notes)
                 yield from self._enter(rest, notes)
             case _ThoughtText():
-                yield _Path(node, 0, rest, notes)
+                yield _TreePath(node, 0, rest, notes)
                 yield from self._enter(rest, notes)
             case NameNode():
-                yield _Path(node, b"", rest, notes)
+                yield _TreePath(node, b"", rest, notes)
             case SchemaEchoNode():
-                yield _Path(node, None, rest, notes)
+                yield _TreePath(node, None, rest, notes)
                 yield from self._enter(rest, notes)
             case IdNode():
-                yield _Path(node, node.length, rest, notes)
+                yield _TreePath(node, node.length, rest, notes)
             case ArgumentsNode() if node.syntax.top is not None:
                 parser = ArgParser(node.syntax, self._parameters.get(self._name_on(notes)))
-                yield _Path(node, (parser, parser.start()), rest, notes)
+                yield _TreePath(node, (parser, parser.start()), rest, notes)
             case ArgumentsNode():
-                yield _Path(node, (0, _PLAIN), rest, notes)
+                yield _TreePath(node, (0, _PLAIN), rest, notes)
             case TokenNode():
-                yield _Path(node, None, rest, notes)
+                yield _TreePath(node, None, rest, notes)
 
     def _name_on(self, notes: _Notes) -> str:
         """Return the name of the call that is being read on a path."""
@@ -284,7 +286,7 @@ class OutputReader:
                 return str(note.data)
         return self._name
 
-    def _step(self, path: _Path, symbol: int | Control) -> Iterator[_Path]:
+    def _step(self, path: _TreePath, symbol: int | Control) -> Iterator[_TreePath]:
         """Yield the paths to which one symbol leads from one path."""
         leaf, state, rest, notes = path
         if isinstance(leaf, ArgumentsNode) and leaf.syntax.top is not None:
@@ -307,7 +309,7 @@ class OutputReader:
                     if moved == _COMPLETE:
                         yield from self._enter(rest, notes)
                     else:
-                        yield _Path(leaf, moved, rest, notes)
+                        yield _TreePath(leaf, moved, rest, notes)
             case SchemaEchoNode():
                 yield path
                 yield from self._enter(rest, notes)
@@ -316,7 +318,9 @@ class OutputReader:
                     return
                 notes = (_Note("id", symbol), notes)
                 yield from (
-                    [_Path(leaf, state - 1, rest, notes)] if state > 1 else self._enter(rest, notes)
+                    [_TreePath(leaf, state - 1, rest, notes)]
+                    if state > 1
+                    else self._enter(rest, notes)
                 )
             case FreeTextNode() | _ThoughtText():
                 if (
@@ -332,10 +336,10 @@ class OutputReader:
                 if matched is not None:
                     kind = "text" if isinstance(leaf, FreeTextNode) else "thought"
                     notes = (_Note(kind, bytes([symbol])), notes)
-                    yield _Path(leaf, matched, rest, notes)
+                    yield _TreePath(leaf, matched, rest, notes)
                     yield from self._enter(rest, notes)
 
-    def _step_arg_parser(self, path: _Path, symbol: int | Control) -> Iterator[_Path]:
+    def _step_arg_parser(self, path: _TreePath, symbol: int | Control) -> Iterator[_TreePath]:
         """Read on in arguments that are not JSON."""
         leaf, (parser, state), rest, notes = path
         taken = parser.step(state, symbol)
@@ -347,16 +351,16 @@ class OutputReader:
         if state.is_complete:
             yield from self._enter(rest, notes)
         else:
-            yield _Path(leaf, (parser, state), rest, notes)
+            yield _TreePath(leaf, (parser, state), rest, notes)
 
-    def _step_control(self, path: _Path, symbol: Control) -> Iterator[_Path]:
+    def _step_control(self, path: _TreePath, symbol: Control) -> Iterator[_TreePath]:
         leaf, _state, rest, notes = path
         if isinstance(leaf, TokenNode) and leaf.text == symbol.text:
             yield from self._enter(rest, notes)
         elif isinstance(leaf, NameNode):
             yield from self._end_name(path, symbol)
 
-    def _step_name(self, path: _Path, symbol: int) -> Iterator[_Path]:
+    def _step_name(self, path: _TreePath, symbol: int) -> Iterator[_TreePath]:
         """Read on in a name; if it may end here, read the symbol behind it, too."""
         leaf, state, _rest, _notes = path
         assert isinstance(leaf, NameNode)
@@ -374,7 +378,7 @@ class OutputReader:
         if not escaped:
             yield from self._end_name(path, symbol)
 
-    def _end_name(self, path: _Path, symbol: int | Control) -> Iterator[_Path]:
+    def _end_name(self, path: _TreePath, symbol: int | Control) -> Iterator[_TreePath]:
         """End the name, if it may end here, and read ``symbol`` behind it."""
         leaf, state, rest, notes = path
         assert isinstance(leaf, NameNode)
@@ -428,13 +432,15 @@ def _stop_step(stop: bytes, matched: int, byte: int) -> int | None:
 
 def _merge_deltas(events: list[StreamEvent]) -> list[StreamEvent]:
     """Join neighbouring deltas of one kind; between those of two calls stands the end of the first."""
+    if len(events) < 2:
+        return events
     merged: list[StreamEvent] = []
     for event in events:
         last = merged[-1] if merged else None
-        if isinstance(event, TextDelta | ThoughtDelta | ArgumentsDelta) and type(event) is type(
-            last
-        ):
-            merged[-1] = replace(event, data=last.data + event.data)
+        if type(event) is not type(last):
+            merged.append(event)
+        elif isinstance(event, TextDelta | ThoughtDelta | ArgumentsDelta):
+            merged[-1] = replace(event, data=last.data + event.data)  # type: ignore[union-attr]
         else:
             merged.append(event)
     return merged
