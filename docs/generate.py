@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from enum import Enum
 from importlib import import_module
 from pathlib import Path
@@ -24,7 +25,8 @@ This page is written by `docs/generate.py` from the program itself; do not edit 
 
 `callmemaybe` and `python -m callmemaybe` are the same program. Progress and messages go to standard
 error, tables to standard output; colour and moving bars appear only on a terminal, and never when
-`NO_COLOR` is set. `FORCE_COLOR` gives colour to files and pipes, too.
+`NO_COLOR` is set. `FORCE_COLOR` gives colour to files and pipes, too. [Settings](settings.md) compares the
+options with those of Python and of the server.
 """
 
 
@@ -32,13 +34,21 @@ def command_line() -> str:
     """Return the reference of all commands, their options, and the exit codes."""
     group: Any = typer.main.get_command(app)
     parts = [HEAD]
-    for name, command in sorted(group.commands.items()):
+    for name, command in sorted(_commands(group)):
         parts.append(f"## callmemaybe {name}\n\n{command.help}\n")
-        rows = [_option(parameter) for parameter in command.params]
-        parts.append(_table(("option", "default", "what it does"), rows))
+        if rows := [_option(parameter) for parameter in command.params]:
+            parts.append(_table(("option", "default", "what it does"), rows))
     codes = [(str(int(code)), code.meaning) for code in ExitCode]
     parts.append("## Exit codes\n\n" + _table(("code", "meaning"), codes))
     return "\n".join(parts)
+
+
+def _commands(group: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield all commands with their names, those of groups included."""
+    for name, command in group.commands.items():
+        yield prefix + name, command
+        if hasattr(command, "commands"):
+            yield from _commands(command, f"{prefix}{name} ")
 
 
 def _option(parameter: Any) -> tuple[str, str, str]:
@@ -163,6 +173,68 @@ def server() -> str:
     return "\n".join(parts)
 
 
+SETTINGS = """# Settings
+
+This page is written by `docs/generate.py` from the program itself; do not edit it by hand.
+
+A setting means the same everywhere. In Python, settings of the first table are fields of `DecodingConfig`
+(`Caller(..., decoding=DecodingConfig(...))`; `max_tokens` also stands on its own), those of the second are
+fields of `GroundingConfig`, those of the third are arguments of `Caller`. The columns of commands show the
+option and its default; *request* is the parameter of a chat request to the server. An empty cell: the
+default of Python holds, and cannot be changed there.
+
+"""
+#: Where an option or a parameter of a request has another name than in Python.
+OPTION_NAMES = {
+    "call_logprobs": ("logprobs",), "logprobs": (), "format": ("format_",),
+    "max_tokens": ("max_tokens", "default_tokens"),
+}  # fmt: skip
+REQUEST_NAMES = {
+    "max_tokens": "max_completion_tokens", "trace": "callmemaybe", "order": "", "choose": "",
+    "no_call": "tool_choice",
+}  # fmt: skip
+
+
+def settings() -> str:
+    """Return all settings side by side: in Python, in the commands, in requests to the server."""
+    from callmemaybe.generation.config import DEFAULT_DECODING
+    from callmemaybe.server.request_models import ChatRequest
+    from callmemaybe.wire.grounding import GroundingConfig
+
+    group: Any = typer.main.get_command(app)
+    commands = {name: group.commands[name].params for name in ("run", "eval", "chat", "serve")}
+    head = ("setting", "Python", *(f"`{name}`" for name in commands), "request")
+    parts = [SETTINGS]
+    for title, defaults in (
+        ("How tokens are chosen", vars(DEFAULT_DECODING)),
+        (
+            "Which values arguments may have",
+            {"ground": "off", "ground_in": GroundingConfig().ground_in},
+        ),
+        ("What is generated", {"format": None, "no_call": False}),
+    ):
+        rows = []
+        for name, default in defaults.items():
+            cells = [
+                _option_cell(OPTION_NAMES.get(name, (name,)), params)
+                for params in commands.values()
+            ]
+            parameter = REQUEST_NAMES.get(name, name)
+            request = f"`{parameter}`" if parameter in ChatRequest.model_fields else ""
+            shown = "" if default is None else f"`{default!r}`"
+            rows.append((f"`{name}`", shown, *cells, request))
+        parts.append(f"## {title}\n\n" + _table(head, rows) + "\n")
+    return "".join(parts).rstrip("\n") + "\n"
+
+
+def _option_cell(names: tuple[str, ...], params: list[Any]) -> str:
+    found = next((one for one in params if one.name in names), None)
+    if found is None:
+        return ""
+    option, default, _ = _option(found)
+    return f"{option.split(', ')[0]} {default}".rstrip()
+
+
 CONVERSATION = """# The life of a conversation
 
 This page is written by `docs/generate.py` from `callmemaybe.conversation.state.TRANSITIONS`; do not edit
@@ -203,6 +275,7 @@ PAGES = {
     "retrieval.md": retrieval,
     "conversation.md": conversation,
     "server.md": server,
+    "settings.md": settings,
     "decoding.md": decoding,
     "suites.md": suites,
 }

@@ -61,15 +61,15 @@ def test_whatever_the_mask_allows_is_read_as_a_call(seed: int) -> None:
 def test_rows_are_followed_in_any_order(seeds: list[int], data: st.DataObject) -> None:
     """Shuffled, repeated, dropped or new rows each get the matcher of what they have written."""
     answers = [written(seed) for seed in seeds]
-    followers = SequenceMatchers(LANGUAGE.matcher)
+    matchers = SequenceMatchers(LANGUAGE.matcher)
     for step in range(max(map(len, answers)) + 1):
         rows = data.draw(st.lists(st.sampled_from(answers), min_size=1, max_size=5))
         for row in rows:
-            found = followers.matcher(row[:step])
+            found = matchers.matcher(row[:step])
             assert found is not None
             assert list(found.ids) == row[:step]
-        followers.turn()
-    assert followers.matcher([LANGUAGE.vocabulary.size - 1]) is None
+        matchers.end_step()
+    assert matchers.matcher([LANGUAGE.vocabulary.size - 1]) is None
 
 
 def test_an_answer_that_is_over_may_only_end() -> None:

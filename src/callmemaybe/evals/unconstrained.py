@@ -1,9 +1,9 @@
-"""The same model without a constraint, as most programs run it: write, hope, look, try again.
+"""The same model without a grammar: generate, parse, validate, retry.
 
-The prompt is the constrained one, token for token. The first answer is greedy; a retry is drawn at
-random, for a greedy one would only repeat the first. An answer counts as a call if the format's own
-reader understands it and the arguments satisfy the function's schema; what was thought aloud before
-(``<think>…</think>``) and white space around it are forgiven.
+The prompt is the constrained one, token for token. The first answer is greedy; a retry is sampled, since
+a greedy one would repeat the first. An answer counts as a call if the format's own reader can read it and
+the arguments satisfy the function's schema; thoughts before it (``<think>…</think>``) and white space
+around it are ignored.
 """
 
 from __future__ import annotations

@@ -1,5 +1,9 @@
-"""Hosts that drive us, and services we drive: one file per foreign library, imported only there.
+"""Adapters for foreign libraries: hosts that run the model, services that are called, telemetry.
 
-Rules of this room: a module is named after the library it speaks to and is the only one that imports it;
-nothing below knows this room.
+A host that generates text itself (vLLM, transformers) needs the mask of the next token for each of its
+sequences, whatever order they come in; ``_constraint`` gives it one matcher per sequence. Others take a
+whole call (Ray), offer or use tools (MCP), or collect spans and metrics (OpenTelemetry).
+
+Each module is named after the library it adapts and is the only one that imports it. No other room knows
+this one.
 """

@@ -1,4 +1,4 @@
-"""The language of some tools for a host that runs the model itself: prompt in, mask out, calls read."""
+"""The constraint of some tools, for hosts that run the model themselves: prompt, masks, parsed calls."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from callmemaybe.wire.output_grammar import OutputSpec
 
 
 class ToolCallConstraint:
-    """What a model may write that calls one of ``tools``.
+    """The answers that call one of ``tools``: their prompt, their matcher, their reader.
 
     ``folder`` holds the model's ``tokenizer.json`` and configuration; ``size`` is the width of its
     logits, if that is more than its tokens. ``format`` is a wire format (None: told from the files),
@@ -80,7 +80,7 @@ class ToolCallConstraint:
         return ids
 
     def read(self, ids: Sequence[int]) -> list[ToolCall]:
-        """Return the calls that ``ids`` (what was written behind the prompt) make, checked.
+        """Return the validated calls of ``ids``, the tokens generated after the prompt.
 
         Raises InputError if they are not a whole answer in the language.
         """
@@ -97,10 +97,10 @@ class ToolCallConstraint:
 
 
 class SequenceMatchers:
-    """Finds the matcher of each sequence by what it has written, whatever order they come in.
+    """Finds the matcher of each sequence by its tokens, in any order.
 
-    A host may shuffle its rows (beams), drop some and start others; what has grown by a token since
-    the last step costs one step of the automaton.
+    A host may reorder its rows (beams), drop some and add others. A sequence that is one token longer
+    than at the last step costs one step of the automaton.
     """
 
     def __init__(self, matcher: Matcher) -> None:
@@ -109,7 +109,7 @@ class SequenceMatchers:
         self._next: dict[tuple[int, ...], Matcher] = {}
 
     def matcher(self, ids: Sequence[int]) -> Matcher | None:
-        """Return the matcher behind ``ids``; None where they have left the language."""
+        """Return the matcher after ``ids``; None if they are not in the language."""
         key = tuple(ids)
         found = self._next.get(key) or self._known.get(key)
         if found is None:
@@ -121,8 +121,8 @@ class SequenceMatchers:
         self._next[key] = found
         return found
 
-    def turn(self) -> None:
-        """End a step: only what was asked for in it is remembered."""
+    def end_step(self) -> None:
+        """End a step: sequences that were not asked for in it are forgotten."""
         self._known, self._next = self._next, {}
 
 

@@ -64,11 +64,11 @@ class VllmLogitsProcessor(AdapterLogitsProcessor):  # type: ignore[misc]
         if wanted is None:
             return None
         # Not sorted: the order of the parameters is that in which they are to be written.
-        followers = SequenceMatchers(self._language(json.dumps(wanted)).matcher)
+        matchers = SequenceMatchers(self._language(json.dumps(wanted)).matcher)
 
         def constrain(written: list[int], logits: Any) -> Any:
-            matcher = followers.matcher(written)
-            followers.turn()
+            matcher = matchers.matcher(written)
+            matchers.end_step()
             if matcher is not None:
                 closed = torch.from_numpy(~allowed_tokens(matcher, logits.shape[-1]))
                 logits.masked_fill_(closed.to(logits.device), -torch.inf)
