@@ -22,11 +22,11 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Self, TypeVar, cast
+from typing import Any, NamedTuple, Self, TypeVar, cast
 
 from callmemaybe.errors import ModelError
 from callmemaybe.grammar.pace import paced
-from callmemaybe.models.base import Feed, Files, KVSnapshot, Logits, Model, Session, maximal_paths
+from callmemaybe.models.base import Feed, KVSnapshot, Logits, Model, Session, maximal_paths
 
 T = TypeVar("T")
 PassResult = Logits | list[Logits]
@@ -60,30 +60,37 @@ class DecodeTask(Future[T]):
         return True
 
 
+class _Paths(NamedTuple):
+    """Branching paths to score behind what a session holds."""
+
+    session: Session
+    paths: Sequence[Sequence[int]]
+
+
 @dataclass(eq=False)
 class _PassRequest:
-    """What a blocked task asks for: to feed ids, or to score branching paths."""
+    """What a blocked task asks for, and what came of it."""
 
     task: DecodeTask[Any]
-    feed: Feed | None
-    paths: tuple[Session, Sequence[Sequence[int]]] | None
+    work: Feed | _Paths
     result: PassResult | BaseException | None = None
     wake: threading.Event = field(default_factory=threading.Event)
 
     def as_feed(self) -> Feed | None:
-        """Return it as a feed, which can share a pass; None for paths of which no one contains all."""
-        if self.feed is not None or self.paths is None:
-            return self.feed
-        session, paths = self.paths
-        leaves = maximal_paths(paths)
-        return Feed(session.fork(), leaves[0], len(leaves[0])) if len(leaves) == 1 else None
+        """Return the work as a feed, which can share a pass; None if it takes several."""
+        if isinstance(self.work, Feed):
+            return self.work
+        leaves = maximal_paths(self.work.paths)
+        return (
+            Feed(self.work.session.fork(), leaves[0], len(leaves[0])) if len(leaves) == 1 else None
+        )
 
     def set_result(self, result: Logits | BaseException) -> None:
-        """Store the result of the feed as what was asked for."""
-        if self.paths is None or isinstance(result, BaseException):
+        """Store the result of the feed as that of the work."""
+        if isinstance(self.work, Feed) or isinstance(result, BaseException):
             self.result = result
         else:
-            self.result = [result[: len(path)].copy() for path in self.paths[1]]
+            self.result = [result[: len(path)].copy() for path in self.work.paths]
 
 
 _current = threading.local()
@@ -101,6 +108,14 @@ class DecodeBatch:
         if max_tasks < 1:
             raise ModelError(f"a batch of {max_tasks} tasks cannot run; allow at least 1")
         self.model, self.max_tasks = model, max_tasks
+        self.name, self.size, self.context, self.files = (
+            model.name,
+            model.size,
+            model.context,
+            model.files,
+        )
+        #: How many sessions the model holds at a time, where there is a limit.
+        self.most_sessions: int | None = getattr(model, "most_sessions", None)
         self._changed = threading.Condition()
         self._run_lock = threading.Lock()
         self._model_lock = threading.Lock()
@@ -122,34 +137,9 @@ class DecodeBatch:
     # -- as a model -----------------------------------------------------------------------------
 
     @property
-    def name(self) -> str:
-        """The model's name."""
-        return self.model.name
-
-    @property
-    def size(self) -> int:
-        """Width of the logits; ids are below it."""
-        return self.model.size
-
-    @property
-    def context(self) -> int | None:
-        """The most ids one session can hold, where known."""
-        return self.model.context
-
-    @property
-    def files(self) -> Files:
-        """The files that belong to the model."""
-        return self.model.files
-
-    @property
     def fingerprint(self) -> str | None:
         """What identifies the model's files, where that is known."""
         return getattr(self.model, "fingerprint", None)
-
-    @property
-    def most_sessions(self) -> int | None:
-        """How many sessions the model holds at a time, where there is a limit."""
-        return getattr(self.model, "most_sessions", None)
 
     def open(self) -> Session:
         """Return an empty session."""
@@ -250,17 +240,13 @@ class DecodeBatch:
         else:
             task.set_exception(error)
 
-    def run_pass(
-        self,
-        feed: Feed | None = None,
-        paths: tuple[Session, Sequence[Sequence[int]]] | None = None,
-    ) -> PassResult:
+    def run_pass(self, work: Feed | _Paths) -> PassResult:
         """Return the logits of a feed (or of paths), from a pass shared with the other tasks."""
         task: DecodeTask[Any] | None = getattr(_current, "task", None)
         if task is None or task.batch is not self:
             with self._model_lock:
-                return feed.session.feed(feed.ids, feed.keep) if feed else _branches(paths)
-        request = _PassRequest(task, feed, paths)
+                return _run(work)
+        request = _PassRequest(task, work)
         with self._changed:
             self._requests.append(request)
             self._runnable -= 1  # the driver counts the task as runnable again
@@ -370,9 +356,9 @@ class DecodeBatch:
                 for (request, _), result in zip(feeds, found, strict=True):
                     request.set_result(result)
             for request in requests:
-                if request.paths is not None and request.result is None:
+                if request.result is None:
                     try:
-                        request.result = _branches(request.paths)
+                        request.result = _run(request.work)
                     except BaseException as error:
                         request.result = error
 
@@ -385,46 +371,36 @@ class _BatchedSession(Session):
 
     @property
     def length(self) -> int:
-        """How many ids the session holds."""
         return self._session.length
 
     @property
     def size(self) -> int:
-        """Width of the logits; ids are below it."""
         return self._session.size
 
     @property
     def memory(self) -> int:
-        """About how many bytes of keys and values the session holds; 0 where that is not known."""
         return self._session.memory
 
     def trim(self) -> None:
-        """Give back what the session has room for and does not hold."""
         self._session.trim()
 
     def feed(self, ids: Sequence[int], keep: int = 1) -> Logits:
-        """Append ids, with what other tasks feed; return the logits after the last ``keep``."""
-        return cast("Logits", self._batch.run_pass(feed=Feed(self._session, ids, keep)))
+        return cast("Logits", self._batch.run_pass(Feed(self._session, ids, keep)))
 
     def rewind(self, n: int) -> None:
-        """Forget the last ``n`` ids."""
         self._session.rewind(n)
 
     def fork(self) -> _BatchedSession:
-        """Return an independent session that holds the same ids."""
         return _BatchedSession(self._session.fork(), self._batch)
 
     def snapshot(self) -> KVSnapshot | None:
-        """Return what the session holds, as arrays to be stored."""
         return self._session.snapshot()
 
-    def restore(self, length: int, frozen: KVSnapshot) -> bool:
-        """Let an empty session hold what was stored."""
-        return self._session.restore(length, frozen)
+    def restore(self, length: int, snapshot: KVSnapshot) -> bool:
+        return self._session.restore(length, snapshot)
 
     def branches(self, paths: Sequence[Sequence[int]]) -> list[Logits]:
-        """Return the logits after each id of each path; see :meth:`Session.branches`."""
-        return cast("list[Logits]", self._batch.run_pass(paths=(self._session, paths)))
+        return cast("list[Logits]", self._batch.run_pass(_Paths(self._session, paths)))
 
 
 def run_blocking(wait: Callable[[], T]) -> T:
@@ -436,7 +412,7 @@ def run_blocking(wait: Callable[[], T]) -> T:
     return wait() if task is None else task.batch.run_blocking(wait)
 
 
-def _branches(paths: tuple[Session, Sequence[Sequence[int]]] | None) -> list[Logits]:
-    assert paths is not None
-    session, ways = paths
-    return session.branches(ways)
+def _run(work: Feed | _Paths) -> PassResult:
+    if isinstance(work, Feed):
+        return work.session.feed(work.ids, work.keep)
+    return work.session.branches(work.paths)

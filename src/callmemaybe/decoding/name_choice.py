@@ -61,7 +61,7 @@ class NameChoice(NamedTuple):
         return self.openings or self.candidates[0].ids[:1]
 
 
-class _Path(NamedTuple):
+class _NamePath(NamedTuple):
     """A path from the state of the choice: the state it leads to, its symbols, what it captured.
 
     ``capture`` is the name, or no_call, that the path is in or has passed, if any; offsets count from
@@ -108,7 +108,7 @@ class NameChoices:
             # Behind the beginning of a no_call no path leads to a name.
             if capture.name != NAME and (capture.name != NO_CALL or capture.start < done):
                 return None
-        start = _Path(state, (), trace, _last(trace, done))
+        start = _NamePath(state, (), trace, _last(trace, done))
         call = self._path_out_of_text(start, done)
         if call is not None:
             ids = tuple(self._ids(call.symbols, tail))
@@ -137,7 +137,7 @@ class NameChoices:
 
     # -- paths of the automaton ---------------------------------------------------------------
 
-    def _path_out_of_text(self, start: _Path, done: int) -> _Path | None:
+    def _path_out_of_text(self, start: _NamePath, done: int) -> _NamePath | None:
         """Return the path from free text to a name, up to where it cannot be text; None if there is none."""
         if not any(self._is_free(path, done) for path in self._onward(start, done)):
             return None
@@ -152,7 +152,7 @@ class NameChoices:
                     waiting.append(onward)
         return None
 
-    def _until_not_text(self, path: _Path, symbols: tuple[Symbol, ...], done: int) -> _Path:
+    def _until_not_text(self, path: _NamePath, symbols: tuple[Symbol, ...], done: int) -> _NamePath:
         """Return the shortest beginning of the path that no free text begins with."""
         for symbol in symbols:
             every = self._onward(path, done, every_byte=True)
@@ -161,12 +161,12 @@ class NameChoices:
                 break
         return path
 
-    def _names(self, start: _Path, done: int) -> list[_Path] | None:
+    def _names(self, start: _NamePath, done: int) -> list[_NamePath] | None:
         """List all paths, each beyond the end of its name; None if there is a path without a name.
 
         In front of the name, paths may part in the first state only.
         """
-        found: list[_Path] = []
+        found: list[_NamePath] = []
         stack = [start]
         no_call_steps = 0
         while stack:
@@ -187,13 +187,13 @@ class NameChoices:
                 return None
         return found
 
-    def _is_named(self, path: _Path, done: int) -> bool:
+    def _is_named(self, path: _NamePath, done: int) -> bool:
         """Whether the name is complete; right behind a name, a longer name may still go on."""
         if path.capture is None or path.capture.end is None:
             return False
         return path.capture.end < done + len(path.symbols) or self.automaton.is_final(path.state)
 
-    def _is_free(self, path: _Path, done: int) -> bool:
+    def _is_free(self, path: _NamePath, done: int) -> bool:
         """Whether the path is inside free text that calls nothing."""
         if path.capture is None or path.capture.name != NO_CALL:
             return False
@@ -206,7 +206,9 @@ class NameChoices:
             and not self.automaton.is_final(path.state)
         )
 
-    def _onward(self, path: _Path, done: int, *, every_byte: bool = False) -> Iterator[_Path]:
+    def _onward(
+        self, path: _NamePath, done: int, *, every_byte: bool = False
+    ) -> Iterator[_NamePath]:
         """Yield every path longer by one symbol; one per set of bytes unless ``every_byte``."""
         for text, target in self.automaton.controls(path.state).items():
             yield self._moved(path, text, target, done)
@@ -216,7 +218,7 @@ class NameChoices:
                 if not every_byte:
                     break
 
-    def _forced(self, path: _Path, done: int) -> _Path:
+    def _forced(self, path: _NamePath, done: int) -> _NamePath:
         """Extend the path as long as there is no choice, through single control tokens too.
 
         Once the name is known, the rest of a run matters to the tokenizer only.
@@ -235,13 +237,13 @@ class NameChoices:
             path = self._moved(path, text, target, done)
         return path
 
-    def _moved(self, path: _Path, symbol: Symbol, state: int, done: int) -> _Path:
+    def _moved(self, path: _NamePath, symbol: Symbol, state: int, done: int) -> _NamePath:
         trace = path.trace.then(symbol)
-        return _Path(state, (*path.symbols, symbol), trace, _last(trace, done))
+        return _NamePath(state, (*path.symbols, symbol), trace, _last(trace, done))
 
     # -- tokens -------------------------------------------------------------------------------
 
-    def _candidate(self, path: _Path, symbols: Sequence[Symbol], tail: bytes) -> Candidate:
+    def _candidate(self, path: _NamePath, symbols: Sequence[Symbol], tail: bytes) -> Candidate:
         """Return the candidate with all its tokens."""
         capture = path.capture
         assert capture is not None
