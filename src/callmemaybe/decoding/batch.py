@@ -61,7 +61,7 @@ class DecodeTask(Future[T]):
 
 
 class _Paths(NamedTuple):
-    """Branching paths to score behind what a session holds."""
+    """Branching paths to score after what a session holds."""
 
     session: Session
     paths: Sequence[Sequence[int]]

@@ -24,7 +24,7 @@ from callmemaybe.matching.matcher import Matcher
 from callmemaybe.matching.token_set import TokenSet
 from callmemaybe.models.base import Session, common_prefix_length
 
-#: The most ids of a draft, and behind how many of the last ids a draft is encoded.
+#: The most ids of a draft, and how many of the last ids it is encoded together with.
 MAX_DRAFT, DRAFT_CONTEXT = 16, 8
 #: How many of the likeliest tokens a traced step lists.
 TOP_TOKENS = 5
@@ -246,7 +246,7 @@ class Decoder:
         return bool((~np.isin(self.matcher.allowed(self._left), choice.first_ids)).any())
 
     def _fits(self, ids: Sequence[int]) -> bool:
-        """Whether an end can still be reached within the budget behind these ids."""
+        """Whether an end can still be reached within the budget after these ids."""
         left = self._left - len(ids)
         if self.matcher.try_accept(ids) < len(ids):
             raise DecodingError(f"the tokens {list(ids)} are not in the language")

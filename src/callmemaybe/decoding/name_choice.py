@@ -188,7 +188,7 @@ class NameChoices:
         return found
 
     def _is_named(self, path: _NamePath, done: int) -> bool:
-        """Whether the name is complete; right behind a name, a longer name may still go on."""
+        """Whether the name is complete; right after a name, a longer name may still go on."""
         if path.capture is None or path.capture.end is None:
             return False
         return path.capture.end < done + len(path.symbols) or self.automaton.is_final(path.state)
@@ -252,7 +252,7 @@ class NameChoices:
         return Candidate(None if capture.name == NO_CALL else name, ids)
 
     def _ids(self, path: tuple[Symbol, ...], tail: bytes) -> list[int]:
-        """Return the ids that the tokenizer produces for the path behind ``tail``."""
+        """Return the ids that the tokenizer produces for the path after ``tail``."""
         ids: list[int] = []
         for piece in _runs(path):
             if isinstance(piece, str):
@@ -262,7 +262,7 @@ class NameChoices:
         return ids
 
     def _encode_after(self, tail: bytes, run: bytes) -> list[int]:
-        """Return the canonical ids of ``run`` behind ``tail``."""
+        """Return the canonical ids of ``run`` after ``tail``."""
         ids, at = self._vocabulary.encode(tail + run), 0
         for position, token in enumerate(ids):
             if at >= len(tail):
@@ -309,7 +309,7 @@ def _runs(path: Sequence[Symbol]) -> Iterator[bytes | str]:
 
 
 def _shortened(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
-    """Cut each candidate behind its first token that no other candidate has at that index."""
+    """Cut each candidate after its first token that no other candidate has at that index."""
     order = sorted(range(len(candidates)), key=lambda index: candidates[index].ids)
     needed = [1] * len(candidates)
     for one, other in pairwise(order):

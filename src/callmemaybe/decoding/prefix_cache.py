@@ -29,7 +29,7 @@ MAX_SESSIONS, SESSIONS_FRACTION = 256, 2
 #: With fewer ids to feed than this, a prefix is not stored on disk.
 MIN_STORED_IDS = 32
 
-#: The latest sessions keep their spare capacity, since most outputs are written behind one of them: so
+#: The latest sessions keep their spare capacity, since most outputs are written after one of them: so
 #: many at most, and at most this fraction (one of so many) of the memory allowed.
 MAX_SPACIOUS, SPACIOUS_FRACTION = 16, 8
 

@@ -2,7 +2,7 @@
 
 What a call contains was mostly written in the request: names, numbers, quoted text. So a value that
 begins like something in the request probably goes on like it; a number is probably the next one that the
-request mentions, a text its next quotation, code or name; and behind a value the grammar often allows
+request mentions, a text its next quotation, code or name; and after a value the grammar often allows
 few ways on. The draft goes through the model together with what must be fed anyway. The decoder then
 decides token by token as if there were no draft, and only looks up its logits. A wrong draft costs
 arithmetic, never a different output. (Prompt lookup decoding, Saxena 2023: speculative decoding with the
@@ -34,7 +34,7 @@ _QUOTED = re.compile(
     re.ASCII,
 )
 _WORD = re.compile(rb"(?:[^\s,;:?!()]|:(?=[^\s,;:?!()]))*")
-#: What follows a complete value: the end, or punctuation with no more of a word behind it.
+#: What follows a complete value: the end, or punctuation with no more of a word after it.
 _VALUE_END = re.compile(rb"[.?!,;:)]*(?:\s|\Z)")
 #: An identifier, date, time, address or path: it holds a digit, or a sign inside.
 _CODE = re.compile(

@@ -62,7 +62,7 @@ class DecodingStrategy:
 
 @dataclass(eq=False)
 class DecodeResult:
-    """An output: the matcher behind it, its symbols, what decoding took, how probable it is."""
+    """An output: its matcher and symbols, what decoding took, how probable it is."""
 
     matcher: Matcher
     symbols: Sequence[Symbol]
@@ -100,7 +100,7 @@ def _is_unlikely(found: Posterior, index: int) -> bool:
 
 @dataclass(frozen=True)
 class DecodeRequest:
-    """A request: the ids behind the shared prefix, their text, and the most tokens of an output."""
+    """A request: the ids that follow the shared prefix, their text, and the most tokens of an output."""
 
     ids: Sequence[int]
     text: str
@@ -151,7 +151,7 @@ def decode(
 
 
 def _rewind_to_prompt(session: Session, shared: int, ids: Sequence[int]) -> None:
-    """Let a session hold the ``shared`` ids it began with and ``ids``, and nothing behind them.
+    """Let a session hold the ``shared`` ids it began with and ``ids``, and nothing after them.
 
     For an output that is forced from its first token on, the prompt was never fed.
     """

@@ -10,7 +10,7 @@ state would take milliseconds a step. Four facts make it microseconds:
 - Automaton states are interned integers, so a mask is computed once per (vocabulary, state) and then
   looked up (`cache.py`). Different states with the same set share one object (`token_set.py`).
 - Inside a lexeme (a JSON string, a number) the set of tokens that stay inside does not depend on the
-  grammar around it. The tokens that leave it are grouped by their remainder, the bytes behind the
+  grammar around it. The tokens that leave it are grouped by their remainder, the bytes after the
   lexeme's end; only these few remainders meet the grammar (`lexemes.py`, `mask_fastpath.py`).
 - Where only one text may come, no model need be asked. It is given in canonical tokens, the ones the
   tokenizer itself would produce (`canonical.py`).

@@ -53,7 +53,7 @@ def forced(
     ``emitted`` are the ids so far, of which the last few matter.
     """
     run, after = automaton.forced(state)
-    # The bytes that may come behind the run.
+    # The bytes that may come after the run.
     edges = automaton.first_bytes(after)
     if _is_open(tables, run, edges) if run else edges or not _control_only(automaton, state):
         cached.unforced.add(state)
@@ -85,7 +85,7 @@ def _control_only(automaton: Automaton, state: int) -> bool:
 def _tail(vocabulary: Vocabulary, emitted: Sequence[int]) -> tuple[int, ...]:
     """Return the last tokens, back to where the tokenizer surely splits the text before merging.
 
-    That is behind a control token, or between a letter or digit and a sign or space (not an
+    That is after a control token, or between a letter or digit and a sign or space (not an
     apostrophe: contractions). After MAX_TOKENS_BACK tokens, the start of any character is taken.
     """
     tokens = vocabulary.tokens
@@ -110,7 +110,7 @@ def _forced(
     edges: int,
     tail: tuple[int, ...],
 ) -> tuple[int, ...]:
-    """Encode a run and what is forced behind it, from the state behind the run on.
+    """Encode a run and what is forced after it, from the state after the run on.
 
     ``edges`` are the bytes that may come in that state.
     """

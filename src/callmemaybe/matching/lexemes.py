@@ -1,9 +1,9 @@
 """Token sets inside a lexeme (a JSON string, a number), computed once and shared by all grammars.
 
 Inside a JSON string nearly every token stays inside, whatever the grammar around it: that set is one
-shared bitmask. The tokens that leave the string differ only in their remainder, the bytes behind the
+shared bitmask. The tokens that leave the string differ only in their remainder, the bytes after the
 closing quote, and there are few remainders (577 among Qwen's 151,665 tokens). They form a small trie of
-their own, which is then walked with the automaton state behind the lexeme.
+their own, which is then walked with the automaton state after the lexeme.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ITEM_COUNTS_CACHE_SIZE = 32
 GROUPS_CACHE_SIZE = 8
 #: Cached per vocabulary: tries of remainders, besides those of the cached lexemes.
 REMAINDERS_CACHE_SIZE = 64
-#: With more tokens than this behind the exits, no trie of remainders is built.
+#: With more tokens than this to go on from the exits, no trie of remainders is built.
 MAX_REMAINDERS = 20_000
 #: With more excluded texts than this, a lexeme is not treated as another one with exclusions.
 MAX_EXCLUDED = 1000
@@ -63,9 +63,9 @@ class LruCache(OrderedDict[Hashable, V]):
 
 
 class RemainderTries:
-    """Tries of what tokens have behind some trie nodes; the most recently used ones are kept.
+    """Tries of what tokens have after some trie nodes; the most recently used ones are kept.
 
-    Most lexemes end at the same nodes, whatever was read of them: behind one quote.
+    Most lexemes end at the same nodes, whatever was read of them: after one quote.
     """
 
     def __init__(self, trie: Trie) -> None:
@@ -74,7 +74,7 @@ class RemainderTries:
         self._cache = LruCache[Trie](REMAINDERS_CACHE_SIZE)
 
     def of(self, nodes: Indices) -> Trie | None:
-        """Return the trie of what tokens have behind the nodes; None if they are too many."""
+        """Return the trie of what tokens have after the nodes; None if they are too many."""
         key = tuple(nodes.tolist())
         found = self._cache.find(key)
         if found is None:
@@ -120,7 +120,7 @@ class LexemeTokens:
         return max(map(machine.distance, self.end_states), default=0)
 
     def remainders(self) -> Trie | None:
-        """Return the trie of what tokens have behind the lexeme's end; None if they are too many."""
+        """Return the trie of what tokens have after the lexeme's end; None if they are too many."""
         if self._known_remainders is None:
             self._known_remainders = self._remainders.of(self.exits)
         return self._known_remainders
@@ -198,7 +198,7 @@ class CountedLexemeTokens:
         return self._max_remaining
 
     def remainders(self) -> Trie | None:
-        """Return the trie of what tokens have behind the end of the unlimited lexeme."""
+        """Return the trie of what tokens have after the end of the unlimited lexeme."""
         return self._counts.lexeme.remainders()
 
     def may_leave(self, ids: list[int]) -> list[int]:
@@ -231,7 +231,7 @@ class ExcludingLexemeTokens:
         return self._max_remaining
 
     def remainders(self) -> Trie | None:
-        """Return the trie of what tokens have behind the end of the whole lexeme."""
+        """Return the trie of what tokens have after the end of the whole lexeme."""
         return self._lexeme.remainders()
 
     def may_leave(self, ids: list[int]) -> list[int]:
@@ -242,7 +242,7 @@ class ExcludingLexemeTokens:
 #: What a lexeme does to the tokens below a node, in whichever of three ways it is known.
 RestrictedTokens = CountedLexemeTokens | ExcludingLexemeTokens
 AnyLexemeTokens = LexemeTokens | RestrictedTokens
-#: Tokens that may stay in a lexeme, the automaton that reads it, and the state behind it.
+#: Tokens that may stay in a lexeme, the automaton that reads it, and the state after it.
 LexemeUse = tuple[AnyLexemeTokens, Automaton, int]
 
 
@@ -271,7 +271,7 @@ Prefix = bytes | tuple[bytes]
 
 
 class LeadIn(NamedTuple):
-    """A short text in front of a lexeme: the tokens inside the text, and the lexeme behind it.
+    """A short text in front of a lexeme: the tokens inside the text, and the lexeme after it.
 
     ``start`` is None where no token reaches the lexeme, or too many leave it. ``by_prefix`` caches the
     allowed set by the first bytes of the texts that may follow the lexeme, of which as many count as

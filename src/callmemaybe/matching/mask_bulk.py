@@ -27,7 +27,7 @@ MAX_PYTHON_NODES = 400
 
 
 class BulkWalk:
-    """The prefixes of tokens that the automaton allows, and the state behind each.
+    """The prefixes of tokens that the automaton allows, and the state after each.
 
     ``nodes`` of the trie and ``rows`` (indices into ``states``) in parallel, level by level.
     """

@@ -2,7 +2,7 @@
 
 Most states stand in front of a text that must come, inside a lexeme, or in front of a few of these. A
 text is followed through the trie in one go. For a lexeme the cache knows which tokens stay inside and
-which remainders the others have (`lexemes.py`); the remainders are followed on from the state behind
+which remainders the others have (`lexemes.py`); the remainders are followed on from the state after
 it. No automaton state in between is built. Any other state is left to the walk (`mask_walk.py`), which
 tests compare this with.
 """
@@ -32,7 +32,7 @@ LEXEME_START_CACHE_SIZE = 1024
 #: Prefixes of following texts that are cached for each of these, and the longest text in front.
 PREFIX_CACHE_SIZE = 256
 MAX_LEAD_IN = 8
-#: With more texts than this behind a lexeme, what is allowed is not cached by their prefixes.
+#: With more texts than this after a lexeme, what is allowed is not cached by their prefixes.
 MAX_FOLLOWING = 8
 #: A text, and whether no bytes may follow it.
 Text = tuple[bytes, bool]
