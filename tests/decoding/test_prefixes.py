@@ -70,7 +70,7 @@ def test_memory_is_bounded(tiny: Maker) -> None:  # noqa: F811
     assert len(prefixes) == 1
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(lengths=st.lists(st.integers(1, 90), min_size=40, max_size=60), mib=st.integers(3, 12))
 def test_what_is_counted_is_what_is_held(lengths: list[int], mib: int) -> None:
     """Every byte of the buffers counts, and hardly any is kept unused; sessions say the same as ever."""

@@ -396,8 +396,8 @@ class _BatchedSession(Session):
     def snapshot(self) -> KVSnapshot | None:
         return self._session.snapshot()
 
-    def restore(self, length: int, snapshot: KVSnapshot) -> bool:
-        return self._session.restore(length, snapshot)
+    def restore(self, length: int, frozen: KVSnapshot) -> bool:
+        return self._session.restore(length, frozen)
 
     def branches(self, paths: Sequence[Sequence[int]]) -> list[Logits]:
         return cast("list[Logits]", self._batch.run_pass(_Paths(self._session, paths)))

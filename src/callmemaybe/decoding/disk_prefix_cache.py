@@ -55,10 +55,10 @@ class DiskPrefixCache:
                 os.utime(path)  # the last to be removed
         return found
 
-    def save(self, model: Model, ids: Sequence[int], frozen: KVSnapshot) -> None:
+    def save(self, model: Model, ids: Sequence[int], snapshot: KVSnapshot) -> None:
         """Store what a session holds, unless it is larger than the whole cache."""
         path = self._path(model, ids)
-        size = sum(array.nbytes for array in frozen)
+        size = sum(array.nbytes for array in snapshot)
         if path is None or size > self._max_bytes:
             return
         with contextlib.suppress(OSError):
@@ -67,7 +67,7 @@ class DiskPrefixCache:
             handle, name = tempfile.mkstemp(dir=self._folder, suffix=".part")
             try:
                 with os.fdopen(handle, "wb") as file:
-                    for piece in _packed(frozen):
+                    for piece in _packed(snapshot):
                         file.write(piece)
                 Path(name).replace(path)
             except BaseException:
@@ -96,8 +96,8 @@ class DiskPrefixCache:
                 total -= length
 
 
-def _packed(frozen: KVSnapshot) -> list[bytes | memoryview]:
-    arrays = [np.ascontiguousarray(array) for array in frozen]
+def _packed(snapshot: KVSnapshot) -> list[bytes | memoryview]:
+    arrays = [np.ascontiguousarray(array) for array in snapshot]
     about = json.dumps([[array.dtype.str, list(array.shape)] for array in arrays]).encode()
     pieces: list[bytes | memoryview] = [_MAGIC, len(about).to_bytes(8, "little"), about]
     pieces += [array.reshape(-1).view(np.uint8).data for array in arrays]

@@ -145,9 +145,9 @@ class PrefixCache:
             if fresh.restore(len(key), stored):
                 return CachedSession(fresh, len(key))
         session.feed(key[-rest:], keep=0)
-        frozen = session.snapshot()
-        if frozen is not None:
-            self._store.save(self._model, key, frozen)
+        snapshot = session.snapshot()
+        if snapshot is not None:
+            self._store.save(self._model, key, snapshot)
         return CachedSession(session, cached)
 
     def _shrink(self) -> None:
