@@ -32,6 +32,7 @@ from benchmarks.steering import Steered, Truth, Truths
 from callmemaybe import models
 from callmemaybe.caller import Caller
 from callmemaybe.decoding.prefix_cache import PrefixCache
+from callmemaybe.generation.config import DecodingConfig
 from callmemaybe.generation.config import encode
 from callmemaybe.tools import ToolCall
 from callmemaybe.vocabulary import Vocabulary
@@ -42,7 +43,7 @@ SHARED_TOOLS = 8
 FORMAT = formats.get("hermes")
 
 
-class Watch:
+class Stopwatch:
     """Wall time, which a user waits, and processor time of this process, which a busy machine spoils less.
 
     With one thread they are the same on a quiet machine.
@@ -127,13 +128,13 @@ def ours(setting: Setting, form: str, **options: Any) -> Iterator[dict[str, floa
         format=FORMAT,
         vocabulary=setting.vocabulary,
         prefix_cache=prefixes,
-        **options,
+        decoding=DecodingConfig(**options),
     )
     for case in setting.cases:
         prompt, answer = setting.ids(caller, case)
         truth.aim(len(prompt), answer)
         model.counter.passes = model.counter.ids = 0
-        start = Watch()
+        start = Stopwatch()
         outcome = caller.call(case.prompt)
         took = start.read()
         assert outcome.call is not None
@@ -161,7 +162,7 @@ def many(setting: Setting, form: str, at_once: int, **options: Any) -> Iterator[
         setting.cases[0].tools,
         format=FORMAT,
         vocabulary=setting.vocabulary,
-        **options,
+        decoding=DecodingConfig(**options),
     )
     for case in setting.cases:
         prompt, answer = setting.ids(caller, case)
@@ -180,7 +181,7 @@ def many(setting: Setting, form: str, at_once: int, **options: Any) -> Iterator[
 
 
 def _spent(work: Callable[[], Any]) -> dict[str, float]:
-    start = Watch()
+    start = Stopwatch()
     work()
     return start.read()
 
@@ -206,7 +207,7 @@ def with_cache(setting: Setting, form: str, engine: str = "") -> Iterator[dict[s
         prompt, answer = setting.ids(caller, case)
         if engine == "outlines":
             answer = _plain(setting, case)
-        start = Watch()
+        start = Stopwatch()
         step = constrain(case)
         session = model.open()
         logits = step(session.feed(prompt)[0], None)
@@ -299,7 +300,7 @@ def naive(setting: Setting, form: str, timed: int = 2) -> Iterator[dict[str, flo
     caller = _encoder(setting)
     for case in setting.cases[:2]:
         prompt, answer = setting.ids(caller, case)
-        start = Watch()
+        start = Stopwatch()
         for end in range(timed):
             model.open().feed(prompt + answer[:end])
         took = {key: value * len(answer) / timed for key, value in start.read().items()}
@@ -338,7 +339,7 @@ def llama_cpp(setting: Setting, form: str) -> Iterator[dict[str, float]]:
                 scores[wanted] = 1000.0
             return scores
 
-        start = Watch()
+        start = Stopwatch()
         reply = model.create_completion(
             prompt, max_tokens=400, temperature=0.0, grammar=lib.LlamaGrammar.from_string(grammar, verbose=False),
             logits_processor=lib.LogitsProcessorList([steer]),
