@@ -32,8 +32,7 @@ from benchmarks.steering import Steered, Truth, Truths
 from callmemaybe import models
 from callmemaybe.caller import Caller
 from callmemaybe.decoding.prefix_cache import PrefixCache
-from callmemaybe.generation.config import DecodingConfig
-from callmemaybe.generation.config import encode
+from callmemaybe.generation.config import DecodingConfig, encode
 from callmemaybe.tools import ToolCall
 from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.wire import formats

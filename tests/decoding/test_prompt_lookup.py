@@ -46,7 +46,7 @@ def calls(model: object, vocab: Vocabulary, request: str, **options: object) -> 
         format="hermes",
         vocabulary=vocab,
         max_tokens=90,
-        **options,  # type: ignore[arg-type]
+        decoding=DecodingConfig(**options),  # type: ignore[arg-type]
     )
     outcome = caller.call(request)
     return [outcome.text, outcome.forced + outcome.chosen]
