@@ -40,7 +40,7 @@ from maskpage import page
 from maskworker import Lost, Worker
 from rivals import ENGINES, FRAME, WIDTH
 
-from callmemaybe.grammar.schema.order import in_schema_order
+from callmemaybe.grammar.json_schema.entry import in_schema_order
 from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.vocabulary.disk_cache import ENVIRONMENT_VARIABLE
 

@@ -37,8 +37,8 @@ from callmemaybe.errors import UnsupportedSchema
 from callmemaybe.grammar import compile as compile_grammar
 from callmemaybe.grammar import json_schema
 from callmemaybe.grammar.automaton import Automaton
-from callmemaybe.grammar.schema import Check
-from callmemaybe.grammar.schema.order import in_schema_order
+from callmemaybe.grammar.json_schema import DeferredCheck
+from callmemaybe.grammar.json_schema.entry import in_schema_order
 
 HERE = Path(__file__).parent
 DATA = HERE.parents[1] / "shared" / "data"
@@ -84,7 +84,7 @@ def maskbench(file: Path) -> Iterator[Case]:
 def judge(case: Case) -> Iterator[tuple[str, str]]:
     """Yield (name, result) for a case and each of its tests."""
     name, schema, tests, remotes = case
-    checks: list[Check] = []
+    checks: list[DeferredCheck] = []
     try:
         automaton = compile_grammar(json_schema(schema, remotes=remotes, checks=checks))
     except UnsupportedSchema as error:

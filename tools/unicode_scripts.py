@@ -1,4 +1,4 @@
-"""Write src/callmemaybe/grammar/scripts.py, the table of Unicode scripts, from the `regex` package.
+"""Write src/callmemaybe/grammar/unicode_scripts.py, the table of Unicode scripts, from the `regex` package.
 
     python tools/unicode_scripts.py
 
@@ -16,7 +16,6 @@ from importlib.metadata import metadata
 from pathlib import Path
 
 import regex
-from ranges import runs
 from regex import _regex_core as core
 
 TARGET = Path(__file__).parents[1] / "src" / "callmemaybe" / "grammar" / "scripts.py"
@@ -52,6 +51,17 @@ def main() -> None:
         row = f"{' '.join(own)}: {runs(plain)}" + (f" | {runs(shared)}" if shared else "")
         rows.append(textwrap.fill(row, 98, subsequent_indent="  ", break_on_hyphens=False))
     TARGET.write_text(HEAD.format(version=version(), rows="\n".join(rows)), "utf-8")
+
+
+def runs(codes: list[int]) -> str:
+    """Write code points as ranges."""
+    found: list[list[int]] = []
+    for code in codes:
+        if found and code == found[-1][1] + 1:
+            found[-1][1] = code
+        else:
+            found.append([code, code])
+    return " ".join(f"{low:x}" if low == high else f"{low:x}-{high:x}" for low, high in found)
 
 
 def version() -> str:

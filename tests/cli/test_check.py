@@ -82,7 +82,7 @@ def test_of_functions_is_checked_what_their_calls_are_checked_for() -> None:
 
 def test_of_functions_is_refused_what_takes_all_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pattern out of bounds is refused of a function, as its calls are, and not tried wider."""
-    monkeypatch.setattr("callmemaybe.grammar.automaton.WORK", 20_000)
+    monkeypatch.setattr("callmemaybe.grammar.automaton.WORK_BUDGET", 20_000)
     pattern = {"type": "string", "pattern": "^(?=.*a.{30}$)(?=.*b.{29}$).*$"}
     function = {"name": "f", "parameters": {"type": "object", "properties": {"x": pattern}}}
     done = run([function])

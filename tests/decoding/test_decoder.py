@@ -13,8 +13,8 @@ from callmemaybe.errors import BudgetError, ModelError
 from callmemaybe.grammar import Grammar
 from callmemaybe.grammar import compile as compile_grammar
 from callmemaybe.grammar.nodes import (
+    CaptureMark,
     Control,
-    Mark,
     Node,
     alt,
     byte_range,
@@ -43,14 +43,17 @@ NUMBER = lexeme(
 def _tool(arguments: Node) -> Node:
     closing = seq(lit("}\n"), Control("</tool_call>"))
     return seq(
-        Mark("name", False), lit('", "arguments": '), capture("arguments", arguments), closing
+        CaptureMark("name", False),
+        lit('", "arguments": '),
+        capture("arguments", arguments),
+        closing,
     )
 
 
 CALL = seq(
     Control("<tool_call>"),
     lit('\n{"name": "'),
-    Mark("name", True),
+    CaptureMark("name", True),
     words_then(
         {
             "get_weather": _tool(seq(lit('{"city": '), STRING, lit("}"))),

@@ -16,22 +16,22 @@ from callmemaybe.decoding.batch import STEPS_PER_TURN, DecodeBatch
 from callmemaybe.decoding.decoder import Decoder
 from callmemaybe.decoding.sampler import Sampler
 from callmemaybe.errors import GrammarError
-from callmemaybe.grammar import Grammar, json_schema, pace, regex
+from callmemaybe.grammar import Grammar, automaton, json_schema, regex
 from callmemaybe.grammar import automaton as automaton_module
-from callmemaybe.grammar.automaton import STRIDE, Automaton
+from callmemaybe.grammar.automaton import CHECK_INTERVAL, Automaton
 from callmemaybe.grammar.compile import automaton_of
 from callmemaybe.matching import Matcher
 from callmemaybe.models.scripted import ScriptedModel
 from tests.decoding.test_decoder import PIECED
 
 #: What a turn may take at most: the turn, and the steps between two looks at it.
-MOST = STEPS_PER_TURN + STRIDE + 60
+MOST = STEPS_PER_TURN + CHECK_INTERVAL + 60
 
 
 def machine() -> Automaton:
     """Return the automaton of a pattern with a million states, of 40 places at most."""
     made = automaton_of(regex("(a|b)*a(a|b){18}"))
-    inside = made.inside(made.start)
+    inside = made.inside_lexeme(made.start)
     assert inside is not None
     return inside[0]
 
@@ -42,9 +42,9 @@ def reading(made: Automaton, steps: int, seed: int = 0) -> Callable[[], int]:
 
     def work() -> int:
         state = made.start
-        while made.spent < steps:
+        while made.steps < steps:
             state = made.walk(state, bytes(dice.choices(b"ab", k=2)))
-        return made.spent
+        return made.steps
 
     return work
 
@@ -63,11 +63,11 @@ def begun_together(
 def test_steps_are_told_to_whoever_paces_and_to_nobody_else() -> None:
     """Law: what is told adds up to what was spent, but for the last stride; outside nothing is told."""
     told: list[int] = []
-    with pace.paced(told.append):
+    with automaton.progress_reported_to(told.append):
         first = machine()
         reading(first, 5000)()
-    assert abs(sum(told) - first.spent) <= STRIDE + 10
-    assert max(told) <= STRIDE + 60
+    assert abs(sum(told) - first.steps) <= CHECK_INTERVAL + 10
+    assert max(told) <= CHECK_INTERVAL + 60
     count = len(told)
     reading(machine(), 5000)()
     assert len(told) == count
@@ -83,10 +83,10 @@ def test_whoever_asks_for_passes_waits_for_one_turn_at_a_time() -> None:
         session = batch.open()
         for _ in range(rounds):
             session.feed([1])
-            taken.append(sum(one.spent for one in heavy))
+            taken.append(sum(one.steps for one in heavy))
 
     batch = DecodeBatch(ScriptedModel(20), 8)
-    before = sum(one.spent for one in heavy)
+    before = sum(one.steps for one in heavy)
     enough = 2 * rounds * MOST
     works = [reading(one, enough, seed) for seed, one in enumerate(heavy)]
     *computing, asking = begun_together(batch, *works, polite)
@@ -107,9 +107,9 @@ def test_those_that_compute_take_turns() -> None:
     def watched(made: Automaton, seed: int) -> Callable[[], None]:
         def work() -> None:
             dice, state = random.Random(seed), made.start
-            while made.spent < 20 * STEPS_PER_TURN:
+            while made.steps < 20 * STEPS_PER_TURN:
                 state = made.walk(state, bytes(dice.choices(b"ab", k=2)))
-                spent = [one.spent for one in heavy]
+                spent = [one.steps for one in heavy]
                 ahead.append(max(spent) - min(spent))
 
         return work
@@ -130,21 +130,21 @@ def test_a_task_that_is_cancelled_ends_within_its_turn() -> None:
     def cancelling() -> None:
         batch.open().feed([1])
         assert computing.cancel()
-        seen.append(heavy.spent)
+        seen.append(heavy.steps)
 
     work = reading(heavy, 10**6)
     computing, asking = begun_together(batch, work, cancelling)
     asking.result(60)
     with pytest.raises(CancelledError):
         computing.result(60)
-    assert heavy.spent <= seen[0] + MOST
+    assert heavy.steps <= seen[0] + MOST
     assert heavy.walk(heavy.start, b"ab" * 30) >= 0
     batch.close()
 
 
 def test_the_limit_holds_where_turns_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """Law: a language that takes too much work is an error in its own task alone."""
-    monkeypatch.setattr(automaton_module, "WORK", 3000)
+    monkeypatch.setattr(automaton_module, "WORK_BUDGET", 3000)
     with DecodeBatch(ScriptedModel(20), 4) as batch:
         works = (reading(machine(), 10**6), lambda: int(batch.open().feed([1]).argmax()))
         hostile, other = begun_together(batch, *works)
@@ -185,6 +185,6 @@ def test_giving_way_anywhere_changes_nothing(schema: object, seeds: list[int]) -
     shared = automaton_of(grammar)
     with pytest.MonkeyPatch.context() as patch, DecodeBatch(model, 4) as batch:
         patch.setattr(batch_module, "STEPS_PER_TURN", 1)
-        patch.setattr(automaton_module, "STRIDE", 0)
+        patch.setattr(automaton_module, "CHECK_INTERVAL", 0)
         tasks = [batch.submit(decode(batch, grammar, seed)) for seed in seeds]
         assert [task.result(60) for task in tasks] == alone

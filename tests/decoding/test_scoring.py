@@ -13,8 +13,8 @@ from callmemaybe.grammar import Grammar
 from callmemaybe.grammar import compile as compile_grammar
 from callmemaybe.grammar.nodes import (
     EMPTY,
+    CaptureMark,
     Control,
-    Mark,
     Node,
     alt,
     byte_range,
@@ -63,8 +63,8 @@ def fork_of(root: Node, prefix: tuple[int | str, ...] = ()) -> NameChoice | None
 
 
 def named(names: list[str], behind: bytes = b'", "arguments": {}') -> Node:
-    then = seq(Mark("name", False), lit(behind))
-    return seq(Mark("name", True), words_then(dict.fromkeys(names, then)))
+    then = seq(CaptureMark("name", False), lit(behind))
+    return seq(CaptureMark("name", True), words_then(dict.fromkeys(names, then)))
 
 
 NAMES = st.lists(st.text("abget_wi", min_size=1, max_size=6), min_size=2, max_size=8, unique=True)
@@ -213,10 +213,10 @@ def test_a_gate_in_front_of_a_control_token() -> None:
 
 def test_a_gate_in_front_of_text() -> None:
     """Where the call itself begins as text, it counts from where it is no other text's beginning."""
-    from callmemaybe.grammar.nodes import Except
+    from callmemaybe.grammar.nodes import Difference
 
     anything = many(byte_range(0, 255))
-    free = Except(TEXT, seq(anything, lit("<tool_call>"), anything))
+    free = Difference(TEXT, seq(anything, lit("<tool_call>"), anything))
     fork = fork_of(alt(seq(lit("<tool_call>\n"), named(["a", "b"])), capture("no_call", free)))
     assert fork is not None
     assert fork.decides_call

@@ -98,7 +98,7 @@ def test_a_wrong_mark_is_refused_before_any_request() -> None:
 def test_requests_share_what_they_can() -> None:
     """Law: a text of one request leaves nothing in the store of automata, and changes no other call."""
     grounded = caller("hermes", HERMES, 3, TOOLS, ground="prompt", max_tokens=400)
-    kept = import_module("callmemaybe.grammar.compile")._kept
+    kept = import_module("callmemaybe.grammar.compile")._cache
     before = len(kept)
     first = grounded.call(TEXT).call
     for number in range(3):

@@ -26,7 +26,7 @@ from callmemaybe.generation.config import DecodingConfig
 from callmemaybe.generation.local import LocalGenerator
 from callmemaybe.grammar import automaton as automaton_module
 from callmemaybe.grammar import regex
-from callmemaybe.grammar.automaton import WORK
+from callmemaybe.grammar.automaton import WORK_BUDGET
 from callmemaybe.grammar.ebnf import ebnf
 from callmemaybe.models.scripted import ScriptedModel
 from callmemaybe.tools import CallEnded, CallStarted, TextDelta, ToolCall, ToolSpec
@@ -286,22 +286,22 @@ def test_a_language_that_is_worn_is_made_anew() -> None:
     one = speaker(*HERMES.render([ToolCall("say", '{"it": "x"}')]))
     first = one.generate(USER, TOOLS)
     (constraint,) = one._constraints.values()
-    constraint.matcher.automaton.spent = WORK + 1
+    constraint.matcher.automaton.steps = WORK_BUDGET + 1
     again = one.generate(USER, TOOLS)
     assert first.calls == again.calls != ()
     (constraint,) = one._constraints.values()
-    assert not constraint.matcher.automaton.is_worn
+    assert not constraint.matcher.automaton.needs_renewal
 
 
 def test_a_refused_language_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is too large is neither the speaker's nor anybody's, as soon as the error is told."""
-    monkeypatch.setattr(automaton_module, "WORK", 20_000)
+    monkeypatch.setattr(automaton_module, "WORK_BUDGET", 20_000)
     one = speaker("x")
     with pytest.raises(GrammarError, match="20,000 steps"):
         one.stream(USER, (), OutputSpec(calls=False, answer=ebnf('start: ("a"~20000)~20000')))
     assert not one._constraints
     room = importlib.import_module("callmemaybe.grammar.compile")
-    assert not any(automaton.is_worn for automaton in room._kept.values())
+    assert not any(automaton.needs_renewal for automaton in room._cache.values())
 
 
 def test_languages_are_bounded_by_what_they_have_learnt(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -311,7 +311,7 @@ def test_languages_are_bounded_by_what_they_have_learnt(monkeypatch: pytest.Monk
         one.generate(USER, [replace(TOOLS[0], description=str(number)), ToolSpec(f"f{number}")])
     assert len(one._constraints) == 3
     room = importlib.import_module("callmemaybe.grammar.compile")
-    monkeypatch.setattr(room, "KEPT_STEPS", 1)
+    monkeypatch.setattr(room, "CACHE_STEPS", 1)
     one.generate(USER, TOOLS)
     assert len(one._constraints) == 1
 
@@ -323,7 +323,7 @@ def test_a_callers_language_is_made_anew_as_well() -> None:
     first = caller.call("Well?").call
     assert isinstance(caller.generator, LocalGenerator)
     (constraint,) = caller.generator._constraints.values()
-    constraint.matcher.automaton.spent = WORK + 1
+    constraint.matcher.automaton.steps = WORK_BUDGET + 1
     assert caller.call("Well?").call == first is not None
     (constraint,) = caller.generator._constraints.values()
-    assert not constraint.matcher.automaton.is_worn
+    assert not constraint.matcher.automaton.needs_renewal

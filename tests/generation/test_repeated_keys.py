@@ -21,8 +21,8 @@ from callmemaybe.generation.remote import rewritten
 from callmemaybe.generation.result import TurnResult
 from callmemaybe.generation.validation import CallValidator
 from callmemaybe.grammar import regex
+from callmemaybe.grammar.json_schema.certificate import certificate
 from callmemaybe.grammar.nodes import Control
-from callmemaybe.grammar.schema.certificate import certificate
 from callmemaybe.tools import ToolCall, ToolResult, ToolSpec
 from callmemaybe.wire import PromptPart, formats
 from callmemaybe.wire.tool_choice import output_spec

@@ -213,6 +213,25 @@ def test_a_value_that_nests_too_deep_to_be_checked_does_not_count() -> None:
         CallValidator([tool_of(schema)]).language(formats.get("hermes"), OutputSpec(), None)
 
 
+@pytest.mark.parametrize(("host", "is_valid"), [("例え.example", True), ("xn--x", False)])
+def test_names_of_hosts_in_unicode_are_validated_when_the_call_is_complete(
+    host: str, is_valid: bool
+) -> None:
+    """Law: a call with a name that IDNA 2008 forbids is an error, and a valid one is remarked."""
+    tool = tool_of({"type": "string", "format": "idn-hostname"})
+    call = ToolCall("f", json.dumps({"it": host}, ensure_ascii=False))
+    model = speaks(HERMES, [written(call)], lambda _: 0, ASK)
+    made = Caller(model, [tool], format="hermes", vocabulary=HERMES)
+    if is_valid:
+        outcome = made.call("x")
+        assert outcome.call == call
+        assert "not masked: /properties/it/format" in outcome.remarks[0]
+    else:
+        with pytest.raises(SchemaViolationError, match="at /it") as caught:
+            made.call("x")
+        assert caught.value.keyword == "/properties/it/format"
+
+
 def test_a_mistake_in_what_was_masked_is_ours() -> None:
     """Law: only where something was left is a mistake the model's; else it is a bug, and said to be."""
     validators = CallValidator([DISTINCT])

@@ -11,11 +11,11 @@ from callmemaybe.grammar.automaton import Automaton
 from callmemaybe.grammar.compile import automaton_of
 from callmemaybe.grammar.grammar import (
     EMPTY,
-    Both,
-    Except,
+    DfaTable,
+    Difference,
     Grammar,
+    Intersection,
     Ref,
-    Table,
     alt,
     byte_range,
     byte_set,
@@ -33,8 +33,10 @@ from callmemaybe.grammar.grammar import (
     words_then,
 )
 
-STRING = lexeme(characters.text_of(characters.JSON_CHARACTER))
-SHORT = Both(STRING, lexeme(characters.text_of(characters.JSON_CANONICAL_CHARACTER, 1, 3)))
+STRING = lexeme(characters.quoted_text(characters.JSON_CHARACTER))
+SHORT = Intersection(
+    STRING, lexeme(characters.quoted_text(characters.JSON_CANONICAL_CHARACTER, 1, 3))
+)
 INTEGER = lexeme(
     seq(opt(lit("-")), alt(lit("0"), seq(byte_range(49, 57), many(byte_range(48, 57)))))
 )
@@ -49,7 +51,7 @@ PLAIN = Grammar(
     )
 )
 RECURSIVE = Grammar(seq(lit('{"a": '), Ref("value"), lit(', "b": '), SHORT, lit("}")), RULES)
-DIFFERENT = Grammar(seq(Except(STRING, words(['"x"', '"yé"'])), lit(";"), INTEGER))
+DIFFERENT = Grammar(seq(Difference(STRING, words(['"x"', '"yé"'])), lit(";"), INTEGER))
 GROUNDED = Grammar(seq(lit("<"), substring_of("naïve <>?", whole_words=True), lit(">")))
 ALL = {"plain": PLAIN, "recursive": RECURSIVE, "different": DIFFERENT, "grounded": GROUNDED}
 
@@ -87,7 +89,7 @@ HARD = {
     "a table": Grammar(
         seq(
             lit("-"),
-            Table(
+            DfaTable(
                 (((1 << 0x61, 1), (1 << 0xC3, 2)), ((1 << 0x61, 1),), ((3 << 0xA9, 0),)),
                 frozenset((0, 1)),
             ),
@@ -177,7 +179,9 @@ def sample(automaton: Automaton, rng: Random) -> str:
         if automaton.is_accepting(state) and (len(data) > 30 or rng.random() < 0.5):
             break
         if len(data) > 30:
-            edges = tuple(e for e in edges if automaton.distance(e[1]) < automaton.distance(state))
+            edges = tuple(
+                e for e in edges if automaton.min_remaining(e[1]) < automaton.min_remaining(state)
+            )
         mask, state = rng.choice(edges)
         data.append(rng.choice(list(bytes_of(mask))))
     return data.decode()

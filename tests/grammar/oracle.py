@@ -10,24 +10,24 @@ import random
 import re
 from collections.abc import Mapping
 
+from callmemaybe.grammar.automata.divisible import Divisible
 from callmemaybe.grammar.automaton import Automaton
-from callmemaybe.grammar.divisible import Divisible
 from callmemaybe.grammar.grammar import (
-    Both,
+    Alternation,
     Bytes,
+    CaptureMark,
     Chars,
-    Choice,
-    Except,
+    Concat,
+    DfaTable,
+    Difference,
     Grammar,
+    Intersection,
     Lexeme,
     Literal,
-    Mark,
     Node,
     Ref,
     Repeat,
-    Sequence,
-    Table,
-    Words,
+    WordTrie,
     bytes_of,
 )
 
@@ -59,8 +59,8 @@ class _Reader:
             case Bytes():
                 return {start + 1} if start < len(text) and node.mask >> text[start] & 1 else set()
             case Chars():
-                return set(self.ends(node.spelled, start))
-            case Mark():
+                return set(self.ends(node.encoded, start))
+            case CaptureMark():
                 return {start}
             case Ref():
                 return set(self.ends(self._rules[node.name], start))
@@ -70,27 +70,27 @@ class _Reader:
                 numeral = re.match(rb"-?(?:0|[1-9][0-9]*)", text[start:])
                 ends = range(1, numeral.end() + 1) if numeral else ()
                 return {start + end for end in ends if _divides(node, text[start : start + end])}
-            case Both():
+            case Intersection():
                 return set(self.ends(node.left, start) & self.ends(node.right, start))
-            case Except():
+            case Difference():
                 return set(self.ends(node.left, start) - self.ends(node.right, start))
-            case Choice():
+            case Alternation():
                 return {end for option in node.options for end in self.ends(option, start)}
-            case Sequence():
+            case Concat():
                 reached = {start}
                 for part in node.parts:
                     reached = {end for at in reached for end in self.ends(part, at)}
                 return reached
-            case Words():
+            case WordTrie():
                 found: set[int] = set()
                 for index, word in enumerate(node.words):
                     if text.startswith(word, start):
                         end = start + len(word)
-                        found |= self.ends(node.then[index], end) if node.then else {end}
+                        found |= self.ends(node.tails[index], end) if node.tails else {end}
                 return found
             case Repeat():
                 return self._repeated(node, start)
-            case Table():
+            case DfaTable():
                 return self._table(node, start)
         raise TypeError(f"unknown node {node!r}")
 
@@ -107,7 +107,7 @@ class _Reader:
                 found |= reached
         return found
 
-    def _table(self, node: Table, start: int) -> set[int]:
+    def _table(self, node: DfaTable, start: int) -> set[int]:
         state, found = 0, {start} if 0 in node.accepting else set()
         for at in range(start, len(self._text)):
             targets = [t for mask, t in node.rows[state] if mask >> self._text[at] & 1]
@@ -137,7 +137,7 @@ def sample(automaton: Automaton, dice: random.Random, *, length: int = 60) -> by
         ):
             return bytes(text)
         if len(text) > length:
-            nearest = automaton.distance(state) - 1
-            edges = tuple(edge for edge in edges if automaton.distance(edge[1]) == nearest)
+            nearest = automaton.min_remaining(state) - 1
+            edges = tuple(edge for edge in edges if automaton.min_remaining(edge[1]) == nearest)
         mask, state = dice.choice(edges)
         text.append(dice.choice(list(bytes_of(mask))))

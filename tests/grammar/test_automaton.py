@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callmemaybe.errors import GrammarError
+from callmemaybe.grammar.automata.tree import TreeAutomaton, machine_of
 from callmemaybe.grammar.automaton import Automaton
 from callmemaybe.grammar.compile import automaton_of
 from callmemaybe.grammar.compile import compile as compile_grammar
@@ -17,36 +18,35 @@ from callmemaybe.grammar.grammar import (
     EMPTY,
     INFINITE,
     NOTHING,
-    Both,
+    Alternation,
     Bytes,
-    Choice,
+    CaptureMark,
+    Concat,
     Control,
-    Except,
+    Difference,
     Grammar,
+    Intersection,
     Lexeme,
     Literal,
-    Mark,
     Node,
     Ref,
     Repeat,
-    Sequence,
-    Words,
-    _least_lengths,
+    WordTrie,
+    _min_lengths,
     alt,
     byte_range,
     byte_set,
     capture,
-    least_of,
     lexeme,
     lit,
     many,
+    min_length_of,
     opt,
     repeat,
     seq,
     words,
     words_then,
 )
-from callmemaybe.grammar.tree import TreeAutomaton, machine_of
 
 ALPHABET = b"ab"
 LONGEST = 5
@@ -60,27 +60,27 @@ def language(node: Node) -> frozenset[bytes]:
             return _short({node.data})
         case Bytes():
             return frozenset(bytes([b]) for b in ALPHABET if node.mask >> b & 1)
-        case Mark():
+        case CaptureMark():
             return frozenset({b""})
-        case Sequence():
+        case Concat():
             found = frozenset({b""})
             for part in node.parts:
                 found = _joined(found, language(part))
             return found
-        case Choice():
+        case Alternation():
             return frozenset().union(*map(language, node.options))
         case Repeat():
             return _repeated(node)
-        case Words():
-            then = [language(n) for n in node.then] or [frozenset({b""})] * len(node.words)
+        case WordTrie():
+            then = [language(n) for n in node.tails] or [frozenset({b""})] * len(node.words)
             return frozenset().union(
                 *(_joined(frozenset({w}), t) for w, t in zip(node.words, then, strict=True))
             )
         case Lexeme():
             return language(node.body)
-        case Both():
+        case Intersection():
             return language(node.left) & language(node.right)
-        case Except():
+        case Difference():
             return language(node.left) - language(node.right)
     raise AssertionError(node)
 
@@ -121,15 +121,15 @@ def _grow(inner: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
         inner.map(lexeme),
         inner.map(lambda n: capture("c", n)).map(_without_marks),
         st.dictionaries(short_words, inner, min_size=1, max_size=3).map(words_then),
-        st.tuples(inner, inner).map(lambda t: Both(*t)),
-        st.tuples(inner, inner).map(lambda t: Except(*t)),
+        st.tuples(inner, inner).map(lambda t: Intersection(*t)),
+        st.tuples(inner, inner).map(lambda t: Difference(*t)),
     )
 
 
 def _without_marks(node: Node) -> Node:
     return (
-        seq(*(p for p in node.parts if not isinstance(p, Mark)))
-        if isinstance(node, Sequence)
+        seq(*(p for p in node.parts if not isinstance(p, CaptureMark)))
+        if isinstance(node, Concat)
         else node
     )
 
@@ -148,9 +148,9 @@ def _check_language(automaton: Automaton, texts: frozenset[bytes]) -> None:
         if state >= 0:
             completions = [len(t) - len(text) for t in texts if t.startswith(text)]
             if completions:
-                assert automaton.distance(state) == min(completions), text
+                assert automaton.min_remaining(state) == min(completions), text
             else:
-                assert automaton.distance(state) + len(text) > LONGEST, text
+                assert automaton.min_remaining(state) + len(text) > LONGEST, text
 
 
 @settings(max_examples=150, deadline=None)
@@ -159,7 +159,7 @@ def test_the_automaton_accepts_exactly_the_language_of_the_tree(node: Node) -> N
     """L(automaton) = L(tree), distance is the shortest completion, and no live state is dead."""
     automaton = TreeAutomaton(node, {}, {})
     if not language(node):
-        assert automaton.least > LONGEST
+        assert automaton.min_length > LONGEST
         return
     _check_language(automaton, language(node))
 
@@ -169,7 +169,7 @@ def test_the_automaton_accepts_exactly_the_language_of_the_tree(node: Node) -> N
 def test_a_lexeme_changes_no_language_and_forced_bytes_have_no_alternative(node: Node) -> None:
     """machine_of(node) has node's language; a forced run is the only way on."""
     machine = machine_of(node)
-    if machine.least == float("inf"):
+    if machine.min_length == float("inf"):
         return
     _check_language(machine, language(node))
     run, target = machine.forced(machine.start)
@@ -184,7 +184,7 @@ def test_recursion_has_no_depth_limit() -> None:
     grammar = Grammar(Ref("v"), {"v": alt(seq(lit("["), opt(Ref("v")), lit("]")), lit("0"))})
     automaton = automaton_of(grammar)
     state = automaton.walk(automaton.start, b"[" * 3000)
-    assert automaton.distance(state) == 3000
+    assert automaton.min_remaining(state) == 3000
     assert automaton.is_final(automaton.walk(state, b"0" + b"]" * 3000))
     assert automaton.walk(state, b"]" * 3001) == -1
 
@@ -194,7 +194,7 @@ def test_deep_trees_need_no_recursion() -> None:
     node = lit("x")
     for _ in range(10_000):
         node = seq(lit("["), alt(node, lit("y")), lit("]"))
-    assert automaton_of(Grammar(node)).distance(0) == 3
+    assert automaton_of(Grammar(node)).min_remaining(0) == 3
 
 
 def test_equal_situations_are_one_state() -> None:
@@ -207,20 +207,20 @@ def test_inside_names_the_lexeme_and_what_follows_it() -> None:
     """inside() splits a state into the shared machine, its state, and the state behind it."""
     text = lexeme(seq(lit('"'), many(byte_range(97, 122)), lit('"')))
     automaton = automaton_of(Grammar(seq(lit("x"), text, lit("!"))))
-    place = automaton.inside(automaton.walk(0, b'x"abc'))
+    place = automaton.inside_lexeme(automaton.walk(0, b'x"abc'))
     assert place is not None
     machine, q, after = place
     assert machine is machine_of(text)
     assert machine.walk(machine.start, b'"zz') == q
     assert automaton.forced(after)[0] == b"!"
-    assert automaton.inside(automaton.start) is None
+    assert automaton.inside_lexeme(automaton.start) is None
 
 
 def test_control_tokens_are_no_bytes() -> None:
     """A control token is reached by its name only, never by the bytes of its text."""
     automaton = automaton_of(Grammar(seq(Control("<c>"), alt(lit("a"), Control("<d>")))))
     assert automaton.edges(0) == ()
-    assert automaton.distance(0) == 2
+    assert automaton.min_remaining(0) == 2
     assert automaton.walk(0, b"<c>") == -1
     after = automaton.controls(0)["<c>"]
     assert set(automaton.controls(after)) == {"<d>"}
@@ -229,9 +229,13 @@ def test_control_tokens_are_no_bytes() -> None:
 
 def test_captures_are_found_at_every_point_of_the_text() -> None:
     """Names that are prefixes of each other, repetition and nesting; open captures have no end."""
-    name = words_then({"get": Mark("name", False), "get_all": Mark("name", False)})
+    name = words_then({"get": CaptureMark("name", False), "get_all": CaptureMark("name", False)})
     call = seq(
-        Mark("name", True), name, lit("("), capture("args", lexeme(many(byte_set(b"xy")))), lit(")")
+        CaptureMark("name", True),
+        name,
+        lit("("),
+        capture("args", lexeme(many(byte_set(b"xy")))),
+        lit(")"),
     )
     automaton = automaton_of(Grammar(seq(many(capture("call", call)), Control("<end>"))))
     text = [*b"get_all(xy)get()", "<end>"]
@@ -256,7 +260,7 @@ def test_a_hundred_thousand_words_are_one_small_trie() -> None:
     automaton = automaton_of(Grammar(words(f"word{i:06}" for i in range(100_000))))
     state = automaton.walk(0, b"word04242")
     assert [automaton.is_final(automaton.step(state, b)) for b in b"0123456789"] == [True] * 10
-    assert automaton.distance(0) == 10
+    assert automaton.min_remaining(0) == 10
 
 
 def test_grammars_that_make_no_sense_are_refused() -> None:
@@ -271,12 +275,12 @@ def test_grammars_that_make_no_sense_are_refused() -> None:
     with pytest.raises(GrammarError, match="no finite string"):
         Grammar(Ref("a"), {"a": seq(lit("x"), Ref("a"))})
     with pytest.raises(GrammarError, match="no finite string"):
-        Grammar(Both(lit("a"), lit("b")))
+        Grammar(Intersection(lit("a"), lit("b")))
 
 
 def test_impossible_options_are_never_entered() -> None:
     """An option without a finite string is dropped when it is met, not when it is too late."""
-    grammar = Grammar(alt(seq(lit("a"), Both(lit("x"), lit("y"))), seq(lit("a"), lit("z"))))
+    grammar = Grammar(alt(seq(lit("a"), Intersection(lit("x"), lit("y"))), seq(lit("a"), lit("z"))))
     automaton = automaton_of(grammar)
     assert automaton.forced(0)[0] == b"az"
 
@@ -316,5 +320,5 @@ def test_lengths_of_rules_are_the_least_that_fit_each_other(nodes: list[Node]) -
     rules = dict(zip(NAMES, nodes, strict=True))
     slow = dict.fromkeys(rules, INFINITE)
     for _ in range(len(rules) + 1):
-        slow = {name: min(slow[name], least_of(node, slow)) for name, node in rules.items()}
-    assert _least_lengths(rules) == slow
+        slow = {name: min(slow[name], min_length_of(node, slow)) for name, node in rules.items()}
+    assert _min_lengths(rules) == slow

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from callmemaybe.errors import UnsupportedSchema
 from callmemaybe.grammar import compile as compile_grammar
 from callmemaybe.grammar import json_schema
-from callmemaybe.grammar.schema import Check
-from callmemaybe.grammar.schema.glance import Glance
-from callmemaybe.grammar.schema.normalise import Normaliser
-from callmemaybe.grammar.schema.references import Document, Spot
+from callmemaybe.grammar.json_schema import DeferredCheck
+from callmemaybe.grammar.json_schema.analysis import TypeBoundsCache
+from callmemaybe.grammar.json_schema.document import SchemaDocument, SchemaNode
+from callmemaybe.grammar.json_schema.normalise import Normaliser
 
 NAMES = ("kind", "a", "b", "c")
 VALUES: tuple[Any, ...] = ("x", "y", 1)
@@ -82,7 +82,7 @@ def test_alternatives_among_objects_are_what_a_validator_says(
             json_schema(schema)  # to be refused as empty, unless something is not supported
             pytest.fail("a schema that no value meets was taken")
         return
-    checks: list[Check] = []
+    checks: list[DeferredCheck] = []
     automaton = compile_grammar(json_schema(schema, checks=checks))
     accepted = []
     for value in INSTANCES:
@@ -110,8 +110,8 @@ def test_kinds_that_share_their_members_take_few_cases() -> None:
     for count in (4, 16):
         fields = [field(f"kind {number}", names) for number in range(count)]
         schema = {"oneOf": fields}
-        checks: list[Check] = []
-        document = Document(schema, checks=checks)
+        checks: list[DeferredCheck] = []
+        document = SchemaDocument(schema, checks=checks)
         assert len(Normaliser(document).shapes(((document.root, True),))) == count
         assert not checks
 
@@ -122,7 +122,7 @@ def test_a_schema_is_taken_apart_once_however_many_refer_to_it() -> None:
         "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"anyOf": [{"minimum": 1}, {"type": "null"}]}},
         "properties": {"one": {"$ref": "#/$defs/a"}, "two": {"$ref": "#/$defs/b", "title": "Two"}},
     }
-    document = Document(schema)
+    document = SchemaDocument(schema)
     normaliser = Normaliser(document)
     one, two = (
         normaliser.shapes(((document.child(document.root, "properties", name), True),))
@@ -146,7 +146,9 @@ SAMPLES: tuple[Any, ...] = ("x", "y", "z", "long", 1, 2, 3, 0.5, 0.25, None, Tru
 @given(st.lists(st.tuples(st.sampled_from(PLAIN), st.booleans()), min_size=1, max_size=4))
 def test_what_is_told_at_a_glance_is_so(parts: list[tuple[Any, bool]]) -> None:
     """Law: what a glance takes for empty no value meets, and for the rest some value is found."""
-    empty = Glance().is_empty(tuple((Spot(schema, ""), holds) for schema, holds in parts))
+    empty = TypeBoundsCache().is_empty(
+        tuple((SchemaNode(schema, ""), holds) for schema, holds in parts)
+    )
     if empty is None:
         return
     validators = [
@@ -163,7 +165,7 @@ def test_what_is_told_at_a_glance_is_so(parts: list[tuple[Any, bool]]) -> None:
 @given(st.lists(objects(), min_size=2, max_size=3))
 def test_objects_that_exclude_each_other_at_a_glance_do(options: list[dict[str, Any]]) -> None:
     """Law: what a glance at several objects takes for empty no small object meets."""
-    empty = Glance().is_empty(tuple((Spot(schema, ""), True) for schema in options))
+    empty = TypeBoundsCache().is_empty(tuple((SchemaNode(schema, ""), True) for schema in options))
     validator = jsonschema_rs.Draft202012Validator({"allOf": options})
     assert not (empty and any(map(validator.is_valid, INSTANCES)))
 
@@ -175,8 +177,8 @@ def test_a_discriminator_is_seen_at_a_glance() -> None:
         for kind in ("a", "b")
     )
     for first, second, expected in ((one, two, True), (one, one, None)):
-        need = ((Spot(first, ""), True), (Spot(second, ""), True))
-        assert Glance().is_empty(need) is expected
+        need = ((SchemaNode(first, ""), True), (SchemaNode(second, ""), True))
+        assert TypeBoundsCache().is_empty(need) is expected
 
 
 def _without_nullable(schema: Any) -> Any:

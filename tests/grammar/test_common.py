@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callmemaybe.errors import UnsupportedSchema
+from callmemaybe.grammar.json_schema.document import DynamicScopeNeeded, SchemaDocument
+from callmemaybe.grammar.json_schema.emit import Emitter
+from callmemaybe.grammar.json_schema.fast_path import FastPath
+from callmemaybe.grammar.json_schema.values import STYLES
 from callmemaybe.grammar.nodes import Node
-from callmemaybe.grammar.schema.common import Common
-from callmemaybe.grammar.schema.emit import Emitter
-from callmemaybe.grammar.schema.references import Document, ScopeNeeded
-from callmemaybe.grammar.schema.style import STYLES
 
 from .schemas import NAMES, schemas
 
@@ -56,11 +56,11 @@ common = st.recursive(
 
 
 def _written(schema: Any, style: str, additional: bool, short: bool) -> tuple[Any, dict[str, Node]]:
-    document = Document(schema)
+    document = SchemaDocument(schema)
     emitter = Emitter(document, STYLES[style], "", additional, short=short)
     try:
         return emitter.node(((document.root, True),)), emitter.rules
-    except (UnsupportedSchema, ScopeNeeded) as error:
+    except (UnsupportedSchema, DynamicScopeNeeded) as error:
         return (type(error), str(error)), {}
 
 
@@ -88,11 +88,11 @@ def test_what_tools_have_is_common(additional: bool) -> None:
         | {"more": {"type": "array", "items": {"type": "object", "properties": {}}}},
         "required": ["p0"],
     }
-    emitter = Emitter(Document(schema), STYLES["spaced"], "", additional)
+    emitter = Emitter(SchemaDocument(schema), STYLES["spaced"], "", additional)
 
     def general(leaf: Any) -> Node | None:
         assert leaf.get("type") not in ("array", "object")
-        return emitter.node(((Document(leaf).root, True),))
+        return emitter.node(((SchemaDocument(leaf).root, True),))
 
-    found = Common(STYLES["spaced"], additional, general, emitter.anything).node(schema)
+    found = FastPath(STYLES["spaced"], additional, general, emitter.anything).node(schema)
     assert found is _written(schema, "spaced", additional, False)[0]

@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callmemaybe.errors import UnsupportedSchema
-from callmemaybe.grammar import Automaton, json_schema, pace
+from callmemaybe.grammar import Automaton, json_schema
 from callmemaybe.grammar import compile as compile_grammar
-from callmemaybe.grammar.schema import normalise
-from callmemaybe.grammar.schema.normalise import Normaliser
-from callmemaybe.grammar.schema.references import Document
+from callmemaybe.grammar.automaton import progress_reported_to
+from callmemaybe.grammar.json_schema import normalise
+from callmemaybe.grammar.json_schema.document import SchemaDocument
+from callmemaybe.grammar.json_schema.normalise import Normaliser
 
 
 def is_in(automaton: Automaton, text: str) -> bool:
@@ -39,10 +40,10 @@ MIXED = [f"word {number}" if number % 2 else number for number in range(MANY)]
 )
 def test_labelled_constants_are_not_compared_with_each_other(options: list[Any]) -> None:
     """Law: thousands of constants in a `oneOf` are one list, made in one case, without pairs."""
-    document = Document({"oneOf": options})
+    document = SchemaDocument({"oneOf": options})
     normaliser = Normaliser(document)
     told: list[int] = []
-    with pace.paced(told.append):
+    with progress_reported_to(told.append):
         shapes = normaliser.shapes(((document.root, True),))
     listed = [key for shape in shapes for key in shape.among or ()]
     repeated = {12, "word 13"} if len(options) > MANY else set()
@@ -103,10 +104,10 @@ def test_pairs_of_options_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
         need = {"kind": {"const": f"k{number}"}}
         options.append({"type": "object", "properties": need, "required": ["kind"]})
     told: list[int] = []
-    with pace.paced(told.append):
+    with progress_reported_to(told.append):
         json_schema({"oneOf": options})
-    assert sum(told) > 200 * 199 // 2 // normalise.PAIRS
-    monkeypatch.setattr(normalise, "ALL_BRANCHES", 300)
+    assert sum(told) > 200 * 199 // 2 // normalise.PAIRS_PER_BRANCH
+    monkeypatch.setattr(normalise, "MAX_TOTAL_BRANCHES", 300)
     with pytest.raises(UnsupportedSchema, match="too many cases"):
         json_schema({"oneOf": options[30:]})
 

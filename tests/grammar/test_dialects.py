@@ -11,7 +11,7 @@ from jsonschema_specifications import REGISTRY
 
 from callmemaybe.grammar import compile as compile_grammar
 from callmemaybe.grammar import json_schema
-from callmemaybe.grammar.schema.certificate import certificate
+from callmemaybe.grammar.json_schema.certificate import certificate
 
 CORE = "https://json-schema.org/draft/2020-12/vocab/"
 WORDS = {f"{CORE}core": True, f"{CORE}applicator": True}

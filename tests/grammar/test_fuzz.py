@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from callmemaybe.errors import UnsupportedSchema
 from callmemaybe.grammar import compile as compile_grammar
 from callmemaybe.grammar import json_schema
-from callmemaybe.grammar.schema.order import in_schema_order
+from callmemaybe.grammar.json_schema.entry import in_schema_order
 from callmemaybe.matching import Matcher
 from callmemaybe.testing.vocabularies import ByteVocabulary
 from tests.grammar.oracle import sample

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callmemaybe.errors import UnsupportedSchema
-from callmemaybe.grammar import Ground, json_schema
+from callmemaybe.grammar import GroundingSource, json_schema
 from callmemaybe.grammar import compile as compile_grammar
-from callmemaybe.grammar.schema.ground import numbers_in
+from callmemaybe.grammar.json_schema.grounding import numbers_in
 from tests.grammar.oracle import sample
 from tests.grammar.test_schema_laws import is_in, patient
 
@@ -23,7 +23,7 @@ TEXT = 'Weather in New York, "tomorrow", for 3 days \u660e\u5929\u5317\u4eac'
 SAID: dict[str, Any] = {"type": "string", "x-ground": "prompt"}
 
 
-def allows(schema: Any, value: Any, said: Ground | str = TEXT) -> bool:
+def allows(schema: Any, value: Any, said: GroundingSource | str = TEXT) -> bool:
     """Whether a value is in the language of a schema, given what was said."""
     try:
         automaton = compile_grammar(json_schema(schema, ground=said, additional=False))
@@ -139,8 +139,8 @@ def test_digits_stay_as_they_were_said(text: str, kind: str, written: list[str])
 def test_what_was_said_in_words_may_be_handed_in() -> None:
     """Law: further numbers count as said."""
     schema = {"type": "integer", "x-ground": "prompt"}
-    assert allows(schema, 12, Ground("a dozen", numbers=(12,)))
-    assert not allows(schema, 12, Ground("a dozen"))
+    assert allows(schema, 12, GroundingSource("a dozen", numbers=(12,)))
+    assert not allows(schema, 12, GroundingSource("a dozen"))
 
 
 def test_where_nothing_fits() -> None:
@@ -160,7 +160,7 @@ def test_where_nothing_fits() -> None:
 
 def test_everywhere_means_what_is_not_described_otherwise() -> None:
     """Law: with ``everywhere`` strings and numbers are grounded; lists, patterns, keys are not."""
-    said = Ground(TEXT, everywhere="prompt")
+    said = GroundingSource(TEXT, everywhere="prompt")
     properties = {
         "text": {"type": "string"},
         "day": {"type": "string", "format": "date"},
@@ -196,4 +196,4 @@ def test_grounding_is_never_silently_left_out() -> None:
     with pytest.raises(UnsupportedSchema, match="prompt-or-free"):
         json_schema({"x-ground": "user"}, ground="x")
     with pytest.raises(ValueError, match="everywhere"):
-        Ground("x", everywhere="always")
+        GroundingSource("x", everywhere="always")

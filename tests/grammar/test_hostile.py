@@ -18,20 +18,21 @@ from typing import Any
 from weakref import ref
 
 import pytest
-from callmemaybe.calls import ToolSpec
-from callmemaybe.wire.writer import Wanted
 
 from callmemaybe.errors import GrammarError, UnsupportedSchema
-from callmemaybe.grammar import Automaton, json_schema, pace, regex
+from callmemaybe.grammar import Automaton, json_schema, regex
 from callmemaybe.grammar import automaton as automaton_module
 from callmemaybe.grammar import compile as compile_grammar
+from callmemaybe.grammar.automata.tree import TreeAutomaton, machine_of
+from callmemaybe.grammar.automaton import progress_reported_to
 from callmemaybe.grammar.compile import automaton_of
+from callmemaybe.grammar.json_schema import DeferredCheck
+from callmemaybe.grammar.json_schema.normalise import MAX_BRANCHES
 from callmemaybe.grammar.nodes import Lexeme
-from callmemaybe.grammar.schema import Check
-from callmemaybe.grammar.schema.normalise import BRANCHES
-from callmemaybe.grammar.tree import TreeAutomaton, machine_of
 from callmemaybe.matching import Matcher
+from callmemaybe.tools import ToolSpec
 from callmemaybe.wire import formats
+from callmemaybe.wire.output_grammar import OutputSpec
 from tests.decoding.test_decoder import PIECED
 
 FAR = [Decimal("1e999999999"), Decimal("-1e-999999999"), 10**100_000, Decimal("7" * 5000)]
@@ -91,15 +92,15 @@ def test_a_state_holds_the_places_of_its_text_not_all_of_them() -> None:
     """Law: a pattern with 2**21 states is walked in steps proportional to the text."""
     automaton = letters("(a|b)*a(a|b){20}")
     text = b"abbab" * 40
-    before = machine_of(automaton_leaf(automaton)).spent
+    before = machine_of(automaton_leaf(automaton)).steps
     assert automaton.walk(automaton.start, text) >= 0
-    spent = machine_of(automaton_leaf(automaton)).spent - before
+    spent = machine_of(automaton_leaf(automaton)).steps - before
     assert spent <= 2 * 30 * len(text)
 
 
 def automaton_leaf(automaton: TreeAutomaton) -> Lexeme:
     """Return the one lexeme that an automaton consists of."""
-    inside = automaton.inside(automaton.start)
+    inside = automaton.inside_lexeme(automaton.start)
     assert inside is not None
     leaf = next(one for one in (automaton._root[0],) if isinstance(one, Lexeme))
     assert machine_of(leaf) is inside[0]
@@ -111,7 +112,7 @@ def test_repetitions_of_repetitions_are_one() -> None:
     automaton = letters("(a{1,100}){1,100}(b{1,100}){1,100}")
     state = automaton.walk(automaton.start, b"a" * 5000 + b"b" * 300)
     assert automaton.is_accepting(state)
-    assert machine_of(automaton_leaf(automaton)).spent < 50_000
+    assert machine_of(automaton_leaf(automaton)).steps < 50_000
     for pattern in ("(?:a{3,4}){2,3}", "(?:a{5}){0,2}", "(?:a{2,}){0,}", "(?:a{0,2}){3}"):
         made, engine = letters(pattern), re.compile(pattern)
         for count in range(15):
@@ -140,7 +141,7 @@ def test_alternatives_of_one_character_are_one_set() -> None:
     classes = "|".join(f"[{chr(0x4E00 + i)}-{chr(0x4E05 + 2 * i)}]" for i in range(2000))
     automaton = letters(f"(?:x+|{classes})*")
     assert automaton.is_accepting(automaton.walk(automaton.start, "中x国".encode()))
-    assert machine_of(automaton_leaf(automaton)).spent < 1000
+    assert machine_of(automaton_leaf(automaton)).steps < 1000
 
 
 def read_all(pattern: str, texts: list[bytes]) -> None:
@@ -160,7 +161,7 @@ EXPONENTIAL = [
 @pytest.mark.parametrize("pattern", EXPONENTIAL)
 def test_work_ends_while_decoding(pattern: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Law: states made while reading count too; at the limit an error names the pattern and a way out."""
-    monkeypatch.setattr(automaton_module, "WORK", 20_000)
+    monkeypatch.setattr(automaton_module, "WORK_BUDGET", 20_000)
     dice = random.Random(7)
     texts = [bytes(dice.choices(b"ab", k=90)) for _ in range(2000)]
     with pytest.raises(GrammarError, match="more than 20,000 steps") as caught:
@@ -171,12 +172,12 @@ def test_work_ends_while_decoding(pattern: str, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_schema_over_the_limit_is_refused_or_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Law: a pattern that takes too much to combine is refused with its pointer, or left to a check."""
-    monkeypatch.setattr(automaton_module, "WORK", 20_000)
+    monkeypatch.setattr(automaton_module, "WORK_BUDGET", 20_000)
     schema = {"properties": {"a": {"pattern": "^[a-z]*$", "minLength": 12_345}}}
     with pytest.raises(UnsupportedSchema, match="20,000 steps") as caught:
         json_schema(schema)
     assert caught.value.pointer == "/properties/a/pattern"
-    checks: list[Check] = []
+    checks: list[DeferredCheck] = []
     automaton = compile_grammar(json_schema(schema, checks=checks))
     assert [check.pointer for check in checks] == ["/properties/a/pattern"]
     assert automaton.walk(automaton.start, b'{"a": "') >= 0
@@ -187,9 +188,9 @@ def test_a_worn_automaton_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     grammar = json_schema({"items": {"$ref": "#"}})
     first = compile_grammar(grammar)
     assert compile_grammar(grammar) is first
-    monkeypatch.setattr(automaton_module, "WORK", 2 * first.spent + 200)
+    monkeypatch.setattr(automaton_module, "WORK_BUDGET", 2 * first.steps + 200)
     state = first.start
-    while not first.is_worn:
+    while not first.needs_renewal:
         assert compile_grammar(grammar) is first
         state = first.walk(state, b"[")
     second = compile_grammar(grammar)
@@ -200,7 +201,7 @@ def test_a_worn_automaton_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_worn_is_let_go() -> None:
     """Law: an automaton that has spent half of its work is not kept behind the next one's back."""
     worn = compile_grammar(regex("(a|b){1,40}spent"))
-    worn.spent = automaton_module.WORK + 1
+    worn.steps = automaton_module.WORK_BUDGET + 1
     gone = ref(worn)
     del worn
     compile_grammar(regex("another"))
@@ -211,28 +212,28 @@ def test_what_is_worn_is_let_go() -> None:
 def test_what_is_kept_is_bounded_by_what_it_has_learnt(monkeypatch: pytest.MonkeyPatch) -> None:
     """Law: few large automata stay, or many small ones; the last one stays in any case."""
     room = importlib.import_module("callmemaybe.grammar.compile")
-    monkeypatch.setattr(room, "_kept", {})
-    monkeypatch.setattr(room, "KEPT_STEPS", 1000)
-    monkeypatch.setattr(room, "OFTEN", 1)
-    for number in range(room.KEPT + 5):
+    monkeypatch.setattr(room, "_cache", {})
+    monkeypatch.setattr(room, "CACHE_STEPS", 1000)
+    monkeypatch.setattr(room, "TRIM_INTERVAL", 1)
+    for number in range(room.CACHE_SIZE + 5):
         compile_grammar(regex(f"small{number}"))
-    assert len(room._kept) == room.KEPT
+    assert len(room._cache) == room.CACHE_SIZE
     large = [compile_grammar(regex(f"large{number}")) for number in range(3)]
     for one in large:
-        one.spent = 400
+        one.steps = 400
     compile_grammar(regex("large2"))
-    assert large[2] in room._kept.values()
-    assert large[1] in room._kept.values()
-    large[2].spent = 1001
+    assert large[2] in room._cache.values()
+    assert large[1] in room._cache.values()
+    large[2].steps = 1001
     assert compile_grammar(regex("large2")) is large[2]
-    assert list(room._kept.values()) == [large[2]]
+    assert list(room._cache.values()) == [large[2]]
 
 
 def test_lexemes_count_and_count_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Law: what an automaton stands on is kept with it, and is one for all who stand on it."""
     room = importlib.import_module("callmemaybe.grammar.compile")
-    monkeypatch.setattr(room, "_kept", {})
-    monkeypatch.setattr(room, "KEPT_STEPS", 1500)
+    monkeypatch.setattr(room, "_cache", {})
+    monkeypatch.setattr(room, "CACHE_STEPS", 1500)
     pattern = {"type": "string", "pattern": "^(ab?){1,30}counted$"}
     both = [
         compile_grammar(json_schema({"properties": {name: pattern}, "required": [name]}))
@@ -240,14 +241,14 @@ def test_lexemes_count_and_count_once(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     for name, automaton in zip("ab", both, strict=True):
         assert automaton.walk(automaton.start, b'{"' + name.encode() + b'": "ab') >= 0
-    shared = {*both[0].stands_on()} & {*both[1].stands_on()}
+    shared = {*both[0].dependencies()} & {*both[1].dependencies()}
     assert shared
-    next(iter(shared)).spent = 1000
-    room.let_go()
-    assert list(room._kept.values()) == both
-    next(iter(shared)).spent = 1600
-    room.let_go()
-    assert list(room._kept.values()) == both[1:]
+    next(iter(shared)).steps = 1000
+    room.trim_cache()
+    assert list(room._cache.values()) == both
+    next(iter(shared)).steps = 1600
+    room.trim_cache()
+    assert list(room._cache.values()) == both[1:]
 
 
 MANY = "^((a|b){1,40}c?){1,40}$"
@@ -262,9 +263,9 @@ WEARING: dict[str, tuple[Any, bytes]] = {
 
 def all_below(automaton: Automaton) -> list[Automaton]:
     """Return the automata that one stands on, and those that they stand on."""
-    found = list(automaton.stands_on())
+    found = list(automaton.dependencies())
     for one in found:
-        found += one.stands_on()
+        found += one.dependencies()
     return found
 
 
@@ -274,13 +275,13 @@ def test_a_worn_lexeme_is_replaced(name: str, monkeypatch: pytest.MonkeyPatch) -
 
     Whoever is inside a worn one goes on there; what is read is the same.
     """
-    monkeypatch.setattr(automaton_module, "WORK", 20_000)
+    monkeypatch.setattr(automaton_module, "WORK_BUDGET", 20_000)
     schema, before = WEARING[name]
     grammar = json_schema(schema)
     dice = random.Random(3)
     made: list[TreeAutomaton] = []
     below: dict[int, Automaton] = {}
-    while sum(one.spent for one in below.values()) < 2 * automaton_module.WORK:
+    while sum(one.steps for one in below.values()) < 2 * automaton_module.WORK_BUDGET:
         automaton = compile_grammar(grammar)
         if not made or automaton is not made[-1]:
             made.append(automaton)
@@ -328,7 +329,7 @@ def test_large_is_not_hostile(name: str) -> None:
     schema, text = LARGE[name]
     automaton = automaton_of(json_schema(schema))
     assert automaton.walk(automaton.start, text.encode()) >= 0
-    assert automaton.spent < automaton_module.WORK // 10
+    assert automaton.steps < automaton_module.WORK_BUDGET // 10
 
 
 def test_ten_thousand_tools_are_one_language() -> None:
@@ -343,7 +344,7 @@ def test_ten_thousand_tools_are_one_language() -> None:
         ]  # fmt: skip
         controls = frozenset(PIECED.controls)
         automaton = automaton_of(
-            form.output_grammar(tools, Wanted(no_call=True), controls=controls)
+            form.output_grammar(tools, OutputSpec(no_call=True), controls=controls)
         )
         matcher = Matcher(automaton, PIECED)
         call = f'\n{{"name": "tool_{count - 1}", "arguments": {{"p{count - 1}": "x"}}}}\n'
@@ -352,7 +353,7 @@ def test_ten_thousand_tools_are_one_language() -> None:
             assert matcher.is_allowed(index)
             matcher.accept(index)
         assert matcher.is_accepting
-        spent[count] = automaton.spent
+        spent[count] = automaton.steps
     assert spent[10_000] < 2 * spent[100]
 
 
@@ -403,10 +404,13 @@ def test_exponential_combinations_end(name: str) -> None:
     Until then every case is told of, so that others need not wait for the last.
     """
     told: list[int] = []
-    with pace.paced(told.append), pytest.raises(UnsupportedSchema, match="too many") as caught:
+    with (
+        progress_reported_to(told.append),
+        pytest.raises(UnsupportedSchema, match="too many") as caught,
+    ):
         json_schema(CASES[name])
     assert "fewer" in (caught.value.hint or "")
-    assert sum(told) > BRANCHES
+    assert sum(told) > MAX_BRANCHES
     assert max(told) < 2000
 
 

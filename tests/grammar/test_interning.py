@@ -6,8 +6,7 @@ import gc
 import pickle
 import threading
 
-from callmemaybe.grammar.interning import Node, forget
-from callmemaybe.grammar.nodes import Literal, lit, opt, seq, words
+from callmemaybe.grammar.nodes import Literal, Node, lit, opt, seq, unintern, words
 
 
 def test_equal_content_is_one_object() -> None:
@@ -25,17 +24,17 @@ def test_nodes_go_when_nobody_needs_them() -> None:
     assert len(Node._interned) == before + 1
     del node
     assert len(Node._interned) == before
-    assert lit("nobody else has this text").least == 25
+    assert lit("nobody else has this text").min_length == 25
 
 
 def test_what_is_forgotten_is_made_anew() -> None:
     """Equal content is a new object once the old one is forgotten, which stays what it was, and stays out."""
     old = lit("forgotten")
-    forget(old)
+    unintern(old)
     new = lit("forgotten")
     assert new is not old
-    assert (type(new), new.least) == (type(old), old.least)
-    forget(old)
+    assert (type(new), new.min_length) == (type(old), old.min_length)
+    unintern(old)
     del old
     assert lit("forgotten") is new
 

@@ -15,13 +15,12 @@ from hypothesis import strategies as st
 from callmemaybe.errors import GrammarError, UnsupportedSchema
 from callmemaybe.grammar import compile as compile_grammar
 from callmemaybe.grammar import json_schema
-from callmemaybe.grammar.divisible import Divisible
-from callmemaybe.grammar.nodes import INFINITE, NOTHING, Both, Node
-from callmemaybe.grammar.schema.multiples import LIMIT, multiples
-from callmemaybe.grammar.schema.numbers import Interval, decimals, integers
-from callmemaybe.grammar.schema.numeric import number_node
-from callmemaybe.grammar.schema.shapes import FRACTION, INTEGER, NUMBER, Number
-from callmemaybe.grammar.tree import machine_of
+from callmemaybe.grammar.automata.divisible import Divisible
+from callmemaybe.grammar.automata.tree import machine_of
+from callmemaybe.grammar.json_schema.intervals import Interval, decimals, integers
+from callmemaybe.grammar.json_schema.numbers import MAX_STATES, multiples, number_node
+from callmemaybe.grammar.json_schema.shapes import FRACTION, INTEGER, NUMBER, NumberFacet
+from callmemaybe.grammar.nodes import INFINITE, NOTHING, Intersection, Node
 from tests.grammar.oracle import sample
 
 JSON_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?\Z")
@@ -84,7 +83,7 @@ def test_intervals_are_exact(interval: Interval, numbers: list[Fraction], seed: 
                 assert is_in(whole, text) is (number in interval), text
     dice = random.Random(seed)
     for language in (node, whole):
-        if language is not NOTHING and machine_of(language).least < INFINITE:
+        if language is not NOTHING and machine_of(language).min_length < INFINITE:
             text = sample(machine_of(language), dice, length=40).decode()
             assert JSON_NUMBER.match(text)
             assert Fraction(text) in interval, text
@@ -120,7 +119,7 @@ def test_multiples_are_exact(
     except GrammarError:
         places = next(n for n in range(9) if all((x * 10**n).denominator == 1 for x in counted))
         remainders = math.lcm(*(int(x * 10**places) for x in counted))
-        assert remainders * (places + 2) > LIMIT  # beyond counting
+        assert remainders * (places + 2) > MAX_STATES  # beyond counting
         return
     for factor, power in numbers:
         for number in (
@@ -130,7 +129,7 @@ def test_multiples_are_exact(
             for text in spellings(Fraction(number)):
                 if text not in {"-0", "-0.0"}:
                     assert is_in(node, text) is expected(Fraction(text)), text
-    if machine_of(node).least < INFINITE:
+    if machine_of(node).min_length < INFINITE:
         text = sample(machine_of(node), random.Random(seed), length=30).decode()
         assert expected(Fraction(text)), text
 
@@ -174,15 +173,15 @@ def test_large_multiples_are_exact(
     assert is_in(node, "-0") is has_zero
     machine = machine_of(node)
     is_empty = low is not None and high is not None and -(-low // step) * step > high
-    assert (machine.least == INFINITE) is is_empty
+    assert (machine.min_length == INFINITE) is is_empty
     state, dice = machine.start, random.Random(step)
     for number in range(0 if is_empty else 60):
-        if not (left := machine.distance(state)):
+        if not (left := machine.min_remaining(state)):
             assert machine.is_accepting(state)
             break
         targets = [target for _, target in machine.edges(state)]
-        assert min(map(machine.distance, targets)) == left - 1
-        state = dice.choice(targets) if number < 8 else min(targets, key=machine.distance)
+        assert min(map(machine.min_remaining, targets)) == left - 1
+        state = dice.choice(targets) if number < 8 else min(targets, key=machine.min_remaining)
 
 
 @patient(max_examples=30)
@@ -195,10 +194,10 @@ def test_large_multiples_are_what_tables_say(
     step: int, interval: Interval, factors: list[int]
 ) -> None:
     """Law: multiples that are worked out one by one are those of the table of all remainders."""
-    node = number_node(INTEGER, Number(interval, Fraction(step)), {})
-    table = Both(integers(interval), multiples(Fraction(step)))
-    assert (node is NOTHING or machine_of(node).least == INFINITE) is (
-        machine_of(table).least == INFINITE
+    node = number_node(INTEGER, NumberFacet(interval, Fraction(step)), {})
+    table = Intersection(integers(interval), multiples(Fraction(step)))
+    assert (node is NOTHING or machine_of(node).min_length == INFINITE) is (
+        machine_of(table).min_length == INFINITE
     )
     for factor in factors:
         for text in (str(factor * step), str(factor * step + 1), str(factor)):
@@ -212,7 +211,7 @@ def test_a_large_multiple_takes_the_states_that_are_visited() -> None:
     for text, expected in (("2", True), ("3", False), ("0", False), ("-1", False)):
         state = automaton.walk(automaton.start, (text + "0" * 50).encode() if text != "0" else b"0")
         assert (state >= 0 and automaton.is_accepting(state)) is expected
-    assert automaton.spent < 1000
+    assert automaton.steps < 1000
 
 
 def test_shortest_multiples_that_begin_in_too_many_ways_are_refused() -> None:
@@ -263,7 +262,7 @@ def test_integers_have_no_limit() -> None:
 
 def test_kinds_of_numbers() -> None:
     """Law: integers are written as integers; a number that is no integer has a fraction."""
-    half_open = Number(Interval(Fraction(0), Fraction(3)))
+    half_open = NumberFacet(Interval(Fraction(0), Fraction(3)))
     cases = {INTEGER: {"2"}, FRACTION: {"2.5", "1e-05"}, NUMBER: {"2", "2.0", "2.5", "1e-05"}}
     for kinds, inside in cases.items():
         node = number_node(kinds, half_open, {2.25: 2.25})

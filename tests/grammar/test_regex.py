@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from callmemaybe.errors import GrammarError
 from callmemaybe.grammar import compile as compile_grammar
 from callmemaybe.grammar import regex
+from callmemaybe.grammar.automata.tree import machine_of
 from callmemaybe.grammar.characters import utf8
 from callmemaybe.grammar.nodes import Node
 from callmemaybe.grammar.regex import matching
-from callmemaybe.grammar.tree import machine_of
 
 TEXTS = ["".join(letters) for length in range(5) for letters in product("abc", repeat=length)]
 

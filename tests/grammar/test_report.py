@@ -15,9 +15,9 @@ from callmemaybe.errors import UnsupportedSchema
 from callmemaybe.grammar import json_schema
 from callmemaybe.grammar.compile import automaton_of
 from callmemaybe.grammar.grammar import INFINITE, Grammar, alt, lit, many, repeat, seq, words
-from callmemaybe.grammar.measure import size_of
-from callmemaybe.grammar.schema import Check
-from callmemaybe.grammar.schema.certificate import certificate
+from callmemaybe.grammar.json_schema import DeferredCheck
+from callmemaybe.grammar.json_schema.certificate import certificate
+from callmemaybe.grammar.report import size_of
 from callmemaybe.matching.matcher import shortest_output
 from callmemaybe.vocabulary import Vocabulary
 from tests.grammar.oracle import sample
@@ -69,7 +69,7 @@ def test_every_keyword_has_its_row(schema: Any) -> None:
     rows = [row for row in found.keywords if row.keyword]
     assert len(rows) == len({row.pointer for row in rows}) == count_keywords(schema)
     assert {row.how for row in found.keywords} <= HOW
-    checks: list[Check] = []
+    checks: list[DeferredCheck] = []
     try:
         json_schema(schema, checks=checks)
     except UnsupportedSchema:
@@ -127,15 +127,15 @@ def test_figures_of_a_finite_language(node: Any) -> None:
     grammar = Grammar(node)
     texts = finite_texts(grammar)
     report = grammar.report()
-    assert report.fewest == min(map(len, texts))
-    assert report.most == max(map(len, texts))
-    shortest = [text for text in texts if len(text) == report.fewest]
+    assert report.min_symbols == min(map(len, texts))
+    assert report.max_symbols == max(map(len, texts))
+    shortest = [text for text in texts if len(text) == report.min_symbols]
     shares = {
         sum(len({t[i : i + 1] for t in texts if t[:i] == text[:i]}) == 1 for i in range(len(text)))
         for text in shortest
     }
     assert report.forced.forced in shares
-    assert report.forced.symbols == report.fewest
+    assert report.forced.symbols == report.min_symbols
 
 
 @patient(20)
@@ -150,19 +150,19 @@ def test_no_text_is_longer_or_shorter(schema: Any, seed: int, order: str) -> Non
     dice = random.Random(seed)
     for _ in range(3):
         length = len(sample(automaton_of(grammar), dice, length=30))
-        assert report.fewest <= length
-        assert report.most is None or length <= report.most
+        assert report.min_symbols <= length
+        assert report.max_symbols is None or length <= report.max_symbols
 
 
 def test_what_has_no_end_says_so() -> None:
     """Law: without a limit the most is infinite; an automaton that is cut says that it is."""
-    assert Grammar(many(lit("ab"))).report().most == INFINITE
+    assert Grammar(many(lit("ab"))).report().max_symbols == INFINITE
     nested = {
         "$defs": {"t": {"type": "array", "items": {"$ref": "#/$defs/t"}}},
         "$ref": "#/$defs/t",
     }
     report = json_schema(nested).report()
-    assert report.most == INFINITE
+    assert report.max_symbols == INFINITE
     assert not report.size.is_whole
     assert size_of(automaton_of(Grammar(lit("abc")))) == (report.size.__class__(4, 3, True))
     assert json.loads(json.dumps(report.to_json()))["bytes"]["most"] is None
@@ -174,5 +174,5 @@ def test_tokens_of_single_bytes_are_bytes() -> None:
     grammar = json_schema(schema, additional=False)
     report = grammar.report()
     tokens = shortest_output(automaton_of(grammar), BYTES)
-    assert tokens.tokens == report.fewest
+    assert tokens.tokens == report.min_symbols
     assert tokens.forced <= report.forced.forced

@@ -12,9 +12,9 @@ from callmemaybe.errors import UnsupportedSchema
 from callmemaybe.grammar import compile as compile_grammar
 from callmemaybe.grammar import json_schema, json_schema_node
 from callmemaybe.grammar.grammar import Grammar, alt, lit, seq
-from callmemaybe.grammar.schema import Check
-from callmemaybe.grammar.schema.keywords import ANNOTATIONS, EXACT, REFUSED
-from callmemaybe.grammar.schema.order import in_schema_order
+from callmemaybe.grammar.json_schema import DeferredCheck
+from callmemaybe.grammar.json_schema.entry import in_schema_order
+from callmemaybe.grammar.json_schema.keywords import ANNOTATIONS, KEYWORDS, REFUSED
 
 
 def is_in(schema: Any, text: str, **options: Any) -> bool:
@@ -195,7 +195,7 @@ def test_patterns_that_overlap_in_many_ways_are_left() -> None:
     }
     with pytest.raises(UnsupportedSchema, match="more than 64 ways") as caught:
         json_schema(schema)
-    checks: list[Check] = []
+    checks: list[DeferredCheck] = []
     automaton = compile_grammar(json_schema(schema, checks=checks))
     assert [check.pointer for check in checks] == [caught.value.pointer]
     for text, expected in (
@@ -298,8 +298,8 @@ def test_refusals_name_the_place(schema: Any, pointer: str, message: str) -> Non
 
 def test_every_keyword_is_one_thing() -> None:
     """Law: a keyword is exact, an annotation or refused; the three lists do not overlap."""
-    assert not EXACT.keys() & ANNOTATIONS
-    assert not REFUSED.keys() & (EXACT.keys() | ANNOTATIONS)
+    assert not KEYWORDS.keys() & ANNOTATIONS
+    assert not REFUSED.keys() & (KEYWORDS.keys() | ANNOTATIONS)
 
 
 def test_values_can_be_put_in_schema_order() -> None:

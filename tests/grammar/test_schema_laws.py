@@ -20,8 +20,8 @@ from callmemaybe.errors import UnsupportedSchema
 from callmemaybe.grammar import compile as compile_grammar
 from callmemaybe.grammar import json_schema
 from callmemaybe.grammar.automaton import Automaton
-from callmemaybe.grammar.schema import Check
-from callmemaybe.grammar.schema.order import in_schema_order
+from callmemaybe.grammar.json_schema import DeferredCheck
+from callmemaybe.grammar.json_schema.entry import in_schema_order
 from tests.grammar.oracle import accepts, sample
 from tests.grammar.schemas import mutated, schemas, values
 
@@ -187,7 +187,7 @@ def test_the_automaton_reads_the_tree(schema: Any, some: list[Any], seed: int) -
 @given(schemas(), st.lists(values, min_size=2, max_size=8))
 def test_what_is_left_to_be_checked_is_said(schema: Any, some: list[Any]) -> None:
     """Law: with a list of checks every valid value can be written; without any, nothing else."""
-    checks: list[Check] = []
+    checks: list[DeferredCheck] = []
     oracle = Oracle(schema)
     try:
         automaton = compile_grammar(json_schema(schema, checks=checks))

@@ -42,13 +42,13 @@ def test_inside_a_json_string_it_parses_to_a_substring(text: str) -> None:
     for state, data in reached:
         if automaton.is_accepting(state):
             assert json.loads(data) in text
-            assert automaton.distance(state) == 0
+            assert automaton.min_remaining(state) == 0
         for mask, target in automaton.edges(state):
-            assert automaton.distance(target) >= automaton.distance(state) - 1
+            assert automaton.min_remaining(target) >= automaton.min_remaining(state) - 1
             reached.append((target, data + bytes([mask.bit_length() - 1])))
         if not automaton.is_accepting(state):
-            targets = [automaton.distance(t) for _, t in automaton.edges(state)]
-            assert min(targets) == automaton.distance(state) - 1
+            targets = [automaton.min_remaining(t) for _, t in automaton.edges(state)]
+            assert min(targets) == automaton.min_remaining(state) - 1
 
 
 def test_whole_words_are_not_cut() -> None:

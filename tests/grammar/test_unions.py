@@ -11,11 +11,17 @@ from hypothesis import strategies as st
 from callmemaybe.grammar import Automaton, json_schema
 from callmemaybe.grammar.compile import automaton_of
 from callmemaybe.grammar.grammar import Grammar
+from callmemaybe.grammar.json_schema import objects as unions
+from callmemaybe.grammar.json_schema.objects import (
+    DeclaredMember,
+    KeyClass,
+    MemberStatus,
+    any_member,
+    object_body,
+    union_body,
+)
+from callmemaybe.grammar.json_schema.values import STYLES
 from callmemaybe.grammar.nodes import NOTHING, Node, alt, lit, seq, words
-from callmemaybe.grammar.schema import unions
-from callmemaybe.grammar.schema.objects import KeyClass, Part, any_member, object_body
-from callmemaybe.grammar.schema.style import STYLES
-from callmemaybe.grammar.schema.unions import Status, union_body
 
 KEYS = ('"a"', '"b"', '"c"', '"d"')
 VALUES = (lit("1"), words(["1", "22"]), words(["22", "3"]))
@@ -41,12 +47,12 @@ def same_language(one: Automaton, other: Automaton) -> bool:
     return True
 
 
-def case_by_case(style: str, cases: list[list[Status]], extras: list[KeyClass]) -> Node:
+def case_by_case(style: str, cases: list[list[MemberStatus]], extras: list[KeyClass]) -> Node:
     """Return the union of one object for each case."""
     objects = []
     for case in cases:
         listed = zip(KEYS, case, strict=True)
-        parts = [Part(key, *one) for key, one in listed if one is not None]
+        parts = [DeclaredMember(key, *one) for key, one in listed if one is not None]
         objects.append(object_body(STYLES[style], parts, extras, 0, None))
     return alt(*objects)
 
@@ -58,7 +64,7 @@ def case_by_case(style: str, cases: list[list[Status]], extras: list[KeyClass]) 
     st.sampled_from(sorted(STYLES)),
 )
 def test_a_union_has_the_objects_of_every_case(
-    cases: list[list[Status]], is_open: bool, style: str
+    cases: list[list[MemberStatus]], is_open: bool, style: str
 ) -> None:
     """Law: member by member the language is that of all cases one by one."""
     extras = [OTHERS] if is_open else []
@@ -73,7 +79,7 @@ def test_what_members_depend_on_takes_few_nodes() -> None:
     """Law: n members that need their neighbour (2^n cases) take a node that grows with n alone."""
     sizes = []
     for count in (6, 12):
-        cases: list[list[Status]] = [[]]
+        cases: list[list[MemberStatus]] = [[]]
         for _ in range(count):
             cases = [[*c, *pair] for c in cases for pair in ([None, None], [(VALUES[0], True)] * 2)]
         keys = [f'"{number}"' for number in range(2 * count)]
@@ -89,7 +95,9 @@ def test_what_members_depend_on_takes_few_nodes() -> None:
     assert sizes[1] < 3 * sizes[0]
 
 
-@pytest.mark.parametrize(("limit", "value"), [("FEWEST", 10**9), ("SETS", -(10**9))])
+@pytest.mark.parametrize(
+    ("limit", "value"), [("MIN_UNION_CASES", 10**9), ("MAX_SETS_PER_CASE", -(10**9))]
+)
 def test_few_cases_and_many_sets_are_written_one_by_one(limit: str, value: int) -> None:
     """Law: a schema has the same language where cases are too few, or their sets too many, to merge."""
     names = [f"m{number}" for number in range(6)]

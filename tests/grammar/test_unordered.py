@@ -15,7 +15,7 @@ from callmemaybe.errors import GrammarError, UnsupportedSchema
 from callmemaybe.grammar import compile as compile_grammar
 from callmemaybe.grammar import json_schema
 from callmemaybe.grammar.automaton import Automaton
-from callmemaybe.grammar.export import LARGEST_SET, to_gbnf
+from callmemaybe.grammar.export import MAX_UNORDERED_MEMBERS, to_gbnf
 from tests.grammar.oracle import sample
 from tests.grammar.schemas import schemas, values
 from tests.grammar.test_schema_laws import Oracle, _has_whole_float, is_in, patient
@@ -103,7 +103,7 @@ def test_every_set_and_order_of_members(
     assert wanted <= found
     if not is_open:
         assert found == wanted
-    assert automaton.distance(automaton.start) == shortest(automaton)
+    assert automaton.min_remaining(automaton.start) == shortest(automaton)
 
 
 def test_a_declared_key_comes_once() -> None:
@@ -143,7 +143,7 @@ def test_many_members_cost_what_is_visited() -> None:
 def test_export_says_where_it_ends() -> None:
     """Law: a few members in any order are exported as rules, very many are refused by name."""
     assert "members" in to_gbnf(json_schema(CLOSED, order="any"))
-    many = {"properties": {f"p{i}": {} for i in range(LARGEST_SET + 1)}}
+    many = {"properties": {f"p{i}": {} for i in range(MAX_UNORDERED_MEMBERS + 1)}}
     with pytest.raises(GrammarError, match="any order"):
         to_gbnf(json_schema({"type": "object", **many}, order="any"))
 

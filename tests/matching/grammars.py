@@ -14,7 +14,7 @@ from callmemaybe.grammar.compile import automaton_of
 from callmemaybe.grammar.grammar import (
     EMPTY,
     Control,
-    Except,
+    Difference,
     Grammar,
     Lexeme,
     Node,
@@ -58,7 +58,7 @@ NUMBER = lexeme(
 )
 LONG = lexeme(seq(lit('"'), repeat(CHARACTER, 2, 400), lit('"')))
 COLOURS = words(['"red"', '"green"', '"blue"', '"bluegreen"', '"é"'])
-OTHER_KEY = Except(STRING, words(['"city"', '"days"']))
+OTHER_KEY = Difference(STRING, words(['"city"', '"days"']))
 
 
 def tool(name: str, **arguments: Node) -> Node:

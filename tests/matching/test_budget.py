@@ -48,7 +48,7 @@ def test_remaining_is_consistent(machine: Automaton, name: str, seed: int) -> No
         matcher = at(machine, words, ids)
         left = matcher.remaining
         if state >= 0:
-            assert left <= machine.distance(state) + 1
+            assert left <= machine.min_remaining(state) + 1
             assert left or matcher.is_terminated or cannot_end(matcher)
         while left:
             after = [
@@ -127,7 +127,7 @@ def test_control_tokens_count_one() -> None:
 def test_long_tokens_count_one() -> None:
     """With one token per byte the bytes are counted; longer tokens lower the count."""
     machine = automaton_of(Grammar(seq(lit('{"a": '), LETTERS, lit("}"))))
-    assert Matcher(machine, vocabulary("bytes")).remaining == machine.distance(0) == 12
+    assert Matcher(machine, vocabulary("bytes")).remaining == machine.min_remaining(0) == 12
     assert Matcher(machine, vocabulary("crossing")).remaining < 12
 
 
@@ -173,7 +173,7 @@ def test_keys_in_any_order() -> None:
         return at(machine, words, words.encode(text))
 
     long = start(40, b'{"k07": true, "k')
-    assert 40 < long.remaining <= long.automaton.distance(long.state)
+    assert 40 < long.remaining <= long.automaton.min_remaining(long.state)
     for text in (b"", b'{"k02": true, "k0'):
         matcher = start(4, text)
         left = matcher.remaining

@@ -6,14 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from callmemaybe.grammar import Automaton, product
+from callmemaybe.grammar import Automaton
+from callmemaybe.grammar.automata import product
+from callmemaybe.grammar.automata.tree import machine_of
 from callmemaybe.grammar.characters import JSON_CANONICAL_CHARACTER, json_canonical
 from callmemaybe.grammar.compile import automaton_of
 from callmemaybe.grammar.grammar import (
-    Both,
     Control,
-    Except,
+    Difference,
     Grammar,
+    Intersection,
     Node,
     alt,
     lexeme,
@@ -24,10 +26,9 @@ from callmemaybe.grammar.grammar import (
     substring_of,
     words,
 )
+from callmemaybe.grammar.json_schema.strings import strings_of_length
 from callmemaybe.grammar.nodes import INFINITE
 from callmemaybe.grammar.regex import matching
-from callmemaybe.grammar.schema.strings import of_length
-from callmemaybe.grammar.tree import machine_of
 from callmemaybe.matching import budget, mask_bulk
 from callmemaybe.matching.cache import VocabularyTables
 from callmemaybe.matching.mask_fastpath import fast_entry
@@ -44,7 +45,7 @@ def same(one: tuple[Automaton, int], other: tuple[Automaton, int], depth: int) -
         for left, right in level:
             if one[0].is_accepting(left) != other[0].is_accepting(right):
                 return False
-            if one[0].distance(left) != other[0].distance(right):
+            if one[0].min_remaining(left) != other[0].min_remaining(right):
                 return False
             for byte in range(256):
                 pair = one[0].step(left, byte), other[0].step(right, byte)
@@ -80,7 +81,7 @@ def test_near(node: object, depth: int, text: bytes) -> None:
     machine = machine_of(node)  # type: ignore[arg-type]
     state = machine.walk(machine.start, b"x" + text)
     if state >= 0:
-        assert same((machine, state), machine.near(state, depth), depth)
+        assert same((machine, state), machine.relaxed(state, depth), depth)
 
 
 PATTERNS = (
@@ -105,21 +106,27 @@ def test_near_a_product(
     one: str, other: str, lengths: tuple[int, int], subtract: bool, text: bytes
 ) -> None:
     """The same holds for a pattern and a length, and for one pattern without another."""
-    limited = Both(pattern_node(one), of_length(*lengths, JSON_CANONICAL_CHARACTER))
-    node = Except(limited, pattern_node(other)) if subtract else Both(limited, pattern_node(other))
+    limited = Intersection(pattern_node(one), strings_of_length(*lengths, JSON_CANONICAL_CHARACTER))
+    node = (
+        Difference(limited, pattern_node(other))
+        if subtract
+        else Intersection(limited, pattern_node(other))
+    )
     machine = machine_of(node)
-    state = machine.walk(machine.start, b'"' + text) if machine.least < INFINITE else -1
+    state = machine.walk(machine.start, b'"' + text) if machine.min_length < INFINITE else -1
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(product, "SLACK", 5)
+        patch.setattr(product, "MAX_COMPLETION", 5)
         if state >= 0:
-            assert same((machine, state), machine.near(state, 2), 2)
+            assert same((machine, state), machine.relaxed(state, 2), 2)
 
 
 def test_near_a_product_joins_lengths() -> None:
     """Far from the limit of a length a pattern is in one state, however long the text is so far."""
-    machine = machine_of(Both(pattern_node("^[ab]+$"), of_length(1, 600, JSON_CANONICAL_CHARACTER)))
+    machine = machine_of(
+        Intersection(pattern_node("^[ab]+$"), strings_of_length(1, 600, JSON_CANONICAL_CHARACTER))
+    )
     states = [machine.walk(machine.start, b'"' + b"a" * n) for n in (2, 100, 400, 590)]
-    near = [machine.near(state, 100) for state in states]
+    near = [machine.relaxed(state, 100) for state in states]
     assert near[0] == near[1] == near[2]
     assert near[0][0] is not machine
     assert near[3] == (machine, states[3])
@@ -171,7 +178,7 @@ def test_near_joins_counts() -> None:
     """All counts beyond the depth are one state, those within it are not."""
     machine = machine_of(lexeme(seq(lit('"'), repeat(CHARACTER, 0, 500), lit('"'))))
     states = [machine.walk(machine.start, b'"' + b"a" * n) for n in (1, 7, 300, 480, 490)]
-    near = [machine.near(state, 100) for state in states]
+    near = [machine.relaxed(state, 100) for state in states]
     assert near[0] == near[1] == near[2]
     assert near[0][0] is not machine
     assert near[3:] == [(machine, states[3]), (machine, states[4])]
@@ -189,8 +196,8 @@ def test_alternatives(machine: Automaton, seed: int) -> None:
             assert (machine.step(state, byte) >= 0) == any(
                 machine.step(p, byte) >= 0 for p in parts
             )
-        assert machine.distance(state) == 0 or machine.distance(state) == min(
-            machine.distance(part) for part in parts
+        assert machine.min_remaining(state) == 0 or machine.min_remaining(state) == min(
+            machine.min_remaining(part) for part in parts
         )
 
 
@@ -230,12 +237,12 @@ def test_branches(machine: Automaton, seed: int) -> None:
         allowed = 0
         for text, onward in branches:
             if text:
-                end = machine.after(onward)
+                end = machine.after_branch(onward)
                 assert machine.walk(state, text) >= 0
-                assert machine.distance(end) + len(text) >= machine.distance(state)
+                assert machine.min_remaining(end) + len(text) >= machine.min_remaining(state)
                 allowed |= 1 << text[0]
             else:
-                allowed |= machine.first_bytes(machine.after(onward))
+                allowed |= machine.first_bytes(machine.after_branch(onward))
         assert allowed == sum(mask for mask, _ in machine.edges(state))
 
 
@@ -272,7 +279,7 @@ def test_the_fast_path_is_the_walk(machine: Automaton, seed: int, name: str) -> 
         after = [matched for index in found.allowed.to_ids().tolist() if words.tokens[index]
                  and (matched := machine.walk(state, words.tokens[index])) >= 0]  # fmt: skip
         for target in after:
-            assert machine.distance(target) + 1 <= budget.max_needed(words, machine, found)
+            assert machine.min_remaining(target) + 1 <= budget.max_needed(words, machine, found)
 
 
 @given(counted, st.binary(max_size=6).map(lambda raw: bytes(97 + b % 3 for b in raw)))
@@ -321,9 +328,9 @@ def test_strings_without_some(name: str, at_once: bool) -> None:
     tables = VocabularyTables(words_)
     string: Node = lexeme(seq(lit('"'), repeat(CHARACTER), lit('"')))
     for some in [keys] if at_once else [[key] for key in keys]:
-        string = Except(string, lexeme(words(some)))
+        string = Difference(string, lexeme(words(some)))
     inner = machine_of(string)
-    here = inner.excluding(inner.walk(inner.start, b'"a'), 100)
+    here = inner.as_exclusion(inner.walk(inner.start, b'"a'), 100)
     assert here is not None
     assert sorted(here[2]) == [b'"', b'b"', b'bc"']
     machine = automaton_of(Grammar(seq(string, lit(": 1"))))
@@ -337,10 +344,10 @@ def test_strings_without_some(name: str, at_once: bool) -> None:
 SHARED = VocabularyTables(vocabulary("crossing"))
 AROUND = (b"", b"a", b" ", b'"', b"ab", b'", "', b"}", b"}}", b"}}}", b"1", b", ")
 LEXEMES = (
-    of_length(0, None),
-    of_length(1, 4, JSON_CANONICAL_CHARACTER),
+    strings_of_length(0, None),
+    strings_of_length(1, 4, JSON_CANONICAL_CHARACTER),
     lexeme(seq(lit("a"), repeat(words(["a", "1"]), 0, None))),
-    Except(of_length(0, None), words(['"a"', '"ab"'])),
+    Difference(strings_of_length(0, None), words(['"a"', '"ab"'])),
 )
 
 
@@ -372,7 +379,7 @@ def test_a_lexeme_between_texts(
         bound = budget.max_needed(words, machine, found)
         for index in allowed:
             target = machine.walk(state, words.tokens[index]) if words.tokens[index] else -1
-            assert target < 0 or machine.distance(target) + 1 <= bound
+            assert target < 0 or machine.min_remaining(target) + 1 <= bound
 
 
 def test_texts_behind_a_lexeme_share_what_is_allowed() -> None:
@@ -382,7 +389,7 @@ def test_texts_behind_a_lexeme_share_what_is_allowed() -> None:
     found = []
     for name in ("one", "other"):
         behind = alt(lit(f', "{name}": 1'), lit("}"), seq(lit(", ]"), lit(name)))
-        machine = automaton_of(Grammar(seq(of_length(0, None), behind, Control("<b>"))))
+        machine = automaton_of(Grammar(seq(strings_of_length(0, None), behind, Control("<b>"))))
         state = machine.walk(machine.start, b'"a')
         assert len(machine.branches(machine.walk(state, b'"'), 9) or ()) == 3
         kept = sum(len(one.by_prefix) for one in tables.lead_ins.values())

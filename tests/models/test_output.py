@@ -19,7 +19,7 @@ from callmemaybe.decoding.prompt_lookup import PromptLookupDrafter
 from callmemaybe.decoding.sampler import Sampler
 from callmemaybe.grammar import Grammar
 from callmemaybe.grammar import compile as compile_grammar
-from callmemaybe.grammar.nodes import Mark, lit, seq, words_then
+from callmemaybe.grammar.nodes import CaptureMark, lit, seq, words_then
 from callmemaybe.matching import Matcher
 from callmemaybe.models.base import Model, Session, common_prefix_length
 from tests.decoding.helpers import CHATML, vocabulary
@@ -39,10 +39,12 @@ LANGUAGE = compile_grammar(
     Grammar(
         seq(
             lit('{"name": "'),
-            Mark("name", True),
+            CaptureMark("name", True),
             words_then(
                 {
-                    name: seq(Mark("name", False), lit(f'", "arguments": {{"{key}": '), VALUES)
+                    name: seq(
+                        CaptureMark("name", False), lit(f'", "arguments": {{"{key}": '), VALUES
+                    )
                     for name, key in {"send": "what", "seek": "where", "book": "when"}.items()
                 }
             ),

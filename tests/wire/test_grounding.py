@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callmemaybe.errors import GroundingError, InputError, UnsupportedSchema
-from callmemaybe.grammar import Ground
+from callmemaybe.grammar import GroundingSource
 from callmemaybe.grammar.compile import automaton_of
+from callmemaybe.grammar.json_schema.grounding import numbers_in
 from callmemaybe.grammar.nodes import Control
-from callmemaybe.grammar.schema.ground import numbers_in
 from callmemaybe.jsonio import dumps
 from callmemaybe.tools import ToolCall, ToolSpec
 from callmemaybe.wire import Format, formats
@@ -78,7 +78,7 @@ def is_said(value: Any, text: str) -> bool:
 @given(seed=st.integers(0, 2**32), order=st.sampled_from(["schema", "any"]))
 def test_whatever_is_written_was_said(form: Format, seed: int, order: str) -> None:
     """Law: in every format a grounded argument occurs in the text, and the call is valid."""
-    spec = OutputSpec(order=order, ground=Ground(TEXT, "prompt"))
+    spec = OutputSpec(order=order, ground=GroundingSource(TEXT, "prompt"))
     (call,) = form.read(walk(form, spec, seed), TOOLS)
     arguments = call.parsed
     jsonschema_rs.validate(PARAMETERS, json.loads(call.arguments))
@@ -124,7 +124,7 @@ def test_a_function_without_anything_to_say_is_left_out() -> None:
     add = ToolSpec("add", parameters=_needs("a", "number"))
     echo = ToolSpec("echo", parameters=_needs("text", "string"))
     ping = ToolSpec("ping")
-    ground = Ground("no number", "prompt")
+    ground = GroundingSource("no number", "prompt")
     automaton = automaton_of(form.output_grammar([add, echo, ping], OutputSpec(ground=ground)))
     for call, allowed in (
         (ToolCall("add", '{"a": 1}'), False),
@@ -138,7 +138,7 @@ def test_a_function_without_anything_to_say_is_left_out() -> None:
     assert caught.value.functions == ("add",)
     silent = automaton_of(form.output_grammar([add], OutputSpec(ground=ground, no_call=True)))
     assert accepts(silent, form.render([], answer="which?"))
-    loose = Ground("no number", "prompt-or-free")
+    loose = GroundingSource("no number", "prompt-or-free")
     assert accepts(
         automaton_of(form.output_grammar([add], OutputSpec(ground=loose))),
         form.render([ToolCall("add", '{"a": 1}')]),
@@ -154,7 +154,7 @@ def test_an_emptiness_behind_rules_is_found() -> None:
     }
     with pytest.raises(GroundingError):
         formats.get("hermes").output_grammar(
-            [ToolSpec("f", parameters=schema)], OutputSpec(ground=Ground("none", "prompt"))
+            [ToolSpec("f", parameters=schema)], OutputSpec(ground=GroundingSource("none", "prompt"))
         )
 
 
@@ -165,7 +165,7 @@ def test_a_request_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> Non
     form = formats.get("hermes")
     for number in range(5):
         form.output_grammar(
-            TOOLS, OutputSpec(ground=Ground(f"{number + 1} days in Oslo", "prompt"))
+            TOOLS, OutputSpec(ground=GroundingSource(f"{number + 1} days in Oslo", "prompt"))
         )
     assert not kept
 
@@ -186,7 +186,7 @@ MESSAGES = [
 def test_what_counts_as_said(where: str, texts: tuple[str, ...]) -> None:
     """Law: users count, and in a conversation what tools returned; the model and its orders never."""
     spec = GroundingConfig(ground="prompt", ground_in=where).for_messages(OutputSpec(), MESSAGES)
-    assert spec.ground == Ground(texts, "prompt")
+    assert spec.ground == GroundingSource(texts, "prompt")
 
 
 @pytest.mark.parametrize("name", ["ground", "ground_in"])

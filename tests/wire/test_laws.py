@@ -336,8 +336,8 @@ def next_symbols(automaton, state: int, *, ending: bool) -> list[tuple[int | str
         bytes_ = [byte for byte in bytes_of(mask) if byte < 0x80 or mask.bit_count() < 70]
         ways += [(byte, target) for byte in (bytes_ or list(bytes_of(mask)))[:40]]
     if ending:
-        least = min((automaton.distance(target) for _, target in ways), default=0)
-        ways = [way for way in ways if automaton.distance(way[1]) == least]
+        least = min((automaton.min_remaining(target) for _, target in ways), default=0)
+        ways = [way for way in ways if automaton.min_remaining(way[1]) == least]
     return ways
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from callmemaybe.grammar import Grammar
-    from callmemaybe.grammar.schema.certificate import Certificate
+    from callmemaybe.grammar.json_schema.certificate import Certificate
 
     _Counter = Callable[[Grammar], dict[str, Any]]
 
@@ -74,9 +74,9 @@ def check(
     are always closed, and keywords are checked afterwards only where masking alone is impossible.
     Exits with 2 if a keyword is refused, or if the file is neither a schema nor functions.
     """
-    from callmemaybe.grammar import Ground
+    from callmemaybe.grammar import GroundingSource
 
-    text = Ground("", is_known=False) if ground is None else Ground(ground)
+    text = GroundingSource("", is_known=False) if ground is None else GroundingSource(ground)
     tokens = None if vocabulary is None else _counter(vocabulary)
     reports: list[dict[str, Any]] = []
     for name, one in _schemas(schema):
@@ -135,15 +135,17 @@ def _schemas(path: Path) -> list[tuple[str | None, Any]]:
 def _certified(name: str | None, schema: Any, **options: Any) -> Certificate:
     """Certify a schema; that of a function as calls are compiled and checked."""
     from callmemaybe.generation.validation import validator_of
-    from callmemaybe.grammar.automaton import EXHAUSTED
-    from callmemaybe.grammar.schema.certificate import CHECKED, REFUSED, certificate
+    from callmemaybe.grammar.automaton import BUDGET_EXCEEDED
+    from callmemaybe.grammar.json_schema.certificate import CHECKED, REFUSED, certificate
     from callmemaybe.tools import ToolSpec
 
     if name is None:
         return certificate(schema, **options)
     found = certificate(schema, masked_alone=True, **options)
     # As calls are compiled: an exhausted work budget is not followed by a wider grammar.
-    if found.grammar is None and not any(row.why.startswith(EXHAUSTED) for row in found.keywords):
+    if found.grammar is None and not any(
+        row.why.startswith(BUDGET_EXCEEDED) for row in found.keywords
+    ):
         found = certificate(schema, **options)
     if not found.count(CHECKED) or validator_of(ToolSpec(name, parameters=schema)) is not None:
         return found

@@ -132,11 +132,11 @@ def _prompt(item: object, document: JsonDocument, pointer: str) -> str:
 
 def _check_schema(tool: ToolSpec, document: JsonDocument, pointer: str, definition: object) -> None:
     """Build the grammar of the arguments now, so that unsupported keywords get a place in the file."""
-    from callmemaybe.grammar import Ground, json_schema
+    from callmemaybe.grammar import GroundingSource, json_schema
 
     try:
         # Closed objects, as in the wire formats; the text to ground in comes with each prompt.
-        json_schema(tool.schema, additional=False, ground=Ground("", is_known=False))
+        json_schema(tool.schema, additional=False, ground=GroundingSource("", is_known=False))
     except UnsupportedSchema as error:
         raise _with_place(
             error, document, _file_pointer(tool, definition, pointer, error.pointer)

@@ -25,7 +25,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar, cast
 
 from callmemaybe.errors import ModelError
-from callmemaybe.grammar.pace import paced
+from callmemaybe.grammar.automaton import progress_reported_to
 from callmemaybe.models.base import Feed, KVSnapshot, Logits, Model, Session, maximal_paths
 
 T = TypeVar("T")
@@ -229,7 +229,7 @@ class DecodeBatch:
         with self._run_lock:
             _current.task = task
             try:
-                with paced(lambda steps: self._count_steps(task, steps)):
+                with progress_reported_to(lambda steps: self._count_steps(task, steps)):
                     result = task.work()
             except BaseException as raised:  # raised where the result is asked for
                 error = raised

@@ -19,7 +19,7 @@ from callmemaybe.decoding.prompt_lookup import PromptLookupDrafter
 from callmemaybe.decoding.sampler import Floats, Ids, Sampler, check_logits, logsumexp
 from callmemaybe.decoding.scoring import Posterior, score_candidates
 from callmemaybe.errors import BudgetError, DecodingError
-from callmemaybe.grammar.tree import TreeAutomaton
+from callmemaybe.grammar.automata.tree import TreeAutomaton
 from callmemaybe.matching.matcher import Matcher
 from callmemaybe.matching.token_set import TokenSet
 from callmemaybe.models.base import Session, common_prefix_length

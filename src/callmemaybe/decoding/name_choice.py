@@ -12,10 +12,9 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from callmemaybe.grammar.automata.tree import CaptureTrace, TreeAutomaton
 from callmemaybe.grammar.automaton import Captured
 from callmemaybe.grammar.nodes import bytes_of
-from callmemaybe.grammar.trace import Trace
-from callmemaybe.grammar.tree import TreeAutomaton
 from callmemaybe.vocabulary.vocabulary import Vocabulary
 
 NAME, NO_CALL = "name", "no_call"
@@ -70,7 +69,7 @@ class _NamePath(NamedTuple):
 
     state: int
     symbols: tuple[Symbol, ...]
-    trace: Trace
+    trace: CaptureTrace
     capture: Captured | None
 
 
@@ -85,7 +84,7 @@ class NameChoices:
 
     def at(self, state: int, symbols: Sequence[Symbol]) -> NameChoice | None:
         """Return the choice at ``state``, reached by ``symbols``; None if there is none."""
-        if state in self._without_choice or self.automaton.inside(state) is not None:
+        if state in self._without_choice or self.automaton.inside_lexeme(state) is not None:
             return None
         key = (state, _tail(symbols))
         found = self._cache.get(key)
@@ -271,7 +270,7 @@ class NameChoices:
         return []
 
 
-def _last(trace: Trace, done: int) -> Captured | None:
+def _last(trace: CaptureTrace, done: int) -> Captured | None:
     """Return the name (or no_call) that reaches beyond the first ``done`` symbols, if any."""
     for capture in trace.captures():
         is_new = capture.end is None or capture.end > done

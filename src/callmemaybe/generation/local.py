@@ -58,7 +58,7 @@ from callmemaybe.generation.turn import (
 )
 from callmemaybe.generation.validation import CHECKED_DEPTH, depth_of
 from callmemaybe.grammar import Grammar
-from callmemaybe.grammar.compile import OFTEN, let_go, tidy
+from callmemaybe.grammar.compile import TRIM_INTERVAL, trim, trim_cache
 from callmemaybe.jsonio import dumps
 from callmemaybe.models.base import Model, Session
 from callmemaybe.tools import ToolSpec
@@ -525,11 +525,11 @@ class LocalGenerator(TurnGenerator):
         ids = tuple(map(id, tools))
         is_hashable = spec.answer is None
         found = self._by_identity.get((ids, spec)) if is_hashable else None
-        if found is None or found.matcher.automaton.is_worn:
+        if found is None or found.matcher.automaton.needs_renewal:
             found = self._by_content(tools, spec)
             if is_hashable and all(map(_is, tools, found.tools)):
                 self._by_identity[ids, spec] = found
-        if next(self._lookups) % OFTEN == 0:
+        if next(self._lookups) % TRIM_INTERVAL == 0:
             self._evict()
         return found
 
@@ -541,7 +541,7 @@ class LocalGenerator(TurnGenerator):
             spec.text, None if is_grammar else spec.answer, spec.answer_length, spec.order,
         ]), spec.answer if is_grammar else None  # fmt: skip
         found = self._constraints.get(key)
-        is_new = found is None or found.matcher.automaton.is_worn
+        is_new = found is None or found.matcher.automaton.needs_renewal
         if found is None or is_new:
             is_grounded = self._grounding.depends_on_request(tools, spec.answer)
             found = self._new_constraint(tools, spec, is_grounded=is_grounded, is_shared=True)
@@ -562,7 +562,7 @@ class LocalGenerator(TurnGenerator):
 
     def _evict(self) -> None:
         """Drop the constraints whose automata are exhausted, and those beyond the cache's size."""
-        tidy(
+        trim(
             self._constraints,
             lambda constraint: constraint.matcher.automaton,
             CONSTRAINT_CACHE_SIZE,
@@ -571,7 +571,7 @@ class LocalGenerator(TurnGenerator):
         self._by_identity = {
             key: one for key, one in self._by_identity.items() if id(one) in cached
         }
-        let_go()
+        trim_cache()
 
 
 def _is(one: object, other: object) -> bool:

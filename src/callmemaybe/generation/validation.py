@@ -17,7 +17,7 @@ from callmemaybe.errors import (
     UnsupportedSchema,
 )
 from callmemaybe.grammar.grammar import Grammar
-from callmemaybe.grammar.schema.references import Check, escape
+from callmemaybe.grammar.json_schema.document import DeferredCheck, escape_token
 from callmemaybe.jsonio import find_duplicate_key, loads
 from callmemaybe.tools import ToolCall, ToolSpec
 from callmemaybe.tools.validators import is_read_otherwise, validator_for
@@ -42,7 +42,7 @@ class CallValidator:
         self._schemas: dict[str | None, Any] = {tool.name: tool.parameters for tool in tools}
         self._schemas[None] = answer
         self._made: dict[str | None, Any] = {}
-        self._left: dict[str | None, tuple[Check, ...]] = {}
+        self._left: dict[str | None, tuple[DeferredCheck, ...]] = {}
 
     def language(self, form: Format, wish: OutputSpec, controls: Controls) -> Grammar:
         """Return what a model may write, and take over what that leaves to be checked.
@@ -157,7 +157,7 @@ def _short(text: str) -> str:
 
 def pointer_of(path: Iterable[str | int]) -> str:
     """Return a path as a JSON pointer."""
-    return "".join(f"/{escape(str(step))}" for step in path)
+    return "".join(f"/{escape_token(str(step))}" for step in path)
 
 
 def check_keys(text: str, function: str | None = None) -> None:

@@ -7,14 +7,14 @@ no file, no thread.
 from callmemaybe.grammar.automaton import Automaton, Captured
 from callmemaybe.grammar.compile import compile  # noqa: A004 - the name of the contract, as re.compile
 from callmemaybe.grammar.grammar import Grammar
+from callmemaybe.grammar.json_schema import GroundingSource, json_schema, json_schema_node
 from callmemaybe.grammar.regex import regex
-from callmemaybe.grammar.schema import Ground, json_schema, json_schema_node
 
 __all__ = [
     "Automaton",
     "Captured",
     "Grammar",
-    "Ground",
+    "GroundingSource",
     "compile",
     "json_schema",
     "json_schema_node",

@@ -7,31 +7,58 @@ is lazy, and nothing is ever a dead end: what cannot reach an accepting end is d
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import count
 from typing import Any, NamedTuple, NoReturn
 
 from callmemaybe.errors import GrammarError
-from callmemaybe.grammar.pace import tell
+
+ProgressCallback = Callable[[int], None]
+
+_CALLBACK: ContextVar[ProgressCallback | None] = ContextVar("told", default=None)
+
+
+@contextmanager
+def progress_reported_to(reported: ProgressCallback) -> Iterator[None]:
+    """Let ``reported`` know, in this context, how many steps were taken since it was last told.
+
+    It is called between two steps and may take its time; what it raises ends the work, of which all
+    that is finished is kept.
+    """
+    before = _CALLBACK.set(reported)
+    try:
+        yield
+    finally:
+        _CALLBACK.reset(before)
+
+
+def report_progress(steps: int) -> None:
+    """Say that so many steps were taken."""
+    reported = _CALLBACK.get()
+    if reported is not None:
+        reported(steps)
+
 
 DEAD = -1
 #: The one limit on work: the steps that one automaton may take, over all who share it. A step is a
 #: place in the grammar that is kept in a new state (or eight that are moved), some microseconds and some
 #: hundred bytes. States are made while decoding, so it is then that a hostile pattern meets the limit;
 #: a regular language with fewer states never does, however long it is in use.
-WORK = 1_000_000
+WORK_BUDGET = 1_000_000
 #: Steps between two looks at the limit; also those that are told of at a time (see ``pace``).
-STRIDE = 64
-#: A text, and what :meth:`Automaton.after` takes.
+CHECK_INTERVAL = 64
+#: A text, and what :meth:`Automaton.after_branch` takes.
 Branch = tuple[bytes, Any]
 Edges = tuple[tuple[int, int], ...]
-_SERIALS = count()
+_NEXT_SERIAL = count()
 NO_EDGES: Edges = ()
 NO_CONTROLS: Mapping[str, int] = {}
 
 
 #: What begins the message of an error whose language is out of bounds, and not beyond grammars.
-EXHAUSTED = "reading this takes an automaton of more than"
+BUDGET_EXCEEDED = "reading this takes an automaton of more than"
 
 
 class Captured(NamedTuple):
@@ -42,13 +69,13 @@ class Captured(NamedTuple):
     end: int | None
 
 
-class _Worn:
+class _Renewals:
     """How many automata have spent half of their work, so that nobody asks while none has."""
 
     count = 0
 
 
-WORN = _Worn()
+RENEWALS = _Renewals()
 
 
 class Automaton:
@@ -61,54 +88,54 @@ class Automaton:
     _serial = -1
     start: int
     #: The steps taken so far, those that were told of, and at how many to look at the limit again.
-    spent = told = due = 0
+    steps = reported = next_check = 0
     #: How many automata were worn when it was last looked whether this stands on one, and whether it did.
-    _is_noted = False
-    _looked, _stood_on_worn = 0, False
+    _is_counted = False
+    _renewals_seen, _dependency_needs_renewal = 0, False
     #: What this was made of, to be named in an error.
     source = ""
-    least: float
+    min_length: float
     """Fewest symbols of any accepted string (infinite if there is none)."""
 
     @property
     def serial(self) -> int:
         """A number that no other automaton has; given when first asked for."""
         if self._serial < 0:
-            self._serial = next(_SERIALS)
+            self._serial = next(_NEXT_SERIAL)
         return self._serial
 
     @property
-    def is_worn(self) -> bool:
+    def needs_renewal(self) -> bool:
         """Whether half of the work is spent, here or by what this stands on; a new one serves better."""
-        if self.spent > WORK // 2:
+        if self.steps > WORK_BUDGET // 2:
             return True
-        if self._looked < WORN.count:
-            self._looked = WORN.count
-            self._stood_on_worn = any(one.is_worn for one in self.stands_on())
-        return self._stood_on_worn
+        if self._renewals_seen < RENEWALS.count:
+            self._renewals_seen = RENEWALS.count
+            self._dependency_needs_renewal = any(one.needs_renewal for one in self.dependencies())
+        return self._dependency_needs_renewal
 
-    def stands_on(self) -> Iterable[Automaton]:
+    def dependencies(self) -> Iterable[Automaton]:
         """Return the automata that this one asks, so far."""
         return ()
 
-    def pause(self) -> None:
-        """Look at the limit, and tell of the steps since the last look. To be called past ``due``.
+    def check_budget(self) -> None:
+        """Look at the limit, and tell of the steps since the last look. To be called past ``next_check``.
 
         Raises GrammarError if the work is spent, and what whoever is told raises.
         """
-        if self.spent > WORK:
-            self._exhausted()
-        if self.spent > WORK // 2 and not self._is_noted:
-            self._is_noted = True
-            WORN.count += 1
-        steps, self.told = self.spent - self.told, self.spent
-        self.due = min(self.spent + STRIDE, WORK)
-        tell(steps)
+        if self.steps > WORK_BUDGET:
+            self._raise_exceeded()
+        if self.steps > WORK_BUDGET // 2 and not self._is_counted:
+            self._is_counted = True
+            RENEWALS.count += 1
+        steps, self.reported = self.steps - self.reported, self.steps
+        self.next_check = min(self.steps + CHECK_INTERVAL, WORK_BUDGET)
+        report_progress(steps)
 
-    def _exhausted(self) -> NoReturn:
+    def _raise_exceeded(self) -> NoReturn:
         shown = self.source if len(self.source) <= 100 else self.source[:97] + "..."
         raise GrammarError(
-            f"{EXHAUSTED} {WORK:,} steps",
+            f"{BUDGET_EXCEEDED} {WORK_BUDGET:,} steps",
             where=shown or None,
             hint="use fewer or shorter counted repetitions, alternatives and length limits",
         )
@@ -132,14 +159,14 @@ class Automaton:
         """Whether what was read so far is in the language."""
         raise NotImplementedError
 
-    def distance(self, state: int) -> int:
+    def min_remaining(self, state: int) -> int:
         """Fewest further symbols (bytes or controls) to an accepting end."""
         raise NotImplementedError
 
-    def nearer(self, state: int) -> Edges:
+    def shortest_edges(self, state: int) -> Edges:
         """Return edges that lead nearer to an end: all, or some that are as good as all."""
-        left = self.distance(state) - 1
-        return tuple(edge for edge in self.edges(state) if self.distance(edge[1]) == left)
+        left = self.min_remaining(state) - 1
+        return tuple(edge for edge in self.edges(state) if self.min_remaining(edge[1]) == left)
 
     def is_final(self, state: int) -> bool:
         """Whether this state accepts and nothing may follow."""
@@ -160,7 +187,7 @@ class Automaton:
             state = self.step(state, byte)
         return state
 
-    def walk_inside(self, state: int, data: bytes, at: int) -> tuple[int, int]:
+    def walk_to_accepting(self, state: int, data: bytes, at: int) -> tuple[int, int]:
         """Follow ``data[at:]`` to the first accepting state; return the state, and how far it went."""
         while at < len(data):
             state = self.step(state, data[at])
@@ -188,7 +215,7 @@ class Automaton:
             state = target
         return bytes(run), state
 
-    def inside(self, state: int) -> tuple[Automaton, int, int] | None:  # noqa: ARG002 - the contract's argument
+    def inside_lexeme(self, state: int) -> tuple[Automaton, int, int] | None:  # noqa: ARG002 - the contract's argument
         """Return (machine, q, after) if this state is nothing but "inside one lexeme at q".
 
         When the lexeme ends, matching continues in state ``after``.
@@ -207,15 +234,15 @@ class Automaton:
         """
         return None
 
-    def after(self, onward: Any) -> int:
+    def after_branch(self, onward: Any) -> int:
         """Return the state behind the text of a branch, given what came with it in the branch."""
         raise NotImplementedError
 
-    def into(self, onward: Any) -> tuple[Automaton, int, int]:
+    def enter_branch(self, onward: Any) -> tuple[Automaton, int, int]:
         """Return what :meth:`inside` does for a branch without a text: (machine, q, after)."""
         raise NotImplementedError
 
-    def is_fork(self, state: int) -> bool:  # noqa: ARG002 - the contract's argument
+    def is_branching(self, state: int) -> bool:  # noqa: ARG002 - the contract's argument
         """Whether there may be more ways on than one branch: control tokens, the end."""
         return True
 
@@ -223,23 +250,23 @@ class Automaton:
         """Return the simplest (automaton, state) that behaves exactly as this state."""
         return self, state
 
-    def near(self, state: int, depth: int) -> tuple[Automaton, int]:  # noqa: ARG002 - the contract's argument
+    def relaxed(self, state: int, depth: int) -> tuple[Automaton, int]:  # noqa: ARG002 - the contract's argument
         """Return an (automaton, state) that allows the same next ``depth`` bytes, and few others have.
 
         Distances are the same too, and so is whether each of the states on the way accepts.
         """
         return self, state
 
-    def counted(self, state: int) -> Any:  # noqa: ARG002 - the contract's argument
+    def as_counted(self, state: int) -> Any:  # noqa: ARG002 - the contract's argument
         """Return the ``counting.Counted`` that this state is, if it is one."""
         return None
 
     @property
-    def is_endless(self) -> bool:
+    def is_unbounded(self) -> bool:
         """Whether every text that is not complete has completions of any length from some on."""
         return False
 
-    def excluding(self, state: int, most: int) -> tuple[Automaton, int, list[bytes]] | None:  # noqa: ARG002
+    def as_exclusion(self, state: int, most: int) -> tuple[Automaton, int, list[bytes]] | None:  # noqa: ARG002
         """Return (machine, q, texts) if this state is that one of another machine without the texts.
 
         Both live on before and beside the texts, of which there are ``most`` at most.

@@ -12,8 +12,8 @@ from functools import lru_cache
 
 from callmemaybe.grammar.nodes import (
     EMPTY,
+    Alternation,
     Chars,
-    Choice,
     Node,
     alt,
     byte_range,
@@ -27,7 +27,7 @@ from callmemaybe.grammar.nodes import (
 
 Ranges = tuple[tuple[int, int], ...]
 #: Spells any one character of a set.
-Spelling = Callable[[Ranges], Node]
+CharacterEncoding = Callable[[Ranges], Node]
 
 LAST = 0x10FFFF
 ALL: Ranges = ((0, LAST),)
@@ -58,13 +58,13 @@ def chars(text: str) -> Ranges:
 
 def union(*sets: Ranges) -> Ranges:
     """Return the characters of any of the sets."""
-    return ranges(pair for one in sets for pair in one)
+    return ranges(pair for charset in sets for pair in charset)
 
 
-def complement(one: Ranges) -> Ranges:
+def complement(charset: Ranges) -> Ranges:
     """Return every other code point."""
     gaps, start = [], 0
-    for low, high in one:
+    for low, high in charset:
         if start < low:
             gaps.append((start, low - 1))
         start = high + 1
@@ -73,19 +73,23 @@ def complement(one: Ranges) -> Ranges:
     return tuple(gaps)
 
 
-def intersection(one: Ranges, other: Ranges) -> Ranges:
+def intersection(charset: Ranges, other: Ranges) -> Ranges:
     """Return the code points of both sets."""
-    found = ((max(low, least), min(high, most)) for low, high in one for least, most in other)
+    found = (
+        (max(low, at_least), min(high, at_most))
+        for low, high in charset
+        for at_least, at_most in other
+    )
     return ranges((low, high) for low, high in found if low <= high)
 
 
 @lru_cache(maxsize=4096)
-def utf8(one: Ranges) -> Node:
+def utf8(charset: Ranges) -> Node:
     """Spell one character of the set as UTF-8."""
-    spelled = alt(
-        *(seq(*map(_byte_pair, parts)) for low, high in one for parts in _utf8(low, high))
+    encoded = alt(
+        *(seq(*map(_byte_pair, parts)) for low, high in charset for parts in _utf8(low, high))
     )
-    return Chars(one, spelled) if one and one[-1][1] > 0x7F else spelled
+    return Chars(charset, encoded) if charset and charset[-1][1] > 0x7F else encoded
 
 
 def _byte_pair(pair: tuple[int, int]) -> Node:
@@ -121,7 +125,7 @@ _MUST: Ranges = ranges([(0, 0x1F), (0x22, 0x22), (0x5C, 0x5C)])
 _MAY: Ranges = complement(_MUST)
 
 
-def json_spelling(code: int) -> str:
+def json_escaped(code: int) -> str:
     """Spell one character as json.dumps(ensure_ascii=False) does inside a string."""
     if code in _SHORT:
         return _SHORT[code]
@@ -129,19 +133,19 @@ def json_spelling(code: int) -> str:
 
 
 @lru_cache(maxsize=4096)
-def json_canonical(one: Ranges) -> Node:
+def json_canonical(charset: Ranges) -> Node:
     """Spell one character of the set in a JSON string, each in the one way json.dumps writes it."""
     escaped = words(
-        json_spelling(code)
-        for low, high in intersection(one, _MUST)
+        json_escaped(code)
+        for low, high in intersection(charset, _MUST)
         for code in range(low, high + 1)
     )
-    return _in_one(alt(utf8(intersection(one, _MAY)), escaped))
+    return _as_lexeme(alt(utf8(intersection(charset, _MAY)), escaped))
 
 
-def _in_one(character: Node) -> Node:
+def _as_lexeme(character: Node) -> Node:
     """Return a character with an automaton of its own: one place in a pattern, however it is spelled."""
-    return lexeme(character) if isinstance(character, Choice) else character
+    return lexeme(character) if isinstance(character, Alternation) else character
 
 
 def _hex_digit(low: int = 0, high: int = 15) -> Node:
@@ -160,7 +164,7 @@ def _any_json_character() -> Node:
     escape = alt(
         alt(*(lit(c) for c in '"\\/bfnrt')), seq(lit("u"), alt(plain, seq(high, lit("\\u"), low)))
     )
-    return _in_one(alt(utf8(_MAY), seq(lit("\\"), escape)))
+    return _as_lexeme(alt(utf8(_MAY), seq(lit("\\"), escape)))
 
 
 #: One character of a JSON string, in any spelling / in json.dumps's spelling.
@@ -168,9 +172,13 @@ JSON_CHARACTER = _any_json_character()
 JSON_CANONICAL_CHARACTER = json_canonical(ALL)
 
 
-def text_of(character: Node, least: int = 0, most: int | None = None) -> Node:
-    """Return ``least`` to ``most`` characters in quotes."""
-    body = many(character) if least == 0 and most is None else repeat(character, least, most)
+def quoted_text(character: Node, at_least: int = 0, at_most: int | None = None) -> Node:
+    """Return ``at_least`` to ``at_most`` characters in quotes."""
+    body = (
+        many(character)
+        if at_least == 0 and at_most is None
+        else repeat(character, at_least, at_most)
+    )
     return seq(lit('"'), body, lit('"')) if body is not EMPTY else lit('""')
 
 
@@ -230,7 +238,7 @@ def _scripts(*, shared: bool) -> dict[str, Ranges]:
 
     There what several scripts share belongs to those, and is neither common nor inherited.
     """
-    from callmemaybe.grammar.scripts import SCRIPTS
+    from callmemaybe.grammar.unicode_scripts import SCRIPTS
 
     found: dict[str, Ranges] = {}
     everywhere: list[Ranges] = []

@@ -11,21 +11,21 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any, TypeVar
 
-from callmemaybe.grammar.automaton import WORK, Automaton
+from callmemaybe.grammar.automata.tree import TreeAutomaton
+from callmemaybe.grammar.automaton import WORK_BUDGET, Automaton
 from callmemaybe.grammar.grammar import Grammar
-from callmemaybe.grammar.tree import TreeAutomaton
 
 #: Tool sets whose automata stay warm. Each holds only the states that were visited.
-KEPT = 64
-#: Steps (see ``WORK``) that those automata may have taken together: some hundred megabytes.
-KEPT_STEPS = WORK
+CACHE_SIZE = 64
+#: Steps (see ``WORK_BUDGET``) that those automata may have taken together: some hundred megabytes.
+CACHE_STEPS = WORK_BUDGET
 #: What is kept is looked through once in so many requests: that takes as long as a token.
-OFTEN = 32
+TRIM_INTERVAL = 32
 
-_Thing = TypeVar("_Thing")
+_Value = TypeVar("_Value")
 #: The one that was asked for last stands last. Threads may get in each other's way, and then make one anew.
-_kept: dict[Grammar, TreeAutomaton] = {}
-_asked = count(1)
+_cache: dict[Grammar, TreeAutomaton] = {}
+_requests = count(1)
 
 
 def compile(grammar: Grammar) -> TreeAutomaton:  # noqa: A001 - the name of the contract, as re.compile
@@ -34,38 +34,40 @@ def compile(grammar: Grammar) -> TreeAutomaton:  # noqa: A001 - the name of the 
     One that has spent half of its work (``automaton.WORK``) is shared no longer: recursion has no end
     of states, and whoever begins now should have room.
     """
-    found = _kept.get(grammar)
-    is_new = found is None or found.is_worn
-    if found is None or is_new:
-        found = automaton_of(grammar)
-    _kept.pop(grammar, None)
-    _kept[grammar] = found
-    if is_new or next(_asked) % OFTEN == 0:
-        let_go()
-    return found
+    cached = _cache.get(grammar)
+    is_new = cached is None or cached.needs_renewal
+    if cached is None or is_new:
+        cached = automaton_of(grammar)
+    _cache.pop(grammar, None)
+    _cache[grammar] = cached
+    if is_new or next(_requests) % TRIM_INTERVAL == 0:
+        trim_cache()
+    return cached
 
 
-def let_go() -> None:
+def trim_cache() -> None:
     """Let go of the automata that are worn, and of those beyond what may be kept."""
-    tidy(_kept, lambda automaton: automaton, KEPT)
+    trim(_cache, lambda automaton: automaton, CACHE_SIZE)
 
 
-def tidy(kept: dict[Any, _Thing], automaton_in: Callable[[_Thing], Automaton], most: int) -> None:
-    """Drop the things whose automata are worn, and those used longest ago, down to ``most``.
+def trim(
+    cache: dict[Any, _Value], automaton_in: Callable[[_Value], Automaton], max_size: int
+) -> None:
+    """Drop the things whose automata are worn, and those used longest ago, down to ``max_size``.
 
-    Fewer stay where their automata have taken more than ``KEPT_STEPS`` together, with all that they
+    Fewer stay where their automata have taken more than ``CACHE_STEPS`` together, with all that they
     stand on, each counted once. The thing at the end was used last, and stays unless it is worn.
     """
     seen: set[Automaton] = set()
-    steps = stay = 0
-    for key, thing in reversed(list(kept.items())):
-        automaton = automaton_in(thing)
-        if not automaton.is_worn:
+    steps = retained = 0
+    for key, value in reversed(list(cache.items())):
+        automaton = automaton_in(value)
+        if not automaton.needs_renewal:
             steps += _steps(automaton, seen)
-            if not stay or (stay < most and steps <= KEPT_STEPS):
-                stay += 1
+            if not retained or (retained < max_size and steps <= CACHE_STEPS):
+                retained += 1
                 continue
-        kept.pop(key, None)
+        cache.pop(key, None)
 
 
 def _steps(automaton: Automaton, seen: set[Automaton]) -> int:
@@ -75,11 +77,11 @@ def _steps(automaton: Automaton, seen: set[Automaton]) -> int:
         one = stack.pop()
         if one not in seen:
             seen.add(one)
-            steps += one.spent
-            stack += one.stands_on()
+            steps += one.steps
+            stack += one.dependencies()
     return steps
 
 
 def automaton_of(grammar: Grammar) -> TreeAutomaton:
     """Return a new automaton of a grammar."""
-    return TreeAutomaton(grammar.root, grammar.rules, grammar.lengths)
+    return TreeAutomaton(grammar.root, grammar.rules, grammar.min_lengths)

@@ -25,12 +25,12 @@ from callmemaybe.errors import GrammarError
 from callmemaybe.grammar import characters
 from callmemaybe.grammar.grammar import (
     EMPTY,
-    Choice,
+    Alternation,
+    Concat,
     Control,
     Grammar,
     Node,
     Ref,
-    Sequence,
     alt,
     lexeme,
     lit,
@@ -40,8 +40,8 @@ from callmemaybe.grammar.grammar import (
     seq,
     some,
 )
+from callmemaybe.grammar.nodes import set_source
 from callmemaybe.grammar.regex import matching
-from callmemaybe.grammar.sources import made_of
 
 
 def ebnf(text: str, *, start: str | None = None) -> Grammar:
@@ -51,7 +51,7 @@ def ebnf(text: str, *, start: str | None = None) -> Grammar:
     Lark, else the first rule). Raises GrammarError with the line of the mistake.
     """
     dialect = _GBNF if re.search(r"^[ \t]*[\w-]+[ \t]*::=", text, re.MULTILINE) else _LARK
-    rules = _Reader(text, dialect).read()
+    rules = _GrammarReader(text, dialect).read()
     if not rules.nodes:
         raise GrammarError("the grammar has no rule", line=1)
     root = start or (dialect.start if dialect.start in rules.nodes else next(iter(rules.nodes)))
@@ -114,9 +114,9 @@ class _Rules:
     ignored: Node = EMPTY
 
 
-_NESTING = 100
+_MAX_NESTING = 100
 #: What a thing may be counted to: as far as a pattern's counts unroll, and those of a schema.
-COUNTED = 20_000
+MAX_COUNT = 20_000
 
 # Lark's common terminals, by what they mean (lark-parser's grammars/common.lark names them).
 _COMMON = {
@@ -143,7 +143,7 @@ _COMMON = {
 }
 
 
-class _Reader:
+class _GrammarReader:
     """A recursive-descent reader; one method for each construct."""
 
     def __init__(self, text: str, dialect: _Dialect) -> None:
@@ -280,16 +280,16 @@ class _Reader:
 
     def _times(self, digits: str, token: _Token) -> int:
         """Return a count; its digits are looked at first, as Python converts not any number of them."""
-        if len(digits.lstrip("0")) > len(str(COUNTED)) or int(digits) > COUNTED:
-            self._fail(f"a count is more than {COUNTED:,}, which is the most", token)
+        if len(digits.lstrip("0")) > len(str(MAX_COUNT)) or int(digits) > MAX_COUNT:
+            self._fail(f"a count is more than {MAX_COUNT:,}, which is the most", token)
         return int(digits)
 
     def _atom(self) -> Node:
         token = self._next()
         if token.text in ("(", "["):
             self._depth += 1
-            if self._depth > _NESTING:
-                self._fail(f"groups nest more than {_NESTING} deep", token)
+            if self._depth > _MAX_NESTING:
+                self._fail(f"groups nest more than {_MAX_NESTING} deep", token)
             inner = self._alternatives()
             self._skip_lines()
             self._depth -= 1
@@ -327,7 +327,7 @@ class _Reader:
 
     def _pattern(self, pattern: str, token: _Token) -> Node:
         try:
-            return made_of(pattern, lexeme(matching(pattern, characters.utf8, search=False)))
+            return set_source(pattern, lexeme(matching(pattern, characters.utf8, search=False)))
         except GrammarError as error:
             self._fail(error.message, token)
 
@@ -417,11 +417,11 @@ def _any_case(text: str) -> Node:
 
 def _without_left_recursion(name: str, node: Node) -> Node:
     """Rewrite ``A = A x | A y | b | c`` as ``A = (b | c)(x | y)*`` (Paull's step for one rule)."""
-    options = node.options if isinstance(node, Choice) else (node,)
+    options = node.options if isinstance(node, Alternation) else (node,)
     this = Ref(name)
     tails, heads = [], []
     for option in options:
-        parts = option.parts if isinstance(option, Sequence) else (option,)
+        parts = option.parts if isinstance(option, Concat) else (option,)
         if parts and parts[0] is this:
             tails.append(seq(*parts[1:]))
         else:

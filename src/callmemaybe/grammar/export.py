@@ -16,30 +16,30 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from callmemaybe.errors import GrammarError
+from callmemaybe.grammar.automata.divisible import Divisible
+from callmemaybe.grammar.automata.tree import machine_of
 from callmemaybe.grammar.automaton import Automaton
 from callmemaybe.grammar.characters import Ranges, ranges
-from callmemaybe.grammar.divisible import Divisible
 from callmemaybe.grammar.grammar import (
     EMPTY,
     NOTHING,
-    Both,
+    Alternation,
     Bytes,
+    CaptureMark,
     Chars,
-    Choice,
+    Concat,
     Control,
-    Except,
+    DfaTable,
+    Difference,
     Grammar,
+    Intersection,
     Lexeme,
     Literal,
-    Mark,
-    Names,
     Node,
     Ref,
     Repeat,
-    Sequence,
     Substrings,
-    Table,
-    Words,
+    WordTrie,
     alt,
     bytes_of,
     lexeme,
@@ -47,18 +47,17 @@ from callmemaybe.grammar.grammar import (
     repeat,
     seq,
 )
-from callmemaybe.grammar.tree import machine_of
 from callmemaybe.grammar.unordered import Unordered, unfold
 
 #: An automaton is spelled out up to this many states.
-LARGEST_AUTOMATON = 2_000
+MAX_AUTOMATON_STATES = 2_000
 #: Members in any order are spelled out up to this many; n members are 2^n rules.
-LARGEST_SET = 8
+MAX_UNORDERED_MEMBERS = 8
 # How tightly an expression binds: alternatives, a sequence, something counted, one thing.
 _LOOSE, _CHAIN, _COUNTED, _TIGHT = range(4)
 _Text = tuple[str, int]
 #: In front of a rule's name: the same rule without the empty text.
-_FILLED = "\0filled "
+_NON_EMPTY = "\0filled "
 
 
 def to_gbnf(grammar: Grammar) -> str:
@@ -101,8 +100,12 @@ class _Exporter:
     def _set(self, one: Ranges) -> str:
         raise NotImplementedError
 
-    def _count(self, least: int, most: int | None) -> str:
-        return f"{{{least},{'' if most is None else most}}}" if least != most else f"{{{least}}}"
+    def _count(self, at_least: int, at_most: int | None) -> str:
+        return (
+            f"{{{at_least},{'' if at_most is None else at_most}}}"
+            if at_least != at_most
+            else f"{{{at_least}}}"
+        )
 
     def _named(self, key: object, hint: str, body: Node) -> _Text:
         """Return a reference to a rule of its own for ``body``, writing it the first time."""
@@ -120,7 +123,7 @@ class _Exporter:
     # -- walking ------------------------------------------------------------------------------
 
     def _write(self, node: Node) -> _Text:
-        if isinstance(node, Sequence | Choice | Repeat | Lexeme) and self._is_split(node):
+        if isinstance(node, Concat | Alternation | Repeat | Lexeme) and self._is_split(node):
             return self._machine(lexeme(node))
         match node:
             case Literal():
@@ -131,23 +134,23 @@ class _Exporter:
                 return self._set(_without_surrogates(node.ranges)), _TIGHT
             case Control():
                 return self._control(node.text), _TIGHT
-            case Mark():
+            case CaptureMark():
                 return self._write(EMPTY)
             case Ref():
                 return self._named(("rule", node.name), node.name, self._grammar.rules[node.name])
-            case Sequence():
+            case Concat():
                 return self._sequence([self._write(part) for part in node.parts])
-            case Choice():
+            case Alternation():
                 return self._choice([self._write(option) for option in node.options])
             case Repeat():
                 return self._repeat(node)
             case Unordered():
                 return self._unordered(node)
-            case Words():
+            case WordTrie():
                 return self._words(node)
             case Lexeme():
                 return self._named(node, "lexeme", node.body)
-            case Both() | Except() | Substrings() | Table() | Names() | Divisible():
+            case Intersection() | Difference() | Substrings() | DfaTable() | Divisible():
                 return self._machine(node)
         raise TypeError(f"unknown node {node!r}")
 
@@ -166,14 +169,14 @@ class _Exporter:
                     return False
                 case Lexeme() if one is not node:
                     pass  # its own bytes make whole characters, or it is written as an automaton
-                case Both() | Except() | Chars():
+                case Intersection() | Difference() | Chars():
                     pass
                 case _:
                     waiting += one.children
         return found
 
     def _sequence(self, parts: list[_Text]) -> _Text:
-        shown = [_at_least(part, _CHAIN) for part in parts if part[0] != self._string("")]
+        shown = [_grouped(part, _CHAIN) for part in parts if part[0] != self._string("")]
         if not shown:
             return self._string(""), _TIGHT
         return (shown[0], parts[0][1]) if len(parts) == 1 else (" ".join(shown), _CHAIN)
@@ -184,13 +187,13 @@ class _Exporter:
         return " | ".join(text for text, _ in options), _LOOSE
 
     def _repeat(self, node: Repeat) -> _Text:
-        least, most = node.at_least, node.at_most
-        operator = {(0, None): "*", (1, None): "+", (0, 1): "?"}.get((least, most))
+        at_least, at_most = node.at_least, node.at_most
+        operator = {(0, None): "*", (1, None): "+", (0, 1): "?"}.get((at_least, at_most))
         inner = self._write(node.body)
-        return _at_least(inner, _TIGHT) + (operator or self._count(least, most)), _COUNTED
+        return _grouped(inner, _TIGHT) + (operator or self._count(at_least, at_most)), _COUNTED
 
-    def _words(self, node: Words) -> _Text:
-        then = node.then or (EMPTY,) * len(node.words)
+    def _words(self, node: WordTrie) -> _Text:
+        then = node.tails or (EMPTY,) * len(node.words)
         pairs = zip(node.words, then, strict=True)
         return self._choice(
             [
@@ -201,12 +204,12 @@ class _Exporter:
 
     def _unordered(self, node: Unordered) -> _Text:
         """Spell members in any order: one rule for each set of members that may be left."""
-        if node.left.bit_count() > LARGEST_SET:
+        if node.unwritten.bit_count() > MAX_UNORDERED_MEMBERS:
             raise GrammarError(
-                f"more than {LARGEST_SET} members in any order are too many rules",
+                f"more than {MAX_UNORDERED_MEMBERS} members in any order are too many rules",
                 hint='use order="schema"',
             )
-        ways = unfold(node, self._grammar.least)
+        ways = unfold(node, self._grammar.min_length)
         return self._named(node, "members", alt(*ways))
 
     def _control(self, text: str) -> str:
@@ -216,8 +219,6 @@ class _Exporter:
 
     def _machine(self, node: Node) -> _Text:
         """Spell an automaton as right-linear rules: state -> character, next state."""
-        if isinstance(node, Names):
-            raise GrammarError("names of hosts in Unicode take too many rules to be spelled out")
         machine = machine_of(node)
         names: dict[int, str] = {}
         waiting = [machine.start]
@@ -233,9 +234,9 @@ class _Exporter:
                 options.append(f"{self._set(one)} {names[target]}")
                 waiting.append(target)
             self._rules[name] = " | ".join(options)
-            if len(names) > LARGEST_AUTOMATON:
+            if len(names) > MAX_AUTOMATON_STATES:
                 raise GrammarError(
-                    f"an automaton of more than {LARGEST_AUTOMATON} states is too large"
+                    f"an automaton of more than {MAX_AUTOMATON_STATES} states is too large"
                 )
         return names[machine.start], _TIGHT
 
@@ -247,42 +248,42 @@ class _Gbnf(_Exporter):
         return "\n".join(lines) + "\n"
 
     def _write(self, node: Node) -> _Text:
-        if isinstance(node, Ref) and node.name.startswith(_FILLED):
-            name = node.name.removeprefix(_FILLED)
+        if isinstance(node, Ref) and node.name.startswith(_NON_EMPTY):
+            name = node.name.removeprefix(_NON_EMPTY)
             return self._named(("filled", name), name, self._filled(self._grammar.rules[name]))
         return super()._write(node)
 
     def _repeat(self, node: Repeat) -> _Text:
         """Repeat without end what is not empty only: llama.cpp takes ``("a"?)*`` for recursion."""
-        if node.at_most is None and self._grammar.least(node.body) == 0:
+        if node.at_most is None and self._grammar.min_length(node.body) == 0:
             return self._write(many(self._filled(node.body)))
         return super()._repeat(node)
 
     def _filled(self, node: Node) -> Node:
         """Return the texts of a node but for the empty one."""
-        if self._grammar.least(node) > 0:
+        if self._grammar.min_length(node) > 0:
             return node
         match node:
-            case Choice():
+            case Alternation():
                 return alt(*map(self._filled, node.options))
-            case Sequence():
+            case Concat():
                 # The first part that is not empty, and whatever follows it.
                 parts = node.parts
                 return alt(
                     *(seq(self._filled(part), *parts[at + 1 :]) for at, part in enumerate(parts))
                 )
-            case Repeat() if self._grammar.least(node.body) > 0:
+            case Repeat() if self._grammar.min_length(node.body) > 0:
                 return repeat(node.body, 1, node.at_most)
             case Repeat():
                 return repeat(self._filled(node.body), 1, node.at_most)
             case Ref():
-                return Ref(_FILLED + node.name)
+                return Ref(_NON_EMPTY + node.name)
             case Lexeme():
                 return self._filled(node.body)
             case Unordered():
-                return alt(*map(self._filled, unfold(node, self._grammar.least)))
-            case Both() | Except() | Table() | Names() | Divisible():
-                return Except(node, EMPTY)
+                return alt(*map(self._filled, unfold(node, self._grammar.min_length)))
+            case Intersection() | Difference() | DfaTable() | Divisible():
+                return Difference(node, EMPTY)
         return NOTHING
 
     def _string(self, text: str) -> str:
@@ -319,15 +320,15 @@ class _Lark(_Exporter):
         """Terminals of llguidance know intersection and complement, so nothing is unrolled."""
         if isinstance(node, Substrings):
             raise GrammarError("the substrings of a text have no spelling in Lark")
-        if not isinstance(node, Both | Except):
+        if not isinstance(node, Intersection | Difference):
             return super()._machine(node)  # rules, in lower case
         left, right = self._operand(node.left), self._operand(node.right)
         name = self._names.setdefault(node, f"LEXEME_{len(self._names)}")
-        self._rules[name] = f"{left} & {'~' if isinstance(node, Except) else ''}{right}"
+        self._rules[name] = f"{left} & {'~' if isinstance(node, Difference) else ''}{right}"
         return name, _TIGHT
 
     def _operand(self, node: Node) -> str:
-        if isinstance(node, Lexeme | Both | Except):
+        if isinstance(node, Lexeme | Intersection | Difference):
             return self._write(node)[0]
         return self._named(node, "lexeme", node)[0]
 
@@ -351,7 +352,7 @@ class _Regex(_Exporter):
         return _regex_set(one)
 
     def _sequence(self, parts: list[_Text]) -> _Text:
-        return "".join(_at_least(part, _CHAIN) for part in parts), _CHAIN
+        return "".join(_grouped(part, _CHAIN) for part in parts), _CHAIN
 
     def _choice(self, options: list[_Text]) -> _Text:
         text, level = super()._choice(options)
@@ -367,7 +368,7 @@ class _Regex(_Exporter):
         raise GrammarError(f"{type(node).__name__} has no spelling as a regular expression")
 
 
-def _at_least(written: _Text, level: int) -> str:
+def _grouped(written: _Text, level: int) -> str:
     text, binds = written
     return text if binds >= level else f"({text})"
 
@@ -422,10 +423,10 @@ def _character_ranges(machine: Automaton, state: int) -> Iterator[tuple[int, int
             else:
                 following = 1 if lead < 0xE0 else 2 if lead < 0xF0 else 3
                 value = lead & (0x3F >> following)
-                yield from _rest_of_character(machine, target, value, following)
+                yield from _character_tails(machine, target, value, following)
 
 
-def _rest_of_character(
+def _character_tails(
     machine: Automaton, state: int, value: int, following: int
 ) -> Iterator[tuple[int, int, int]]:
     for mask, target in machine.edges(state):
@@ -434,7 +435,7 @@ def _rest_of_character(
             if following == 1:
                 yield code, code, target
             else:
-                yield from _rest_of_character(machine, target, code, following - 1)
+                yield from _character_tails(machine, target, code, following - 1)
 
 
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}

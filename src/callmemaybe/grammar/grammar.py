@@ -5,33 +5,32 @@ The nodes and the functions that build them (``nodes.py``) are part of this modu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from collections.abc import Sequence as Sequence_
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from callmemaybe.errors import GrammarError
+from callmemaybe.grammar.automata.tree import min_length_of
 from callmemaybe.grammar.nodes import (
     ALL_BYTES,
     EMPTY,
     INFINITE,
     NOTHING,
-    Both,
+    Alternation,
     Bytes,
+    CaptureMark,
     Chars,
-    Choice,
+    Concat,
     Control,
-    Except,
+    DfaTable,
+    Difference,
+    Intersection,
     Lexeme,
     Literal,
-    Mark,
-    Names,
     Node,
     Ref,
     Repeat,
-    Sequence,
     Substrings,
-    Table,
-    Words,
+    WordTrie,
     alt,
     byte_range,
     byte_set,
@@ -49,42 +48,40 @@ from callmemaybe.grammar.nodes import (
     words,
     words_then,
 )
-from callmemaybe.grammar.report import Report, report
-from callmemaybe.grammar.tree import least_of
+from callmemaybe.grammar.report import GrammarReport, report
 
 __all__ = [
     "ALL_BYTES",
     "EMPTY",
     "INFINITE",
     "NOTHING",
-    "Both",
+    "Alternation",
     "Bytes",
+    "CaptureMark",
     "Chars",
-    "Choice",
+    "Concat",
     "Control",
-    "Except",
+    "DfaTable",
+    "Difference",
     "Grammar",
+    "Intersection",
     "Lexeme",
     "Literal",
-    "Mark",
-    "Names",
     "Node",
     "Ref",
     "Repeat",
-    "Sequence",
     "Substrings",
-    "Table",
-    "Words",
+    "WordTrie",
     "alt",
     "byte_range",
     "byte_set",
     "bytes_of",
     "capture",
     "from_mask",
-    "least_of",
     "lexeme",
     "lit",
     "many",
+    "min_length_of",
     "opt",
     "repeat",
     "seq",
@@ -102,11 +99,11 @@ class Grammar:
     consuming anything (left recursion), and a language without any string.
     """
 
-    __slots__ = ("_keywords", "lengths", "root", "rules")
+    __slots__ = ("_keywords", "min_lengths", "root", "rules")
 
     root: Node
     rules: Mapping[str, Node]
-    lengths: Mapping[str, float]
+    min_lengths: Mapping[str, float]
     """Fewest symbols of each rule."""
 
     def __init__(
@@ -114,7 +111,7 @@ class Grammar:
         root: Node,
         rules: Mapping[str, Node] | None = None,
         *,
-        keywords: Callable[[], Sequence_[tuple[str, str, str, str]]] | None = None,
+        keywords: Callable[[], Sequence[tuple[str, str, str, str]]] | None = None,
     ) -> None:
         """Take ``root`` and the rules it reaches (others are dropped).
 
@@ -122,26 +119,26 @@ class Grammar:
         """
         self._keywords = keywords
         self.root = root
-        if least_of(root, {}) < INFINITE and root.least is not None:
-            self.rules, self.lengths = _NO_RULES, _NO_LENGTHS
+        if min_length_of(root, {}) < INFINITE and root.min_length is not None:
+            self.rules, self.min_lengths = _NO_RULES, _NO_LENGTHS
             return
         reached = _reachable(root, rules or {})
         self.rules = MappingProxyType(reached)
-        self.lengths = MappingProxyType(_least_lengths(reached))
-        _refuse_left_recursion(reached, self.lengths)
-        if self.least(root) == INFINITE:
+        self.min_lengths = MappingProxyType(_min_lengths(reached))
+        _refuse_left_recursion(reached, self.min_lengths)
+        if self.min_length(root) == INFINITE:
             raise GrammarError(
                 "the grammar allows no finite string", hint="check for rules without an end"
             )
 
-    def least(self, node: Node) -> float:
+    def min_length(self, node: Node) -> float:
         """Fewest symbols of any string of ``node``; infinite for the empty language."""
-        return least_of(node, self.lengths)
+        return min_length_of(node, self.min_lengths)
 
-    def report(self) -> Report:
+    def report(self) -> GrammarReport:
         """Measure the language, and say what became of every keyword of the schema."""
         keywords = self._keywords() if self._keywords is not None else ()
-        return report(self.root, self.rules, self.lengths, keywords)
+        return report(self.root, self.rules, self.min_lengths, keywords)
 
     def __repr__(self) -> str:
         return f"Grammar({self.root!r}, rules={dict(self.rules)!r})"
@@ -166,7 +163,7 @@ def _reachable(root: Node, rules: Mapping[str, Node]) -> dict[str, Node]:
     stack = [root]
     while stack:
         node = stack.pop()
-        if node.least is not None or node in seen:
+        if node.min_length is not None or node in seen:
             continue
         seen.add(node)
         if isinstance(node, Ref) and node.name not in reached:
@@ -178,8 +175,8 @@ def _reachable(root: Node, rules: Mapping[str, Node]) -> dict[str, Node]:
     return reached
 
 
-def _least_lengths(rules: Mapping[str, Node]) -> dict[str, float]:
-    lengths = dict.fromkeys(rules, INFINITE)
+def _min_lengths(rules: Mapping[str, Node]) -> dict[str, float]:
+    min_lengths = dict.fromkeys(rules, INFINITE)
     users: dict[str, list[str]] = {name: [] for name in rules}
     for user, node in rules.items():
         for name in _refs(node):
@@ -188,11 +185,11 @@ def _least_lengths(rules: Mapping[str, Node]) -> dict[str, float]:
     waiting = dict.fromkeys(rules)
     while waiting:
         name, _ = waiting.popitem()
-        value = least_of(rules[name], lengths)
-        if value < lengths[name]:
-            lengths[name] = value
+        value = min_length_of(rules[name], min_lengths)
+        if value < min_lengths[name]:
+            min_lengths[name] = value
             waiting.update(dict.fromkeys(users[name]))
-    return lengths
+    return min_lengths
 
 
 def _refs(node: Node) -> set[str]:
@@ -204,16 +201,16 @@ def _refs(node: Node) -> set[str]:
         current = stack.pop()
         if type(current) is Ref:
             found.add(current.name)
-        elif current.least is None and current not in seen:
+        elif current.min_length is None and current not in seen:
             seen.add(current)
             stack.extend(current.children)
     return found
 
 
-def _refuse_left_recursion(rules: Mapping[str, Node], lengths: Mapping[str, float]) -> None:
+def _refuse_left_recursion(rules: Mapping[str, Node], min_lengths: Mapping[str, float]) -> None:
     """Refuse a rule that reaches itself before any symbol: it would be expanded for ever."""
     first: dict[str, set[str]] = {
-        name: set(_leading_refs(node, lengths)) for name, node in rules.items()
+        name: set(_leading_refs(node, min_lengths)) for name, node in rules.items()
     }
     done: set[str] = set()
     for origin, leading in first.items():
@@ -233,7 +230,7 @@ def _refuse_left_recursion(rules: Mapping[str, Node], lengths: Mapping[str, floa
                 path[target] = iter(first[target])
 
 
-def _leading_refs(node: Node, lengths: Mapping[str, float]) -> Iterator[str]:
+def _leading_refs(node: Node, min_lengths: Mapping[str, float]) -> Iterator[str]:
     stack, seen = [node], set()
     while stack:
         current = stack.pop()
@@ -242,12 +239,12 @@ def _leading_refs(node: Node, lengths: Mapping[str, float]) -> Iterator[str]:
         seen.add(current)
         if isinstance(current, Ref):
             yield current.name
-        elif isinstance(current, Sequence):
+        elif isinstance(current, Concat):
             for part in current.parts:
                 stack.append(part)
-                if least_of(part, lengths) > 0:
+                if min_length_of(part, min_lengths) > 0:
                     break
-        elif isinstance(current, Choice | Repeat | Lexeme):
+        elif isinstance(current, Alternation | Repeat | Lexeme):
             stack.extend(current.children)
-        elif isinstance(current, Words) and current.then and b"" in current.words:
-            stack.append(current.then[current.words.index(b"")])
+        elif isinstance(current, WordTrie) and current.tails and b"" in current.words:
+            stack.append(current.tails[current.words.index(b"")])

@@ -9,12 +9,124 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping
-from itertools import pairwise
 
-from callmemaybe.grammar.interning import Node as Node  # noqa: PLC0414 - of this module's face
-from callmemaybe.grammar.interning import bytes_of as bytes_of  # noqa: PLC0414 - as above
-from callmemaybe.grammar.interning import set_least
+# What the standard library's own weak dictionaries use: removes an entry if, and only if, it is dead.
+from _weakref import _remove_dead_weakref  # type: ignore[attr-defined]
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import pairwise
+from typing import Any, ClassVar, Self
+from weakref import WeakKeyDictionary, ref
+
+
+class Node:
+    """One node of a grammar; compare with ``is``. Construct through the functions of ``nodes.py``."""
+
+    __slots__ = ("__weakref__", "_fields", "machine", "min_length")
+    _interned: ClassVar[dict[tuple[Any, ...], _NodeRef]] = {}
+
+    #: Whether the node has an automaton of its own (see ``tree.machine_of``).
+    is_machine: ClassVar[bool] = False
+    #: Whether the node is the bytes in its first field.
+    is_text: ClassVar[bool] = False
+    #: Symbols of every string of a node of this kind, where that is a matter of kind.
+    fixed_length: ClassVar[int | None] = None
+    _fields: tuple[Any, ...]
+    #: Fewest symbols of any string of this node, once known; None while it depends on a Ref.
+    min_length: float | None
+    #: The automaton derived from this node when it is used as a lexeme; filled by ``automaton.py``.
+    machine: Any
+
+    def __new__(cls, *fields: Any) -> Self:
+        """Return the one node with this content."""
+        key = (cls, *fields)
+        held = _find(key)
+        if held is not None and (found := held()) is not None:
+            return found  # type: ignore[return-value]
+        node = _new(cls)
+        _set_fields(node, fields)
+        _set_machine(node, None)
+        set_min_length(node, len(fields[0]) if cls.is_text else cls.fixed_length)
+        renewed = _NodeRef(node, _drop)
+        renewed.key = key
+        held = Node._interned.setdefault(key, renewed)
+        return node if held is renewed else _intern_again(renewed, node)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError("grammar nodes are immutable")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self._fields
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(_short, self._fields))})"
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """The nodes directly below this one, in order."""
+        return ()
+
+
+class _NodeRef(ref[Node]):
+    """A weak reference to an interned node, and its content."""
+
+    __slots__ = ("key",)
+    key: tuple[Any, ...]
+
+
+def unintern(node: Node) -> None:
+    """Let nobody find a node again, so that equal content makes a new one; who holds it keeps it."""
+    key = (type(node), *node._fields)
+    held = _find(key)
+    if held is not None and held() is node:
+        Node._interned.pop(key, None)  # noqa: SLF001 - of this module
+
+
+def _intern_again(renewed: _NodeRef, node: Any) -> Any:
+    """Return the node to use where another one is in the way, which may be about to be let go."""
+    while True:
+        held = Node._interned.setdefault(renewed.key, renewed)  # noqa: SLF001 - of this module
+        if held is renewed:
+            return node
+        if (found := held()) is not None:
+            return found
+        _remove_dead_weakref(Node._interned, renewed.key)  # noqa: SLF001
+
+
+def _drop(
+    held: _NodeRef,
+    # Bound here, because modules are emptied before the last nodes go.
+    remove: Any = _remove_dead_weakref,
+    interned: dict[tuple[Any, ...], _NodeRef] = Node._interned,  # noqa: SLF001
+) -> None:
+    remove(interned, held.key)
+
+
+_new = object.__new__
+_find = Node._interned.get  # noqa: SLF001
+# What writes the slots of a node that nothing else may write to.
+_set_fields = Node.__dict__["_fields"].__set__
+_set_machine = Node.__dict__["machine"].__set__
+set_min_length = Node.__dict__["min_length"].__set__
+
+
+def _short(field: object) -> str:
+    if isinstance(field, int) and field > 1 << 64:
+        return _byte_class(field)
+    text = repr(field)
+    return text if len(text) <= 200 else text[:197] + "..."
+
+
+def _byte_class(mask: int) -> str:
+    return "[" + "".join(repr(bytes([b]))[2:-1] for b in bytes_of(mask)) + "]"
+
+
+def bytes_of(mask: int) -> Iterator[int]:
+    """Yield the bytes of a 256-bit set, ascending."""
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
+
 
 ALL_BYTES = (1 << 256) - 1
 INFINITE = math.inf
@@ -36,7 +148,7 @@ class Bytes(Node):
     """Any one byte of a set, given as a 256-bit integer (bit b = byte b)."""
 
     __slots__ = ()
-    length = 1
+    fixed_length = 1
 
     @property
     def mask(self) -> int:
@@ -55,21 +167,21 @@ class Chars(Node):
         return self._fields[0]  # type: ignore[no-any-return]
 
     @property
-    def spelled(self) -> Node:
+    def encoded(self) -> Node:
         """The bytes that spell them."""
         return self._fields[1]  # type: ignore[no-any-return]
 
     @property
     def children(self) -> tuple[Node, ...]:
         """The spelling."""
-        return (self.spelled,)
+        return (self.encoded,)
 
 
 class Control(Node):
     """One control token, named by its text; no sequence of bytes ever matches it."""
 
     __slots__ = ()
-    length = 1
+    fixed_length = 1
 
     @property
     def text(self) -> str:
@@ -88,11 +200,11 @@ class Ref(Node):
         return self._fields[0]  # type: ignore[no-any-return]
 
 
-class Mark(Node):
+class CaptureMark(Node):
     """Matches nothing; opens or closes the capture of that name at this point."""
 
     __slots__ = ()
-    length = 0
+    fixed_length = 0
 
     @property
     def name(self) -> str:
@@ -105,7 +217,7 @@ class Mark(Node):
         return self._fields[1]  # type: ignore[no-any-return]
 
 
-class Sequence(Node):
+class Concat(Node):
     """One part after the other."""
 
     __slots__ = ()
@@ -121,7 +233,7 @@ class Sequence(Node):
         return self.parts
 
 
-class Choice(Node):
+class Alternation(Node):
     """Any of the options; for captures, the first one that fits wins."""
 
     __slots__ = ()
@@ -163,7 +275,7 @@ class Repeat(Node):
         return (self.body,)
 
 
-class Words(Node):
+class WordTrie(Node):
     """One of many words (sorted, distinct), each followed by its own continuation, as one trie.
 
     ``then`` is either empty (nothing follows any word) or as long as ``words``. A hundred thousand
@@ -178,14 +290,14 @@ class Words(Node):
         return self._fields[0]  # type: ignore[no-any-return]
 
     @property
-    def then(self) -> tuple[Node, ...]:
+    def tails(self) -> tuple[Node, ...]:
         """What follows each word, or nothing."""
         return self._fields[1]  # type: ignore[no-any-return]
 
     @property
     def children(self) -> tuple[Node, ...]:
         """The continuations."""
-        return self.then
+        return self.tails
 
 
 class Lexeme(Node):
@@ -225,13 +337,13 @@ class _Pair(Node):
         return (self.left, self.right)
 
 
-class Both(_Pair):
+class Intersection(_Pair):
     """Intersection of two regular nodes."""
 
     __slots__ = ()
 
 
-class Except(_Pair):
+class Difference(_Pair):
     """The strings of a regular node that another regular node does not have."""
 
     __slots__ = ()
@@ -259,7 +371,7 @@ class Substrings(Node):
         return self._fields[2]  # type: ignore[no-any-return]
 
 
-class Table(Node):
+class DfaTable(Node):
     """An explicit deterministic automaton, for languages that no tree says briefly (remainders).
 
     State 0 is the start; every state must be able to reach an accepting one.
@@ -279,46 +391,8 @@ class Table(Node):
         return self._fields[1]  # type: ignore[no-any-return]
 
 
-class Names(Node):
-    """An opening, a name of a host in Unicode, and (if it is ``quoted``) a quote.
-
-    Names are those of IDNA 2008 (RFC 5891 to 5893), but for labels in punycode ("xn--").
-    Without ``wide``, lengths in punycode are kept by a bound (see ``labels.weight``), so that some
-    names are left out. With it every name is there, labels in punycode too, and what punycode says is
-    not looked into. ``mail``: domains of addresses, separated by "." only, not necessarily in form C.
-    """
-
-    __slots__ = ()
-    is_machine = True
-
-    @property
-    def opening(self) -> Node:
-        """What comes before the name, a regular node of which no text begins another one."""
-        return self._fields[0]  # type: ignore[no-any-return]
-
-    @property
-    def other(self) -> Node:
-        """What may come instead of a name: a regular node that begins as no name does, or NOTHING."""
-        return self._fields[1]  # type: ignore[no-any-return]
-
-    @property
-    def quoted(self) -> bool:
-        """Whether a quote follows."""
-        return self._fields[2]  # type: ignore[no-any-return]
-
-    @property
-    def wide(self) -> bool:
-        """Whether lengths and labels in punycode are left to be checked."""
-        return self._fields[3]  # type: ignore[no-any-return]
-
-    @property
-    def mail(self) -> bool:
-        """Whether these are domains of addresses."""
-        return self._fields[4]  # type: ignore[no-any-return]
-
-
-EMPTY: Node = Sequence(())
-NOTHING: Node = Choice(())
+EMPTY: Node = Concat(())
+NOTHING: Node = Alternation(())
 
 
 def lit(data: str | bytes) -> Node:
@@ -354,7 +428,7 @@ def seq(*parts: Node) -> Node:
     flat: list[Node] = []
     last: Node | None = None
     for part in parts:
-        if type(part) is Sequence:
+        if type(part) is Concat:
             pieces: tuple[Node, ...] = part._fields[0]
             if not pieces:
                 continue
@@ -374,11 +448,11 @@ def seq(*parts: Node) -> Node:
             flat.append(part)
     if len(flat) == 1:
         return flat[0]
-    node = Sequence(tuple(flat))
-    if node.least is None:
-        lengths = [part.least for part in flat]
+    node = Concat(tuple(flat))
+    if node.min_length is None:
+        lengths = [part.min_length for part in flat]
         if None not in lengths:
-            set_least(node, sum(lengths))  # type: ignore[arg-type]
+            set_min_length(node, sum(lengths))  # type: ignore[arg-type]
     return node
 
 
@@ -386,7 +460,7 @@ def alt(*options: Node) -> Node:
     """Union; flattens, drops repeats and NOTHING, and joins single bytes into one set."""
     flat: dict[Node, None] = {}
     for option in options:
-        for piece in option.options if isinstance(option, Choice) else (option,):
+        for piece in option.options if isinstance(option, Alternation) else (option,):
             flat[piece] = None
     singles = [
         n for n in flat if isinstance(n, Bytes) or (isinstance(n, Literal) and len(n.data) == 1)
@@ -399,27 +473,27 @@ def alt(*options: Node) -> Node:
         flat = {from_mask(mask): None, **flat}
     if len(flat) == 1:
         return next(iter(flat))
-    choice = Choice(tuple(flat))
-    if choice.least is None:
-        lengths = [option.least for option in flat]
+    choice = Alternation(tuple(flat))
+    if choice.min_length is None:
+        lengths = [option.min_length for option in flat]
         if None not in lengths:
-            set_least(choice, min(lengths, default=INFINITE))  # type: ignore[type-var]
+            set_min_length(choice, min(lengths, default=INFINITE))  # type: ignore[type-var]
     return choice
 
 
-def repeat(body: Node, least: int = 0, most: int | None = None) -> Node:
-    """``body`` from ``least`` to ``most`` times; ``most`` None means without end."""
-    if most is not None and most < least:
+def repeat(body: Node, min_length: int = 0, most: int | None = None) -> Node:
+    """``body`` from ``min_length`` to ``most`` times; ``most`` None means without end."""
+    if most is not None and most < min_length:
         return NOTHING
     if body is NOTHING:
-        return EMPTY if least == 0 else NOTHING
+        return EMPTY if min_length == 0 else NOTHING
     if body is EMPTY or most == 0:
         return EMPTY
-    if least == most == 1:
+    if min_length == most == 1:
         return body
-    node = Repeat(body, least, most)
-    if node.least is None and (one := body.least) is not None:
-        set_least(node, one * least if least else 0)
+    node = Repeat(body, min_length, most)
+    if node.min_length is None and (one := body.min_length) is not None:
+        set_min_length(node, one * min_length if min_length else 0)
     return node
 
 
@@ -440,32 +514,32 @@ def some(body: Node) -> Node:
 
 def capture(name: str, body: Node) -> Node:
     """``body``, remembered under ``name``."""
-    return seq(Mark(name, True), body, Mark(name, False))
+    return seq(CaptureMark(name, True), body, CaptureMark(name, False))
 
 
 def words(texts: Iterable[str | bytes]) -> Node:
     """Exactly one of these words."""
     raw = sorted({t.encode() if isinstance(t, str) else bytes(t) for t in texts})
-    return _words(tuple(raw), ())
+    return _word_trie(tuple(raw), ())
 
 
 def words_then(branches: Mapping[str | bytes, Node]) -> Node:
     """One of these words, followed by what belongs to it."""
     pairs = sorted((w.encode() if isinstance(w, str) else bytes(w), n) for w, n in branches.items())
-    return _words(tuple(w for w, _ in pairs), tuple(n for _, n in pairs))
+    return _word_trie(tuple(w for w, _ in pairs), tuple(n for _, n in pairs))
 
 
-def _words(raw: tuple[bytes, ...], then: tuple[Node, ...]) -> Node:
+def _word_trie(raw: tuple[bytes, ...], then: tuple[Node, ...]) -> Node:
     if not raw:
         return NOTHING
     if len(raw) == 1:
         return seq(lit(raw[0]), *then)
-    node = Words(raw, then)
-    if node.least is None:
-        lengths = [one.least for one in then]
+    node = WordTrie(raw, then)
+    if node.min_length is None:
+        lengths = [one.min_length for one in then]
         if None not in lengths:
             ends = map(operator.add, map(len, raw), lengths) if then else map(len, raw)
-            set_least(node, min(ends))
+            set_min_length(node, min(ends))
     return node
 
 
@@ -489,7 +563,36 @@ def lexeme(body: Node) -> Node:
     if (
         body is NOTHING
         or body is EMPTY
-        or isinstance(body, Lexeme | Both | Except | Substrings | Table | Names | Literal)
+        or isinstance(body, Lexeme | Intersection | Difference | Substrings | DfaTable | Literal)
     ):
         return body
     return Lexeme(body)
+
+
+_SOURCES: WeakKeyDictionary[Node, str] = WeakKeyDictionary()
+
+
+def set_source(source: str, node: Node) -> Node:
+    """Note what a node was made of, and return the node."""
+    _SOURCES.setdefault(node, source)
+    return node
+
+
+def source_of(node: Node) -> str:
+    """Return what a node was made of; empty if that was not noted."""
+    return _SOURCES.get(node, "")
+
+
+def renewed(node: Node) -> Node:
+    """Return a lexeme to enter: ``node``, or its equal with a new automaton where its own is worn.
+
+    Whoever is inside the old one goes on there: places name the node they are in.
+    """
+    while node.machine is not None and node.machine.needs_renewal:
+        unintern(node)
+        node = type(node)(*map(_renewed_field, node._fields))
+    return node
+
+
+def _renewed_field(field: Any) -> Any:
+    return renewed(field) if isinstance(field, Node) and field.is_machine else field

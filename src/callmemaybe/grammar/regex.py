@@ -6,47 +6,252 @@ strings cannot say (back-references) or what is rare and unclear (look-behind, `
 known what stands beside it) is refused with a GrammarError, never guessed.
 
 Anchors are compiled away. A part of an expression is known as up to four languages, one for each
-combination of "must begin where the text begins" and "must end where the text ends" (`Parts`), and
+combination of "must begin where the text begins" and "must end where the text ends" (`AnchoredParts`), and
 these combine under concatenation, union and repetition.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
+from itertools import product
 
-from callmemaybe.grammar.boundaries import without_boundaries
+from callmemaybe.errors import GrammarError
+from callmemaybe.grammar.automata.tree import min_length_of
 from callmemaybe.grammar.characters import (
     ALL,
-    Spelling,
+    WORD,
+    CharacterEncoding,
+    Ranges,
+    complement,
+    intersection,
     utf8,
 )
 from callmemaybe.grammar.grammar import Grammar
 from callmemaybe.grammar.nodes import (
     EMPTY,
     NOTHING,
-    Both,
-    Except,
+    Difference,
+    Intersection,
     Node,
     alt,
     lexeme,
     many,
     repeat,
     seq,
+    set_source,
 )
-from callmemaybe.grammar.patterns import (
-    KEPT,
-    Cat,
-    Chars,
-    Edge,
-    Item,
-    Look,
-    Loop,
-    Or,
+from callmemaybe.grammar.regex_syntax import (
+    MAX_CACHED_LENGTH,
+    Anchor,
+    CharSet,
+    Disjunction,
+    LookAhead,
+    Quantified,
+    Series,
+    Term,
+    WordBoundary,
     fail,
     parse,
 )
-from callmemaybe.grammar.sources import made_of
-from callmemaybe.grammar.tree import least_of
+
+#: What a neighbour can be: a word character, another one or none, nothing of this item, or unknown.
+_WORD, _OTHER, _EMPTY, _UNKNOWN = "word", "other", "empty", "open"
+_SETS: dict[str, Ranges] = {_WORD: WORD, _OTHER: complement(WORD)}
+_REFUSED = r"\b is only supported where the pattern says which characters stand beside it"
+Terms = tuple[Term, ...]
+
+
+def without_boundaries(item: Term, *, search: bool) -> Term:
+    """Return an item that matches in the same texts and has no boundaries; GrammarError if unknown.
+
+    With ``search`` more text may stand around it.
+    """
+    if not _has_boundary(item):
+        return item
+    if not search:
+        return _resolved(item, _OTHER, _OTHER)
+    options = item.options if isinstance(item, Disjunction) else (item,)
+    return Disjunction(tuple(found for option in options for found in _searched(option)))
+
+
+def _searched(option: Term) -> Terms:
+    """Resolve one option of a pattern that is searched; whatever stands around it, if need be."""
+    try:
+        return (_resolved(option, _UNKNOWN, _UNKNOWN),)
+    except GrammarError:
+        return tuple(
+            Series((_edge(before, start=True), _resolved(option, before, behind), _edge(behind, start=False)))
+            for before, behind in product(_SETS, repeat=2)
+        )  # fmt: skip
+
+
+def _has_boundary(item: Term) -> bool:
+    match item:
+        case WordBoundary():
+            return True
+        case Series():
+            return any(map(_has_boundary, item.items))
+        case Disjunction():
+            return any(map(_has_boundary, item.options))
+        case Quantified() | LookAhead():
+            return _has_boundary(item.body)
+    return False
+
+
+def _resolved(item: Term, before: str, behind: str) -> Term:
+    """Resolve the boundaries of an item with these neighbours."""
+    match item:
+        case Disjunction():
+            return Disjunction(tuple(_resolved(option, before, behind) for option in item.options))
+        case Series():
+            return _sequence(item.items, before, behind)
+        case WordBoundary():
+            return _sequence((item,), before, behind)
+        case LookAhead() if _has_boundary(item):
+            # What stands before it is no part of what it reads.
+            known = before if before in _SETS else _EMPTY
+            return LookAhead(_resolved(item.body, known, _UNKNOWN), item.negative)
+        case Quantified() if _has_boundary(item):
+            fail(_REFUSED)
+    return item
+
+
+def _sequence(items: Terms, before: str, behind: str) -> Term:
+    found: list[Term] = []
+    items = _merged(items)
+    for index, item in enumerate(items):
+        left, right = tuple(found), items[index + 1 :]
+        if not isinstance(item, WordBoundary):
+            if _has_boundary(item):
+                item = _resolved(item, _beside(left, before, -1), _beside(right, behind, 0))
+            found.append(item)
+            continue
+        found = _placed(item, left, right, before, behind)
+    return Series(tuple(found))
+
+
+def _merged(items: Terms) -> Terms:
+    """Return a sequence without sequences in it, and with one boundary for several at one place."""
+    found: list[Term] = []
+    for item in items:
+        for one in _merged(item.items) if isinstance(item, Series) else (item,):
+            if not (
+                isinstance(one, WordBoundary) and found and isinstance(found[-1], WordBoundary)
+            ):
+                found.append(one)
+            elif one != found[-1]:
+                found[-1] = Disjunction(())  # no place is one and is none
+    return tuple(found)
+
+
+def _placed(item: WordBoundary, left: Terms, right: Terms, before: str, behind: str) -> list[Term]:
+    """Return what stands up to a boundary, and in its place, given what follows."""
+    prior, next_ = _beside(left, before, -1), _beside(right, behind, 0)
+    if {prior, next_} <= {_WORD, _OTHER}:
+        holds = (prior != next_) is not item.negative
+        return [*left] if holds else [*left, Disjunction(())]
+    if next_ in _SETS:
+        wanted = _neighbour(next_, negative=item.negative)
+        if prior == _UNKNOWN:
+            return [*left, _edge(wanted, start=True)]
+        if left and (ends := _ending(left[-1], wanted)) is not None:
+            outer = _beside(left[:-1], before, -1)
+            if not _may_be_empty(left[-1]) or (outer in _SETS and outer != wanted):
+                return [*left[:-1], ends]
+            if outer == wanted:
+                return [*left[:-1], Disjunction((Series(()), ends))]
+            if outer == _UNKNOWN and len(left) == 1:
+                return [Disjunction((_edge(wanted, start=True), ends))]
+    if prior in _SETS and next_ == _UNKNOWN:
+        return [*left, _edge(_neighbour(prior, negative=item.negative), start=False)]
+    return fail(_REFUSED)
+
+
+def _neighbour(other: str, *, negative: bool) -> str:
+    """Return what a neighbour has to be, given the other one."""
+    return other if negative else _OTHER if other == _WORD else _WORD
+
+
+def _edge(wanted: str, *, start: bool) -> Term:
+    """Return a character of the wanted kind, or the end of the text, where that counts as one."""
+    char = CharSet(_SETS[wanted])
+    return Disjunction((Anchor(start), char)) if wanted == _OTHER else char
+
+
+def _ending(item: Term, wanted: str) -> Term | None:
+    """Return a repeated character, at least once, with its last one as wanted."""
+    if (
+        not isinstance(item, Quantified)
+        or not isinstance(item.body, CharSet)
+        or item.at_most is not None
+    ):
+        return None
+    last = CharSet(intersection(item.body.ranges, _SETS[wanted]))
+    return Series((Quantified(item.body, max(item.at_least - 1, 0), None), last))
+
+
+def _may_be_empty(item: Term) -> bool:
+    return _EMPTY in _kinds(item, -1)
+
+
+def _beside(items: Terms, outside: str, end: int) -> str:
+    """Return what the neighbour at one end of the items is; "empty" if it varies.
+
+    "open" if nothing is known of it and nothing at all stands between.
+    """
+    kinds: set[str] = set()
+    for item in items[::-1] if end else items:
+        found = _kinds(item, end)
+        kinds |= found - {_EMPTY}
+        if _EMPTY not in found:
+            return _one(kinds)
+        if outside == _UNKNOWN and _looks(item):
+            outside = _EMPTY
+    return _one({*kinds, outside})
+
+
+def _looks(item: Term) -> bool:
+    """Whether an item sees what stands around it."""
+    match item:
+        case Anchor() | LookAhead() | WordBoundary():
+            return True
+        case Series():
+            return any(map(_looks, item.items))
+        case Disjunction():
+            return any(map(_looks, item.options))
+        case Quantified():
+            return _looks(item.body)
+    return False
+
+
+def _one(kinds: Iterable[str]) -> str:
+    known = set(kinds)
+    return known.pop() if len(known) == 1 else _EMPTY
+
+
+def _kinds(item: Term, end: int) -> set[str]:
+    """Return what the first (0) or last (-1) character of an item may be."""
+    match item:
+        case Anchor():
+            # Beyond the start (or the end) of the text there is no word character.
+            return {_OTHER} if item.start is bool(end) else {_EMPTY}
+        case CharSet():
+            return {kind for kind, one in _SETS.items() if intersection(item.ranges, one)}
+        case Disjunction():
+            return set().union(*(_kinds(option, end) for option in item.options))
+        case Quantified():
+            if item.at_most == 0:
+                return {_EMPTY}
+            return _kinds(item.body, end) | ({_EMPTY} if item.at_least == 0 else set())
+        case Series():
+            found: set[str] = {_EMPTY}
+            for inner in item.items[::-1] if end else item.items:
+                found = (found - {_EMPTY}) | _kinds(inner, end)
+                if _EMPTY not in found:
+                    break
+            return found
+    return {_EMPTY}
 
 
 def regex(pattern: str) -> Grammar:
@@ -55,95 +260,95 @@ def regex(pattern: str) -> Grammar:
     As Python's ``re.fullmatch``; for "contains a match" write ``.*`` around it. Raises GrammarError
     saying what is wrong or not supported.
     """
-    return Grammar(made_of(pattern, lexeme(matching(pattern, utf8, search=False))))
+    return Grammar(set_source(pattern, lexeme(matching(pattern, utf8, search=False))))
 
 
-def matching(pattern: str, spell: Spelling, *, search: bool) -> Node:
+def matching(pattern: str, encode: CharacterEncoding, *, search: bool) -> Node:
     """Return the texts in which the pattern matches: somewhere (``search``) or as a whole.
 
-    ``spell`` says which bytes spell a character.
+    ``encode`` says which bytes spell a character.
     """
-    return (_kept if len(pattern) <= KEPT else _matching)(pattern, spell, search)
+    return (_cached if len(pattern) <= MAX_CACHED_LENGTH else _matching)(pattern, encode, search)
 
 
-def _matching(pattern: str, spell: Spelling, search: bool) -> Node:
+def _matching(pattern: str, encode: CharacterEncoding, search: bool) -> Node:
     tree = without_boundaries(parse(pattern), search=search)
-    return _Compiler(pattern, spell, search).texts(tree)
+    return _Compiler(pattern, encode, search).texts(tree)
 
 
-_kept = lru_cache(maxsize=1024)(_matching)
+_cached = lru_cache(maxsize=1024)(_matching)
 
 
 # -- languages ------------------------------------------------------------------------------
 
 # (must begin at the start of the text, must end at its end) -> what is matched between.
-Parts = dict[tuple[bool, bool], Node]
+AnchoredParts = dict[tuple[bool, bool], Node]
 
 
 class _Compiler:
-    def __init__(self, pattern: str, spell: Spelling, search: bool) -> None:
+    def __init__(self, pattern: str, encode: CharacterEncoding, search: bool) -> None:
         self._pattern = pattern
-        self._spell = spell
-        self._around = many(spell(ALL)) if search else EMPTY
+        self._encode = encode
+        self._around = many(encode(ALL)) if search else EMPTY
 
-    def texts(self, tree: Item) -> Node:
+    def texts(self, tree: Term) -> Node:
         """Return the texts in which the tree matches."""
-        options = tree.options if isinstance(tree, Or) else (tree,)
+        options = tree.options if isinstance(tree, Disjunction) else (tree,)
         return alt(*(self._option(_flat(option)) for option in options))
 
-    def _option(self, items: tuple[Item, ...]) -> Node:
-        at = next((i for i, item in enumerate(items) if isinstance(item, Look)), None)
+    def _option(self, items: tuple[Term, ...]) -> Node:
+        at = next((i for i, item in enumerate(items) if isinstance(item, LookAhead)), None)
         if at is None:
             return alt(
                 *(
                     seq(EMPTY if start else self._around, node, EMPTY if end else self._around)
-                    for (start, end), node in self._parts(Cat(items)).items()
+                    for (start, end), node in self._parts(Series(items)).items()
                 )
             )
         # "(?=x)^y" and "^(?=x)y" say the same.
         onward = at
-        while onward < len(items) and isinstance(items[onward], Look):
+        while onward < len(items) and isinstance(items[onward], LookAhead):
             onward += 1
-        if onward < len(items) and items[onward] == Edge(start=True) and at == 0:
+        if onward < len(items) and items[onward] == Anchor(start=True) and at == 0:
             items = (items[onward], *items[:onward], *items[onward + 1 :])
             at = 1
-        parts = self._parts(Cat(items[:at]))
+        parts = self._parts(Series(items[:at]))
         if any(end for _, end in parts):
             fail("a look-ahead behind $ is not supported")
         before = [seq(EMPTY if start else self._around, node) for (start, _), node in parts.items()]
         return seq(alt(*before), self._rest(items[at:]))
 
-    def _rest(self, items: tuple[Item, ...]) -> Node:
+    def _rest(self, items: tuple[Term, ...]) -> Node:
         """Return what may follow up to the end of the text; items may have look-aheads anywhere."""
-        at = next((i for i, item in enumerate(items) if isinstance(item, Look)), None)
+        at = next((i for i, item in enumerate(items) if isinstance(item, LookAhead)), None)
         if at is None:
-            return self._to_the_end(Cat(items))
+            return self._to_the_end(Series(items))
         look = items[at]
-        assert isinstance(look, Look)
-        seen = self._rest((*_flat(look.body), Loop(Chars(ALL), 0, None)))
+        assert isinstance(look, LookAhead)
+        seen = self._rest((*_flat(look.body), Quantified(CharSet(ALL), 0, None)))
         onward = self._rest(items[at + 1 :])
         for node in (seen, onward):
-            made_of(self._pattern, node)
-        onward = Except(onward, seen) if look.negative else Both(onward, seen)
-        parts = self._parts(Cat(items[:at]))
+            set_source(self._pattern, node)
+        onward = Difference(onward, seen) if look.negative else Intersection(onward, seen)
+        parts = self._parts(Series(items[:at]))
         if any(start or end for start, end in parts):
             fail("an anchor before a look-ahead is not supported here")
         return seq(parts.get((False, False), NOTHING), onward)
 
-    def _to_the_end(self, tree: Item) -> Node:
+    def _to_the_end(self, tree: Term) -> Node:
         parts = self._parts(tree)
         if any(start for start, _ in parts):
             fail("^ behind a look-ahead is not supported here")
         return alt(*(seq(n, EMPTY if end else self._around) for (_, end), n in parts.items()))
 
-    def _parts(self, item: Item) -> Parts:
+    def _parts(self, item: Term) -> AnchoredParts:
         match item:
-            case Chars():
-                return _known({(False, False): self._spell(item.ranges)})
-            case Edge():
+            case CharSet():
+                return _known({(False, False): self._encode(item.ranges)})
+            case Anchor():
                 return {(item.start, not item.start): EMPTY}
-            case Cat():
-                parts: Parts = {(False, False): EMPTY}
+            case Series():
+                parts: AnchoredParts = {(False, False): EMPTY}
                 plain: list[Node] = []
                 for inner in item.items:
                     found = self._parts(inner)
@@ -153,48 +358,50 @@ class _Compiler:
                     parts = _joined(_joined(parts, {(False, False): seq(*plain)}), found)
                     plain = []
                 return _joined(parts, {(False, False): seq(*plain)}) if plain else parts
-            case Or():
+            case Disjunction():
                 return _united(*(self._parts(option) for option in item.options))
-            case Loop():
+            case Quantified():
                 return self._loop(item)
-            case Look():
+            case LookAhead():
                 fail("a look-ahead inside a group or a repetition is not supported")
         raise TypeError(f"unknown item {item!r}")
 
-    def _loop(self, item: Loop) -> Parts:
+    def _loop(self, item: Quantified) -> AnchoredParts:
         parts = self._parts(item.body)
         inner = parts.get((False, False), NOTHING)
         if parts.keys() <= {(False, False)}:
-            return _known({(False, False): repeat(inner, item.least, item.most)})
+            return _known({(False, False): repeat(inner, item.at_least, item.at_most)})
         # Only the first round can touch the start of the text and only the last one its end, but
         # for rounds that match nothing; those are covered by the joins.
-        if item.least > 50:
+        if item.at_least > 50:
             fail("an anchor inside a long repetition is not supported")
-        most = None if item.most is None else item.most - item.least
-        free: Parts = {(False, False): repeat(inner, 0, most)}
-        if most is None or most > 0:
-            one_less = {(False, False): repeat(inner, 0, None if most is None else most - 1)}
+        at_most = None if item.at_most is None else item.at_most - item.at_least
+        free: AnchoredParts = {(False, False): repeat(inner, 0, at_most)}
+        if at_most is None or at_most > 0:
+            one_less = {(False, False): repeat(inner, 0, None if at_most is None else at_most - 1)}
             free = _united(free, _joined(parts, one_less), _joined(one_less, parts))
-            if most is None or most > 1:
-                two_less = {(False, False): repeat(inner, 0, None if most is None else most - 2)}
+            if at_most is None or at_most > 1:
+                two_less = {
+                    (False, False): repeat(inner, 0, None if at_most is None else at_most - 2)
+                }
                 free = _united(free, _joined(_joined(parts, two_less), parts))
-        for _ in range(item.least):
+        for _ in range(item.at_least):
             free = _joined(parts, free)
         return free
 
 
-def _flat(item: Item) -> tuple[Item, ...]:
+def _flat(item: Term) -> tuple[Term, ...]:
     """Return the items of a sequence, groups around single sequences opened."""
-    if not isinstance(item, Cat):
+    if not isinstance(item, Series):
         return (item,)
     return tuple(inner for one in item.items for inner in _flat(one))
 
 
-def _known(parts: Parts) -> Parts:
+def _known(parts: AnchoredParts) -> AnchoredParts:
     return {key: node for key, node in parts.items() if node is not NOTHING}
 
 
-def _united(*several: Parts) -> Parts:
+def _united(*several: AnchoredParts) -> AnchoredParts:
     found: dict[tuple[bool, bool], list[Node]] = {}
     for parts in several:
         for key, node in parts.items():
@@ -202,9 +409,9 @@ def _united(*several: Parts) -> Parts:
     return _known({key: alt(*nodes) for key, nodes in found.items()})
 
 
-def _joined(first: Parts, second: Parts) -> Parts:
+def _joined(first: AnchoredParts, second: AnchoredParts) -> AnchoredParts:
     """Concatenate; an anchor between the two makes what lies beyond it empty."""
-    found: list[Parts] = []
+    found: list[AnchoredParts] = []
     for (start, end), node in first.items():
         for (starts, ends), onward in second.items():
             if not end and not starts:
@@ -220,4 +427,4 @@ def _joined(first: Parts, second: Parts) -> Parts:
 
 
 def _nullable(node: Node) -> bool:
-    return least_of(node, {}) == 0
+    return min_length_of(node, {}) == 0

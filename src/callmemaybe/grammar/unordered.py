@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import overload
 
-from callmemaybe.grammar.nodes import EMPTY, INFINITE, NOTHING, Node, Words
-from callmemaybe.grammar.nodes import Sequence as Seq
+from callmemaybe.grammar.nodes import EMPTY, INFINITE, NOTHING, Node, WordTrie
+from callmemaybe.grammar.nodes import Concat as Seq
 
-Least = Callable[[Node], float]
+MinLength = Callable[[Node], float]
 
 
 class Members(Node):
@@ -31,7 +31,7 @@ class Members(Node):
         return self._fields[1]  # type: ignore[no-any-return]
 
     @property
-    def needed(self) -> int:
+    def required(self) -> int:
         """The members that must be there, as bits."""
         return self._fields[2]  # type: ignore[no-any-return]
 
@@ -67,27 +67,27 @@ class Unordered(Node):
         return self._fields[0]  # type: ignore[no-any-return]
 
     @property
-    def left(self) -> int:
+    def unwritten(self) -> int:
         """The members that are not written yet, as bits."""
         return self._fields[1]  # type: ignore[no-any-return]
 
     @property
-    def fewest(self) -> int:
+    def at_least(self) -> int:
         """How many more members there must be, of all kinds."""
         return self._fields[2]  # type: ignore[no-any-return]
 
     @property
-    def most(self) -> int | None:
+    def at_most(self) -> int | None:
         """How many more there may be; None: any number."""
         return self._fields[3]  # type: ignore[no-any-return]
 
     @property
-    def begun(self) -> bool:
+    def has_members(self) -> bool:
         """Whether a member was written already, so that a comma comes next."""
         return self._fields[4]  # type: ignore[no-any-return]
 
     @property
-    def owed(self) -> bool:
+    def last_is_due(self) -> bool:
         """Whether the member ``last`` is still to come."""
         return self._fields[5]  # type: ignore[no-any-return]
 
@@ -97,23 +97,23 @@ class Unordered(Node):
         return self.members.children
 
     @property
-    def due(self) -> int:
+    def required_count(self) -> int:
         """How many members must still come, each for its own sake."""
-        return (self.left & self.members.needed).bit_count() + self.owed
+        return (self.unwritten & self.members.required).bit_count() + self.last_is_due
 
-    def then(self, written: int = 0, *, owed: bool | None = None) -> Unordered:
+    def after_member(self, written: int = 0, *, last_is_due: bool | None = None) -> Unordered:
         """Return what may follow once the members ``written`` (bits), or another one, are there."""
         return Unordered(
             self.members,
-            self.left & ~written,
-            max(self.fewest - 1, 0),
-            None if self.most is None else self.most - 1,
+            self.unwritten & ~written,
+            max(self.at_least - 1, 0),
+            None if self.at_most is None else self.at_most - 1,
             True,
-            self.owed if owed is None else owed,
+            self.last_is_due if last_is_due is None else last_is_due,
         )
 
 
-class Pick(Words):
+class MemberKeys(WordTrie):
     """The keys that may come next; what follows one is built when it is asked for.
 
     Fields: the node that is unfolded, and the members to choose from (indices, ascending).
@@ -122,7 +122,7 @@ class Pick(Words):
     __slots__ = ()
 
     @property
-    def unfolded(self) -> Unordered:
+    def unordered(self) -> Unordered:
         """The node that this is a part of."""
         return self._fields[0]  # type: ignore[no-any-return]
 
@@ -137,22 +137,22 @@ class Pick(Words):
         return self._fields[2]  # type: ignore[no-any-return]
 
     @property
-    def then(self) -> _Onward:  # type: ignore[override]
+    def tails(self) -> _MemberTails:  # type: ignore[override]
         """What follows each key."""
-        return _Onward(self)
+        return _MemberTails(self)
 
     @property
     def children(self) -> tuple[Node, ...]:
         """The values, the comma, and the other members."""
-        return self.unfolded.children
+        return self.unordered.children
 
 
-class _Onward(Sequence[Node]):
+class _MemberTails(Sequence[Node]):
     """What follows each key of a Pick, built when it is asked for."""
 
     __slots__ = ("_pick",)
 
-    def __init__(self, pick: Pick) -> None:
+    def __init__(self, pick: MemberKeys) -> None:
         self._pick = pick
 
     def __len__(self) -> int:
@@ -165,68 +165,80 @@ class _Onward(Sequence[Node]):
     def __getitem__(self, place: int | slice) -> Node | Sequence[Node]:
         if isinstance(place, slice):
             return [self[index] for index in range(*place.indices(len(self)))]
-        unfolded, index = self._pick.unfolded, self._pick.indices[place]
-        return Seq((unfolded.members.values[index], unfolded.then(1 << index)))
+        unordered, index = self._pick.unordered, self._pick.indices[place]
+        return Seq((unordered.members.values[index], unordered.after_member(1 << index)))
 
 
-def unfold(node: Unordered, least: Least) -> list[Node]:
+def unfold(node: Unordered, min_length: MinLength) -> list[Node]:
     """Return the ways to go on: to end, with a member that is left, with another one."""
-    members, due = node.members, node.due
-    if node.most is not None and node.most < max(due, node.fewest):
+    members, required_count = node.members, node.required_count
+    if node.at_most is not None and node.at_most < max(required_count, node.at_least):
         return []
-    found: list[Node] = [EMPTY] if node.fewest <= 0 and not due else []
-    if node.most == 0:
+    found: list[Node] = [EMPTY] if node.at_least <= 0 and not required_count else []
+    if node.at_most == 0:
         return found
-    before = (members.comma,) if node.begun else ()
+    before = (members.comma,) if node.has_members else ()
     # Whether there is room for a member that need not be there.
-    spare = node.most is None or node.most > due
-    open_ = node.left if spare else node.left & members.needed
+    has_room = node.at_most is None or node.at_most > required_count
+    writable = node.unwritten if has_room else node.unwritten & members.required
     indices = tuple(
         index
         for index, value in enumerate(members.values)
-        if open_ >> index & 1 and least(value) < INFINITE
+        if writable >> index & 1 and min_length(value) < INFINITE
     )
     if indices:
-        found.append(Seq((*before, Pick(node, indices, tuple(members.keys[i] for i in indices)))))
+        found.append(
+            Seq((*before, MemberKeys(node, indices, tuple(members.keys[i] for i in indices))))
+        )
     has_last = members.last is not NOTHING
-    if members.extra is not NOTHING and spare and (node.owed or not has_last):
-        found.append(Seq((*before, members.extra, node.then())))
-    if node.owed and has_last:
-        found.append(Seq((*before, members.last, node.then(owed=False))))
+    if members.extra is not NOTHING and has_room and (node.last_is_due or not has_last):
+        found.append(Seq((*before, members.extra, node.after_member())))
+    if node.last_is_due and has_last:
+        found.append(Seq((*before, members.last, node.after_member(last_is_due=False))))
     return found
 
 
-class Cost:
+class RemainingCost:
     """The fewest symbols of what an Unordered may still write, and of each choice within it."""
 
-    def __init__(self, node: Unordered, least: Least) -> None:
-        """Add up what must come; ``least`` gives the fewest symbols of the parts."""
+    def __init__(self, node: Unordered, min_length: MinLength) -> None:
+        """Add up what must come; ``min_length`` gives the fewest symbols of the parts."""
         members = node.members
-        comma = least(members.comma)
-        self._of = [
-            comma + len(key) + least(value)
+        comma = min_length(members.comma)
+        self._costs = [
+            comma + len(key) + min_length(value)
             for key, value in zip(members.keys, members.values, strict=True)
         ]
-        self._needed = members.needed
-        must = [cost for i, cost in enumerate(self._of) if (node.left & members.needed) >> i & 1]
-        if node.owed:
-            must.append(comma + least(members.last))
+        self._needed = members.required
+        must = [
+            cost
+            for i, cost in enumerate(self._costs)
+            if (node.unwritten & members.required) >> i & 1
+        ]
+        if node.last_is_due:
+            must.append(comma + min_length(members.last))
         #: How many members are only there to reach the least number.
-        self._fill = max(node.fewest - len(must), 0)
-        free = [cost for i, cost in enumerate(self._of) if (node.left & ~members.needed) >> i & 1]
+        self._fillers = max(node.at_least - len(must), 0)
+        free = [
+            cost
+            for i, cost in enumerate(self._costs)
+            if (node.unwritten & ~members.required) >> i & 1
+        ]
         if members.extra is not NOTHING:
-            free += [comma + least(members.extra)] * self._fill
-        self._free = sorted(free)
-        fits = node.most is None or node.most >= len(must) + self._fill
-        enough = len(free) >= self._fill and fits
-        unwritten = 0 if node.begun or not (must or self._fill) else comma
-        self.total = sum(must) + sum(self._free[: self._fill]) - unwritten if enough else INFINITE
+            free += [comma + min_length(members.extra)] * self._fillers
+        self._optional = sorted(free)
+        fits = node.at_most is None or node.at_most >= len(must) + self._fillers
+        enough = len(free) >= self._fillers and fits
+        unwritten = 0 if node.has_members or not (must or self._fillers) else comma
+        self.total = (
+            sum(must) + sum(self._optional[: self._fillers]) - unwritten if enough else INFINITE
+        )
         self._with_comma = self.total + unwritten
 
     def after(self, index: int) -> float:
         """Return the fewest symbols of what follows a member that is written now."""
         if self._needed >> index & 1:
-            return self._with_comma - self._of[index]
-        if not self._fill:
+            return self._with_comma - self._costs[index]
+        if not self._fillers:
             return self._with_comma
-        return self._with_comma - min(self._of[index], self._free[self._fill - 1])
+        return self._with_comma - min(self._costs[index], self._optional[self._fillers - 1])

@@ -1,7 +1,7 @@
 """Fewest tokens to an end, and the tokens that leave a budget enough.
 
 ``remaining`` counts tokens along completions that are shortest in bytes: every byte of such a path
-lowers ``automaton.distance`` by one. Where several bytes lead to the same state, or to keys of which
+lowers ``automaton.min_remaining`` by one. Where several bytes lead to the same state, or to keys of which
 any may come first, one of them (a function of the state alone) represents all. So from every state
 some allowed token lowers ``remaining`` by exactly one, and a budget that is enough once stays enough
 to the end.
@@ -53,7 +53,7 @@ def remaining(
         here = stack[-1]
         if here in known:
             stack.pop()
-        elif automaton.distance(here) == 0:
+        elif automaton.min_remaining(here) == 0:
             may_end = not automaton.is_final(here) and tables.ends_at(automaton, here)
             known[here] = [1 if may_end else 0]
         else:
@@ -125,7 +125,7 @@ def _plan(
 
 
 def _is_closer(automaton: Automaton, state: int, target: int) -> bool:
-    return automaton.distance(target) < automaton.distance(state)
+    return automaton.min_remaining(target) < automaton.min_remaining(state)
 
 
 def _reach(
@@ -138,7 +138,7 @@ def _reach(
 ) -> None:
     """Add where tokens below ``node`` lead from ``state`` on paths shortest in bytes."""
     trie = tables.trie
-    stack = [(node, state, automaton.distance(state))]
+    stack = [(node, state, automaton.min_remaining(state))]
     while stack:
         node, state, left = stack.pop()
         if not left or trie.first_[node] == trie.first_[node + 1]:
@@ -154,7 +154,7 @@ def _reach(
             if run:
                 stack.append((node, after, left - len(run)))
                 continue
-            for mask, target in automaton.nearer(state):
+            for mask, target in automaton.shortest_edges(state):
                 child = trie.child(node, _representative(tables, vocabulary, mask))
                 if child >= 0:
                     if trie.own_[child]:
@@ -207,12 +207,14 @@ def max_needed(vocabulary: Vocabulary, automaton: Automaton, entry: StateEntry) 
     """Return a bound on ``remaining`` after any allowed token, by bytes, where every byte is a token."""
     if not _spells_text(vocabulary):
         return NEVER
-    longest = max(map(automaton.distance, entry.targets), default=0)
+    longest = max(map(automaton.min_remaining, entry.targets), default=0)
     for fork in entry.forks:
         for text, onward in automaton.branches(fork, MAX_BRANCHES) or ():
-            longest = max(longest, len(text) + automaton.distance(automaton.after(onward)))
+            longest = max(
+                longest, len(text) + automaton.min_remaining(automaton.after_branch(onward))
+            )
     for tokens, machine, after in entry.lexemes:
-        longest = max(longest, tokens.max_remaining(machine) + automaton.distance(after))
+        longest = max(longest, tokens.max_remaining(machine) + automaton.min_remaining(after))
     return longest + 1
 
 
@@ -269,7 +271,7 @@ def fits(
     budget: int,
 ) -> bool:
     """Whether ``remaining <= budget``."""
-    if state != ENDED and automaton.distance(state) < budget and _spells_text(vocabulary):
+    if state != ENDED and automaton.min_remaining(state) < budget and _spells_text(vocabulary):
         return True
     return remaining(tables, vocabulary, automaton, state) <= budget
 

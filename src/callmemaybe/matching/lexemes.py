@@ -14,8 +14,8 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from callmemaybe.grammar.automata.counting import CountedState
 from callmemaybe.grammar.automaton import Automaton
-from callmemaybe.grammar.counting import Counted
 from callmemaybe.matching.mask_bulk import BulkWalker, Indices
 from callmemaybe.matching.token_set import MAX_LISTED, TokenSet, TokenSets, frozen
 from callmemaybe.vocabulary import bitmask
@@ -117,7 +117,7 @@ class LexemeTokens:
 
     def max_remaining(self, machine: Automaton) -> int:
         """Return a bound on the bytes to the lexeme's end after any token that stays."""
-        return max(map(machine.distance, self.end_states), default=0)
+        return max(map(machine.min_remaining, self.end_states), default=0)
 
     def remainders(self) -> Trie | None:
         """Return the trie of what tokens have after the lexeme's end; None if they are too many."""
@@ -135,21 +135,21 @@ class ItemCounts:
 
     __slots__ = ("_closing", "_size", "entered", "leaving", "lexeme", "max_remaining", "most")
 
-    def __init__(self, cache: LexemeCache, counted: Counted, node: int) -> None:
+    def __init__(self, cache: LexemeCache, counted: CountedState, node: int) -> None:
         """Walk the tokens below ``node``, counting."""
         trie, machine = cache.trie, counted.machine
         self.lexeme = cache.lexeme(machine, counted.state, node)
         self.max_remaining = self.lexeme.max_remaining(machine)
         walk = cache.walker.walk(trie, machine, [node], [counted.state])
         nodes = walk.nodes
-        between = (np.array(walk.states) == counted.between)[walk.rows]
+        between = (np.array(walk.states) == counted.boundary)[walk.rows]
         final = walk.where(machine.is_accepting)
         ended = np.zeros(len(trie.byte), np.int16)
         edges = np.searchsorted(nodes, trie.starts)
         for low, high in zip(edges, [*edges[1:], len(nodes)], strict=True):
             here = nodes[low:high]
             ended[here] = ended[trie.parent[here]] + between[low:high]
-        begun = ended[nodes] - (counted.state != counted.between)
+        begun = ended[nodes] - (counted.state != counted.boundary)
         entered = np.where(between | final, begun, begun + 1).astype(np.int16)
         ending = np.flatnonzero(trie.own[nodes])
         ids = trie.ids_of(nodes[ending])
@@ -185,12 +185,12 @@ class CountedLexemeTokens:
     __slots__ = ("_at_least", "_at_most", "_counts", "_max_remaining", "staying")
 
     def __init__(
-        self, counts: ItemCounts, at_least: int, at_most: int | None, counted: Counted
+        self, counts: ItemCounts, at_least: int, at_most: int | None, counted: CountedState
     ) -> None:
         """Take how many items must and may begin, as far as tokens reach."""
         self._counts = counts
         self._at_least, self._at_most = at_least, at_most
-        self._max_remaining = counts.max_remaining + counted.least * counted.shortest
+        self._max_remaining = counts.max_remaining + counted.at_least * counted.shortest
         self.staying = counts.staying(at_least, at_most)
 
     def max_remaining(self, machine: Automaton) -> int:  # noqa: ARG002 - as of LexemeTokens
@@ -306,14 +306,16 @@ class LexemeCache:
             key, LexemeTokens(self, machine, state, node)
         )
 
-    def counted(self, counted: Counted, node: int) -> CountedLexemeTokens:
+    def counted(self, counted: CountedState, node: int) -> CountedLexemeTokens:
         """Return what a lexeme with a limited number of items does to the tokens below ``node``."""
         key = (counted.machine.serial, counted.state, node)
         counts = self._counts.find(key) or self._counts.add(key, ItemCounts(self, counted, node))
         # A limit above what any token has is as good as any other.
-        at_least = min(counted.least, counts.most + 1)
-        at_most = None if counted.most is None or counted.most >= counts.most else counted.most
-        limits = (*key, counted.least, -1 if at_most is None else at_most)
+        at_least = min(counted.at_least, counts.most + 1)
+        at_most = (
+            None if counted.at_most is None or counted.at_most >= counts.most else counted.at_most
+        )
+        limits = (*key, counted.at_least, -1 if at_most is None else at_most)
         return self._counted.find(limits) or self._counted.add(
             limits, CountedLexemeTokens(counts, at_least, at_most, counted)
         )
@@ -323,7 +325,7 @@ class LexemeCache:
         key = (machine.serial, state, node)
         found = self._excluding.find(key)
         if found is None:
-            excluding = machine.excluding(state, MAX_EXCLUDED)
+            excluding = machine.as_exclusion(state, MAX_EXCLUDED)
             if excluding is None:
                 return None
             whole, inner, texts = excluding

@@ -70,7 +70,7 @@ def _entry_by_prefix(
     bytes of the texts that may follow, and is cached by these.
     """
     text, start = automaton.forced(state)
-    inside = automaton.inside(start)
+    inside = automaton.inside_lexeme(start)
     if inside is None or len(text) > MAX_LEAD_IN or automaton.is_accepting(start):
         return None
     machine, inner, after = inside
@@ -119,7 +119,7 @@ def _following_texts(
             return None
         is_all = False
         if len(text) < MAX_LEAD_IN:
-            more, target = automaton.forced(automaton.after(onward))
+            more, target = automaton.forced(automaton.after_branch(onward))
             text, is_all = text + more, not automaton.first_bytes(target)
         found.append((text, is_all))
     return tuple(found), (state,)
@@ -206,7 +206,7 @@ class _BranchSearch:
             branches = automaton.branches(here, MAX_BRANCHES)
             if branches is None or (left := left - len(branches)) < 0:
                 return False
-            if len(branches) > 1 or automaton.is_fork(here):
+            if len(branches) > 1 or automaton.is_branching(here):
                 self.forks.append(here)
             for text, onward in branches:
                 if text:
@@ -215,7 +215,7 @@ class _BranchSearch:
                     if restriction is not None:
                         ids += restriction.may_leave(found)
                     if end >= 0:
-                        target = automaton.after(onward)
+                        target = automaton.after_branch(onward)
                         targets.add(target)
                         stack.append((trie, end, target, restriction))
                 elif trie is not root or not self._enter(node, onward):
@@ -225,11 +225,11 @@ class _BranchSearch:
     def _enter(self, node: int, onward: Any) -> bool:
         """Take the tokens that stay in a lexeme as one set; those that leave it are searched on."""
         tables = self._tables
-        machine, state, after = self._automaton.into(onward)
+        machine, state, after = self._automaton.enter_branch(onward)
         start = _lexeme_start(tables, machine, state, node)
         self.targets.add(after)
         if start.text:
-            self.targets.add(self._automaton.after(onward))
+            self.targets.add(self._automaton.after_branch(onward))
             self.ids += start.ids
         if start.tokens is not None:
             self.lexemes.append((start.tokens, start.machine, after))
@@ -272,13 +272,13 @@ def _compute_lexeme_start(
     tokens: AnyLexemeTokens
     restriction: RestrictedTokens | None = None
     may_end = machine.is_accepting(state)
-    counted = machine.counted(state)
+    counted = machine.as_counted(state)
     if counted is not None:
         tokens = restriction = tables.lexemes.counted(counted, node)
     elif (excluding := tables.lexemes.excluding(machine, state, node)) is not None:
         tokens = restriction = excluding
     else:
-        machine, state = machine.near(state, tables.max_depth)
+        machine, state = machine.relaxed(state, tables.max_depth)
         tokens = tables.lexemes.lexeme(machine, state, node)
     return LexemeStart(
         text, ids, node, machine, tokens, restriction, tokens.remainders(), tokens.staying or None,

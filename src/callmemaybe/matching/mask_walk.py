@@ -138,7 +138,7 @@ class _Walk:
             node, state = stack.pop()
             low, high = first[node], first[node + 1]
             if is_whole and high_of[node] - low_of[node] > MIN_LEXEME_TOKENS:
-                inside = automaton.inside(state)
+                inside = automaton.inside_lexeme(state)
                 if inside is not None:
                     if (node, state) not in self._entered:
                         self._entered.add((node, state))
@@ -184,7 +184,7 @@ class _Walk:
         """Take the tokens that stay inside a lexeme as one set; those that leave it are walked on."""
         tables = self._tables
         machine, inner, after = inside
-        machine, inner = machine.near(inner, tables.max_depth)
+        machine, inner = machine.relaxed(inner, tables.max_depth)
         tokens = tables.lexemes.lexeme(machine, inner, node)
         self._found.lexemes.append(EnteredLexeme(tokens, machine, inner, after, node, state))
         if len(tokens.exits):

@@ -14,26 +14,28 @@ from functools import lru_cache
 from typing import Any
 
 from callmemaybe.errors import UnsupportedSchema
+from callmemaybe.grammar.automata.tree import machine_of
 from callmemaybe.grammar.automaton import DEAD, Automaton
-from callmemaybe.grammar.characters import json_spelling
+from callmemaybe.grammar.characters import json_escaped
+from callmemaybe.grammar.json_schema import GroundingSource, json_schema_node
+from callmemaybe.grammar.json_schema.document import DeferredCheck
+from callmemaybe.grammar.json_schema.values import Style
 from callmemaybe.grammar.nodes import (
-    EMPTY,
     NOTHING,
-    Both,
+    Alternation,
     Bytes,
-    Choice,
+    Concat,
     Control,
-    Except,
+    DfaTable,
+    Difference,
+    Intersection,
     Lexeme,
     Literal,
-    Names,
     Node,
     Ref,
     Repeat,
-    Sequence,
     Substrings,
-    Table,
-    Words,
+    WordTrie,
     alt,
     byte_range,
     byte_set,
@@ -44,10 +46,6 @@ from callmemaybe.grammar.nodes import (
     seq,
     words,
 )
-from callmemaybe.grammar.schema import Ground, json_schema_node
-from callmemaybe.grammar.schema.references import Check
-from callmemaybe.grammar.schema.style import Style
-from callmemaybe.grammar.tree import machine_of
 from callmemaybe.grammar.unordered import Members, Unordered
 from callmemaybe.jsonio import dumps
 from callmemaybe.wire.arg_syntax import (
@@ -71,8 +69,8 @@ _JSON_LIKE = lexeme(
     alt(seq(byte_set(b'"[{-0123456789'), _ANY), lit("true"), lit("false"), lit("null"))
 )
 #: What a character is written as inside quotes: as in JSON, but for the quote itself.
-_ESCAPES = {code: json_spelling(code).encode() for code in range(0x20)} | {0x5C: b"\\\\"}
-_TERMINALS = (Literal, Words, Lexeme, Both, Except, Substrings, Table, Names, Bytes)
+_ESCAPES = {code: json_escaped(code).encode() for code in range(0x20)} | {0x5C: b"\\\\"}
+_TERMINALS = (Literal, WordTrie, Lexeme, Intersection, Difference, Substrings, DfaTable, Bytes)
 
 
 def arguments_grammar(
@@ -81,8 +79,8 @@ def arguments_grammar(
     prefix: str,
     *,
     order: str = "schema",
-    ground: Ground | None = None,
-    checks: list[Check] | None = None,
+    ground: GroundingSource | None = None,
+    checks: list[DeferredCheck] | None = None,
 ) -> tuple[Node, dict[str, Node]]:
     """Return the grammar of the arguments that a schema allows, in a syntax, and its rules.
 
@@ -131,9 +129,9 @@ class _ArgGrammarBuilder:
 
     def _build(self, node: Node, top: bool) -> Node:
         match node:
-            case Sequence():
+            case Concat():
                 return self._sequence(node.parts, top)
-            case Choice():
+            case Alternation():
                 return alt(*(self.node(option, top=top) for option in node.options))
             case Repeat():
                 body = self.node(node.body, top=top)
@@ -187,7 +185,7 @@ class _ArgGrammarBuilder:
         members = node.members
         written = sorted(
             (self._key_prefix(json.loads(key), top), self._value(key, value, top),
-             members.needed >> index & 1)
+             members.required >> index & 1)
             for index, (key, value) in enumerate(zip(members.keys, members.values, strict=True))
         )  # fmt: skip
         comma = self._mark(_COMMA, top)
@@ -196,7 +194,7 @@ class _ArgGrammarBuilder:
         needed = sum(must << index for index, (*_, must) in enumerate(written))
         return Unordered(
             Members(keys, values, needed, comma, extra, last),
-            node.left, node.fewest, node.most, node.begun, node.owed,
+            node.unwritten, node.at_least, node.at_most, node.has_members, node.last_is_due,
         )  # fmt: skip
 
     def _key_prefix(self, key: str, top: bool) -> bytes:
@@ -216,7 +214,7 @@ class _ArgGrammarBuilder:
 
     def _value(self, key: bytes, value: Node, top: bool) -> Node:
         """Build the value behind a key; the key's prefix has the colon already."""
-        assert isinstance(value, Sequence)
+        assert isinstance(value, Concat)
         inner, marks = seq(*value.parts[1:]), self._syntax.top if top else None
         if marks is None:
             return self.node(inner, top=False)
@@ -252,7 +250,7 @@ class _ArgGrammarBuilder:
             return plain
         if plain is NOTHING:
             return self.node(others, top=False)
-        return alt(Except(plain, _JSON_LIKE), texts, self.node(others, top=False))
+        return alt(Difference(plain, _JSON_LIKE), texts, self.node(others, top=False))
 
     # -- keys, strings and words ----------------------------------------------------------------
 
@@ -262,8 +260,8 @@ class _ArgGrammarBuilder:
         if isinstance(key, Literal):
             text = json.loads(key.data)
             return lit(text) if is_bare(text) else self._string(key)
-        free = Both(respell_strings(key, ""), _BARE)
-        quoted = Except(key, lexeme(seq(lit('"'), _BARE, lit('"'))))
+        free = Intersection(respell_strings(key, ""), _BARE)
+        quoted = Difference(key, lexeme(seq(lit('"'), _BARE, lit('"'))))
         return alt(free, self._string(quoted))
 
     def _string(self, node: Node) -> Node:
@@ -286,7 +284,7 @@ class _ArgGrammarBuilder:
         written = dict(zip((b"true", b"false", b"null"), self._syntax.words, strict=True))
         if isinstance(node, Literal):
             return lit(written.get(node.data, node.data))
-        if isinstance(node, Words):
+        if isinstance(node, WordTrie):
             return words(written.get(word, word) for word in node.words)
         return node
 
@@ -307,7 +305,7 @@ def _end_of_value(parts: tuple[Node, ...], start: int) -> int:
 def split_strings(node: Node, rules: Mapping[str, Node]) -> tuple[Node, Node]:
     """Split a language of JSON values into its strings and all others."""
     match node:
-        case Choice():
+        case Alternation():
             pairs = [split_strings(option, rules) for option in node.options]
             return alt(*(text for text, _ in pairs)), alt(*(other for _, other in pairs))
         case Ref():
@@ -315,10 +313,10 @@ def split_strings(node: Node, rules: Mapping[str, Node]) -> tuple[Node, Node]:
             return (NOTHING, node) if texts is NOTHING else split_strings(rules[node.name], rules)
         case Literal():
             return (node, NOTHING) if node.data[:1] == b'"' else (NOTHING, node)
-        case Words():
+        case WordTrie():
             quoted = [word for word in node.words if word[:1] == b'"']
             return words(quoted), words(word for word in node.words if word[:1] != b'"')
-        case Lexeme() | Both() | Except() | Substrings() | Table() | Names():
+        case Lexeme() | Intersection() | Difference() | Substrings() | DfaTable():
             machine = machine_of(node)
             is_text = any(mask >> 0x22 & 1 for mask, _ in machine.edges(machine.start))
             return (node, NOTHING) if is_text else (NOTHING, node)
@@ -334,7 +332,7 @@ def _without(node: Node, stop: str) -> Node:
         for size in range(1, len(data))
         if (data[:size] + data).find(data) < size
     ]
-    return Except(lexeme(node), lexeme(alt(seq(_ANY, lit(data), _ANY), *tails)))
+    return Difference(lexeme(node), lexeme(alt(seq(_ANY, lit(data), _ANY), *tails)))
 
 
 def _is_brace(node: Node, which: str) -> bool:
@@ -353,16 +351,12 @@ def respell_strings(node: Node, quote: str) -> Node:
 
     With a ``quote``, it and backslashes and control characters are escaped; without, nothing is.
     """
-    if isinstance(node, Names):  # none of their characters is ever escaped
-        is_bare = node.opening is _QUOTE
-        opening = EMPTY if is_bare else respell_strings(lexeme(seq(node.opening, _QUOTE)), quote)
-        return Names(opening, node.other, False, node.wide, node.mail)
-    if isinstance(node, Both):  # escapes are one to one, so an intersection stays one
-        return Both(respell_strings(node.left, quote), respell_strings(node.right, quote))
+    if isinstance(node, Intersection):  # escapes are one to one, so an intersection stays one
+        return Intersection(respell_strings(node.left, quote), respell_strings(node.right, quote))
     body = node.body if isinstance(node, Lexeme) else None
-    parts = body.parts if isinstance(body, Sequence) else ()
+    parts = body.parts if isinstance(body, Concat) else ()
     if len(parts) == 3 and parts[0] is parts[2] is _QUOTE:
-        texts = parts[1].options if isinstance(parts[1], Choice) else parts[1:2]
+        texts = parts[1].options if isinstance(parts[1], Alternation) else parts[1:2]
         if all(isinstance(text, Substrings) for text in texts):
             return lexeme(alt(*(_respell_substrings(text, quote) for text in texts)))  # type: ignore[arg-type]
     return _respell_automaton(node, quote)
@@ -421,7 +415,7 @@ def _rows(
                     continue
                 _spell(rows, row, escapes.get(byte, bytes([byte])), number(target))
         for code in (*range(0x20), 0x22, 0x5C):
-            target = machine.walk(state, json_spelling(code).encode())
+            target = machine.walk(state, json_escaped(code).encode())
             if target != DEAD:
                 _spell(rows, row, escapes.get(code, bytes([code])), number(target))
     return rows, accepting
@@ -459,4 +453,4 @@ def _table(rows: list[dict[int, int]], accepting: set[int]) -> Node:
             if target in live:
                 masks[numbers[target]] = masks.get(numbers[target], 0) | 1 << byte
         found.append(tuple((mask, target) for target, mask in masks.items()))
-    return Table(tuple(found), frozenset(numbers[row] for row in accepting))
+    return DfaTable(tuple(found), frozenset(numbers[row] for row in accepting))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from callmemaybe.grammar.characters import json_spelling
+from callmemaybe.grammar.characters import json_escaped
 from callmemaybe.grammar.nodes import Control
 from callmemaybe.jsonio import dumps
 from callmemaybe.wire.arg_syntax import BARE_BYTES, ArgSyntax, argument_kinds
@@ -19,7 +19,7 @@ _SPACE, _NUMBER_FIRST = b" \t\n", b"-0123456789"
 _NUMBER = frozenset(b"-+.eE0123456789")
 _QUOTE, _BACKSLASH = 0x22, 0x5C
 _JSON_SPELLING = {byte: bytes([byte]) for byte in range(256)} | {
-    code: json_spelling(code).encode() for code in (*range(0x20), _QUOTE, _BACKSLASH)
+    code: json_escaped(code).encode() for code in (*range(0x20), _QUOTE, _BACKSLASH)
 }
 #: Words as any syntax writes them; a model that was trained on several may mix them.
 _WORDS = {b"true": b"true", b"false": b"false", b"null": b"null", b"True": b"true",

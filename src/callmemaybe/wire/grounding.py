@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from callmemaybe.errors import InputError
-from callmemaybe.grammar.schema import Ground
-from callmemaybe.grammar.schema.ground import LEVELS, asks
+from callmemaybe.grammar.json_schema import GroundingSource
+from callmemaybe.grammar.json_schema.grounding import LEVELS, uses_grounding
 from callmemaybe.tools import ToolSpec
 from callmemaybe.wire.output_grammar import OutputSpec
 
@@ -47,18 +47,18 @@ class GroundingConfig:
         """Whether the grammar depends on the messages."""
         if self.ground is not None and tools:
             return True
-        return asks(answer) or any(asks(tool.parameters) for tool in tools)
+        return uses_grounding(answer) or any(uses_grounding(tool.parameters) for tool in tools)
 
     def without_request(self, spec: OutputSpec) -> OutputSpec:
         """Return the spec as far as all requests share it; the text to ground in is unknown."""
-        return replace(spec, ground=Ground("", self.ground, is_known=False))
+        return replace(spec, ground=GroundingSource("", self.ground, is_known=False))
 
     def for_messages(self, spec: OutputSpec, messages: Sequence[Mapping[str, Any]]) -> OutputSpec:
         """Return the spec for these messages."""
         roles = _ROLES[self.ground_in]
         texts = [str(one.get("content") or "") for one in messages if one.get("role") in roles]
         grounds = tuple(texts[-1:] if self.ground_in == "request" else texts)
-        return replace(spec, ground=Ground(grounds, self.ground))
+        return replace(spec, ground=GroundingSource(grounds, self.ground))
 
 
 def _check(value: str, known: Mapping[str, int] | Sequence[str], where: str) -> None:

@@ -13,15 +13,19 @@ from callmemaybe.errors import (
     InputError,
     UnsupportedSchema,
 )
-from callmemaybe.grammar.automaton import EXHAUSTED
+from callmemaybe.grammar.automaton import BUDGET_EXCEEDED
 from callmemaybe.grammar.characters import ALL, chars, complement, utf8
 from callmemaybe.grammar.grammar import Grammar
+from callmemaybe.grammar.json_schema import GroundingSource, json_schema_node
+from callmemaybe.grammar.json_schema.document import DeferredCheck
+from callmemaybe.grammar.json_schema.entry import NoValue
+from callmemaybe.grammar.json_schema.grounding import uses_grounding
 from callmemaybe.grammar.nodes import (
     EMPTY,
     NOTHING,
+    CaptureMark,
     Control,
-    Except,
-    Mark,
+    Difference,
     Node,
     alt,
     byte_range,
@@ -35,10 +39,6 @@ from callmemaybe.grammar.nodes import (
     seq,
     words_then,
 )
-from callmemaybe.grammar.schema import Ground, json_schema_node
-from callmemaybe.grammar.schema.front import NoValue
-from callmemaybe.grammar.schema.ground import asks
-from callmemaybe.grammar.schema.references import Check
 from callmemaybe.tools import ToolCall, ToolSpec
 from callmemaybe.wire.arg_grammar import arguments_grammar
 from callmemaybe.wire.format_nodes import (
@@ -62,11 +62,11 @@ from callmemaybe.wire.rendering import has_token, missing_token, render
 #: Calls of one turn where several are allowed and no number is given.
 MAX_CALLS = 16
 _ANYTHING = many(byte_range(0x00, 0xFF))
-_NAME_BEGINS, _NAME_ENDS = Mark("name", True), Mark("name", False)
-_ARGUMENTS_BEGIN, _ARGUMENTS_END = Mark("arguments", True), Mark("arguments", False)
+_NAME_BEGINS, _NAME_ENDS = CaptureMark("name", True), CaptureMark("name", False)
+_ARGUMENTS_BEGIN, _ARGUMENTS_END = CaptureMark("arguments", True), CaptureMark("arguments", False)
 _ALPHANUMERIC = byte_set(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 #: What is checked in the finished call instead of masked, by function name; None: in the answer.
-DeferredChecks = dict[str | None, tuple[Check, ...]]
+DeferredChecks = dict[str | None, tuple[DeferredCheck, ...]]
 #: Nodes behind a name that are built for each tool.
 _PER_TOOL = (ArgumentsNode, SchemaEchoNode, SequenceNode)
 
@@ -95,7 +95,7 @@ class OutputSpec:
     answer: Any = None
     answer_length: int | None = None
     order: str = "schema"
-    ground: Ground | None = None
+    ground: GroundingSource | None = None
 
 
 class _CallFrame(NamedTuple):
@@ -248,7 +248,7 @@ class OutputGrammarBuilder:
             root, rules = spec.answer.root, spec.answer.rules
         else:
             # An answer is in the model's own words, but for what its schema grounds itself.
-            is_grounded = spec.ground is not None and asks(spec.answer)
+            is_grounded = spec.ground is not None and uses_grounding(spec.answer)
             ground = replace(spec.ground, everywhere=None) if is_grounded else None  # type: ignore[type-var]
             root, rules = self._json_answer(ground)
         if spec.calls and free.not_first:
@@ -261,7 +261,7 @@ class OutputGrammarBuilder:
         self._rules.update(rules)
         return seq(*(root if one is free else self._build(one, None) for one in nodes))
 
-    def _json_answer(self, ground: Ground | None) -> tuple[Node, dict[str, Node]]:
+    def _json_answer(self, ground: GroundingSource | None) -> tuple[Node, dict[str, Node]]:
         """Build an answer by a JSON Schema."""
         schema = self._spec.answer
         build = partial(json_schema_node, schema, style="spaced", prefix="answer/", ground=ground)
@@ -283,7 +283,7 @@ class OutputGrammarBuilder:
         text = repeat(any_character, 0, most)
         if not node.stop or has_token(TokenNode(node.stop), self._controls):
             return lexeme(text)
-        return Except(text, seq(_ANYTHING, lit(node.stop), _ANYTHING))
+        return Difference(text, seq(_ANYTHING, lit(node.stop), _ANYTHING))
 
     def _thought(self, node: ThoughtNode) -> Node:
         if not self._spec.thinking:
@@ -362,7 +362,7 @@ class OutputGrammarBuilder:
         """Build the arguments of a tool; NOTHING where no part of the text can ground one of them."""
         tool = self._tools[index]
         ground = self._spec.ground
-        if ground is not None and ground.everywhere is None and not asks(tool.schema):
+        if ground is not None and ground.everywhere is None and not uses_grounding(tool.schema):
             ground = None
         try:
             try:
@@ -392,8 +392,8 @@ class OutputGrammarBuilder:
         tool: ToolSpec,
         prefix: str,
         node: ArgumentsNode,
-        ground: Ground | None,
-        checks: list[Check] | None = None,
+        ground: GroundingSource | None,
+        checks: list[DeferredCheck] | None = None,
     ) -> tuple[Node, dict[str, Node]]:
         order = self._spec.order
         if node.syntax.top is not None:
@@ -409,16 +409,22 @@ class OutputGrammarBuilder:
             ground=ground, checks=checks,
         )  # fmt: skip
 
-    def _defer(self, error: UnsupportedSchema, ground: Ground | None, schema: Any) -> list[Check]:
+    def _defer(
+        self, error: UnsupportedSchema, ground: GroundingSource | None, schema: Any
+    ) -> list[DeferredCheck]:
         """Return an empty list for deferred checks; raise ``error`` where nothing may be deferred.
 
         Called only for schemas that no grammar expresses, so whatever can be masked is masked.
         """
         # No validator can check an ungrounded value, and a schema that exhausted the work allowed
         # would do so again.
-        if not self._may_defer or isinstance(error, NoValue) or (ground is None and asks(schema)):
+        if (
+            not self._may_defer
+            or isinstance(error, NoValue)
+            or (ground is None and uses_grounding(schema))
+        ):
             raise error
-        if error.message.startswith(EXHAUSTED):
+        if error.message.startswith(BUDGET_EXCEEDED):
             raise error
         return []
 

@@ -1,0 +1,158 @@
+"""Counted repetitions within a lexeme: a text, so many to so many of one thing, one last byte.
+
+Such a lexeme (`maxLength: 50` makes one) differs from the one without limits only in how often the
+thing may still come. Where each thing ends is seen as it is read (no thing is the beginning of
+another, and none begins with the last byte), so who counts along the way of the unlimited lexeme knows
+all about every limited one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from callmemaybe.grammar.automata.items import Continuation, Item
+from callmemaybe.grammar.automaton import Automaton
+from callmemaybe.grammar.nodes import (
+    Concat,
+    Lexeme,
+    Literal,
+    Node,
+    Repeat,
+    lexeme,
+    many,
+    renewed,
+    seq,
+)
+
+#: The automaton of one thing is looked at up to so many states.
+MAX_STATES = 300
+
+
+class CountedState(NamedTuple):
+    """A state of a limited lexeme, told by the unlimited one.
+
+    ``machine`` in ``state`` reads on as it does, but at least ``at_least`` and at most ``at_most`` (None:
+    any number) more things begin. In ``boundary`` one has ended and the next may begin.
+    ``shortest`` is the length of the shortest thing.
+    """
+
+    machine: Automaton
+    state: int
+    boundary: int
+    at_least: int
+    at_most: int | None
+    shortest: int
+
+
+class CountedLexeme:
+    """The shape of a limited lexeme."""
+
+    __slots__ = ("body", "first", "last", "shortest", "unlimited")
+
+    def __init__(self, first: Literal, body: Node, last: Literal, shortest: int) -> None:
+        self.first = first
+        self.body = body
+        self.last = last
+        self.unlimited = renewed(lexeme(seq(first, many(body), last)))
+        self.shortest = shortest
+
+    @classmethod
+    def of(cls, root: Node | None, machine_of: Callable[[Node], Automaton]) -> CountedLexeme | None:
+        """Return the shape of a lexeme's node, or None if it is not of this kind."""
+        if not isinstance(root, Concat) or len(root.parts) != 3:
+            return None
+        first, middle, last = root.parts
+        if not (isinstance(first, Literal) and isinstance(middle, Repeat)
+                and isinstance(last, Literal) and len(last.data) == 1):  # fmt: skip
+            return None
+        if middle.at_least == 0 and middle.at_most is None:
+            return None
+        body = machine_of(Lexeme(middle.body))
+        if not _is_self_delimiting(body, last.data[0]):
+            return None
+        return cls(first, middle.body, last, int(body.min_length))
+
+    def locate(
+        self, items: tuple[Item, ...], machine_of: Callable[[Node], Any]
+    ) -> CountedState | None:
+        """Return what a state with these places is in the unlimited lexeme, if it is there at all."""
+        inner = [item for item in items if not self._is_last(item)]
+        limits = {self._limits(rest) for _, _, rest in inner}
+        if len(limits) != 1 or (found := limits.pop()) is None:
+            return None
+        at_least, at_most = found
+        machine = machine_of(self.unlimited)
+        moved = [(leaf, position, self._unlimited(rest)) for leaf, position, rest in inner]
+        last = (self.last, 0, ())
+        boundary = machine.walk(machine.start, self.first.data)
+        if machine.state_of([*moved, last]) == boundary:
+            at_most = None if at_most is None else at_most + 1
+            at_least = at_least + 1 if len(inner) == len(items) else 0
+            return CountedState(machine, boundary, boundary, at_least, at_most, self.shortest)
+        if len(inner) < len(items):
+            return None
+        return CountedState(
+            machine, machine.state_of(moved), boundary, at_least, at_most, self.shortest
+        )
+
+    def _limits(self, rest: Continuation | None) -> tuple[int, int | None] | None:
+        """Return how many things must and may begin after the one that this stands behind."""
+        while rest is not None:
+            node, rest = rest.node, rest.rest
+            if isinstance(node, Repeat) and node.body is self.body:
+                return node.at_least, node.at_most
+            if node is self.last and rest is None:
+                return 0, 0
+        return None
+
+    def _is_last(self, item: Item) -> bool:
+        return item[0] is self.last and item[2] is None
+
+    def _unlimited(self, rest: Continuation | None) -> list[Node]:
+        """Return what follows a place of the unlimited lexeme, nearest first."""
+        found: list[Node] = []
+        while rest is not None and not self._is_limit(rest):
+            found.append(rest.node)
+            rest = rest.rest
+        return [*found, many(self.body), self.last]
+
+    def _is_limit(self, rest: Continuation) -> bool:
+        node = rest.node
+        if isinstance(node, Repeat) and node.body is self.body:
+            return True
+        return node is self.last and rest.rest is None
+
+
+def is_unbounded(root: Node | None) -> bool:
+    """Whether a lexeme's node is a text, any number of one thing that is not empty, and a text."""
+    if not isinstance(root, Concat) or len(root.parts) != 3:
+        return False
+    first, middle, last = root.parts
+    return (
+        isinstance(first, Literal)
+        and isinstance(last, Literal)
+        and isinstance(middle, Repeat)
+        and middle.at_least == 0
+        and middle.at_most is None
+    )
+
+
+def _is_self_delimiting(body: Automaton, last: int) -> bool:
+    """Whether no string of a machine begins another one, none is empty, none starts with a byte."""
+    if body.is_accepting(body.start) or body.first_bytes(body.start) >> last & 1:
+        return False
+    locate, stack = {body.start}, [body.start]
+    while stack:
+        state = stack.pop()
+        if body.is_accepting(state):
+            if not body.is_final(state):
+                return False
+            continue
+        for _, target in body.edges(state):
+            if target not in locate:
+                locate.add(target)
+                stack.append(target)
+        if len(locate) > MAX_STATES:
+            return False
+    return True

@@ -1,0 +1,338 @@
+"""What can be told of a need at a glance: from types and lists of values, without taking it apart.
+
+These tell most alternatives from each other: kinds of values, or a member that says which one it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from callmemaybe.grammar.json_schema.document import WITHOUT_VALIDATION, SchemaNode
+from callmemaybe.grammar.json_schema.keywords import KEYWORDS, REFUSED, TYPES
+from callmemaybe.grammar.json_schema.shapes import (
+    ALL_KINDS,
+    FALSE,
+    NEVER,
+    NULL,
+    OBJECT,
+    TRUE,
+    ArrayFacet,
+    Conjunction,
+    NumberFacet,
+    ObjectFacet,
+    StringFacet,
+    ValueShape,
+)
+from callmemaybe.grammar.json_schema.strings import contains_text, key_matches
+from callmemaybe.grammar.json_schema.values import exact, identity, kind_of
+
+
+class InstanceChecker:
+    """Judges values by the shapes of needs, which ``shapes`` finds."""
+
+    def __init__(self, shapes: Callable[[Conjunction], tuple[ValueShape, ...]]) -> None:
+        self._shapes = shapes
+
+    def meets(self, value: Any, need: Conjunction) -> bool:
+        """Whether a value meets a need."""
+        return not need or any(self.accepts(shape, value) for shape in self._shapes(need))
+
+    def accepts(self, shape: ValueShape, value: Any, key: Any = None) -> bool:
+        """Whether a value has a shape; ``key`` is its identity where that is known."""
+        kind = kind_of(value)
+        if not kind & shape.kinds:
+            return False
+        if shape.among is not None or shape.but:
+            key = identity(value) if key is None else key
+            if key in shape.but or (shape.among is not None and key not in shape.among):
+                return False
+        for kinds, facet in shape.facets.items():
+            if kind & kinds:
+                return self._fits(facet, value)
+        return True
+
+    def _fits(self, facet: Any, value: Any) -> bool:
+        match facet:
+            case NumberFacet():
+                return _number_fits(facet, value)
+            case StringFacet():
+                return _string_fits(facet, value)
+            case ArrayFacet():
+                return self._array_fits(facet, value)
+        return self._object_fits(facet, value)
+
+    def _array_fits(self, facet: ArrayFacet, value: list[Any]) -> bool:
+        if not facet.at_least <= len(value) or (
+            facet.at_most is not None and len(value) > facet.at_most
+        ):
+            return False
+        if facet.unique or facet.not_unique:
+            differ = len({identity(item) for item in value}) == len(value)
+            if (facet.unique and not differ) or (facet.not_unique and differ):
+                return False
+        if not all(self.meets(item, facet.item(index)) for index, item in enumerate(value)):
+            return False
+        for one in facet.contains:
+            count = sum(self.meets(item, one.need) for item in value[one.start :])
+            if count < one.at_least or (one.at_most is not None and count > one.at_most):
+                return False
+        return True
+
+    def _object_fits(self, facet: ObjectFacet, value: dict[str, Any]) -> bool:
+        if not facet.at_least <= len(value) or (
+            facet.at_most is not None and len(value) > facet.at_most
+        ):
+            return False
+        if not all(name in value for name in facet.required):
+            return False
+        for name, inner in value.items():
+            if not self.meets(name, facet.names):
+                return False
+            if not self.meets(inner, facet.need_of(name, key_matches)):
+                return False
+        return all(
+            any(
+                may_be_named(member, name, self) and self.meets(inner, member.need)
+                for name, inner in value.items()
+            )
+            for member in (*facet.members, *facet.extra)
+        )
+
+
+def may_be_named(member: Any, name: str, judge: InstanceChecker) -> bool:
+    """Whether a member that must exist may have this name."""
+    others = member.among
+    return (
+        name not in others.names
+        and not any(key_matches(pattern, name) for pattern in others.patterns)
+        and (member.pattern is None or key_matches(member.pattern, name))
+        and judge.meets(name, member.key)
+    )
+
+
+def _number_fits(facet: NumberFacet, value: float | Decimal) -> bool:
+    number = Fraction(value) if isinstance(value, int) else exact(value)
+    return (
+        number in facet.interval
+        and (facet.multiple is None or (number / facet.multiple).denominator == 1)
+        and all((number / multiple).denominator != 1 for multiple in facet.not_multiples)
+    )
+
+
+def _string_fits(facet: StringFacet, value: str) -> bool:
+    return (
+        facet.at_least <= len(value)
+        and (facet.at_most is None or len(value) <= facet.at_most)
+        and all(contains_text(node, value) for node in facet.within)
+        and not any(contains_text(node, value) for node in facet.without)
+    )
+
+
+class TypeBounds(NamedTuple):
+    """The kinds of values of a schema, and its values if it lists them: kinds by identity.
+
+    ``whole``: it says nothing else.
+    """
+
+    kinds: int
+    values: dict[Any, int] | None
+    whole: bool
+
+
+UNBOUNDED = TypeBounds(ALL_KINDS, None, False)
+#: The kinds of one value each, with its identity.
+_WORDS = ((NULL, identity(None)), (TRUE, identity(True)), (FALSE, identity(False)))
+
+
+class TypeBoundsCache:
+    """Remembers what schemas say at a glance."""
+
+    def __init__(self) -> None:
+        """Know nothing yet."""
+        self._known: dict[SchemaNode, TypeBounds] = {}
+        self._members: dict[tuple[SchemaNode, str], TypeBounds] = {}
+
+    def is_empty(self, need: Conjunction) -> bool | None:
+        """Whether no value meets a need; None where that takes more than a glance."""
+        kinds, whole = ALL_KINDS, True
+        values: dict[Any, int] | None = None
+        without: set[Any] = set()
+        for spot, holds in need:
+            plain = self.plain(spot)
+            if holds:
+                kinds &= plain.kinds
+                whole = whole and plain.whole
+                values = _intersect(values, plain.values)
+            elif not plain.whole:
+                whole = False
+            elif plain.values is None:
+                kinds &= ~plain.kinds
+            else:
+                without |= plain.values.keys()
+        if values is not None:
+            kinds &= _kinds(kind for key, kind in values.items() if key not in without)
+        elif without:
+            kinds &= ~_kinds(kind for kind, key in _WORDS if key in without)
+        if not kinds or (kinds == OBJECT and self._lacks(need)):
+            return True
+        return False if whole else None
+
+    def plain(self, spot: SchemaNode) -> TypeBounds:
+        """Return what a schema says at a glance; it has no value besides."""
+        plain = self._known.get(spot)
+        if plain is None:
+            plain = self._known[spot] = (
+                UNBOUNDED if spot.draft == WITHOUT_VALIDATION else _type_bounds(spot.value)
+            )
+        return plain
+
+    def _lacks(self, need: Conjunction) -> bool:
+        """Whether a member that must be there cannot be, as where alternatives say which they are."""
+        schemas = [spot for spot, holds in need if holds and _has_members(spot)]
+        if len(schemas) < 2:
+            return False
+        required: dict[str, None] = {}
+        for spot in schemas:
+            names = spot.value.get("required")
+            if isinstance(names, list):
+                required.update((name, None) for name in names if isinstance(name, str))
+        for name in required:
+            kinds = ALL_KINDS
+            values: dict[Any, int] | None = None
+            for spot in schemas:
+                plain = self._member(spot, name)
+                kinds &= plain.kinds
+                values = _intersect(values, plain.values)
+            if not kinds or (values is not None and not kinds & _kinds(values.values())):
+                return True
+        return False
+
+    def _member(self, spot: SchemaNode, name: str) -> TypeBounds:
+        known = self._members.get((spot, name))
+        if known is None:
+            listed = spot.value["properties"]
+            known = _type_bounds(listed[name]) if name in listed else UNBOUNDED
+            self._members[spot, name] = known
+        return known
+
+
+def _has_members(spot: SchemaNode) -> bool:
+    schema = spot.value
+    return (
+        spot.draft != WITHOUT_VALIDATION
+        and isinstance(schema, dict)
+        and "$ref" not in schema
+        and isinstance(schema.get("properties"), dict)
+    )
+
+
+def _intersect(one: dict[Any, int] | None, other: dict[Any, int] | None) -> dict[Any, int] | None:
+    """Return the values of two lists, None being no list."""
+    if one is None or other is None:
+        return other if one is None else one
+    if len(other) < len(one):
+        one, other = other, one
+    return {key: kind for key, kind in one.items() if key in other}
+
+
+def _kinds(kinds: Iterable[int]) -> int:
+    union = 0
+    for kind in kinds:
+        union |= kind
+    return union
+
+
+def _type_bounds(schema: Any) -> TypeBounds:
+    if not isinstance(schema, dict):
+        return TypeBounds(ALL_KINDS if schema else 0, None, isinstance(schema, bool))
+    if not schema.keys().isdisjoint(("$ref", "$schema", "nullable")):
+        return UNBOUNDED
+    kinds, whole = ALL_KINDS, True
+    values: dict[Any, int] | None = None
+    for keyword, value in schema.items():
+        if keyword == "type":
+            names = value if isinstance(value, list) else [value]
+            if not all(isinstance(name, str) and name in TYPES for name in names):
+                return UNBOUNDED
+            kinds &= _kinds(TYPES[name] for name in names)
+        elif keyword in ("enum", "const"):
+            listed = _scalar_kinds(value if keyword == "enum" else [value])
+            whole = whole and listed is not None
+            values = _intersect(values, listed)
+        elif keyword in KEYWORDS or keyword in REFUSED:
+            whole = False
+    if values is not None:
+        values = {key: kind for key, kind in values.items() if kind & kinds}
+        kinds = _kinds(values.values())
+    return TypeBounds(kinds, values, whole)
+
+
+def _scalar_kinds(values: Any) -> dict[Any, int] | None:
+    """Return the kinds of plain values by identity; None where one is no plain value."""
+    if not isinstance(values, list):
+        return None
+    if not all(value is None or isinstance(value, str | int | float | Decimal) for value in values):
+        return None
+    try:
+        return {identity(value): kind_of(value) for value in values}
+    except ValueError:  # a number too long; to be said when a value gets there
+        return None
+
+
+#: Texts that say nothing about values, and keywords below which these names are data.
+_TEXT_ANNOTATIONS = frozenset(["title", "description", "$comment"])
+_DATA_KEYWORDS = frozenset(["enum", "const", "dependencies"])
+
+
+class StructuralEquality:
+    """Numbers schemas by what they say: the same number, the same values are valid.
+
+    Schemas that are written twice are frequent among alternatives (`oneOf` of objects that share
+    members), and to see that one is the other saves taking both apart.
+    """
+
+    def __init__(self) -> None:
+        """Know nothing yet."""
+        self._numbers: dict[Hashable, int] = {}
+        # By id(); with the value, which must not go while its id stands for it.
+        self._known: dict[tuple[int, bool], tuple[Any, int]] = {}
+
+    def merged(self, need: Conjunction) -> Conjunction:
+        """Return a need without what it says twice; NEVER if it contradicts itself."""
+        kept: dict[Hashable, tuple[SchemaNode, bool]] = {}
+        for spot, holds in need:
+            key = (self._number(spot.value, False), spot.base, spot.draft, spot.scope)
+            if kept.setdefault(key, (spot, holds))[1] is not holds:
+                return NEVER
+        return need if len(kept) == len(need) else tuple(kept.values())
+
+    def alike(self, spots: Iterable[SchemaNode]) -> frozenset[int]:
+        """Return the id() of what some spots say, and of all that was found to say the same."""
+        ids = {id(spot.value) for spot in spots}
+        numbers = {
+            n for (known, is_data), (_, n) in self._known.items() if known in ids and not is_data
+        }
+        twins = {known for (known, is_data), (_, n) in self._known.items() if n in numbers}
+        return frozenset(ids | twins)
+
+    def _number(self, value: Any, is_data: bool) -> int:
+        if not isinstance(value, dict | list):
+            return self._numbers.setdefault((type(value), value), len(self._numbers))
+        known = self._known.get((id(value), is_data))
+        if known is not None:
+            return known[1]
+        content: Hashable
+        if isinstance(value, list):
+            content = ("list", *(self._number(inner, is_data) for inner in value))
+        else:
+            content = tuple(
+                (key, self._number(inner, is_data or key in _DATA_KEYWORDS))
+                for key, inner in value.items()
+                if is_data or key not in _TEXT_ANNOTATIONS or not isinstance(inner, str)
+            )
+        number = self._numbers.setdefault(content, len(self._numbers))
+        self._known[id(value), is_data] = value, number
+        return number

@@ -1,0 +1,201 @@
+"""What becomes of every keyword of a schema: masked, checked afterwards, an annotation, refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from callmemaybe.errors import GrammarError, UnsupportedSchema
+from callmemaybe.grammar.grammar import Grammar
+from callmemaybe.grammar.json_schema.document import (
+    DeferredCheck,
+    DynamicScopeNeeded,
+    SchemaDocument,
+    SchemaNode,
+    escape_token,
+)
+from callmemaybe.grammar.json_schema.emit import Emitter
+from callmemaybe.grammar.json_schema.grounding import GroundingSource
+from callmemaybe.grammar.json_schema.keywords import ANNOTATIONS, KEYWORDS, why_ignored
+from callmemaybe.grammar.json_schema.strings import FORMATS, SUPERSETS
+from callmemaybe.grammar.json_schema.values import STYLES
+
+#: What can become of a keyword, the best first.
+MASKED, ANNOTATION, CHECKED, REFUSED = "masked", "annotation", "checked", "refused"
+#: Keywords that are read together with another one, and which.
+_READ_WITH = {
+    "then": "if", "else": "if", "additionalItems": "items", "minContains": "contains",
+    "maxContains": "contains", "nullable": "type",
+}  # fmt: skip
+#: Refusals looked for before it is enough.
+_MAX_REFUSALS = 200
+
+
+#: What no automaton can see to, since there is no end of keys.
+_REPEATED_KEYS = "that no unlisted key comes twice is checked when the value is complete"
+
+
+#: Said of what is checked for no other reason than that no grammar of bearable size says it.
+_WHEN_COMPLETE = "when the value is complete"
+
+
+class Keyword(NamedTuple):
+    """One keyword: where it stands, what becomes of it, and why, where that is not plain."""
+
+    pointer: str
+    keyword: str
+    how: str
+    why: str = ""
+
+
+class Certificate(NamedTuple):
+    """Every keyword of a schema in document order, and the grammar (None if any is refused)."""
+
+    keywords: tuple[Keyword, ...]
+    grammar: Grammar | None
+
+    def count(self, how: str) -> int:
+        """Return of how many keywords this becomes."""
+        return sum(row.how == how for row in self.keywords)
+
+
+def certificate(
+    schema: Any,
+    *,
+    style: str = "spaced",
+    order: str = "schema",
+    additional: bool = True,
+    remotes: Mapping[str, Any] | None = None,
+    ground: GroundingSource | str | None = None,
+    masked_alone: bool = False,
+) -> Certificate:
+    """Compile a schema as ``json_schema(..., checks=[...])`` does, and say what became of each keyword.
+
+    ``masked_alone``: without ``checks``, as the arguments of functions are compiled first; what would be
+    checked is refused then, or masked more narrowly.
+
+    Nothing is raised for what is refused: it is set aside and the rest is looked at, so that all
+    refusals are found at once.
+    """
+    said = GroundingSource(ground) if isinstance(ground, str) else ground
+    aside: dict[str, str] = {}
+    while True:
+        checks: list[DeferredCheck] | None = None if masked_alone else []
+        document = SchemaDocument(
+            schema, remotes, checks=checks, ground=said, aside=frozenset(aside)
+        )
+        found, error = _compiled(document, style, order == "any", additional, checks)
+        if error is None:
+            break
+        known = error.pointer in aside or len(aside) == _MAX_REFUSALS
+        aside.setdefault(error.pointer, error.message)
+        if known or not _is_keyword(error.pointer, document):
+            break
+    document, visited, grammar = found
+    rows = _rows(document, visited, {check.pointer: check.reason for check in checks or ()}, aside)
+    return Certificate(tuple(rows), None if aside else grammar)
+
+
+_Found = tuple[SchemaDocument, frozenset[int], Grammar | None]
+
+
+def _compiled(
+    document: SchemaDocument,
+    style: str,
+    unordered: bool,
+    additional: bool,
+    checks: list[DeferredCheck] | None,
+) -> tuple[_Found, UnsupportedSchema | None]:
+    """Return the document, the schemas that were looked at (by id), and the grammar or the error."""
+    emitter = Emitter(document, STYLES[style], "", additional, unordered=unordered, short=False)
+    error: UnsupportedSchema | None = None
+    grammar: Grammar | None = None
+    try:
+        node = emitter.node(((document.root, True),))
+        grammar = Grammar(node, emitter.rules)
+    except DynamicScopeNeeded:
+        if checks is not None:
+            checks.clear()
+        return _compiled(document.with_scopes(), style, unordered, additional, checks)
+    except UnsupportedSchema as refused:
+        error = refused
+    except RecursionError:
+        error = UnsupportedSchema("the schema nests too deep", pointer="")
+    except GrammarError as refused:
+        empty = "no finite string" in refused.message
+        message = "no value meets this schema" if empty else refused.message
+        error = UnsupportedSchema(message, pointer="")
+    return (document, emitter.visited, grammar), error
+
+
+def _is_keyword(pointer: str, document: SchemaDocument) -> bool:
+    """Whether a pointer leads to a keyword of a schema that is looked at."""
+    return any(
+        pointer == f"{spot.pointer}/{escape_token(k)}"
+        for spot in document.below()
+        for k in spot.value
+    )
+
+
+def _rows(
+    document: SchemaDocument,
+    visited: frozenset[int],
+    checks: Mapping[str, str],
+    aside: Mapping[str, str],
+) -> Iterator[Keyword]:
+    told: set[str] = set()
+    for spot in document.below():
+        for keyword in spot.value:
+            pointer = f"{spot.pointer}/{escape_token(keyword)}"
+            told.add(pointer)
+            if pointer in aside:
+                yield Keyword(pointer, keyword, REFUSED, aside[pointer])
+            elif pointer in checks:
+                plain = checks[pointer] == f"{keyword} is not supported here"
+                yield Keyword(
+                    pointer, keyword, CHECKED, _WHEN_COMPLETE if plain else checks[pointer]
+                )
+            else:
+                yield Keyword(
+                    pointer, keyword, *_treatment(spot, keyword, id(spot.value) in visited)
+                )
+    for how, reasons in ((REFUSED, aside), (CHECKED, checks)):
+        for pointer, reason in reasons.items():
+            if pointer not in told:
+                yield Keyword(pointer, "", how, reason)
+
+
+def _treatment(spot: SchemaNode, keyword: str, is_visited: bool) -> tuple[str, str]:
+    """Say what becomes of a keyword that is neither checked nor refused."""
+    schema = spot.value
+    if spot.draft <= 7 and "$ref" in schema and keyword != "$ref" and keyword in KEYWORDS:
+        return ANNOTATION, "draft 7 and before: ignored beside $ref"
+    if why := why_ignored(keyword, spot):
+        return ANNOTATION, why
+    if keyword not in KEYWORDS:
+        partner = _READ_WITH.get(keyword)
+        if partner is not None:
+            is_read = partner in schema and not why_ignored(partner, spot)
+            return (MASKED, "") if is_read else (ANNOTATION, f"nothing without {partner}")
+        return ANNOTATION, "" if keyword in ANNOTATIONS else "unknown keyword"
+    named = schema[keyword]
+    # Where nothing is described it may be anything: the name of a definition in a group of them, say.
+    if keyword == "format" and isinstance(named, str) and named not in FORMATS.keys() | SUPERSETS:
+        return ANNOTATION, "unknown format"
+    if is_visited:
+        return MASKED, _REPEATED_KEYS if _allows_unlisted_keys(keyword, schema) else ""
+    if "/$defs/" in spot.pointer or "/definitions/" in spot.pointer:
+        return ANNOTATION, "no value is described by this schema"
+    return MASKED, "no value gets here"
+
+
+def _allows_unlisted_keys(keyword: str, schema: Mapping[str, Any]) -> bool:
+    """Whether a keyword lets objects have keys that are not listed."""
+    if keyword in ("additionalProperties", "unevaluatedProperties"):
+        return schema[keyword] is not False
+    if keyword == "patternProperties":
+        return bool(schema[keyword])
+    kinds = schema.get("type") if keyword == "type" else ()
+    closed = {"properties", "additionalProperties", "patternProperties"} & schema.keys()
+    named = kinds if isinstance(kinds, list | tuple) else [kinds]
+    return not closed and ("object" in named or "dict" in named)

@@ -1,0 +1,384 @@
+"""`oneOf`: "exactly one" written with "not", and that only where two options can hold at once.
+
+A list of labelled constants is the most frequent `oneOf`, and may be long. Its options are not compared
+at all: which values stand in one option only is seen by counting them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from callmemaybe.grammar.json_schema.analysis import InstanceChecker, TypeBounds, may_be_named
+from callmemaybe.grammar.json_schema.document import FALSE_SCHEMA, SchemaNode
+from callmemaybe.grammar.json_schema.keywords import KEYWORDS, REFUSED
+from callmemaybe.grammar.json_schema.shapes import (
+    ALL_KINDS,
+    ANYTHING,
+    ARRAY,
+    INTEGER,
+    NEVER,
+    NUMBER,
+    OBJECT,
+    AllOf,
+    AnyOf,
+    Conjunction,
+    Enum,
+    ExistingMember,
+    Fact,
+    Formula,
+    Kinds,
+    Not,
+    ObjectFacet,
+    OneOf,
+    Subschema,
+    ValueShape,
+    both,
+    limits_one_member,
+    limits_only_members,
+)
+from callmemaybe.grammar.json_schema.strings import key_matches
+from callmemaybe.grammar.json_schema.values import kind_of
+
+
+def is_closed(facet: ObjectFacet) -> bool:
+    """Whether every key is one of the declared names."""
+    return any(
+        (FALSE_SCHEMA, True) in others.need and not others.patterns for others in facet.others
+    )
+
+
+def place_member(
+    facet: ObjectFacet, member: ExistingMember, judge: InstanceChecker
+) -> list[ObjectFacet]:
+    """Return facets of which one must hold so that the member exists."""
+    names = [
+        name
+        for name in dict.fromkeys((*facet.properties, *facet.required))
+        if may_be_named(member, name, judge) and NEVER[0] not in facet.properties.get(name, ())
+    ]
+    anything = member.need == ((FALSE_SCHEMA, False),) or not member.need
+    for name in names:
+        if anything and name in facet.required:
+            return [ObjectFacet()]
+    placed = [ObjectFacet({name: member.need}, (name,)) for name in names]
+    return placed if is_closed(facet) else [*placed, ObjectFacet(extra=(member,))]
+
+
+# The spots within which a formula stands, innermost first, and the collectors (`unevaluated.py`) that
+# want to know what it evaluates: (spot, outer, collectors).
+SchemaPath = tuple[SchemaNode, Any, tuple[SchemaNode, ...]] | None
+SignedFormula = tuple[Formula, bool, SchemaPath]
+Alternatives = list[SignedFormula]
+
+
+class ChoiceSimplifier:
+    """Simplifies the choices of a branch by what is certain in it."""
+
+    def __init__(
+        self, is_empty: Callable[[Conjunction, int], bool], judge: InstanceChecker
+    ) -> None:
+        """Take what tells whether a need is certainly empty, looking so deep; and a validator."""
+        self._is_empty = is_empty
+        self._judge = judge
+
+    def simplified(
+        self, shape: ValueShape, choices: list[Alternatives]
+    ) -> tuple[list[Alternatives], list[Alternatives]]:
+        """Return the choices that are open, and those that are none any more (one option, or none)."""
+        kept: list[Alternatives] = []
+        settled: list[Alternatives] = []
+        for options in choices:
+            left = self._open_options(shape, options)
+            if left is not None:
+                (kept if len(left) > 1 else settled).append(left)
+        return (_without_implied(kept) if len(kept) > 1 else kept), settled
+
+    def _open_options(self, shape: ValueShape, options: Alternatives) -> Alternatives | None:
+        """Return the options that are not yet decided; None if one of them holds anyway."""
+        left: Alternatives = []
+        for step in self._plainer(shape, options):
+            verdict, plainer = self._verdict(shape, step)
+            if verdict is True:
+                return None
+            if verdict is None:
+                left.append(plainer)
+        return left
+
+    def _plainer(self, shape: ValueShape, options: Alternatives) -> Iterator[SignedFormula]:
+        """Say of an object what a negated fact comes down to, and where a member must be.
+
+        One by one, because most choices are met by one of the first.
+        """
+        if shape.kinds != OBJECT:
+            yield from options
+            return
+        known = shape.facets.get(OBJECT)
+        for step in options:
+            formula, holds, trail = step
+            if not isinstance(formula, Fact) or formula.kinds != OBJECT:
+                yield step
+                continue
+            for facet in (formula.facet,) if holds else formula.facet.complement():
+                if known is not None and _asks_only_for_member(facet) and is_closed(known):
+                    for one in place_member(known, facet.members[0], self._judge):
+                        yield Fact(OBJECT, one), True, trail
+                else:
+                    yield Fact(OBJECT, facet), True, trail
+
+    def _verdict(self, shape: ValueShape, step: SignedFormula) -> tuple[bool | None, SignedFormula]:
+        """Whether an option holds (True) or cannot hold (False) whatever is chosen elsewhere.
+
+        Where that is open (None), also the plainest option that says the same here.
+        """
+        formula, holds, trail = step
+        if isinstance(formula, Kinds):
+            kinds = formula.kinds if holds else ~formula.kinds
+            verdict = True if not shape.kinds & ~kinds else None if shape.kinds & kinds else False
+            return verdict, step
+        if not isinstance(formula, Fact) or not holds:
+            return None, step
+        if not shape.kinds & formula.kinds:
+            return True, step
+        if shape.kinds != OBJECT or not limits_one_member(formula.facet):
+            return None, step
+        known = shape.facets.get(OBJECT) or ObjectFacet()
+        verdict, plainer = self._verdict_on_member(known, formula.facet)
+        return verdict, step if plainer is formula.facet else (Fact(OBJECT, plainer), True, trail)
+
+    def _verdict_on_member(
+        self, known: ObjectFacet, wanted: ObjectFacet
+    ) -> tuple[bool | None, ObjectFacet]:
+        """Judge a fact about one member: it is there and meets a need, or meets it if it is there.
+
+        "It is not there" is the latter, with a need that nothing meets.
+        """
+        (name, extra), *_ = wanted.properties.items()
+        is_there = name in known.required
+        need = known.need_of(name, key_matches)
+        if is_never(need) or not self._may_be(known, name):
+            return not wanted.required, wanted
+        if is_never(extra) or self._is_empty(both(need, extra), 1):
+            if wanted.required or is_there:
+                return False, wanted
+            return None, ObjectFacet({name: NEVER})
+        if len(extra) > 1:
+            return None, wanted
+        if not extra or self._is_empty(both(need, ((extra[0][0], not extra[0][1]),)), 1):
+            fits = is_there or not wanted.required
+            return True if fits else None, ObjectFacet({name: ANYTHING}, (name,))
+        return None, wanted
+
+    def _may_be(self, known: ObjectFacet, name: str) -> bool:
+        """Whether there may be a member of this name beside those that must be there."""
+        if name in known.required:
+            return True
+        if known.at_most is not None and len(known.required) >= known.at_most:
+            return False
+        return self._judge.meets(name, known.names)
+
+
+def _without_implied(choices: list[Alternatives]) -> list[Alternatives]:
+    """Leave out the choices that have all options of another one: they are met whenever it is."""
+    sets = [frozenset(map(_formula_key, options)) for options in choices]
+    order = sorted(range(len(sets)), key=lambda index: len(sets[index]))
+    kept: list[int] = []
+    for index in order:
+        if not any(sets[other] <= sets[index] for other in kept):
+            kept.append(index)
+    return [choices[index] for index in sorted(kept)]
+
+
+def _formula_key(step: SignedFormula) -> Hashable:
+    """Return what two steps have in common that say the same in one branch."""
+    formula, holds, trail = step
+    if isinstance(formula, Fact) and limits_one_member(formula.facet):
+        (name, need), *_ = formula.facet.properties.items()
+        return name, need, bool(formula.facet.required), holds
+    return id(formula), holds, trail and trail[2]
+
+
+def _asks_only_for_member(facet: Any) -> bool:
+    """Whether a facet only says that there is a member of some kind."""
+    if not isinstance(facet, ObjectFacet) or len(facet.members) != 1:
+        return False
+    return not facet.properties and not facet.required and limits_only_members(facet)
+
+
+def is_never(need: Conjunction) -> bool:
+    """Whether a need says that nothing meets it."""
+    return (FALSE_SCHEMA, True) in need
+
+
+_VALUE_LISTS = frozenset(["const", "enum"])
+_VALUE_LISTS_AND_TYPE = _VALUE_LISTS | {"type"}
+
+
+class _OpenOption(NamedTuple):
+    """An option that does not only list values: as it is, where its references end, at a glance."""
+
+    part: Subschema
+    spot: SchemaNode
+    plain: TypeBounds
+
+
+@dataclass(slots=True)
+class _ConstantGroup:
+    """Constants that are compared with the other options together.
+
+    ``written`` are the kinds of number as which whole ones may be written.
+    """
+
+    written: int
+    kinds: int = 0
+    values: dict[Any, Any] = field(default_factory=dict)
+    #: Those that stand in more than one option.
+    repeated: set[Any] = field(default_factory=set)
+    spot: SchemaNode = field(init=False)
+
+    @property
+    def single(self) -> dict[Any, Any]:
+        """The constants that stand in one option, by identity."""
+        if not self.repeated:
+            return self.values
+        return {key: value for key, value in self.values.items() if key not in self.repeated}
+
+
+class OneOfRewriter:
+    """Says what `oneOf` says by other formulas; remembers it."""
+
+    def __init__(
+        self,
+        end: Callable[[SchemaNode], SchemaNode],
+        parts: Callable[[SchemaNode], list[Formula]],
+        glance: Callable[[SchemaNode], TypeBounds],
+        clash: Callable[[SchemaNode, SchemaNode], bool],
+        spend: Callable[[int, str], None],
+    ) -> None:
+        """Take what tells of a schema where it ends, what it says, and what a glance tells of it.
+
+        ``clash`` tells whether two schemas may hold at once; ``spend`` is told how many pairs are
+        to be compared, and for which pointer.
+        """
+        self._end = end
+        self._parts = parts
+        self._glance = glance
+        self._clash = clash
+        self._spend = spend
+        self._sorted: dict[OneOf, tuple[list[_ConstantGroup], list[_OpenOption]]] = {}
+        self._said: dict[OneOf, Formula] = {}
+
+    def formula(self, one: OneOf) -> Formula:
+        """Write "exactly one" with "not"."""
+        found = self._said.get(one)
+        if found is None:
+            found = self._said[one] = self._say(one)
+        return found
+
+    def _say(self, one: OneOf) -> Formula:
+        # To compare two options may lead back here: then with the same schemas, so that it ends.
+        if one not in self._sorted:
+            self._sorted[one] = self._sort(one.parts)
+        groups, others = self._sorted[one]
+        denied: list[list[Formula]] = [[] for _ in others]
+        options: list[Formula] = []
+        free: dict[Any, Any] = {}
+        kinds = 0
+        for group in groups:
+            self._spend(len(others), one.pointer)
+            against: list[Formula] = []
+            for other, its in zip(others, denied, strict=True):
+                if group.kinds & other.plain.kinds and self._clash(group.spot, other.spot):
+                    against.append(Not(other.part))
+                    its.append(Not(Enum(group.values, group.kinds)))
+            single = group.single
+            if single and not against and group.written != INTEGER:
+                free |= single
+                kinds |= group.kinds
+            elif single:
+                said = Enum(single, group.kinds)
+                options.append(AllOf((Kinds(group.written), said, *against)))
+        if free:
+            options.append(Enum(free, kinds))
+        for index, rivals in enumerate(_overlapping([other.plain for other in others])):
+            self._spend(len(rivals), one.pointer)
+            for later in rivals:
+                if self._clash(others[index].spot, others[later].spot):
+                    denied[index].append(Not(others[later].part))
+                    denied[later].append(Not(others[index].part))
+        for other, its in zip(others, denied, strict=True):
+            options.append(AllOf((other.part, *its)) if its else other.part)
+        return options[0] if len(options) == 1 else AnyOf(tuple(options), one.pointer)
+
+    def _sort(self, parts: tuple[Subschema, ...]) -> tuple[list[_ConstantGroup], list[_OpenOption]]:
+        groups: dict[Hashable, _ConstantGroup] = {}
+        group_of: dict[Any, _ConstantGroup] = {}
+        others: list[_OpenOption] = []
+        for part in parts:
+            spot = self._end(part.spot)
+            listed = self._listed(spot)
+            if listed is None:
+                others.append(_OpenOption(part, spot, self._glance(spot)))
+                continue
+            values, kinds = listed
+            for key, value in values.items():
+                if key in group_of:
+                    group_of[key].repeated.add(key)
+                    continue
+                kind = kind_of(value)
+                written = kinds & NUMBER if kind & NUMBER else kind
+                # An array or object is denied by many cases: only where it must be, so one by one.
+                name: Hashable = key if kind & (ARRAY | OBJECT) else ()
+                group = groups.setdefault((written, name), _ConstantGroup(written))
+                group.values[key] = value
+                group.kinds |= kind
+                group_of[key] = group
+        for group in groups.values():
+            group.spot = SchemaNode({"enum": list(group.values.values())}, "")
+        return list(groups.values()), others
+
+    def _listed(self, spot: SchemaNode) -> tuple[dict[Any, Any], int] | None:
+        """Return the values, by identity, of a schema that only lists some, and the kinds it allows.
+
+        None if it is no such schema.
+        """
+        if not isinstance(spot.value, dict) or _VALUE_LISTS.isdisjoint(spot.value):
+            return None
+        if not all(
+            key in _VALUE_LISTS_AND_TYPE for key in spot.value if key in KEYWORDS or key in REFUSED
+        ):
+            return None
+        kinds = ALL_KINDS
+        values: dict[Any, Any] | None = None
+        for part in self._parts(spot):
+            if isinstance(part, Kinds):
+                kinds &= part.kinds
+            elif not isinstance(part, Enum):
+                return None
+            elif values is None:
+                values = dict(part.values)
+            else:
+                values = {key: value for key, value in values.items() if key in part.values}
+        if values is None:
+            return None
+        return {key: value for key, value in values.items() if kind_of(value) & kinds}, kinds
+
+
+def _overlapping(options: list[TypeBounds]) -> Iterator[list[int]]:
+    """Yield for each option the later ones that may have a value of it, by kinds and listed values."""
+    having: dict[Any, list[int]] = {}
+    open_ones: list[int] = []
+    for index, plain in enumerate(options):
+        if plain.values is None:
+            open_ones.append(index)
+        for key in plain.values or ():
+            having.setdefault(key, []).append(index)
+    for index, plain in enumerate(options):
+        if plain.values is None:
+            near = range(index + 1, len(options))
+            yield [later for later in near if options[later].kinds & plain.kinds]
+            continue
+        met = {later for key in plain.values for later in having[key]}
+        met.update(later for later in open_ones if options[later].kinds & plain.kinds)
+        yield sorted(later for later in met if later > index)

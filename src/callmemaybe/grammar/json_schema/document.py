@@ -1,0 +1,329 @@
+"""Places in a schema document, and what `$ref` means at each: base URIs, anchors, pointers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urldefrag, urljoin
+
+from callmemaybe.errors import UnsupportedSchema
+from callmemaybe.grammar.json_schema.grounding import GroundingSource
+
+#: Keywords whose value is a schema / a list of schemas / a mapping to schemas (any may be others).
+_SCHEMA_KEYWORDS = frozenset(
+    [
+        "not",
+        "if",
+        "then",
+        "else",
+        "items",
+        "additionalItems",
+        "contains",
+        "propertyNames",
+        "additionalProperties",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+        "contentSchema",
+    ]
+)
+_SCHEMA_LIST_KEYWORDS = frozenset(["allOf", "anyOf", "oneOf", "prefixItems", "items"])
+_SCHEMA_MAP_KEYWORDS = frozenset(
+    ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"]
+)
+_DRAFTS = {"draft-03": 3, "draft-04": 4, "draft-06": 6, "draft-07": 7, "2019-09": 2019}
+LATEST_DRAFT = 2020
+#: The newest draft in a dialect without the vocabulary for validation (Core, section 8.1.2).
+WITHOUT_VALIDATION = 2021
+
+
+class SchemaNode:
+    """One schema within a document: its value, where it is, and what its references build on.
+
+    ``base`` is the URI of its resource; ``scope`` are the resources through which it was reached,
+    outermost first, where that matters (see :meth:`SchemaDocument.resolve_dynamic`).
+    """
+
+    __slots__ = ("base", "draft", "pointer", "scope", "value")
+
+    def __init__(
+        self,
+        value: Any,
+        pointer: str,
+        base: str = "",
+        draft: int = LATEST_DRAFT,
+        scope: tuple[str, ...] = (),
+    ) -> None:
+        self.value = value
+        self.pointer = pointer
+        self.base = base
+        self.draft = draft
+        self.scope = scope
+
+    def __repr__(self) -> str:
+        return f"Spot({self.pointer or '/'!r})"
+
+
+#: The schemas that everything and nothing meets; one object each, wherever they stand.
+TRUE_SCHEMA: SchemaNode = SchemaNode(True, "")
+FALSE_SCHEMA: SchemaNode = SchemaNode(False, "")
+
+
+def escape_token(token: str) -> str:
+    """Write one token of a JSON pointer (RFC 6901)."""
+    return token.replace("~", "~0").replace("/", "~1") if "~" in token or "/" in token else token
+
+
+class DeferredCheck(NamedTuple):
+    """Something a schema asks that the grammar does not: to be checked when a value is complete."""
+
+    pointer: str
+    reason: str
+
+
+class DynamicScopeNeeded(Exception):
+    """What a `$dynamicRef` means depends on the way to it: read the document with scopes."""
+
+
+class SchemaDocument:
+    """A schema with everything it may refer to; hands out one Spot for each place.
+
+    ``remotes`` are further schemas by URI; nothing is ever fetched. With ``scoped`` a place that is
+    reached through different resources is a different Spot each time. ``checks`` takes what the
+    grammar leaves out; None refuses it. ``ground`` is what was said;
+    keywords whose pointers are in ``aside`` are left out.
+    """
+
+    def __init__(
+        self,
+        schema: Any,
+        remotes: Mapping[str, Any] | None = None,
+        *,
+        scoped: bool = False,
+        checks: list[DeferredCheck] | None = None,
+        ground: GroundingSource | None = None,
+        aside: frozenset[str] = frozenset(),
+    ) -> None:
+        self._spots: dict[tuple[int, str, tuple[str, ...]], SchemaNode] = {}
+        self._remotes = remotes or {}
+        self._scoped = scoped
+        self._checks = checks
+        self.ground = ground
+        self.aside = aside
+        self._schema = schema
+        self._names: dict[str, SchemaNode] | None = None
+        # The resources that have a $dynamicAnchor of some name.
+        self._dynamic: dict[str, set[str]] = {}
+        self.root = self._spot(schema, "", SchemaNode(None, ""))
+
+    def with_scopes(self) -> SchemaDocument:
+        """Return the same document, read with scopes (see :class:`DynamicScopeNeeded`)."""
+        return SchemaDocument(
+            self._schema,
+            self._remotes,
+            scoped=True,
+            checks=self._checks,
+            ground=self.ground,
+            aside=self.aside,
+        )
+
+    def below(self) -> Iterator[SchemaNode]:
+        """Yield every schema of the document that is an object, in the order of the document."""
+        stack, seen = [self.root], set()
+        while stack:
+            spot = stack.pop()
+            if isinstance(spot.value, dict) and spot.pointer not in seen:
+                seen.add(spot.pointer)
+                yield spot
+                stack += reversed(list(self._below(spot)))
+
+    @property
+    def may_leave(self) -> bool:
+        """Whether the grammar may leave something to be checked."""
+        return self._checks is not None
+
+    def leave(self, pointer: str, reason: str, hint: str | None = None) -> None:
+        """Leave something to be checked; raises UnsupportedSchema where that is not wanted."""
+        if self._checks is None:
+            raise UnsupportedSchema(reason, pointer=pointer, hint=hint)
+        check = DeferredCheck(pointer, reason)
+        if check not in self._checks:
+            self._checks.append(check)
+
+    def child(self, parent: SchemaNode, *tokens: str | int) -> SchemaNode:
+        """Return the spot at some keys below another one."""
+        value, pointer = parent.value, parent.pointer
+        for token in tokens:
+            value = value[token]
+            pointer += f"/{escape_token(str(token))}"
+        return self._spot(value, pointer, parent)
+
+    def _spot(self, value: Any, pointer: str, parent: SchemaNode) -> SchemaNode:
+        if value is True:
+            return TRUE_SCHEMA
+        if value is False:
+            return FALSE_SCHEMA
+        if not isinstance(value, dict):
+            return SchemaNode(value, pointer, parent.base, parent.draft)
+        key = (id(value), parent.base, parent.scope)
+        found = self._spots.get(key)
+        if found is None:
+            base, draft = _base_and_draft(value, parent, self._remotes)
+            found = SchemaNode(value, pointer, base, draft, self._entered(parent.scope, base))
+            self._spots[key] = found
+            self._spots.setdefault((id(value), base, found.scope), found)
+        return found
+
+    def _entered(self, scope: tuple[str, ...], base: str) -> tuple[str, ...]:
+        return scope if not self._scoped or base in scope else (*scope, base)
+
+    def _seen_from(self, spot: SchemaNode, scope: tuple[str, ...]) -> SchemaNode:
+        """Return a spot as it is when it is reached through these resources."""
+        if not self._scoped or not isinstance(spot.value, dict):
+            return spot
+        inner = self._entered(scope, spot.base)
+        key = (id(spot.value), spot.base, inner)
+        return self._spots.setdefault(
+            key, SchemaNode(spot.value, spot.pointer, spot.base, spot.draft, inner)
+        )
+
+    def resolve(self, spot: SchemaNode, reference: Any, keyword: str) -> SchemaNode:
+        """Return what a reference from ``spot`` points at; UnsupportedSchema if there is nothing."""
+        where = f"{spot.pointer}/{keyword}"
+        if not isinstance(reference, str):
+            raise UnsupportedSchema(f"{keyword} must be a string", pointer=where)
+        uri, fragment = _split_fragment(_resolve_uri(spot.base, reference))
+        if uri == self.root.base and fragment[:1] in ("", "/"):
+            found: SchemaNode | None = self._walk(self.root, unquote(fragment))
+        elif fragment[:1] in ("", "/"):
+            start = self._named().get(uri)
+            found = start and self._walk(start, unquote(fragment))
+        else:
+            found = self._named().get(f"{uri}#{unquote(fragment)}")
+        if found is None:
+            raise UnsupportedSchema(
+                f"{keyword} points at {reference!r}, which is not in the schema",
+                pointer=where,
+                hint="schemas elsewhere must be handed in; nothing is fetched",
+            )
+        return self._seen_from(found, spot.scope)
+
+    def resolve_dynamic(self, spot: SchemaNode, reference: Any) -> SchemaNode:
+        """Return what a `$dynamicRef` points at.
+
+        "the initial starting point URI is replaced by the URI for the outermost schema resource in
+        the dynamic scope that defines an identically named fragment with $dynamicAnchor" (Core,
+        section 8.2.3.2). Raises ScopeNeeded where that takes scopes.
+        """
+        found = self.resolve(spot, reference, "$dynamicRef")
+        _, anchor = _split_fragment(str(reference))
+        names = self._named()
+        resources = self._dynamic.get(anchor, set())
+        is_dynamic = isinstance(found.value, dict) and found.value.get("$dynamicAnchor") == anchor
+        if not is_dynamic or len(resources) < 2:
+            return found
+        if not self._scoped:
+            raise DynamicScopeNeeded
+        outermost = next((base for base in spot.scope if base in resources), found.base)
+        return self._seen_from(names[f"{outermost}#{anchor}"], spot.scope)
+
+    def _walk(self, start: SchemaNode, pointer: str) -> SchemaNode | None:
+        spot = start
+        for token in pointer.split("/")[1:]:
+            token = token.replace("~1", "/").replace("~0", "~")
+            value = spot.value
+            index = _index(token)
+            if isinstance(value, list) and index is not None and index < len(value):
+                spot = self.child(spot, index)
+            elif isinstance(value, dict) and token in value:
+                spot = self.child(spot, token)
+            else:
+                return None
+        return spot
+
+    def _named(self) -> dict[str, SchemaNode]:
+        """Every schema with an identifier or an anchor, by its absolute URI; found once."""
+        if self._names is None:
+            self._names = {}
+            for uri, schema in self._remotes.items():
+                clean, _ = _split_fragment(uri)
+                start = self._spot(schema, "", SchemaNode(None, "", clean, self.root.draft))
+                self._names.setdefault(clean, start)
+                self._register(start, self._names)
+            self._names[self.root.base] = self.root
+            self._register(self.root, self._names)
+        return self._names
+
+    def _register(self, start: SchemaNode, names: dict[str, SchemaNode]) -> None:
+        stack = [(start, "")]
+        while stack:
+            spot, outer = stack.pop()
+            if not isinstance(spot.value, dict):
+                continue
+            if spot.base != outer:
+                names[spot.base] = spot
+            identifier = spot.value.get("$id", spot.value.get("id"))
+            if isinstance(identifier, str) and identifier.startswith("#"):
+                names[f"{spot.base}{identifier}"] = spot
+            for keyword in ("$anchor", "$dynamicAnchor"):
+                anchor = spot.value.get(keyword)
+                if isinstance(anchor, str):
+                    names[f"{spot.base}#{anchor}"] = spot
+                    if keyword == "$dynamicAnchor":
+                        self._dynamic.setdefault(anchor, set()).add(spot.base)
+            stack.extend((inner, spot.base) for inner in self._below(spot))
+
+    def _below(self, spot: SchemaNode) -> Iterator[SchemaNode]:
+        for keyword, value in spot.value.items():
+            if isinstance(value, dict):
+                if keyword in _SCHEMA_KEYWORDS:
+                    yield self.child(spot, keyword)
+                elif keyword in _SCHEMA_MAP_KEYWORDS:
+                    for name, inner in value.items():
+                        if isinstance(inner, dict):
+                            yield self.child(spot, keyword, name)
+            elif isinstance(value, list) and keyword in _SCHEMA_LIST_KEYWORDS:
+                for index in range(len(value)):
+                    yield self.child(spot, keyword, index)
+
+
+def _index(token: str) -> int | None:
+    """Return the index that a token of a pointer names, if it names one that a list may have."""
+    # Digits are ASCII's (RFC 6901, section 4); int() reads no more than 4,300 of them.
+    return int(token) if token.isascii() and token.isdecimal() and len(token) <= 18 else None
+
+
+def _resolve_uri(base: str, reference: str) -> str:
+    """Resolve a reference (RFC 3986, section 5; urljoin knows no fragments of URNs)."""
+    if reference.startswith("#"):
+        return _split_fragment(base)[0] + reference
+    try:
+        return urljoin(base, reference)
+    except ValueError:  # no URI, "http://[x": it names nothing but itself
+        return reference
+
+
+def _split_fragment(uri: str) -> tuple[str, str]:
+    """Return a URI in front of its fragment, and the fragment; of what is no URI, too."""
+    try:
+        return urldefrag(uri)
+    except ValueError:
+        url, _, fragment = uri.partition("#")
+        return url, fragment
+
+
+def _base_and_draft(
+    value: dict[str, Any], parent: SchemaNode, remotes: Mapping[str, Any]
+) -> tuple[str, int]:
+    """Return the base URI and the draft that hold inside a schema."""
+    draft = parent.draft
+    dialect = value.get("$schema")
+    if isinstance(dialect, str):
+        draft = next((number for name, number in _DRAFTS.items() if name in dialect), LATEST_DRAFT)
+        metaschema = remotes.get(dialect)
+        words = metaschema.get("$vocabulary") if isinstance(metaschema, dict) else None
+        if isinstance(words, dict) and not any(uri.endswith("/vocab/validation") for uri in words):
+            draft = WITHOUT_VALIDATION
+    identifier = value.get("id" if draft <= 4 else "$id")
+    if not isinstance(identifier, str) or (draft <= 7 and "$ref" in value):
+        return parent.base, draft
+    return _split_fragment(_resolve_uri(parent.base, identifier))[0], draft

@@ -1,0 +1,512 @@
+"""From shapes to grammar nodes: one way to write each shape, in one style.
+
+Values inside values are asked for with ``yield`` and built by a loop (`Emitter.node`), so that
+schemas may nest as deep as they like. A need that is met again while it is being built becomes a
+rule, which is how recursion is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import replace
+from itertools import product
+from math import prod
+from typing import Any
+
+from callmemaybe.errors import GrammarError, UnsupportedSchema
+from callmemaybe.grammar.automata.tree import min_length_of
+from callmemaybe.grammar.json_schema.arrays import (
+    CountLimits,
+    array_body,
+    counted_body,
+    unique_body,
+)
+from callmemaybe.grammar.json_schema.document import SchemaDocument, SchemaNode
+from callmemaybe.grammar.json_schema.fast_path import FastPath
+from callmemaybe.grammar.json_schema.grounding import GROUNDED, NEVER_GROUNDED, OR_FREE, UNSPECIFIED
+from callmemaybe.grammar.json_schema.normalise import Normaliser
+from callmemaybe.grammar.json_schema.numbers import number_node
+from callmemaybe.grammar.json_schema.objects import (
+    DeclaredMember,
+    KeyClass,
+    MemberStatus,
+    any_member,
+    key_classes,
+    object_body,
+    union_body,
+    union_groups,
+    unordered_body,
+)
+from callmemaybe.grammar.json_schema.shapes import (
+    ANYTHING,
+    ARRAY,
+    FALSE,
+    NEVER,
+    NULL,
+    NUMBER,
+    OBJECT,
+    STRING,
+    TRUE,
+    ArrayFacet,
+    Conjunction,
+    ExistingMember,
+    NumberFacet,
+    ObjectFacet,
+    StringFacet,
+    ValueShape,
+    both,
+    negated,
+)
+from callmemaybe.grammar.json_schema.strings import (
+    ANY_STRING,
+    key_matches,
+    string_node,
+)
+from callmemaybe.grammar.json_schema.values import (
+    STYLES,
+    Style,
+    can_be_written,
+    grounded_number_texts,
+    identity,
+    quoted,
+    spellings,
+)
+from callmemaybe.grammar.nodes import (
+    INFINITE,
+    NOTHING,
+    Intersection,
+    Node,
+    Ref,
+    alt,
+    lexeme,
+    lit,
+    seq,
+    words,
+)
+
+_NEGATION_REFUSED = "negating what the members of an open object need is not supported here"
+
+Build = Generator[Conjunction, Node, Node]
+
+# The kinds that are one word: its text, and its identity as an excluded value.
+_WORDS = ((TRUE, lit("true"), identity(True), True), (FALSE, lit("false"), identity(False), False),
+          (NULL, lit("null"), None, None))  # fmt: skip
+_STRINGS: Conjunction = ((SchemaNode({"type": "string", "x-ground": False}, ""), True),)
+#: Most different values of which arrays without repetition are written out.
+MAX_UNIQUE_VALUES = 8
+#: Items times counted items of one array.
+MAX_COUNTED = 20_000
+
+_EMPTY_ARRAY, _EMPTY_OBJECT = ArrayFacet(), ObjectFacet()
+
+
+class Emitter:
+    """Writes needs as nodes in one style; collects the rules that recursion needs."""
+
+    def __init__(
+        self,
+        document: SchemaDocument,
+        style: Style,
+        prefix: str,
+        additional: bool,
+        *,
+        unordered: bool = False,
+        short: bool = True,
+    ) -> None:
+        """Write for a document; ``short`` False goes the general way even where a short one is."""
+        self._document = document
+        self._unordered = unordered
+        self._normaliser = Normaliser(document)
+        self._style = style
+        self._prefix = prefix
+        self._additional = additional
+        self._nodes: dict[Conjunction, Node] = {}
+        self._names: dict[Conjunction, str] = {}
+        self._open: set[Conjunction] = set()
+        self.rules: dict[str, Node] = {}
+        self._common: FastPath | None = None
+        if short and not unordered and document.ground is None and STYLES.get(style.name) is style:
+            self._common = FastPath(
+                style, additional, self.plain, self.anything, may_leave=document.may_leave
+            )
+
+    @property
+    def visited(self) -> frozenset[int]:
+        """The schemas that were looked at so far, by their id()."""
+        return self._normaliser.visited
+
+    def node(self, need: Conjunction) -> Node:
+        """Return the JSON texts of the values that meet a need."""
+        need = self._normaliser.plain(need)
+        answer = self._common_node(need)
+        if answer is not None:
+            return answer
+        stack: list[tuple[Conjunction, Build]] = [(need, self._values(need))]
+        self._open.add(need)
+        while True:
+            current, build = stack[-1]
+            try:
+                wanted = next(build) if answer is None else build.send(answer)
+            except StopIteration as finished:
+                stack.pop()
+                answer = self._close(current, finished.value)
+                if not stack:
+                    return answer
+                continue
+            wanted = self._normaliser.plain(wanted)
+            answer = self._known(wanted)
+            if answer is None:
+                self._open.add(wanted)
+                stack.append((wanted, self._values(wanted)))
+
+    def _known(self, need: Conjunction) -> Node | None:
+        if need in self._open:
+            if need not in self._names:
+                base = f"{self._prefix}{need[0][0].pointer or '/'}" if need else "json"
+                taken = self._names.values()
+                name, number = base, 1
+                while name in taken:
+                    number += 1
+                    name = f"{base} ({number})"
+                self._names[need] = name
+            return Ref(self._names[need])
+        if need == ANYTHING:
+            return self.anything()
+        found = self._nodes.get(need)
+        return self._common_node(need) if found is None else found
+
+    def _common_node(self, need: Conjunction) -> Node | None:
+        """Take the short way, where there is one: one schema, and nothing asked of everything."""
+        if self._common is None or len(need) != 1 or not need[0][1]:
+            return None
+        found = self._common.node(need[0][0].value)
+        if found is not None:
+            self._nodes[need] = found
+        return found
+
+    def plain(self, schema: Any) -> Node | None:
+        """Write a schema that stands by itself in the general way; None if it is refused."""
+        emitter = Emitter(SchemaDocument(schema), self._style, "", self._additional, short=False)
+        try:
+            node = emitter.node(((SchemaNode(schema, ""), True),))
+        except UnsupportedSchema:
+            return None
+        return None if emitter.rules else node
+
+    def _close(self, need: Conjunction, node: Node) -> Node:
+        self._open.discard(need)
+        if need in self._names:
+            self.rules[self._names[need]] = node
+            node = Ref(self._names[need])
+        self._nodes[need] = node
+        return node
+
+    def anything(self) -> Node:
+        """Any JSON value: one rule, the same in every grammar of this style."""
+        name = f"json {self._style.name}"
+        value = Ref(name)
+        if name not in self.rules:
+            facet = ArrayFacet()
+            array = array_body(self._style, [], value, facet.at_least, facet.at_most)
+            extra = KeyClass(ANY_STRING, value)
+            words_ = [node for _, node, *_ in _WORDS]
+            body = object_body(self._style, [], [extra], 0, None)
+            self.rules[name] = alt(ANY_STRING, number_node(NUMBER, None, {}), *words_, array, body)
+        return value
+
+    # -- one need ---------------------------------------------------------------------------
+
+    def _values(self, need: Conjunction) -> Build:
+        options: list[Node] = []
+        shapes = self._normaliser.shapes(need)
+        for group in [[s] for s in shapes] if self._unordered else union_groups(shapes):
+            node = yield from self._shape(group[0]) if len(group) == 1 else self._union(group)
+            options.append(node)
+        return alt(*options)
+
+    def _union(self, shapes: list[ValueShape]) -> Build:
+        """Write objects that differ in nothing but what they say of their declared members."""
+        facets: list[ObjectFacet] = [shape.facets[OBJECT] for shape in shapes]
+        one = facets[0]
+        judge = self._normaliser.judge
+        declared = list(dict.fromkeys((*one.properties, *one.required)))
+        values: dict[tuple[str, Conjunction], Node] = {}
+        cases: dict[tuple[MemberStatus, ...], None] = {}
+        for facet in facets:
+            case: list[MemberStatus] = []
+            for name in declared:
+                key = name, facet.properties.get(name, ANYTHING)
+                if key not in values:
+                    need = facet.need_of(name, key_matches)
+                    never = NEVER[0] in need or not can_be_written(name)
+                    never = never or not judge.meets(name, facet.names)
+                    values[key] = NOTHING if never else (yield need)
+                value = values[key]
+                case.append(None if value is NOTHING else (value, name in facet.required))
+            if all(
+                status is not None or n not in facet.required
+                for n, status in zip(declared, case, strict=True)
+            ):
+                cases[tuple(case)] = None
+        extras: list[KeyClass] = []
+        if self._additional or not one.listed or one.others or one.patterns:
+            extras = yield from self._key_classes(one, declared, None)
+        keys = [quoted(name) if can_be_written(name) else "" for name in declared]
+        node = union_body(self._style, keys, list(cases), any_member(self._style, extras))
+        if node is not None:
+            return node
+        options: list[Node] = []
+        for facet in facets:
+            options.append((yield from self._object(facet)))  # noqa: PERF401 - a comprehension cannot yield
+        return alt(*options)
+
+    def _shape(self, shape: ValueShape) -> Build:
+        if shape.among is not None:
+            return self._constants(shape)
+        kinds = shape.kinds
+        options: list[Node] = []
+        if kinds & STRING:
+            options.append(self._string(shape))
+        if kinds & NUMBER:
+            options.append(self._number(shape))
+        options += [n for kind, n, key, _ in _WORDS if kinds & kind and key not in shape.but]
+        if kinds & ARRAY:
+            options.append((yield from self._array(shape.facets.get(ARRAY) or _EMPTY_ARRAY)))
+        if kinds & OBJECT:
+            options.append((yield from self._object(shape.facets.get(OBJECT) or _EMPTY_OBJECT)))
+        return alt(*options)
+
+    def _string(self, shape: ValueShape) -> Node:
+        facet = shape.facets.get(STRING)
+        try:
+            node = string_node(facet, shape.but)
+            min_length_of(node, {})  # an intersection is searched here, and not when it is used
+        except GrammarError as error:
+            pointer = facet.pointer if facet is not None else ""
+            self._document.leave(pointer, error.message, error.hint)
+            node = ANY_STRING
+        level = self._level(shape, facet)
+        ground = self._document.ground
+        if level <= NEVER_GROUNDED or ground is None or not ground.is_known:
+            return node
+        said = ground.strings
+        grounded = said if node is ANY_STRING or said is NOTHING else Intersection(node, said)
+        if min_length_of(grounded, {}) < INFINITE:
+            return grounded
+        return node if level == OR_FREE else NOTHING
+
+    def _level(self, shape: ValueShape, facet: StringFacet | NumberFacet | None) -> int:
+        """Return how strictly a string or number is grounded."""
+        asked = facet.ground if facet is not None else UNSPECIFIED
+        ground = self._document.ground
+        if asked != UNSPECIFIED or ground is None or shape.kinds & (ARRAY | OBJECT):
+            return asked
+        is_described = isinstance(facet, StringFacet) and bool(facet.within or facet.without)
+        return UNSPECIFIED if is_described else ground.level
+
+    def _number(self, shape: ValueShape) -> Node:
+        facet = shape.facets.get(NUMBER)
+        level = self._level(shape, facet)
+        ground = self._document.ground
+        if level > NEVER_GROUNDED and ground is not None and ground.is_known:
+            accepts = self._normaliser.judge.accepts
+            fit = [value for value in ground.values if accepts(shape, value)]
+            if fit or level == GROUNDED:
+                return words(
+                    text for value in fit for text in grounded_number_texts(value, shape.kinds)
+                )
+        if facet is None:
+            return number_node(shape.kinds, None, shape.but)
+        try:
+            return number_node(shape.kinds, facet, shape.but)
+        except GrammarError as error:
+            self._document.leave(facet.pointer, error.message, error.hint)
+            return number_node(shape.kinds, NumberFacet(facet.interval), shape.but)
+
+    # -- constants --------------------------------------------------------------------------
+
+    def _constants(self, shape: ValueShape) -> Node:
+        """Write an enumeration: as one list of words, but for what is spaced in many ways."""
+        assert shape.among is not None
+        separators = self._style.separators
+        plain: list[str] = []
+        options: list[Node] = []
+        for value in shape.among.values():
+            found = None
+            if not (self._unordered and isinstance(value, dict | list | tuple)):
+                found = spellings(value, shape.kinds, separators)
+            if found is None:
+                options.append(self._constant(value, shape.kinds))
+            else:
+                plain.extend(found)
+        return alt(words(plain), *options)
+
+    def _constant(self, value: Any, kinds: int) -> Node:
+        style = self._style
+        if isinstance(value, dict):
+            if not all(map(can_be_written, value)):
+                return NOTHING
+            if self._unordered:
+                parts = [
+                    DeclaredMember(quoted(key), self._constant(inner, NUMBER), required=True)
+                    for key, inner in value.items()
+                ]
+                return unordered_body(style, parts, [], 0, None)
+            members: list[Node] = []
+            for key, inner in value.items():
+                members += [style.comma] if members else [style.padding]
+                members += [lit(quoted(key)), style.colon, self._constant(inner, NUMBER)]
+            return seq(lit("{"), *members, style.padding, lit("}"))
+        if isinstance(value, list | tuple):
+            items: list[Node] = []
+            for inner in value:
+                items += [style.comma if items else style.padding, self._constant(inner, NUMBER)]
+            return seq(lit("["), *items, style.padding, lit("]"))
+        return words(spellings(value, kinds, None) or ())
+
+    # -- arrays and objects -----------------------------------------------------------------
+
+    def _array(self, facet: ArrayFacet) -> Build:
+        if facet.unique and (facet.at_most is None or facet.at_most > 1):
+            values = self._few_values(facet)
+            if values is not None:
+                return unique_body(self._style, values, facet.at_least, facet.at_most)
+            self._document.leave(facet.unique[0], "uniqueItems is not supported here")
+        if facet.not_unique:
+            self._document.leave(facet.not_unique[0], "items that repeat are not supported")
+        length = len(facet.prefix)
+        if facet.at_most is not None:
+            length = min(length, facet.at_most)
+        if not facet.contains:
+            prefix: list[Node] = []
+            for index in range(length):
+                prefix.append((yield facet.prefix[index]))  # noqa: PERF401 - as above
+            rest = yield facet.rest
+            return array_body(self._style, prefix, rest, facet.at_least, facet.at_most)
+        return (yield from self._containing(facet, length))
+
+    def _few_values(self, facet: ArrayFacet) -> list[list[str]] | None:
+        """Return the texts of every item there can be, if these are few."""
+        if facet.prefix or facet.contains:
+            return None
+        values: dict[Any, Any] = {}
+        kinds = 0
+        for shape in self._normaliser.shapes(facet.rest):
+            if shape.among is None and shape.kinds & ~(TRUE | FALSE | NULL):
+                return None
+            words = {k: v for kind, _, k, v in _WORDS if shape.kinds & kind and k not in shape.but}
+            values.update(words if shape.among is None else shape.among)
+            kinds |= shape.kinds
+        nested = any(isinstance(value, dict | list | tuple) for value in values.values())
+        if len(values) > MAX_UNIQUE_VALUES or (nested and self._unordered):
+            return None
+        found = [spellings(v, kinds, self._style.separators) for v in values.values()]
+        return [texts for texts in found if texts is not None] if None not in found else None
+
+    def _containing(self, facet: ArrayFacet, length: int) -> Build:
+        """Write arrays of which some items meet further needs, item by item."""
+        limits = [CountLimits(one.at_least, one.at_most) for one in facet.contains]
+        period = max(length, *(one.start for one in facet.contains))
+        end = period if facet.at_most is None else min(period, facet.at_most)
+        states = prod(one.cap + 1 for one in limits) << len(limits)
+        if (max(end, facet.at_least, facet.at_most or 0) + 1) * states > MAX_COUNTED:
+            self._document.leave(facet.contains[0].pointer, "too large limits around contains")
+            return (yield from self._array(replace(facet, contains=())))
+        items: list[dict[tuple[int, ...], Node]] = []
+        for index in range(end + 1):
+            options: dict[tuple[int, ...], Node] = {}
+            for step in product((0, 1), repeat=len(limits)):
+                needs = _counting_needs(facet, index, step)
+                nodes: list[Node] = []
+                for need in needs:
+                    nodes.append((yield need))  # noqa: PERF401 - as above
+                options[step] = alt(*nodes)
+            items.append(options)
+        return counted_body(self._style, items, limits, facet.at_least, facet.at_most)
+
+    def _object(self, facet: ObjectFacet) -> Build:
+        judge = self._normaliser.judge
+        if facet.members:
+            self._document.leave(facet.members[0].among.pointer, _NEGATION_REFUSED)
+        declared = list(dict.fromkeys((*facet.properties, *facet.required)))
+        parts: list[DeclaredMember] = []
+        for name in declared:
+            need = facet.need_of(name, key_matches)
+            required = name in facet.required
+            if NEVER[0] in need or not judge.meets(name, facet.names) or not can_be_written(name):
+                if required:
+                    return NOTHING
+                continue
+            parts.append(DeclaredMember(quoted(name), (yield need), required))
+        extras: list[KeyClass] = []
+        if self._additional or not facet.listed or facet.others or facet.patterns:
+            extras = yield from self._key_classes(facet, declared, None)
+        at_least, at_most = self._countable(facet, parts, extras)
+        if len(facet.extra) > 1 or (facet.extra and (at_least > 1 or at_most is not None)):
+            self._document.leave(facet.extra[0].among.pointer, _NEGATION_REFUSED)
+        elif facet.extra:
+            return (yield from self._ending(facet, declared, parts, extras))
+        body = unordered_body if self._unordered else object_body
+        return body(self._style, parts, extras, at_least, at_most)
+
+    def _ending(
+        self,
+        facet: ObjectFacet,
+        declared: list[str],
+        parts: list[DeclaredMember],
+        extras: list[KeyClass],
+    ) -> Build:
+        last = yield from self._key_classes(facet, declared, facet.extra[0])
+        body = unordered_body if self._unordered else object_body
+        return body(self._style, parts, extras, 0, None, last=last)
+
+    def _key_classes(
+        self, facet: ObjectFacet, declared: list[str], member: ExistingMember | None
+    ) -> Generator[Conjunction, Node, list[KeyClass]]:
+        """Write the members that are not declared (that are the given one)."""
+        found: list[KeyClass] = []
+        names = facet.names if member is None else both(facet.names, member.key)
+        for keys, need in key_classes(facet, declared, member, leave=self._document.leave):
+            if names:
+                keys = Intersection(keys, lexeme((yield both(names, _STRINGS))))
+            found.append(KeyClass(keys, (yield need)))
+        return found
+
+    def _countable(
+        self, facet: ObjectFacet, parts: list[DeclaredMember], extras: list[KeyClass]
+    ) -> tuple[int, int | None]:
+        """Return limits on the number of members that can be counted.
+
+        Those of undeclared members may repeat a key, so that they are fewer than they seem.
+        """
+        at_least, at_most = facet.at_least, facet.at_most
+        known = sum(part.required for part in parts)
+        if extras and at_least > known + 1:
+            self._document.leave(
+                facet.pointer,
+                "minProperties above 1 in an open object is not supported",
+                "list the properties and forbid others",
+            )
+            at_least = known + 1
+        if (at_least if at_most is None else at_most) * (len(parts) + 1) > MAX_COUNTED and (
+            at_least > known or extras or (at_most or 0) < len(parts)
+        ):
+            self._document.leave(facet.pointer, "too large a limit on the number of members")
+            at_least, at_most = 0, None
+        return at_least, at_most
+
+
+def _counting_needs(facet: ArrayFacet, index: int, step: tuple[int, ...]) -> list[Conjunction]:
+    """Return the needs, one of which an item meets that counts for these kinds of items.
+
+    With an upper limit every item either counts or must not be of the kind.
+    """
+    needs = [facet.item(index)]
+    for counts, one in zip(step, facet.contains, strict=True):
+        if index < one.start:
+            needs = [] if counts else needs
+        elif counts:
+            needs = [both(need, one.need) for need in needs]
+        elif one.at_most is not None:
+            needs = [both(need, other) for need in needs for other in negated(one.need)]
+    return needs

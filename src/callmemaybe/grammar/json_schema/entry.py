@@ -1,0 +1,228 @@
+"""The two ways in: a schema as a whole grammar, or as a node to embed in one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from callmemaybe.errors import GrammarError, UnsupportedSchema
+from callmemaybe.grammar.grammar import Grammar
+from callmemaybe.grammar.json_schema.analysis import may_be_named
+from callmemaybe.grammar.json_schema.document import (
+    DeferredCheck,
+    DynamicScopeNeeded,
+    SchemaDocument,
+)
+from callmemaybe.grammar.json_schema.emit import Emitter
+from callmemaybe.grammar.json_schema.fast_path import FastPath
+from callmemaybe.grammar.json_schema.grounding import GroundingSource
+from callmemaybe.grammar.json_schema.normalise import Normaliser
+from callmemaybe.grammar.json_schema.shapes import (
+    ARRAY,
+    OBJECT,
+    ArrayFacet,
+    Conjunction,
+    ObjectFacet,
+)
+from callmemaybe.grammar.json_schema.strings import key_matches
+from callmemaybe.grammar.json_schema.values import STYLES, Style
+from callmemaybe.grammar.nodes import NOTHING, Node
+
+#: In which order the keys of an object may come.
+ORDERS = ("schema", "any")
+
+
+class NoValue(UnsupportedSchema):
+    """No value meets a schema (or none that was said)."""
+
+
+def json_schema(
+    schema: Any,
+    *,
+    style: str = "spaced",
+    order: str = "schema",
+    additional: bool = True,
+    remotes: Mapping[str, Any] | None = None,
+    checks: list[DeferredCheck] | None = None,
+    ground: GroundingSource | str | None = None,
+) -> Grammar:
+    """Return the grammar of the JSON texts (bytes, UTF-8) that a schema allows.
+
+    ``schema`` is a JSON Schema as Python data (drafts 4 to 2020-12; without ``$schema``: 2020-12).
+    ``style`` is the spacing: "spaced" as json.dumps writes, "compact" without, "flexible" with any
+    bounded whitespace. ``order``: "schema" has declared keys in schema order and undeclared ones
+    last, which forces the most; "any" has them in any order, each declared key at most once.
+
+    An object whose schema lists properties and does not say whether it may have others may have
+    them, as the specification has it; ``additional=False`` says it may not (as a tool's arguments
+    should not). ``remotes`` are schemas by URI that references may point at; nothing is fetched.
+    ``ground`` is what was said (a text or a Ground), for ``x-ground``.
+
+    What a schema asks and no grammar can say (say, items that all differ) is refused; or, if a list
+    ``checks`` is given, left out of the grammar and added to that list. Every valid value is then
+    still in the language, and a complete value must be validated against the schema.
+
+    Raises UnsupportedSchema, with the JSON pointer, for what cannot be promised: an unsupported or
+    malformed keyword, a reference to nothing or without progress, a schema that nothing meets.
+    ValueError for an unknown style or order.
+    """
+    node, rules = json_schema_node(
+        schema, style=style, order=order, additional=additional, remotes=remotes, checks=checks,
+        ground=ground,
+    )  # fmt: skip
+    keywords = partial(
+        _keywords, schema, style=style, order=order, additional=additional, remotes=remotes,
+        ground=ground,
+    )  # fmt: skip
+    try:
+        return Grammar(node, rules, keywords=keywords)
+    except GrammarError as error:
+        raise _translated(error) from None
+
+
+def _keywords(schema: Any, **options: Any) -> Sequence[tuple[str, str, str, str]]:
+    from callmemaybe.grammar.json_schema.certificate import certificate
+
+    return certificate(schema, **options).keywords
+
+
+def json_schema_node(
+    schema: Any,
+    *,
+    style: str | Style = "spaced",
+    order: str = "schema",
+    prefix: str = "",
+    additional: bool = True,
+    remotes: Mapping[str, Any] | None = None,
+    checks: list[DeferredCheck] | None = None,
+    ground: GroundingSource | str | None = None,
+) -> tuple[Node, dict[str, Node]]:
+    """Return the node of a schema and the rules it needs, to embed in a larger grammar.
+
+    ``prefix`` keeps the names of the rules apart from other schemas' (those of free JSON values are
+    meant to be shared: same name, same rule). ``style`` may also be a style of the caller's own.
+    Everything else is as in :func:`json_schema`.
+    """
+    if isinstance(style, str):
+        if style not in STYLES:
+            raise ValueError(f"style must be one of {', '.join(STYLES)}, not {style!r}")
+        style = STYLES[style]
+    if order not in ORDERS:
+        raise ValueError(f"order must be one of {', '.join(ORDERS)}, not {order!r}")
+    unordered = order == "any"
+    said = GroundingSource(ground) if isinstance(ground, str) else ground
+    if said is None and not unordered and remotes is None and STYLES.get(style.name) is style:
+        found = _common(schema, style, prefix, additional, may_leave=checks is not None)
+        if found is not None:
+            return found
+    try:
+        try:
+            document = SchemaDocument(schema, remotes, checks=checks, ground=said)
+            node, rules = _emitted(document, style, prefix, additional, unordered)
+        except DynamicScopeNeeded:
+            node, rules = _emitted(document.with_scopes(), style, prefix, additional, unordered)
+    except RecursionError:
+        raise UnsupportedSchema("the schema nests too deep", pointer="") from None
+    except GrammarError as error:
+        raise _translated(error) from None
+    if node is NOTHING:
+        raise _empty()
+    return node, rules
+
+
+def _common(
+    schema: Any, style: Style, prefix: str, additional: bool, *, may_leave: bool
+) -> tuple[Node, dict[str, Node]] | None:
+    """Take the short way, without what the long one needs, where all of a schema goes it."""
+    if type(schema) is not dict or "$schema" in schema:
+        return None
+    made: list[Emitter] = []
+
+    def emitter() -> Emitter:
+        if not made:
+            made.append(Emitter(SchemaDocument(schema), style, prefix, additional))
+        return made[0]
+
+    common = FastPath(
+        style, additional, lambda leaf: emitter().plain(leaf), lambda: emitter().anything(),
+        may_leave=may_leave,
+    )  # fmt: skip
+    node = common.node(schema)
+    return None if node is None or node is NOTHING else (node, made[0].rules if made else {})
+
+
+def _emitted(
+    document: SchemaDocument, style: Style, prefix: str, additional: bool, unordered: bool
+) -> tuple[Node, dict[str, Node]]:
+    emitter = Emitter(document, style, prefix, additional, unordered=unordered)
+    return emitter.node(((document.root, True),)), emitter.rules
+
+
+def _empty() -> UnsupportedSchema:
+    return NoValue(
+        "no value meets this schema",
+        pointer="",
+        hint="look for keywords that contradict each other",
+    )
+
+
+def _translated(error: GrammarError) -> UnsupportedSchema:
+    if "no finite string" in error.message:
+        return _empty()
+    what = f"pattern {error.where}: {error.message}" if error.where else error.message
+    return UnsupportedSchema(what, pointer="", hint=error.hint)
+
+
+def in_schema_order(schema: Any, value: Any, *, remotes: Mapping[str, Any] | None = None) -> Any:
+    """Return ``value`` with the keys of every object in the order of the schema, others last.
+
+    The order is that of the first way in which the value meets the schema; a value that does not
+    meet it comes back as it is. Raises UnsupportedSchema as json_schema does.
+    """
+    try:
+        return _sorted(value, SchemaDocument(schema, remotes, checks=[]))
+    except DynamicScopeNeeded:
+        return _sorted(value, SchemaDocument(schema, remotes, scoped=True, checks=[]))
+
+
+def _sorted(value: Any, document: SchemaDocument) -> Any:
+    return _Sorter(Normaliser(document)).sort(value, ((document.root, True),))
+
+
+class _Sorter:
+    def __init__(self, normaliser: Normaliser) -> None:
+        self._normaliser = normaliser
+
+    def sort(self, value: Any, need: Conjunction) -> Any:
+        """Sort a value that must meet a need."""
+        if not isinstance(value, dict | list):
+            return value
+        accepts = self._normaliser.judge.accepts
+        for shape in self._normaliser.shapes(need):
+            if accepts(shape, value):
+                if shape.among is not None:
+                    return next(v for v in shape.among.values() if v == value)
+                if isinstance(value, list):
+                    return self._array(value, shape.facets.get(ARRAY) or ArrayFacet())
+                return self._object(value, shape.facets.get(OBJECT) or ObjectFacet())
+        return value
+
+    def _array(self, value: list[Any], facet: ArrayFacet) -> list[Any]:
+        return [self.sort(item, facet.item(index)) for index, item in enumerate(value)]
+
+    def _object(self, value: dict[str, Any], facet: ObjectFacet) -> dict[str, Any]:
+        declared = dict.fromkeys((*facet.properties, *facet.required))
+        names = [name for name in declared if name in value]
+        others = [name for name in value if name not in declared]
+        for member in facet.extra:  # it must come last
+            meets = self._normaliser.judge.meets
+            fit = [
+                name
+                for name in others
+                if may_be_named(member, name, self._normaliser.judge)
+                and meets(value[name], member.need)
+            ]
+            others = [name for name in others if name not in fit[:1]] + fit[:1]
+        names += others
+        return {name: self.sort(value[name], facet.need_of(name, key_matches)) for name in names}

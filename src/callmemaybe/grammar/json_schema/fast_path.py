@@ -1,0 +1,204 @@
+"""The short way for schemas as most tools have them: the same nodes, without taking anything apart.
+
+An object of typed members, arrays of them, plain values and what limits one plain value: such a
+schema says everything at its own place, so it needs no formulas. Whatever is not certainly of that
+kind is left to the general way (`emit.py`), which the nodes of plain values come from as well. Nodes
+of equal content are one object, so a test can ask for the very same node from both ways.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+from callmemaybe.grammar.json_schema.arrays import array_body
+from callmemaybe.grammar.json_schema.objects import (
+    DeclaredMember,
+    KeyClass,
+    closed_body,
+    object_body,
+    other_keys,
+)
+from callmemaybe.grammar.json_schema.strings import SUPERSETS
+from callmemaybe.grammar.json_schema.values import Style, can_be_written, quoted
+from callmemaybe.grammar.nodes import Node, words
+
+#: Keywords that say nothing about values (where there is no reference).
+ANNOTATION_KEYS = frozenset(
+    ["description", "title", "default", "examples", "example", "deprecated", "readOnly",
+     "writeOnly", "$comment", "$schema", "$defs", "definitions"]
+)  # fmt: skip
+_SCALAR_TYPES = frozenset(["string", "integer", "number", "float", "boolean", "null"])
+#: What limits one plain value, in ways that depend on nothing else.
+_SCALAR_KEYWORDS = frozenset(
+    ["type", "enum", "const", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
+     "multipleOf", "minLength", "maxLength", "pattern", "format", "nullable"]
+)  # fmt: skip
+_OBJECT_KEYWORDS = frozenset(["type", "properties", "required", "additionalProperties"])
+_ARRAY_KEYWORDS = frozenset(["type", "items", "minItems", "maxItems"])
+_SCALARS = str | int | float | None
+#: The same with notes.
+_SCALAR_KEYS, _OBJECT_KEYS, _ARRAY_KEYS = (
+    ANNOTATION_KEYS | {"type"},
+    ANNOTATION_KEYS | _OBJECT_KEYWORDS,
+    ANNOTATION_KEYS | _ARRAY_KEYWORDS,
+)
+#: Most different plain values that are remembered; most characters of one that is.
+CACHE_SIZE, MAX_CACHED_LENGTH = 4096, 2000
+MAX_DEPTH = 40
+
+_scalar_cache: dict[str, Node] = {}
+#: Those of a type and nothing else.
+_type_cache: dict[str, Node] = {}
+
+
+class FastPath:
+    """Writes common schemas in one style.
+
+    ``general`` writes plain values (None: it refuses), ``free`` any JSON value; ``may_leave``: the
+    formats that leave something to be checked are not common.
+    """
+
+    def __init__(
+        self,
+        style: Style,
+        additional: bool,
+        general: Callable[[Any], Node | None],
+        free: Callable[[], Node],
+        *,
+        may_leave: bool = False,
+    ) -> None:
+        self._style = style
+        self._additional = additional
+        self._general = general
+        self._free = free
+        self._left = SUPERSETS if may_leave else {}
+        self._uncommon: set[int] = set()
+
+    def node(self, schema: Any, depth: int = 0) -> Node | None:
+        """Return the node of a schema, or None where that is not certain to be all it takes."""
+        if type(schema) is not dict or depth > MAX_DEPTH or id(schema) in self._uncommon:
+            return None
+        kind = schema.get("type")
+        if kind in ("object", "dict"):
+            found = self._object(schema, depth)
+        elif kind in ("array", "tuple"):
+            found = self._array(schema, depth)
+        else:
+            found = self._leaf(schema, kind)
+        if found is None:
+            self._uncommon.add(id(schema))
+        return found
+
+    def _leaf(self, schema: dict[str, Any], kind: Any) -> Node | None:
+        if type(kind) is str:
+            if kind not in _SCALAR_TYPES:
+                return None
+            if schema.keys() <= _SCALAR_KEYS:
+                return self._of_kind(kind)
+        said = schema.keys() - ANNOTATION_KEYS
+        if type(kind) is str:
+            values = schema.get("enum")
+            if (
+                kind == "string"
+                and len(said) == 2
+                and type(values) is list
+                and _are_strings(values)
+            ):
+                return words(map(quoted, values))
+        elif kind is None:
+            if "enum" not in said and "const" not in said:
+                return None
+        elif type(kind) is not list or not all(type(k) is str and k in _SCALAR_TYPES for k in kind):
+            return None
+        if not said <= _SCALAR_KEYWORDS or not _is_flat(schema):
+            return None
+        if type(schema.get("format")) is str and schema["format"] in self._left:
+            return None
+        limits = {key: value for key, value in schema.items() if key in said}
+        try:
+            text = repr(limits)
+        except ValueError:  # an integer too long for Python to write
+            return None
+        return self._remembered(text, limits, said) if len(text) <= MAX_CACHED_LENGTH else None
+
+    def _of_kind(self, kind: str) -> Node | None:
+        found = _type_cache.get(kind)
+        if found is None:
+            found = self._general({"type": kind})
+            if found is not None:
+                _type_cache[kind] = found
+        return found
+
+    def _remembered(self, text: str, schema: dict[str, Any], said: AbstractSet[str]) -> Node | None:
+        found = _scalar_cache.get(text)
+        if found is None:
+            found = self._general({key: value for key, value in schema.items() if key in said})
+            if found is not None:
+                if len(_scalar_cache) >= CACHE_SIZE:
+                    _scalar_cache.clear()
+                _scalar_cache[text] = found
+        return found
+
+    def _array(self, schema: dict[str, Any], depth: int) -> Node | None:
+        if not schema.keys() <= _ARRAY_KEYS:
+            return None
+        at_least, at_most = schema.get("minItems", 0), schema.get("maxItems")
+        if type(at_least) is not int or at_least < 0:
+            return None
+        if "maxItems" in schema and (type(at_most) is not int or at_most < 0):
+            return None
+        item = self.node(schema["items"], depth + 1) if "items" in schema else self._free()
+        return None if item is None else array_body(self._style, [], item, at_least, at_most)
+
+    def _object(self, schema: dict[str, Any], depth: int) -> Node | None:
+        if not schema.keys() <= _OBJECT_KEYS:
+            return None
+        properties, required = schema.get("properties", {}), schema.get("required", [])
+        if type(properties) is not dict or type(required) is not list:
+            return None
+        for name in required:
+            if type(name) is not str or name not in properties:
+                return None
+        values: list[Node] = []
+        for name, inner in properties.items():
+            # Most members are of a plain type and nothing else.
+            kind = inner.get("type") if type(inner) is dict else None
+            value = _type_cache.get(kind) if type(kind) is str else None
+            if value is None or not inner.keys() <= _SCALAR_KEYS:
+                value = self.node(inner, depth + 1)
+            if value is None or type(name) is not str or not can_be_written(name):
+                return None
+            values.append(value)
+        others = schema.get("additionalProperties", self)
+        extras: list[KeyClass] = []
+        if others is self:
+            if self._additional or "properties" not in schema:
+                extras = [KeyClass(other_keys(list(properties)), self._free())]
+        elif others is not False:
+            node = self.node(others, depth + 1)
+            if node is None:
+                return None
+            extras = [KeyClass(other_keys(list(properties)), node)]
+        if not extras and (found := closed_body(self._style, properties, values, required)):
+            return found
+        parts = [
+            DeclaredMember(quoted(name), value, name in required)
+            for name, value in zip(properties, values, strict=True)
+        ]
+        return object_body(self._style, parts, extras, 0, None)
+
+
+def _are_strings(values: list[Any]) -> bool:
+    return bool(values) and all(type(value) is str and can_be_written(value) for value in values)
+
+
+def _is_flat(schema: dict[str, Any]) -> bool:
+    """Whether what is listed are plain values, which are written the same in every style."""
+    values = schema.get("enum", ())
+    return (
+        type(values) in (list, tuple)
+        and all(isinstance(value, _SCALARS) for value in values)
+        and isinstance(schema.get("const"), _SCALARS)
+    )

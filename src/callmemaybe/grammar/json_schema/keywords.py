@@ -1,0 +1,682 @@
+"""The keywords of JSON Schema: one table, one short function for each.
+
+A keyword is *exact* (in the grammar), an *annotation* (says nothing about which values are valid), or
+*refused* with its JSON pointer. What an exact keyword says is a formula over facts (`shapes.py`); a
+fact that no grammar can state is found out there (`emit.py`) and then checked afterwards or refused.
+Unknown keywords are annotations, as the specification has it (Core, section 4.3.1).
+
+Covered: drafts 4 to 2020-12, and what is met in the wild: OpenAPI's `nullable`, and the types `dict`,
+`float`, `tuple` and `any` of the Berkeley Function Calling Leaderboard. A keyword is honoured whatever
+draft the schema declares; only where drafts contradict each other does the declared one decide
+(`why_ignored`), and where its metaschema was handed in, which vocabularies it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from callmemaybe.errors import GrammarError, UnsupportedSchema
+from callmemaybe.grammar.characters import json_canonical
+from callmemaybe.grammar.json_schema import shapes
+from callmemaybe.grammar.json_schema.document import (
+    LATEST_DRAFT,
+    WITHOUT_VALIDATION,
+    SchemaDocument,
+    SchemaNode,
+)
+from callmemaybe.grammar.json_schema.grounding import LEVELS, NEVER_GROUNDED
+from callmemaybe.grammar.json_schema.intervals import Interval
+from callmemaybe.grammar.json_schema.shapes import (
+    ANYTHING,
+    ARRAY,
+    FAILS,
+    HOLDS,
+    NEVER,
+    OBJECT,
+    AdditionalMembers,
+    AllOf,
+    AnyOf,
+    ArrayFacet,
+    Conditional,
+    Conjunction,
+    ContainsCount,
+    Enum,
+    Fact,
+    Formula,
+    KeyPattern,
+    Kinds,
+    Not,
+    NumberFacet,
+    ObjectFacet,
+    OneOf,
+    StringFacet,
+    Subschema,
+    Undecidable,
+    Unevaluated,
+)
+from callmemaybe.grammar.json_schema.strings import DEFERRED, FORMATS, SUPERSETS, format_node
+from callmemaybe.grammar.json_schema.values import exact, identity, kind_of
+from callmemaybe.grammar.nodes import Node, lexeme, lit, seq, set_source
+from callmemaybe.grammar.regex import matching
+
+#: The vocabulary for validation of draft 2020-12, which a dialect may do without.
+VALIDATION_VOCABULARY = frozenset(
+    ["type", "enum", "const", "multipleOf", "maximum", "exclusiveMaximum", "minimum",
+     "exclusiveMinimum", "maxLength", "minLength", "pattern", "maxItems", "minItems", "uniqueItems",
+     "maxContains", "minContains", "maxProperties", "minProperties", "required", "dependentRequired"]
+)  # fmt: skip
+
+
+def why_ignored(keyword: str, spot: SchemaNode) -> str:
+    """Return why a keyword says nothing in the dialect of a schema; the empty text if it does."""
+    if keyword in VALIDATION_VOCABULARY and spot.draft == WITHOUT_VALIDATION:
+        return "the metaschema has no vocabulary for validation"
+    if keyword == "prefixItems" and spot.draft < LATEST_DRAFT:
+        return "before draft 2020-12: an unknown keyword"
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class KeywordContext:
+    """Where a keyword stands: its name, its schema, and the document around."""
+
+    keyword: str
+    spot: SchemaNode
+    document: SchemaDocument
+
+    @property
+    def pointer(self) -> str:
+        """The JSON pointer of the keyword."""
+        return f"{self.spot.pointer}/{self.keyword}"
+
+    def refuse(self, message: str, hint: str | None = None) -> UnsupportedSchema:
+        """Return the error that names this keyword."""
+        return UnsupportedSchema(f"{self.keyword}: {message}", pointer=self.pointer, hint=hint)
+
+    def sibling(self, keyword: str, default: Any = None) -> Any:
+        """Return the value of another keyword of the same schema, if its dialect has that keyword."""
+        if why_ignored(keyword, self.spot):
+            return default
+        return self.spot.value.get(keyword, default)
+
+    def sub(self, *tokens: str | int) -> Subschema:
+        """Return the schema below this keyword."""
+        return Subschema(self.document.child(self.spot, self.keyword, *tokens))
+
+    def need(self, *tokens: str | int) -> Conjunction:
+        """Return the schema below this keyword as a need."""
+        return ((self.document.child(self.spot, self.keyword, *tokens), True),)
+
+    def whole(self, value: Any) -> int:
+        """Check a count: a whole number from 0 up (2.0 is one)."""
+        number = self.number(value)
+        if number < 0:
+            raise self.refuse("a number from 0 up is expected")
+        if number.denominator != 1:
+            raise self.refuse("a whole number is expected")
+        return number.numerator
+
+    def number(self, value: Any) -> Fraction:
+        """Check a finite number; a float means the decimal that it is written as."""
+        if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+            raise self.refuse("a number is expected")
+        try:
+            return exact(value)
+        except ValueError as error:
+            raise self.refuse(f"a finite number is expected: {error}") from None
+
+    def mapping(self, value: Any) -> dict[str, Any]:
+        """Check an object."""
+        if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+            raise self.refuse("an object is expected")
+        return value
+
+    def schemas(self, value: Any) -> tuple[Subschema, ...]:
+        """Check a list of schemas that is not empty."""
+        if not isinstance(value, list) or not value:
+            raise self.refuse("a list of schemas (at least one) is expected")
+        return tuple(self.sub(index) for index in range(len(value)))
+
+    def strings(self, value: Any) -> tuple[str, ...]:
+        """Check a list of strings."""
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise self.refuse("a list of strings is expected")
+        return tuple(dict.fromkeys(value))
+
+
+KeywordFunction = Callable[[Any, KeywordContext], Formula]
+
+# -- any value ------------------------------------------------------------------------------
+
+TYPES = {
+    "null": shapes.NULL, "boolean": shapes.BOOLEAN, "integer": shapes.INTEGER,
+    "number": shapes.NUMBER, "string": shapes.STRING, "array": shapes.ARRAY,
+    "object": shapes.OBJECT,
+    # the Berkeley Function Calling Leaderboard
+    "dict": shapes.OBJECT, "float": shapes.NUMBER, "tuple": shapes.ARRAY, "any": shapes.ALL_KINDS,
+}  # fmt: skip
+_KINDS = {kinds: Kinds(kinds) for kinds in range(shapes.ALL_KINDS + 1)}
+
+
+def _type(value: Any, at: KeywordContext) -> Formula:
+    kinds = 0
+    for name in value if isinstance(value, list) else (value,):
+        if not isinstance(name, str) or name not in TYPES:
+            # What is no string may be a number of more digits than Python writes.
+            shown = repr(name) if isinstance(name, str) else f"a value of {type(name).__name__}"
+            raise at.refuse(
+                f"{shown} is no type", "null, boolean, integer, number, string, array or object"
+            )
+        kinds |= TYPES[name]
+    # OpenAPI 3.0.3: "A true value adds "null" to the allowed type specified by the type keyword".
+    if at.sibling("nullable") is True:
+        kinds |= shapes.NULL
+    return _KINDS[kinds]
+
+
+def _enum(value: Any, at: KeywordContext) -> Formula:
+    if not isinstance(value, list):
+        raise at.refuse("a list of values is expected")
+    return _enum_of(value, at)
+
+
+def _const(value: Any, at: KeywordContext) -> Formula:
+    return _enum_of([value], at)
+
+
+def _enum_of(values: list[Any], at: KeywordContext) -> Formula:
+    if all(type(value) is str for value in values):
+        return Enum(dict(zip(values, values, strict=True)), shapes.STRING if values else 0)
+    try:
+        kinds = 0
+        for value in values:
+            kinds |= kind_of(value)
+        return Enum({identity(value): value for value in values}, kinds)
+    except (TypeError, ValueError) as error:
+        raise at.refuse(str(error)) from None
+
+
+# -- numbers --------------------------------------------------------------------------------
+
+
+def _interval(interval: Interval) -> Formula:
+    return Fact(shapes.NUMBER, NumberFacet(interval))
+
+
+def _minimum(value: Any, at: KeywordContext) -> Formula:
+    return _interval(Interval(at.number(value), None, at.sibling("exclusiveMinimum") is True))
+
+
+def _maximum(value: Any, at: KeywordContext) -> Formula:
+    is_open = at.sibling("exclusiveMaximum") is True
+    return _interval(Interval(None, at.number(value), high_open=is_open))
+
+
+def _exclusive_minimum(value: Any, at: KeywordContext) -> Formula:
+    # Drafts up to 4: a boolean that says how `minimum` is meant.
+    return HOLDS if isinstance(value, bool) else _interval(Interval(at.number(value), None, True))
+
+
+def _exclusive_maximum(value: Any, at: KeywordContext) -> Formula:
+    if isinstance(value, bool):
+        return HOLDS
+    return _interval(Interval(None, at.number(value), high_open=True))
+
+
+def _multiple_of(value: Any, at: KeywordContext) -> Formula:
+    multiple = at.number(value)
+    if multiple <= 0:
+        raise at.refuse("a number above 0 is expected")
+    return Fact(shapes.NUMBER, NumberFacet(multiple=multiple, pointer=at.pointer))
+
+
+# -- strings --------------------------------------------------------------------------------
+
+
+def _min_length(value: Any, at: KeywordContext) -> Formula:
+    at_least = at.whole(value)
+    return Fact(shapes.STRING, StringFacet(at_least)) if at_least else HOLDS
+
+
+def _max_length(value: Any, at: KeywordContext) -> Formula:
+    return Fact(shapes.STRING, StringFacet(at_most=at.whole(value)))
+
+
+def _pattern(value: Any, at: KeywordContext) -> Formula:
+    try:
+        return Fact(
+            shapes.STRING, StringFacet(within=(pattern_node(value, at),), pointer=at.pointer)
+        )
+    except UnsupportedSchema as error:
+        if not isinstance(value, str):
+            raise
+        at.document.leave(at.pointer, error.message, error.hint)
+        return Undecidable()
+
+
+def pattern_node(source: Any, at: KeywordContext) -> Node:
+    """Return the JSON strings (with quotes) in which a regular expression finds a match."""
+    if not isinstance(source, str):
+        raise at.refuse("a regular expression is expected")
+    try:
+        found = matching(source, json_canonical, search=True)
+    except GrammarError as error:
+        raise at.refuse(error.message, error.hint) from None
+    return set_source(source, lexeme(seq(lit('"'), found, lit('"'))))
+
+
+def _ground(value: Any, at: KeywordContext) -> Formula:
+    level = (
+        NEVER_GROUNDED if value is False else LEVELS.get(value) if isinstance(value, str) else None
+    )
+    if level is None:
+        raise at.refuse("false, " + " or ".join(map(repr, LEVELS)) + " is expected")
+    if level > NEVER_GROUNDED and at.document.ground is None:
+        at.document.leave(at.pointer, "x-ground: it is not known what was said", "give ground=")
+        return HOLDS
+    string, number = StringFacet(ground=level, pointer=at.pointer), NumberFacet(ground=level)
+    return AllOf((Fact(shapes.STRING, string), Fact(shapes.NUMBER, number)))
+
+
+def _format(value: Any, at: KeywordContext) -> Formula:
+    if not isinstance(value, str):
+        raise at.refuse("a name is expected")
+    superset = value in SUPERSETS and (value not in FORMATS or at.document.may_leave)
+    if superset:
+        at.document.leave(at.pointer, DEFERRED[value])
+    node = format_node(value, superset=superset)
+    # Validation, section 7.2.3: unknown formats are annotations.
+    if node is None:
+        return HOLDS
+    fact = Fact(shapes.STRING, StringFacet(within=(node,), pointer=at.pointer))
+    return AllOf((fact, Undecidable())) if superset else fact
+
+
+# -- arrays ---------------------------------------------------------------------------------
+
+
+def _items(value: Any, at: KeywordContext) -> Formula:
+    if isinstance(value, list):  # drafts up to 2019-09
+        prefix = tuple(at.need(index) for index in range(len(value)))
+        if at.sibling("additionalItems") is None:
+            return Fact(shapes.ARRAY, ArrayFacet(prefix, pointer=at.pointer))
+        rest = ((at.document.child(at.spot, "additionalItems"), True),)
+        return Fact(shapes.ARRAY, ArrayFacet(prefix, rest, pointer=at.pointer))
+    before = at.sibling("prefixItems", [])
+    skipped = (ANYTHING,) * (len(before) if isinstance(before, list) else 0)
+    return Fact(shapes.ARRAY, ArrayFacet(skipped, at.need(), pointer=at.pointer))
+
+
+def _prefix_items(value: Any, at: KeywordContext) -> Formula:
+    count = len(at.schemas(value))
+    return Fact(shapes.ARRAY, ArrayFacet(tuple(at.need(index) for index in range(count))))
+
+
+def _min_items(value: Any, at: KeywordContext) -> Formula:
+    at_least = at.whole(value)
+    return Fact(shapes.ARRAY, ArrayFacet(at_least=at_least)) if at_least else HOLDS
+
+
+def _max_items(value: Any, at: KeywordContext) -> Formula:
+    return Fact(shapes.ARRAY, ArrayFacet(at_most=at.whole(value)))
+
+
+def _contains(_value: Any, at: KeywordContext) -> Formula:
+    at_least = at.whole(at.sibling("minContains", 1))
+    at_most = at.sibling("maxContains")
+    at_most = None if at_most is None else at.whole(at_most)
+    if at_least == 0 and at_most is None:
+        return HOLDS
+    contained = ContainsCount(at.need(), at_least, at_most, at.pointer)
+    return Fact(shapes.ARRAY, ArrayFacet(at_least=at_least, contains=(contained,)))
+
+
+def _unique_items(value: Any, at: KeywordContext) -> Formula:
+    if not isinstance(value, bool):
+        raise at.refuse("true or false is expected")
+    return Fact(shapes.ARRAY, ArrayFacet(unique=(at.pointer,))) if value else HOLDS
+
+
+# -- objects --------------------------------------------------------------------------------
+
+
+def _properties(value: Any, at: KeywordContext) -> Formula:
+    needs = {name: at.need(name) for name in at.mapping(value)}
+    return Fact(shapes.OBJECT, ObjectFacet(needs, listed=True, pointer=at.pointer))
+
+
+def _required(value: Any, at: KeywordContext) -> Formula:
+    if isinstance(value, bool):
+        raise at.refuse("a list of names is expected", "the boolean is of draft 3")
+    names = at.strings(value)
+    return Fact(shapes.OBJECT, ObjectFacet(required=names)) if names else HOLDS
+
+
+def _patterns(at: KeywordContext) -> tuple[KeyPattern, ...]:
+    found = at.sibling("patternProperties", {})
+    sources = found if isinstance(found, dict) else {}
+    return tuple(KeyPattern(source, pattern_node(source, at)) for source in sources)
+
+
+def _pattern_properties(value: Any, at: KeywordContext) -> Formula:
+    at.mapping(value)
+    pairs = tuple((pattern, at.need(pattern.source)) for pattern in _patterns(at))
+    return Fact(shapes.OBJECT, ObjectFacet(patterns=pairs, pointer=at.pointer))
+
+
+def _additional_properties(_value: Any, at: KeywordContext) -> Formula:
+    listed = at.sibling("properties", {})
+    names = frozenset(listed if isinstance(listed, dict) else ())
+    others = AdditionalMembers(at.need(), names, _patterns(at), at.pointer)
+    return Fact(shapes.OBJECT, ObjectFacet(others=(others,), pointer=at.pointer))
+
+
+def _property_names(_value: Any, at: KeywordContext) -> Formula:
+    return Fact(shapes.OBJECT, ObjectFacet(names=at.need(), pointer=at.pointer))
+
+
+def _min_properties(value: Any, at: KeywordContext) -> Formula:
+    at_least = at.whole(value)
+    return (
+        Fact(shapes.OBJECT, ObjectFacet(at_least=at_least, pointer=at.pointer))
+        if at_least
+        else HOLDS
+    )
+
+
+def _max_properties(value: Any, at: KeywordContext) -> Formula:
+    return Fact(shapes.OBJECT, ObjectFacet(at_most=at.whole(value), pointer=at.pointer))
+
+
+def _without_member(name: str) -> Formula:
+    return Fact(shapes.OBJECT, ObjectFacet(properties={name: NEVER}))
+
+
+def _dependent_required(value: Any, at: KeywordContext) -> Formula:
+    parts = []
+    for name, others in at.mapping(value).items():
+        has = Fact(shapes.OBJECT, ObjectFacet(required=at.strings(others)))
+        parts.append(AnyOf((_without_member(name), has), at.pointer))
+    return AllOf(tuple(parts))
+
+
+def _dependent_schemas(value: Any, at: KeywordContext) -> Formula:
+    names = at.mapping(value)
+    return AllOf(tuple(_dependent_schema(name, at) for name in names))
+
+
+def _dependent_schema(name: str, at: KeywordContext) -> Formula:
+    has = Fact(shapes.OBJECT, ObjectFacet(required=(name,)))
+    return AnyOf(
+        (_without_member(name), AllOf((Kinds(shapes.OBJECT), has, at.sub(name)))), at.pointer
+    )
+
+
+def _dependencies(value: Any, at: KeywordContext) -> Formula:
+    parts = []
+    for name, dependency in at.mapping(value).items():
+        if isinstance(dependency, str):  # draft 3
+            dependency = [dependency]
+        if isinstance(dependency, list):
+            parts.append(_dependent_required({name: dependency}, at))
+        else:
+            parts.append(_dependent_schema(name, at))
+    return AllOf(tuple(parts))
+
+
+# -- combinations ---------------------------------------------------------------------------
+
+
+def _all_of(value: Any, at: KeywordContext) -> Formula:
+    return AllOf(at.schemas(value))
+
+
+def _any_of(value: Any, at: KeywordContext) -> Formula:
+    options = at.schemas(value)
+    return AllOf((AnyOf(options, at.pointer), *map(Conditional, options)))
+
+
+def _one_of(value: Any, at: KeywordContext) -> Formula:
+    return OneOf(at.schemas(value), at.pointer)
+
+
+def _not(_value: Any, at: KeywordContext) -> Formula:
+    return Not(at.sub())
+
+
+def _if(_value: Any, at: KeywordContext) -> Formula:
+    condition = at.sub()
+    branches = at.spot.value.keys() & {"then", "else"}
+    if not branches:
+        return Conditional(condition)
+    then, otherwise = (
+        Subschema(at.document.child(at.spot, name)) if name in branches else HOLDS
+        for name in ("then", "else")
+    )
+    options = (AllOf((condition, then)), AllOf((Not(condition), otherwise)))
+    return AnyOf(options, at.pointer)
+
+
+def _ref(value: Any, at: KeywordContext) -> Formula:
+    return Subschema(at.document.resolve(at.spot, value, at.keyword), by_reference=True)
+
+
+def _dynamic_ref(value: Any, at: KeywordContext) -> Formula:
+    return Subschema(at.document.resolve_dynamic(at.spot, value), by_reference=True)
+
+
+def _unevaluated(_value: Any, at: KeywordContext) -> Formula:
+    if at.sub().spot.value is True:
+        return HOLDS
+    return Unevaluated(at.pointer)
+
+
+# -- the table ------------------------------------------------------------------------------
+
+KEYWORDS: dict[str, KeywordFunction] = {
+    "$ref": _ref, "$dynamicRef": _dynamic_ref,
+    "type": _type, "enum": _enum, "const": _const,
+    "minimum": _minimum, "maximum": _maximum, "multipleOf": _multiple_of,
+    "exclusiveMinimum": _exclusive_minimum, "exclusiveMaximum": _exclusive_maximum,
+    "minLength": _min_length, "maxLength": _max_length, "pattern": _pattern, "format": _format,
+    "items": _items, "prefixItems": _prefix_items, "minItems": _min_items,
+    "maxItems": _max_items, "contains": _contains, "uniqueItems": _unique_items,
+    "properties": _properties, "required": _required,
+    "patternProperties": _pattern_properties, "additionalProperties": _additional_properties,
+    "propertyNames": _property_names, "minProperties": _min_properties,
+    "maxProperties": _max_properties, "dependentRequired": _dependent_required,
+    "dependentSchemas": _dependent_schemas, "dependencies": _dependencies,
+    "allOf": _all_of, "anyOf": _any_of, "oneOf": _one_of, "not": _not, "if": _if,
+    "unevaluatedProperties": _unevaluated, "unevaluatedItems": _unevaluated,
+    "x-ground": _ground,
+}  # fmt: skip
+
+#: Keywords that say nothing by themselves: notes for people, or read by one of the others.
+ANNOTATIONS = frozenset(
+    [
+        "$schema",
+        "$id",
+        "id",
+        "$anchor",
+        "$dynamicAnchor",
+        "$recursiveAnchor",
+        "$vocabulary",
+        "$comment",
+        "$defs",
+        "definitions",
+        "title",
+        "description",
+        "default",
+        "examples",
+        "example",
+        "deprecated",
+        "readOnly",
+        "writeOnly",
+        "contentEncoding",
+        "contentMediaType",
+        "contentSchema",
+        "nullable",
+        "discriminator",
+        "xml",
+        "externalDocs",
+        "then",
+        "else",
+        "additionalItems",
+        "minContains",
+        "maxContains",
+    ]
+)
+
+#: Keywords that some draft or dialect gives a meaning to which is not supported, with what to do.
+REFUSED = {
+    "$recursiveRef": "use $dynamicRef or $ref",
+    "extends": "draft 3; use allOf",
+    "disallow": "draft 3; use not",
+    "divisibleBy": "draft 3; use multipleOf",
+}
+
+
+def is_reference(spot: SchemaNode) -> bool:
+    """Whether a schema says nothing but that another one holds."""
+    schema = spot.value
+    if not isinstance(schema, dict) or "$ref" not in schema:
+        return False
+    return spot.draft <= 7 or sum(key in KEYWORDS or key in REFUSED for key in schema) == 1
+
+
+def formulas(spot: SchemaNode, document: SchemaDocument) -> list[Formula]:
+    """Return what every keyword of a schema says; UnsupportedSchema for those that are refused."""
+    schema = spot.value
+    if schema is True:
+        return []
+    if schema is False:
+        return [FAILS]
+    if not isinstance(schema, dict):
+        raise UnsupportedSchema(
+            f"a schema must be an object, true or false, not {type(schema).__name__}",
+            pointer=spot.pointer,
+        )
+    # Draft 7, Core section 8.3: "All other properties in a "$ref" object MUST be ignored."
+    if spot.draft <= 7 and "$ref" in schema:
+        return [_ref(schema["$ref"], KeywordContext("$ref", spot, document))]
+    found = []
+    for keyword, value in schema.items():
+        meaning = KEYWORDS.get(keyword)
+        if document.aside and KeywordContext(keyword, spot, document).pointer in document.aside:
+            continue
+        if meaning is not None and not why_ignored(keyword, spot):
+            found.append(meaning(value, KeywordContext(keyword, spot, document)))
+        elif keyword in REFUSED:
+            at = KeywordContext(keyword, spot, document)
+            raise at.refuse("this keyword is not supported", REFUSED[keyword])
+    return found
+
+
+_UNEVALUATED_PROPERTIES, _UNEVALUATED_ITEMS = "unevaluatedProperties", "unevaluatedItems"
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """Members by name and by pattern, items by index and by what they contain; or all of them."""
+
+    names: frozenset[str] = frozenset()
+    patterns: tuple[KeyPattern, ...] = ()
+    every_member: bool = False
+    items: int = 0
+    containing: tuple[SchemaNode, ...] = ()
+    every_item: bool = False
+
+    def __or__(self, other: Evaluated) -> Evaluated:
+        """Return what one of the two has evaluated."""
+        return Evaluated(
+            self.names | other.names,
+            self.patterns + other.patterns,
+            self.every_member or other.every_member,
+            max(self.items, other.items),
+            self.containing + other.containing,
+            self.every_item or other.every_item,
+        )
+
+
+def asks_for_evaluated(spot: SchemaNode) -> bool:
+    """Whether a schema asks what was evaluated."""
+    return (
+        _UNEVALUATED_PROPERTIES in spot.value or _UNEVALUATED_ITEMS in spot.value
+    ) and not _is_only_reference(spot)
+
+
+def _is_only_reference(spot: SchemaNode) -> bool:
+    """Whether a schema has a reference beside which its draft ignores everything."""
+    return spot.draft <= 7 and "$ref" in spot.value
+
+
+def evaluated_by(spot: SchemaNode, document: SchemaDocument) -> Evaluated:
+    """Return what the keywords of one schema evaluate, its own two excepted.
+
+    Those keywords were read before: what is malformed is refused there, or was set aside.
+    """
+    if _is_only_reference(spot):
+        return Evaluated()
+
+    def said(keyword: str, default: Any = None) -> Any:
+        is_aside = (
+            document.aside and KeywordContext(keyword, spot, document).pointer in document.aside
+        )
+        return (
+            default if is_aside or why_ignored(keyword, spot) else spot.value.get(keyword, default)
+        )
+
+    at = KeywordContext("patternProperties", spot, document)
+    prefix, items = said("prefixItems", []), said("items")
+    if isinstance(items, list):
+        prefix, items = items, said("additionalItems")
+    # Only from 2020-12 on does contains count as evaluating.
+    contains = spot.draft >= 2020 and said("contains") is not None
+    return Evaluated(
+        frozenset(said("properties", {})),
+        tuple(KeyPattern(source, pattern_node(source, at)) for source in said(at.keyword, {})),
+        said("additionalProperties") is not None,
+        len(prefix),
+        (document.child(spot, "contains"),) if contains else (),
+        items is not None,
+    )
+
+
+def with_own_keywords(evaluated: Evaluated, spot: SchemaNode) -> Evaluated:
+    """Add what the two keywords themselves evaluate, for collectors further out."""
+    return replace(
+        evaluated,
+        every_member=evaluated.every_member or _UNEVALUATED_PROPERTIES in spot.value,
+        every_item=evaluated.every_item or _UNEVALUATED_ITEMS in spot.value,
+    )
+
+
+def unevaluated_facts(
+    collector: SchemaNode,
+    evaluated: Evaluated,
+    document: SchemaDocument,
+    either: Callable[[tuple[SchemaNode, ...]], SchemaNode],
+) -> list[Fact]:
+    """Return what the two keywords of a collector say in the end.
+
+    ``either`` returns a schema that is met where one of several is.
+    """
+    found = []
+    if _UNEVALUATED_PROPERTIES in collector.value and not evaluated.every_member:
+        need: Conjunction = ((document.child(collector, _UNEVALUATED_PROPERTIES), True),)
+        pointer = f"{collector.pointer}/{_UNEVALUATED_PROPERTIES}"
+        others = AdditionalMembers(need, evaluated.names, evaluated.patterns, pointer)
+        found.append(Fact(OBJECT, ObjectFacet(others=(others,), pointer=pointer)))
+    if _UNEVALUATED_ITEMS in collector.value and not evaluated.every_item:
+        spot = document.child(collector, _UNEVALUATED_ITEMS)
+        if evaluated.containing:
+            # Each contains is read where it stands: what it refers to depends on that.
+            spot = either((*dict.fromkeys(evaluated.containing), spot))
+        skipped = (ANYTHING,) * evaluated.items
+        pointer = f"{collector.pointer}/{_UNEVALUATED_ITEMS}"
+        found.append(Fact(ARRAY, ArrayFacet(skipped, ((spot, True),), pointer=pointer)))
+    return found

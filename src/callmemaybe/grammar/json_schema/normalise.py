@@ -1,0 +1,556 @@
+"""From formulas to shapes: a conjunction of schemas becomes a union of conjunctions of facts.
+
+The method is an analytic tableau: formulas are taken apart one by one; conjunctions go on in the
+same branch, disjunctions wait until everything certain is known and then split it. A branch dies as
+soon as no kind of value is left. Negation is pushed inwards on the way, so `not`, `oneOf` and `if`
+need nothing of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from callmemaybe.errors import GrammarError, UnsupportedSchema
+from callmemaybe.grammar.automata.tree import min_length_of
+from callmemaybe.grammar.automaton import report_progress
+from callmemaybe.grammar.json_schema.analysis import (
+    UNBOUNDED,
+    InstanceChecker,
+    StructuralEquality,
+    TypeBounds,
+    TypeBoundsCache,
+)
+from callmemaybe.grammar.json_schema.choices import (
+    ChoiceSimplifier,
+    OneOfRewriter,
+    SchemaPath,
+    SignedFormula,
+    is_closed,
+    is_never,
+    place_member,
+)
+from callmemaybe.grammar.json_schema.document import SchemaDocument, SchemaNode
+from callmemaybe.grammar.json_schema.keywords import (
+    Evaluated,
+    asks_for_evaluated,
+    evaluated_by,
+    formulas,
+    is_reference,
+    unevaluated_facts,
+    with_own_keywords,
+)
+from callmemaybe.grammar.json_schema.shapes import (
+    ARRAY,
+    FAILS,
+    NEVER,
+    NUMBER,
+    OBJECT,
+    STRING,
+    AdditionalMembers,
+    AllOf,
+    AnyOf,
+    ArrayFacet,
+    Conditional,
+    Conjunction,
+    Enum,
+    Fact,
+    Formula,
+    Kinds,
+    Not,
+    ObjectFacet,
+    OneOf,
+    Subschema,
+    Unevaluated,
+    ValueShape,
+    limits_one_member,
+)
+from callmemaybe.grammar.json_schema.strings import key_matches, string_node
+from callmemaybe.grammar.json_schema.values import identity, kind_of
+from callmemaybe.grammar.nodes import INFINITE
+
+
+class DerivedSchemas:
+    """Makes such schemas; remembers them."""
+
+    def __init__(self, opened: dict[SchemaNode, list[Formula]]) -> None:
+        """Take where to note what a schema says that cannot be read from its value."""
+        self._opened = opened
+        self._constants: dict[Any, SchemaNode] = {}
+        self._either: dict[tuple[SchemaNode, ...], SchemaNode] = {}
+
+    def either(self, spots: tuple[SchemaNode, ...]) -> SchemaNode:
+        """Return a schema that is met where one of these is, each read where it stands."""
+        found = self._either.get(spots)
+        if found is None:
+            # Of a tuple of spots no schema written in a document is taken for the twin.
+            found = self._either[spots] = SchemaNode({"anyOf": spots}, spots[-1].pointer)
+            self._opened[found] = [AnyOf(tuple(map(Subschema, spots)))]
+        return found
+
+    def unlike(self, value: dict[str, Any] | list[Any]) -> Formula:
+        """Say that a value is not this array or object."""
+        if isinstance(value, list):
+            prefix = tuple(map(self._constant, value))
+            same: Fact = Fact(ARRAY, ArrayFacet(prefix, at_least=len(value), at_most=len(value)))
+            return AnyOf((Kinds(~ARRAY), Not(same)))
+        properties = {name: self._constant(inner) for name, inner in value.items()}
+        others = AdditionalMembers(NEVER, frozenset(properties))
+        return AnyOf(
+            (
+                Kinds(~OBJECT),
+                Not(Fact(OBJECT, ObjectFacet(properties, tuple(value), others=(others,)))),
+            )
+        )
+
+    def _constant(self, value: Any) -> Conjunction:
+        key = identity(value)
+        found = self._constants.get(key)
+        if found is None:
+            found = self._constants[key] = SchemaNode({"const": value}, "")
+        return ((found, True),)
+
+
+#: Branches looked at for one need, and for a whole schema, before it is too much; each counts once and
+#: once more for every decision that it still has to make.
+MAX_BRANCHES, MAX_TOTAL_BRANCHES = 20_000, 100_000
+#: About how many steps of an automaton looking at one takes (see ``pace``).
+STEPS_PER_BRANCH = 8
+#: How many pairs of options, most of which a glance tells from each other, count as one branch.
+PAIRS_PER_BRANCH = 32
+#: How deep inside a value is looked for a contradiction.
+MAX_DEPTH = 4
+
+
+class _Branch:
+    """One branch: what is certain, what is to be taken apart, and what is to be decided."""
+
+    __slots__ = ("choices", "done", "evaluated", "shape", "todo")
+
+    def __init__(
+        self,
+        shape: ValueShape,
+        todo: list[SignedFormula],
+        choices: list[list[SignedFormula]],
+        done: set[Any],
+        evaluated: dict[SchemaNode, Evaluated],
+    ) -> None:
+        self.shape = shape
+        self.todo = todo
+        self.choices = choices
+        self.done = done
+        self.evaluated = evaluated
+
+    def fork(self, todo: list[SignedFormula], choices: list[list[SignedFormula]]) -> _Branch:
+        """Return a copy that goes on with these steps."""
+        return _Branch(self.shape.copy(), todo, list(choices), set(self.done), dict(self.evaluated))
+
+
+class _TooManyBranches(UnsupportedSchema):
+    """There are more branches than are looked at."""
+
+    def __init__(self, pointer: str) -> None:
+        what = "combining these schemas takes too many cases"
+        hint = "use fewer overlapping anyOf, oneOf, not or if"
+        super().__init__(what, pointer=pointer, hint=hint)
+
+
+class Normaliser:
+    """Finds the shapes of needs; remembers them."""
+
+    def __init__(self, document: SchemaDocument) -> None:
+        self._document = document
+        self._shapes: dict[Conjunction, tuple[ValueShape, ...]] = {}
+        #: What every schema that was opened so far says.
+        self.opened: dict[SchemaNode, list[Formula]] = {}
+        self._empty: dict[Conjunction, bool] = {}
+        #: How deep was looked for a contradiction where none was found.
+        self._looked: dict[Conjunction, int] = {}
+        self._plain: dict[Conjunction, Conjunction] = {}
+        self._contents = StructuralEquality()
+        self._glance = TypeBoundsCache()
+        self._spent = 0
+        self._loose = False
+        self.judge = InstanceChecker(self.shapes)
+        self._choices = ChoiceSimplifier(self.is_empty, self.judge)
+        self._made = DerivedSchemas(self.opened)
+        self._exclusive = OneOfRewriter(
+            self._end, self._parts, self._plain_of, self._clash, self._spend
+        )
+        self._pairs = 0
+
+    def shapes(self, need: Conjunction) -> tuple[ValueShape, ...]:
+        """Return the shapes of which a value must have one."""
+        return self._found(self.plain(need))
+
+    def _found(self, need: Conjunction) -> tuple[ValueShape, ...]:
+        """Return the shapes of a need that is said plainly."""
+        if need in self._shapes:
+            return self._shapes[need]
+        # A constant is judged by what its parts need, and that may be this very need. The shapes are
+        # as good for that before: a value must have all their facets, listed or not.
+        found = self._shapes[need] = tuple(self._search(need))
+        try:
+            found = tuple(shape for shape in found if self._keeps_constants(shape))
+        except BaseException:
+            del self._shapes[need]
+            raise
+        self._shapes[need] = found
+        return found
+
+    @property
+    def visited(self) -> frozenset[int]:
+        """The schemas that were looked at so far, or are such word for word, by their id()."""
+        return self._contents.alike(self.opened)
+
+    def plain(self, need: Conjunction) -> Conjunction:
+        """Return a need said plainly: through references, and without what it says twice."""
+        found = self._plain.get(need)
+        if found is None:
+            found = tuple((self._end(spot), holds) for spot, holds in need)
+            if len(found) > 1:
+                found = self._contents.merged(found)
+            self._plain[need] = found
+        return found
+
+    def _end(self, spot: SchemaNode) -> SchemaNode:
+        """Return where a chain of references ends; the spot itself where it does not."""
+        at, met = spot, {spot}
+        while is_reference(at) and not self._document.aside:
+            try:
+                parts = self._parts(at)
+            except UnsupportedSchema:  # to be said when a value gets there, if one ever does
+                return spot
+            (part,) = parts
+            if not isinstance(part, Subschema) or part.spot in met:
+                return spot
+            at = part.spot
+            met.add(at)
+        return at
+
+    def is_empty(self, need: Conjunction, depth: int = MAX_DEPTH) -> bool:
+        """Whether it is certain that no value meets a need."""
+        return self._is_empty(self.plain(need), depth)
+
+    def _is_empty(self, need: Conjunction, depth: int) -> bool:
+        """Tell it of a need that is said plainly."""
+        if need in self._empty:
+            return self._empty[need]
+        if self._looked.get(need, 0) >= depth:
+            return False
+        glance = None if self._document.aside else self._glance.is_empty(need)
+        if glance is not None:
+            return glance
+        self._empty[need] = False  # while in doubt, as within itself
+        found = all(self._is_void(shape, depth) for shape in self._found(need))
+        if found:
+            self._empty[need] = True
+        elif depth < MAX_DEPTH:
+            del self._empty[need]
+            self._looked[need] = depth
+        return found
+
+    # -- the search -------------------------------------------------------------------------
+
+    def _search(self, need: Conjunction) -> list[ValueShape]:
+        """Find the shapes of a need; with all that is negated left out where it is too much."""
+        try:
+            return self._all_branches(need)
+        except _TooManyBranches as error:
+            if self._loose or not self._document.may_leave:
+                raise
+            self._document.leave(error.pointer, error.message)
+        self._loose, self._spent = True, 0
+        try:
+            return self._all_branches(need)
+        finally:
+            self._loose = False
+
+    def _all_branches(self, need: Conjunction) -> list[ValueShape]:
+        start: list[SignedFormula] = [
+            (Subschema(spot), holds, None) for spot, holds in reversed(need)
+        ]
+        branches = [_Branch(ValueShape(), start, [], set(), {})]
+        found: list[ValueShape] = []
+        spent = 0
+        while branches:
+            branch = branches.pop()
+            cost = 1 + len(branch.choices)
+            spent += cost
+            self._spent += cost
+            report_progress(STEPS_PER_BRANCH * cost)
+            if spent > MAX_BRANCHES or self._spent > MAX_TOTAL_BRANCHES:
+                raise _TooManyBranches(need[0][0].pointer if need else "")
+            if not self._take_apart(branch):
+                continue
+            if branch.choices:
+                branch.choices, settled = self._choices.simplified(branch.shape, branch.choices)
+                for options in settled:
+                    self._choose(branch, options)
+                if branch.todo or not branch.choices:
+                    branches.append(branch)
+                    continue
+                options, *waiting = branch.choices
+                # What the options before one say is denied in it, where that is cheap: it decides
+                # other choices, and keeps the branches apart (as in Davis-Putnam).
+                denied: list[SignedFormula] = []
+                split = []
+                for step in options:
+                    formula, holds, trail = step
+                    split.append(branch.fork([*denied, step], waiting))
+                    if isinstance(formula, Fact) and limits_one_member(formula.facet):
+                        denied.append((formula, not holds, trail))
+                branches.extend(reversed(split))
+            elif self._is_consistent(branch.shape):
+                found.append(branch.shape)
+        return found
+
+    def _take_apart(self, branch: _Branch) -> bool:
+        """Work off a branch up to its next choice; False if it died."""
+        todo, shape = branch.todo, branch.shape
+        while True:
+            while todo:
+                formula, holds, trail = todo.pop()
+                self._step(branch, formula, holds, trail)
+                if not shape.kinds:
+                    return False
+            if branch.choices:
+                return True
+            # Every choice is made: now it is known what was evaluated, and then the names among
+            # which a member that must exist may have its place.
+            if branch.evaluated:
+                for collector, evaluated in branch.evaluated.items():
+                    found = unevaluated_facts(
+                        collector, evaluated, self._document, self._made.either
+                    )
+                    todo.extend((fact, True, None) for fact in found)
+                branch.evaluated = {}
+                continue
+            facet = shape.facets.get(OBJECT)
+            if facet is None or not facet.members or not shape.kinds & OBJECT:
+                return True
+            member, *others = facet.members
+            shape.facets[OBJECT] = replace(facet, members=tuple(others))
+            placed = place_member(facet, member, self.judge)
+            self._choose(branch, [(Fact(OBJECT, one), True, None) for one in placed])
+
+    def _step(self, branch: _Branch, formula: Formula, holds: bool, trail: SchemaPath) -> None:
+        shape = branch.shape
+        match formula:
+            case Kinds(kinds):
+                shape.kinds &= kinds if holds else ~kinds
+            case Fact(kinds, facet):
+                if not holds:
+                    shape.kinds &= kinds
+                    options = [Fact(kinds, other) for other in facet.complement()]
+                    self._choose(branch, [(option, True, trail) for option in options])
+                elif shape.kinds & kinds:
+                    known = shape.facets.get(kinds)
+                    shape.facets[kinds] = facet if known is None else known & facet
+            case Enum(values, kinds):
+                self._restrict(branch, values, kinds, holds)
+            case Subschema():
+                self._open(branch, formula, holds, trail)
+            case AllOf(parts):
+                self._all_or_some(branch, parts, holds, holds, trail)
+            case AnyOf(parts):
+                self._all_or_some(branch, parts, holds, not holds, trail)
+            case Not(part):
+                # What a negated schema evaluates is not noted (Core, section 7.7.1.4).
+                outer = trail and (trail[0], trail[1], ())
+                branch.todo.append((part, not holds, outer))
+            case Conditional(part):
+                if not holds:
+                    shape.kinds = 0
+                elif trail and trail[2]:
+                    self._choose(branch, [(part, True, trail), (Not(part), True, trail)])
+            case Unevaluated(pointer):
+                if not holds:
+                    self._document.leave(pointer, "negating this is not supported")
+            case OneOf(parts) if self._loose:
+                if holds:
+                    self._all_or_some(branch, parts, True, False, trail)
+            case OneOf():
+                branch.todo.append((self._exclusive.formula(formula), holds, trail))
+
+    def _restrict(
+        self, branch: _Branch, values: Mapping[Any, Any], kinds: int, holds: bool
+    ) -> None:
+        shape = branch.shape
+        if not holds:
+            plain = {key: v for key, v in values.items() if not isinstance(v, dict | list)}
+            shape.but = {**shape.but, **plain}
+            branch.todo.extend(
+                (self._made.unlike(value), True, None)
+                for value in values.values()
+                if isinstance(value, dict | list)
+            )
+            return
+        known = shape.among
+        shape.among = (
+            dict(values) if known is None else {k: v for k, v in known.items() if k in values}
+        )
+        shape.kinds &= _with_both_numbers(kinds)
+
+    def _open(self, branch: _Branch, sub: Subschema, holds: bool, trail: SchemaPath) -> None:
+        spot = sub.spot
+        if self._loose and not holds:
+            return
+        if sub.by_reference:
+            outer = trail
+            while outer is not None:
+                if outer[0] is spot:
+                    raise UnsupportedSchema(
+                        "this reference leads back to itself without any value in between",
+                        pointer=trail[0].pointer if trail else spot.pointer,
+                    )
+                outer = outer[1]
+        collectors = trail[2] if trail and holds else ()
+        key = (spot, holds, collectors)
+        if key in branch.done:
+            return
+        if (spot, not holds) in branch.done:
+            branch.shape.kinds = 0
+            return
+        branch.done |= {key, (spot, holds)}
+        parts = self._parts(spot)
+        if holds and isinstance(spot.value, dict):
+            collectors = self._collect(branch, spot, collectors)
+        self._all_or_some(branch, parts, holds, holds, (spot, trail, collectors))
+
+    def _parts(self, spot: SchemaNode) -> list[Formula]:
+        parts = self.opened.get(spot)
+        if parts is None:
+            parts = self.opened[spot] = formulas(spot, self._document)
+        return parts
+
+    def _collect(
+        self, branch: _Branch, spot: SchemaNode, collectors: tuple[SchemaNode, ...]
+    ) -> tuple[SchemaNode, ...]:
+        """Note what a schema that holds evaluates; returns who collects within it."""
+        own = asks_for_evaluated(spot)
+        if not collectors and not own:
+            return ()
+        evaluated = evaluated_by(spot, self._document)
+        if own:
+            branch.evaluated[spot] = branch.evaluated.get(spot, Evaluated()) | evaluated
+            evaluated = with_own_keywords(evaluated, spot)
+        for collector in collectors:
+            branch.evaluated[collector] = branch.evaluated[collector] | evaluated
+        return (*collectors, spot) if own else collectors
+
+    def _all_or_some(
+        self,
+        branch: _Branch,
+        parts: tuple[Formula, ...] | list[Formula],
+        holds: bool,
+        every: bool,
+        trail: SchemaPath,
+    ) -> None:
+        if every:
+            branch.todo.extend((part, holds, trail) for part in reversed(parts))
+        else:
+            self._choose(branch, [(part, holds, trail) for part in parts])
+
+    @staticmethod
+    def _choose(branch: _Branch, options: list[SignedFormula]) -> None:
+        if len(options) == 1:
+            branch.todo.append(options[0])
+        elif options:
+            branch.choices.append(options)
+        else:
+            branch.todo.append((FAILS, True, None))
+
+    # -- options that exclude each other -----------------------------------------------------
+
+    def _clash(self, one: SchemaNode, other: SchemaNode) -> bool:
+        """Whether two schemas may hold at once; what there are many of is not remembered."""
+        return not self._is_empty(self._contents.merged(((one, True), (other, True))), MAX_DEPTH)
+
+    def _plain_of(self, spot: SchemaNode) -> TypeBounds:
+        return UNBOUNDED if self._document.aside else self._glance.plain(spot)
+
+    def _spend(self, pairs: int, pointer: str) -> None:
+        """Count pairs that are to be compared; there are as many as there may be branches."""
+        cost, self._pairs = divmod(self._pairs + pairs, PAIRS_PER_BRANCH)
+        self._spent += cost
+        report_progress(STEPS_PER_BRANCH * cost)
+        if self._spent > MAX_TOTAL_BRANCHES:
+            raise _TooManyBranches(pointer)
+
+    # -- contradictions ---------------------------------------------------------------------
+
+    def _is_consistent(self, shape: ValueShape) -> bool:
+        """Drop kinds that cannot be; False if none is left."""
+        number = shape.facets.get(NUMBER)
+        if number is not None and number.interval.is_empty:
+            shape.kinds &= ~NUMBER
+        for kind in (STRING, ARRAY, OBJECT):
+            facet = shape.facets.get(kind)
+            if facet is not None and facet.at_most is not None and facet.at_least > facet.at_most:
+                shape.kinds &= ~kind
+        array = shape.facets.get(ARRAY)
+        if array is not None and any(
+            one.at_most is not None and one.at_least > one.at_most for one in array.contains
+        ):
+            shape.kinds &= ~ARRAY
+        return shape.kinds != 0
+
+    def _keeps_constants(self, shape: ValueShape) -> bool:
+        """Drop constants that cannot be; False if there were some and none is left."""
+        if shape.among is None:
+            return True
+        accepts = self.judge.accepts
+        plain = not shape.facets and not shape.but
+        kept: dict[Any, Any] = {}
+        kinds = 0
+        for key, value in shape.among.items():
+            kind = kind_of(value)
+            if kind & shape.kinds and (plain or accepts(shape, value, key)):
+                kept[key] = value
+                kinds |= kind
+        shape.among = kept
+        shape.kinds &= _with_both_numbers(kinds)
+        return bool(kept)
+
+    def _is_void(self, shape: ValueShape, depth: int) -> bool:
+        """Whether it is certain that no value has this shape."""
+        if shape.among is not None:
+            return not shape.among
+        kinds = shape.kinds
+        if kinds & ~(STRING | ARRAY | OBJECT):
+            return False
+        if kinds & STRING and not self._no_string(shape):
+            return False
+        if kinds & ARRAY and not self._no_array(shape.facets.get(ARRAY), depth):
+            return False
+        return not (kinds & OBJECT) or self._no_object(shape.facets.get(OBJECT), depth)
+
+    @staticmethod
+    def _no_string(shape: ValueShape) -> bool:
+        try:
+            return min_length_of(string_node(shape.facets.get(STRING), shape.but), {}) == INFINITE
+        except GrammarError:
+            return False
+
+    def _no_array(self, facet: ArrayFacet | None, depth: int) -> bool:
+        if facet is None or depth == 0:
+            return False
+        count = min(facet.at_least, len(facet.prefix) + 1)
+        return any(self.is_empty(facet.item(index), depth - 1) for index in range(count))
+
+    def _no_object(self, facet: ObjectFacet | None, depth: int) -> bool:
+        if facet is None or depth == 0:
+            return False
+        if is_closed(facet) and facet.at_least > len(facet.properties.keys() | facet.required):
+            return True
+        return any(
+            is_never(need) or self.is_empty(need, depth - 1)
+            for need in (facet.need_of(name, key_matches) for name in facet.required)
+        )
+
+
+def _with_both_numbers(kinds: int) -> int:
+    """Whole constants may be written as 1 or as 1.0, so they leave both kinds of number open."""
+    return kinds | NUMBER if kinds & NUMBER else kinds

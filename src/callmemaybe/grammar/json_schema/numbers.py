@@ -1,0 +1,386 @@
+"""The numerals of the multiples of a number: remainders, digit by digit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+from math import gcd, lcm
+from typing import Any, NamedTuple
+
+from callmemaybe.errors import GrammarError
+from callmemaybe.grammar.automata.divisible import divisible
+from callmemaybe.grammar.json_schema.intervals import (
+    ANY_INTEGER,
+    ANY_NUMBER,
+    DIGIT,
+    NONZERO,
+    UNLIMITED,
+    Interval,
+    decimals,
+    integer_bounds,
+    integers,
+)
+from callmemaybe.grammar.json_schema.shapes import (
+    FRACTION,
+    INTEGER,
+    NUMBER,
+    NumberFacet,
+    least_common_multiple,
+)
+from callmemaybe.grammar.json_schema.values import exact
+from callmemaybe.grammar.nodes import (
+    NOTHING,
+    DfaTable,
+    Intersection,
+    Node,
+    alt,
+    lexeme,
+    lit,
+    many,
+    opt,
+    seq,
+    some,
+)
+
+#: Most states of such an automaton.
+MAX_STATES = 50_000
+#: Most digits after the point in the scientific form: as many as a float's repr has.
+_DIGITS = 17
+
+
+class _Sign(NamedTuple):
+    """Nothing but perhaps a sign."""
+
+    signed: bool
+
+
+class _IntegerPart(NamedTuple):
+    """Digits before the point: their remainder; whether there is one, and it is not 0."""
+
+    rest: int
+    zero: bool
+    single: bool
+
+
+class _FractionPart(NamedTuple):
+    """Digits after the point too: how many, and what they say about the whole number.
+
+    ``plain`` and ``scientific``: whether these forms are still possible; ``settled``: whether the plain
+    form will do as it is (known once it has all the digits that multiples can have); ``ends``:
+    whether the last digit is not 0.
+    """
+
+    rest: int
+    digits: int
+    plain: bool
+    scientific: bool
+    settled: bool
+    ends: bool
+
+
+class _Exponent(NamedTuple):
+    """The beginning of an exponent: the least and the most that will do, its sign, a digit."""
+
+    at_least: int | None
+    at_most: int | None
+    sign: str = ""
+    digit: str = ""
+
+
+class _ExponentEnd(NamedTuple):
+    """Two or three digits of an exponent: whether they will do, and whether more may come."""
+
+    enough: bool
+    more: bool
+
+
+_State = _Sign | _IntegerPart | _FractionPart | _Exponent | _ExponentEnd
+
+
+@lru_cache(maxsize=256)
+def multiples(multiple: Fraction | None, but: tuple[Fraction, ...] = ()) -> Node:
+    """Return the multiples of a finite decimal (None: all numbers) without those of some others.
+
+    They are written as integers, decimals, and d.ddde+dd (the last digit before the e not 0). Raises
+    GrammarError if that takes too many states.
+    """
+    return _MultiplesReader(multiple, but).table()
+
+
+class _MultiplesReader:
+    """An automaton that reads a numeral and knows its remainder.
+
+    With multiple = modulus / 10**places, the number D * 10**-f (D the digits read, f of them after
+    the point) is a multiple if modulus divides D * 10**(places - f); so is D * 10**(e - f) if modulus
+    divides D * 10**(e - f + places), unless the exponent is negative: then D would end in zeros.
+    """
+
+    def __init__(self, multiple: Fraction | None, but: tuple[Fraction, ...]) -> None:
+        places = 0
+        numbers = [*but] if multiple is None else [multiple, *but]
+        while any((number * 10**places).denominator != 1 for number in numbers):
+            places += 1
+            if places > 400:
+                raise GrammarError("no finite decimal")
+        self._places = places
+        self._multiple = None if multiple is None else int(multiple * 10**places)
+        self._but = [int(number * 10**places) for number in but]
+        self._modulus = lcm(self._multiple or 1, *self._but)
+        if self._modulus > MAX_STATES // (places + 2):
+            raise GrammarError("the multiples of this number take too large an automaton")
+        self._like = _equivalent_remainders(self._modulus)
+        self._longest = _DIGITS if len(set(self._like)) * _DIGITS < MAX_STATES // 2 else 0
+
+    def table(self) -> Node:
+        """Explore every state and return the automaton."""
+        order: list[_State] = [_Sign(False)]
+        ids: dict[_State, int] = {order[0]: 0}
+        rows: list[list[tuple[int, int]]] = []
+        for state in order:
+            row: dict[int, int] = {}
+            for char, target in self._moves(state):
+                if target not in ids:
+                    ids[target] = len(order)
+                    order.append(target)
+                at = ids[target]
+                row[at] = row.get(at, 0) | 1 << ord(char)
+            rows.append([(mask, at) for at, mask in row.items()])
+        return _live_table(rows, {ids[state] for state in order if self._accepts(state)})
+
+    def _accepts(self, state: _State) -> bool:
+        match state:
+            case _IntegerPart(rest):
+                return self._will_do(rest, 0)
+            case _FractionPart(rest, digits, plain):
+                return (
+                    plain
+                    and digits > 0
+                    and (state.settled or (digits < self._places and self._will_do(rest, digits)))
+                )
+            case _ExponentEnd(enough):
+                return enough
+        return False
+
+    def _moves(self, state: _State) -> Iterator[tuple[str, _State]]:
+        match state:
+            case _Sign(signed):
+                if not signed:
+                    yield "-", _Sign(True)
+                for digit in range(10):
+                    yield str(digit), _IntegerPart(self._after(0, digit), digit == 0, digit > 0)
+            case _IntegerPart(rest, zero, single):
+                if not zero:
+                    for digit in range(10):
+                        yield str(digit), _IntegerPart(self._after(rest, digit), False, False)
+                scientific = single and self._longest > 0
+                settled = self._places == 0 and self._will_do(rest, 0)
+                yield ".", _FractionPart(rest, 0, True, scientific, settled, False)
+                if scientific:
+                    yield from self._exponent(rest, 0)
+            case _FractionPart(rest, digits):
+                for digit in range(10):
+                    if (after := self._further(state, digit)) is not None:
+                        yield str(digit), after
+                if state.scientific and state.ends:
+                    yield from self._exponent(rest, digits)
+            case _Exponent():
+                yield from self._exponent_digits(state)
+            case _ExponentEnd(_, more) if more:
+                for char in "0123456789":
+                    yield char, _ExponentEnd(True, False)
+
+    def _will_do(self, rest: int, digits: int) -> bool:
+        scaled = rest * int(10 ** max(self._places - digits, 0))
+        if self._multiple is not None and scaled % self._multiple:
+            return False
+        return all(scaled % other for other in self._but)
+
+    def _after(self, rest: int, digit: int) -> int:
+        return self._like[(rest * 10 + digit) % self._modulus]
+
+    def _further(self, state: _FractionPart, digit: int) -> _FractionPart | None:
+        """Return the state after one more digit behind the point, if anything can still come."""
+        rest, digits, plain, scientific, settled, _ = state
+        beyond = digits >= self._places
+        if beyond and digit > 0:
+            settled = self._multiple is None  # finer than any multiple
+        # No zeros make a multiple of what is none.
+        plain = plain and (not beyond or settled or self._multiple is None)
+        scientific = scientific and digits < self._longest
+        if not plain and not scientific:
+            return None
+        if not beyond or scientific:
+            rest = self._after(rest, digit)
+        digits = digits + 1 if scientific else min(digits + 1, max(self._places, 1))
+        if not beyond and digits == self._places:
+            settled = self._will_do(rest, digits)
+        if beyond and not scientific:
+            rest = 0
+        return _FractionPart(rest, digits, plain, scientific, settled, scientific and digit > 0)
+
+    def _exponent(self, rest: int, digits: int) -> Iterator[tuple[str, _State]]:
+        """Begin an exponent, if some powers of ten will do with these digits."""
+        at_least: int | None = None
+        if self._multiple is not None:
+            if (power := _power(rest, self._multiple)) is None:
+                return
+            at_least = digits - self._places + power
+        limits = [_power(rest, other) for other in self._but]
+        at_most = min(
+            (digits - self._places + p - 1 for p in limits if p is not None), default=None
+        )
+        if at_most is None or at_least is None or at_least <= at_most:
+            yield "e", _Exponent(at_least, at_most)
+
+    @staticmethod
+    def _exponent_digits(state: _Exponent) -> Iterator[tuple[str, _State]]:
+        at_least, at_most, sign, first = state
+        if not sign:
+            if at_most is None or at_most >= 0:
+                yield "+", _Exponent(at_least, at_most, "+")
+            if at_least is None or at_least < 0:
+                yield "-", _Exponent(at_least, at_most, "-")
+            return
+        for digit in "0123456789":
+            if not first:
+                yield digit, _Exponent(at_least, at_most, sign, digit)
+                continue
+            value = int(sign + first + digit)
+            enough = (at_least is None or value >= at_least) and (
+                at_most is None or value <= at_most
+            )
+            more = first != "0" and (at_most if sign == "+" else at_least) is None
+            if (enough and (sign, value) != ("-", 0)) or more:
+                yield digit, _ExponentEnd(enough, more)
+
+
+def _power(rest: int, modulus: int) -> int | None:
+    """Return the least power of ten that makes a remainder a multiple, if any does."""
+    missing = modulus // gcd(rest, modulus)
+    power = 0
+    while 10**power % missing:
+        power += 1
+        if 2**power > modulus:
+            return None
+    return power
+
+
+def _equivalent_remainders(modulus: int) -> list[int]:
+    """Return for each remainder the least one that no further digits can tell from it (Moore, 1956).
+
+    Remainders with different common divisors with the modulus are kept apart: those decide.
+    """
+    classes = [gcd(rest, modulus) for rest in range(modulus)]
+    count = 0
+    while len(set(classes)) > count:
+        count = len(set(classes))
+        if count == modulus:
+            return list(range(modulus))
+        numbers: dict[tuple[int, ...], int] = {}
+        classes = [
+            numbers.setdefault(
+                (classes[r], *(classes[(r * 10 + digit) % modulus] for digit in range(10))), r
+            )
+            for r in range(modulus)
+        ]
+    return classes
+
+
+def _live_table(rows: list[list[tuple[int, int]]], accepting: set[int]) -> Node:
+    """Drop states from which nothing is accepted, and number the others anew."""
+    sources: list[list[int]] = [[] for _ in rows]
+    for state, row in enumerate(rows):
+        for _, target in row:
+            sources[target].append(state)
+    live, waiting = set(accepting), list(accepting)
+    while waiting:
+        for source in sources[waiting.pop()]:
+            if source not in live:
+                live.add(source)
+                waiting.append(source)
+    order = [0, *(state for state in range(1, len(rows)) if state in live)]
+    number = {state: index for index, state in enumerate(order)}
+    return DfaTable(
+        tuple(
+            tuple((mask, number[target]) for mask, target in rows[state] if target in live)
+            for state in order
+        ),
+        frozenset(number[state] for state in accepting),
+    )
+
+
+_NATURAL = alt(lit("0"), seq(NONZERO, many(DIGIT)))
+#: Numbers that are not whole: a digit other than 0 after the point, or d.de-dd.
+_NOT_INTEGER = lexeme(
+    seq(
+        opt(lit("-")),
+        alt(
+            seq(_NATURAL, lit("."), many(lit("0")), NONZERO, many(DIGIT)),
+            seq(
+                NONZERO,
+                opt(seq(lit("."), some(DIGIT))),
+                lit("e-"),
+                many(lit("0")),
+                NONZERO,
+                many(DIGIT),
+            ),
+        ),
+    )
+)
+
+
+def number_node(kinds: int, facet: NumberFacet | None, but: Mapping[Any, Any]) -> Node:
+    """Return the numbers that a facet allows: whole ones, others, or both, by ``kinds``."""
+    excluded = tuple(sorted({exact_of(v) for v in but.values() if _is_number(v)})) if but else ()
+    if facet is None and not excluded:
+        if kinds & NUMBER == INTEGER:
+            return ANY_INTEGER
+        return ANY_NUMBER if kinds & NUMBER == NUMBER else _NOT_INTEGER
+    return _numbers(kinds & NUMBER, facet or NumberFacet(), excluded)
+
+
+def exact_of(value: float | Decimal) -> Fraction:
+    """Return the exact value of a number of the schema."""
+    return Fraction(value) if isinstance(value, int) else exact(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+
+
+@lru_cache(maxsize=1024)
+def _numbers(kinds: int, facet: NumberFacet, excluded: tuple[Fraction, ...]) -> Node:
+    write = integers if kinds == INTEGER else decimals
+    gaps = [write(interval) for interval in _without(facet.interval, excluded)]
+    node = lexeme(alt(*gaps))
+    if node is NOTHING:
+        return NOTHING
+    if kinds == FRACTION:
+        node = Intersection(node, _NOT_INTEGER)
+    multiple, others = facet.multiple, facet.not_multiples
+    if kinds == INTEGER:
+        multiple = least_common_multiple(multiple or Fraction(1), Fraction(1))
+        others = tuple(least_common_multiple(other, Fraction(1)) for other in others)
+    if multiple is not None and any((multiple / other).denominator == 1 for other in others):
+        return NOTHING
+    if not others and (multiple is None or (multiple == 1 and kinds == INTEGER)):
+        return node
+    if multiple is not None and kinds == INTEGER and not others:
+        found = (integer_bounds(interval) for interval in _without(facet.interval, excluded))
+        return lexeme(alt(*(divisible(multiple.numerator, *bounds) for bounds in found)))
+    allowed = multiples(multiple, tuple(sorted(set(others))))
+    return allowed if node is ANY_NUMBER else Intersection(node, allowed)
+
+
+def _without(interval: Interval, excluded: tuple[Fraction, ...]) -> list[Interval]:
+    """Cut an interval at some numbers (ascending), which are left out."""
+    found = []
+    for number in excluded:
+        if number in interval:
+            below = interval & Interval(high=number, high_open=True)
+            if not below.is_empty:
+                found.append(below)
+            interval = interval & Interval(low=number, low_open=True)
+    return [*found, interval] if interval == UNLIMITED or not interval.is_empty else found
