@@ -38,10 +38,10 @@ from typing import Any
 from gatewayrivals import dbos_steps, openai_agents_calls, pydantic_ai_calls
 
 from callmemaybe.gateway import Gateway
-from callmemaybe.gateway.audit import open_backend, open_ledger
-from callmemaybe.gateway.chain import verify
+from callmemaybe.gateway.audit.chain import verify_chains
+from callmemaybe.gateway.ledger import open_ledger
 from callmemaybe.gateway.lifecycle import CallState
-from callmemaybe.gateway.store import Move, Row
+from callmemaybe.gateway.store import CallRow, UpdateCall, open_backend
 from callmemaybe.tools import ToolCall, tool
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -181,7 +181,7 @@ def verification(store: str) -> float:
     """Audit rows per second that are recomputed."""
     ledger = open_ledger(store)
     began = time.perf_counter()
-    heads, breaks = verify(ledger.backend.audit())
+    heads, breaks = verify_chains(ledger.backend.read_audit())
     seconds = time.perf_counter() - began
     ledger.close()
     assert not breaks
@@ -249,7 +249,7 @@ def sqlite_alone(folder: Path, batches: int = 60, size: int = 64) -> float:
             for at in range(2 * size)
         ]
         moves = [
-            Move(
+            UpdateCall(
                 row.key,
                 CallState.RUNNING,
                 1,
@@ -264,20 +264,20 @@ def sqlite_alone(folder: Path, batches: int = 60, size: int = 64) -> float:
         number += 2 * size
         began = time.thread_time()
         with backend.transaction():
-            backend.insert(rows)
-            backend.append(records[:size])
+            backend.insert_calls(rows)
+            backend.append_audit(records[:size])
         with backend.transaction():
-            backend.move(moves)
-            backend.append(records[size:])
+            backend.update_calls(moves)
+            backend.append_audit(records[size:])
         used += time.thread_time() - began
     backend.close()
     return used / (batches * size) * 1e6
 
 
-def _row(batch: int, place: int, owner: str) -> Row:
+def _row(batch: int, place: int, owner: str) -> CallRow:
     key, mac = (hashlib.sha256(f"{what} {batch} {place}".encode()).hexdigest() for what in "km")
     arguments, locks = f'{{"n": {place}}}', f'[["n:{batch * 1000 + place}", true]]'
-    return Row(
+    return CallRow(
         key, "", f"run {place}", batch, 0, "c", "act", "once", mac, "p" * 64, "d" * 64, arguments,
         locks, "running", 1, owner, time.time(),
     )  # fmt: skip

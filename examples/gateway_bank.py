@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from callmemaybe.gateway import Gateway
-from callmemaybe.gateway.audit import open_ledger
+from callmemaybe.gateway.ledger import open_ledger
 from callmemaybe.tools import ToolCall, Transaction, tool
 
 

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from callmemaybe.gateway.audit import open_ledger
-from callmemaybe.gateway.ledger import Ledger
+from callmemaybe.gateway.ledger import Ledger, open_ledger
 
 #: Killing processes needs no disk: the tests that do not measure one spare it.
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None

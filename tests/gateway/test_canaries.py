@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from callmemaybe.errors import InputError
-from callmemaybe.gateway import Gateway, Limits, StoreError
-from callmemaybe.gateway.audit import open_ledger
+from callmemaybe.gateway import Gateway, GatewayLimits, StoreError
+from callmemaybe.gateway.ledger import open_ledger
 from callmemaybe.tools import NotExecuted, ToolCall, TransientError, tool
 
 #: With letters that JSON, SQL, a shell and a URL would each spell in another way.
@@ -126,7 +126,7 @@ def test_nothing_secret_is_written_anywhere(
     provider.add_span_processor(SimpleSpanProcessor(spans))
     meter = MeterProvider(metric_readers=[reader]).get_meter("test")
     watch = GatewayTelemetry(tracer=provider.get_tracer("test"), meter=meter, arguments=arguments)
-    limits = Limits(told=2000)
+    limits = GatewayLimits(answer=2000)
 
     async def go() -> list[Any]:
         asyncio.get_running_loop().set_debug(True)
@@ -154,7 +154,7 @@ def test_nothing_secret_is_written_anywhere(
     assert found_in(*told) == []
     assert found_in(dump(store)) == []
     ledger = open_ledger(store)
-    export = [record for _, _, _, record, _ in ledger.backend.audit()]
+    export = [record for _, _, _, record, _ in ledger.backend.read_audit()]
     ledger.close()
     assert len(export) > 20
     assert found_in(*export) == []
@@ -178,7 +178,7 @@ def test_an_approval_shows_no_secret(store: str) -> None:
         async with Gateway([pay], store=ledger) as gateway:
             call = ToolCall("pay", json.dumps({"card": CANARY, "cents": 5}))
             answer = (await gateway.run([call], run="r", turn=0))[0]
-            asked = ledger.backend.approvals(pending_only=True)
+            asked = ledger.backend.read_approvals(pending_only=True)
         ledger.close()
         return answer, asked
 

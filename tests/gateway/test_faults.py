@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from callmemaybe.gateway import Gateway
-from callmemaybe.gateway.audit import open_backend, open_ledger
 from callmemaybe.gateway.keys import call_key
-from callmemaybe.gateway.ledger import Ledger
+from callmemaybe.gateway.ledger import Ledger, open_ledger
+from callmemaybe.gateway.store import open_backend
 from callmemaybe.testing.effects import (
     WRITE_POINTS,
     EffectLog,
@@ -64,7 +64,7 @@ async def deliver(store: str, log: EffectLog, calls: list[ToolCall], **options: 
         async with Gateway(tools, store=ledger) as gateway:
             answers = await gateway.run(calls, run="r", turn=0)
             for answer in answers:
-                log.told(answer)
+                log.record_answer(answer)
             return answers
     finally:
         ledger.close()
@@ -149,7 +149,7 @@ def test_killed_at_every_write_point(
     key = call_key("", "r", 0, 0, effect.value)
     inside = rows_of_effects(backend)
     state, effects = expected(effect, point)
-    assert (backend.look(key).state, (log.effects() + inside)[key]) == (state, effects)
+    assert (backend.read_call(key).state, (log.effects() + inside)[key]) == (state, effects)
     assert answers[0].state == state
     check_invariant(log, backend, [key], inside)
     backend.close()
@@ -171,8 +171,8 @@ def test_killed_around_a_later_start(
     keys = [call_key("", "r", 0, place, effect.value) for place in (0, 1)]
     check_invariant(log, backend, keys)
     lost = effect is Effect.ONCE and point == "T2 durable"
-    assert backend.look(keys[0]).state == "succeeded"
-    assert backend.look(keys[1]).state == ("unknown" if lost else "succeeded")
+    assert backend.read_call(keys[0]).state == "succeeded"
+    assert backend.read_call(keys[1]).state == ("unknown" if lost else "succeeded")
     assert log.effects()[keys[1]] == (0 if lost else 1)
     backend.close()
 
@@ -195,7 +195,7 @@ def test_recover_without_a_redelivery(store: str, tmp_path: Path) -> None:
 
     asyncio.run(go())
     backend = open_backend(store)
-    states = {row.tool: row.state for row in backend.calls(run="r", limit=100)}
+    states = {row.tool: row.state for row in backend.read_calls(run="r", limit=100)}
     assert states["pure"] == "succeeded"
     assert set(states.values()) <= {"succeeded", "unknown", "committed"}
     race(store, log, calls)
@@ -234,13 +234,13 @@ def test_recovery_reaches_what_stands_behind_others(store: str) -> None:
         running = 0
         while running < 112:
             await asyncio.sleep(0.02)
-            found = dying.backend.calls(run=None, limit=1000)
+            found = dying.backend.read_calls(run=None, limit=1000)
             running = sum(row.state == "running" for row in found)
         vanish(dying, store)
         async with Gateway([working[0], working[2]], store=living) as gateway:
             assert await gateway.recover() == 2
             for name, n in (("queued", 0), ("last", 220)):
-                (row,) = living.backend.calls(run=f"{name} {n}", limit=1)
+                (row,) = living.backend.read_calls(run=f"{name} {n}", limit=1)
                 assert (row.state, row.owner) == ("succeeded", living.owner)
         stop.set()
         await asyncio.gather(*turns, return_exceptions=True)

@@ -15,9 +15,9 @@ import pytest
 from pydantic import Field
 
 from callmemaybe.errors import InputError
-from callmemaybe.gateway import CAREFUL, OPEN, Gateway, Limits
-from callmemaybe.gateway.audit import open_ledger
-from callmemaybe.gateway.chain import verify
+from callmemaybe.gateway import CAREFUL, OPEN, Gateway, GatewayLimits
+from callmemaybe.gateway.audit.chain import verify_chains
+from callmemaybe.gateway.ledger import open_ledger
 from callmemaybe.gateway.lifecycle import CallState
 from callmemaybe.gateway.plan import Lock
 from callmemaybe.tools import (
@@ -35,8 +35,8 @@ def call(name: str, id_: str = "", **arguments: Any) -> ToolCall:
     return ToolCall(name, json.dumps(arguments), id_)
 
 
-def quick(**more: Any) -> Limits:
-    return Limits(turn=10, queue=5, attempt=5, **more)
+def quick(**more: Any) -> GatewayLimits:
+    return GatewayLimits(turn=10, queue=5, attempt=5, **more)
 
 
 class World:
@@ -219,7 +219,7 @@ def test_a_repeated_once_call_needs_a_person(ledger) -> None:
             assert [answer.code for answer in first] == ["ok", "approval_pending"]
             second = await gateway.run([call("pay", "3", source="a", amount=3)], run=run)
             assert second[0].code == "approval_pending"
-            pending = ledger.backend.approvals(pending_only=True)
+            pending = ledger.backend.read_approvals(pending_only=True)
             assert len(pending) == 2
             await gateway.decide(pending[1].id, "approved", by="ada")
             again = await gateway.run([call("pay", "3", source="a", amount=3)], run=run, turn=1)
@@ -242,7 +242,7 @@ def test_approvals_bind_key_arguments_policy_and_expiry(ledger) -> None:
                 "approval_pending",
                 CallState.AWAITING_APPROVAL,
             )
-            approval = ledger.backend.approvals(pending_only=True)[0]
+            approval = ledger.backend.read_approvals(pending_only=True)[0]
             await gateway.decide(approval.id, "approved", by="ada")
             other = await gateway.run([call("pay", source="a", amount=999)], run="r", turn=0)
             assert other[0].code == "approval_pending"
@@ -266,7 +266,7 @@ def test_an_expired_approval_is_a_denial(ledger) -> None:
     world = World()
 
     async def go() -> Any:
-        limits = Limits(approval=0.001)
+        limits = GatewayLimits(approval=0.001)
         async with Gateway(world.tools(), store=ledger, verdicts=CAREFUL, limits=limits) as gateway:
             await gateway.run([call("pay", source="a", amount=3)], run="r", turn=0)
             await asyncio.sleep(0.01)
@@ -298,7 +298,7 @@ def test_an_approver_is_asked_and_recorded(ledger) -> None:
         ("pay", {"source": "a", "amount": 3}),
         ("pay", {"source": "b", "amount": 30}),
     ]
-    events = [json.loads(row[3])["event"] for row in ledger.backend.audit()]
+    events = [json.loads(row[3])["event"] for row in ledger.backend.read_audit()]
     assert {"ask", "approved", "denied", "deny"} <= set(events)
 
 
@@ -393,7 +393,7 @@ def test_retries_are_for_transient_failures_and_never_for_once(ledger) -> None:
             flaky("once", NotExecuted, "sure"),
             flaky("idempotent", ValueError, "wrong"),
         ]
-        async with Gateway(tools, store=ledger, dice=lambda: 0.0) as gateway:
+        async with Gateway(tools, store=ledger, rng=lambda: 0.0) as gateway:
             answers = await gateway.run([call(name) for name in gateway.tools])
             return dict(zip(gateway.tools, answers, strict=True))
 
@@ -402,7 +402,7 @@ def test_retries_are_for_transient_failures_and_never_for_once(ledger) -> None:
     assert answers["again"].ok
     assert answers["sure"].ok
     assert answers["never"].code == answers["wrong"].code == "tool_error"
-    attempts = [json.loads(row[3]) for row in ledger.backend.audit()]
+    attempts = [json.loads(row[3]) for row in ledger.backend.read_audit()]
     assert sum(record["event"] == "attempt" for record in attempts) == 4
 
 
@@ -449,7 +449,7 @@ def test_timeouts(ledger) -> None:
                 )
             found = await gateway.reconcile(lost.key, "not_done", by="ada")
             assert (found.state, found.code) == (CallState.RECONCILED, "refused")
-            assert ledger.backend.look(lost.key).state == "unknown"
+            assert ledger.backend.read_call(lost.key).state == "unknown"
             assert (await gateway.run([call("look")], run=run))[0].ok
 
     asyncio.run(go())
@@ -509,7 +509,7 @@ def test_results_that_cannot_be_shown_still_succeeded(ledger, value, code) -> No
     assert (answer.code, answer.state, answer.ok) == (code, CallState.SUCCEEDED, True)
     assert len(answer.content.encode()) < 40_000
     assert asyncio.run(go()).content == answer.content
-    row = ledger.backend.look(answer.key)
+    row = ledger.backend.read_call(answer.key)
     assert row.result is None or len(row.result.encode()) <= 256 * 1024
 
 
@@ -535,7 +535,7 @@ def test_expired_results_are_not_run_again(ledger) -> None:
     world = World()
 
     async def go() -> None:
-        limits = Limits(retention=0.001)
+        limits = GatewayLimits(retention=0.001)
         async with Gateway(world.tools(), store=ledger, limits=limits) as gateway:
             await gateway.run([call("pay", source="a", amount=3)], run="r", turn=0)
             await asyncio.sleep(0.01)
@@ -583,8 +583,8 @@ def test_the_audit_holds_every_step_and_verifies(ledger) -> None:
             await gateway.run([call("pay", source="a", amount=n) for n in range(5)])
 
     asyncio.run(go())
-    rows = list(ledger.backend.audit())
-    heads, breaks = verify(rows, [ledger.head])
+    rows = list(ledger.backend.read_audit())
+    heads, breaks = verify_chains(rows, [ledger.head])
     assert not breaks
     assert heads[ledger.owner] == ledger.head
     for key in {row[2] for row in rows}:
@@ -595,8 +595,8 @@ def test_the_audit_holds_every_step_and_verifies(ledger) -> None:
         chain, number, key, record, digest = rows[place]
         changed = [*rows]
         changed[place] = (chain, number, key, record.replace("pay", "say"), digest)
-        assert verify(changed)[1]
-        assert verify(rows[:place] + rows[place + 1 :], [ledger.head])[1]
+        assert verify_chains(changed)[1]
+        assert verify_chains(rows[:place] + rows[place + 1 :], [ledger.head])[1]
 
 
 def test_conflicting_writes_run_in_order_and_reads_together(ledger) -> None:
@@ -879,7 +879,7 @@ def test_a_call_that_was_taken_over_and_does_not_run_may_have_happened(tmp_path:
         dying.backend._alive.close()  # type: ignore[attr-defined]
         async with Gateway([put], store=store, limits=quick(reserve=0.1)) as gateway:
             assert await gateway.locks.take([Lock("x")], 1)
-            gateway.limits = Limits(turn=2, queue=0.2)
+            gateway.limits = GatewayLimits(turn=2, queue=0.2)
             (answer,) = await gateway.run([call("put", n=1)], run="r", turn=0)
             assert (answer.code, answer.effect, answer.retry) == ("tool_error", "possible", "same")
             assert "not free in time" in (answer.detail or "")
@@ -929,7 +929,7 @@ def test_a_model_that_calls_thousands_of_times_is_refused_at_once() -> None:
 def test_a_run_that_was_dropped_goes_on_counting(ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     """After ever so many other runs the next turn of one is not taken for its first, come again."""
     ran = []
-    monkeypatch.setattr("callmemaybe.gateway.gateway._MOST_REMEMBERED", 3)
+    monkeypatch.setattr("callmemaybe.gateway.gateway._CACHED_ANSWERS", 3)
 
     @tool(effect="idempotent", writes="x", trusted=True)
     async def put(n: int) -> int:
@@ -955,7 +955,7 @@ def test_finished_calls_at_hand_are_bounded_by_their_size(
     ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Large results are answered from the ledger, and do not stay in memory by the thousand."""
-    monkeypatch.setattr("callmemaybe.gateway.gateway._MOST_AT_HAND", 1_000_000)
+    monkeypatch.setattr("callmemaybe.gateway.gateway._CACHED_CHARACTERS", 1_000_000)
 
     @tool(effect="read", trusted=True)
     async def look(n: int) -> list[int]:
@@ -966,7 +966,7 @@ def test_finished_calls_at_hand_are_bounded_by_their_size(
             run = gateway.begin("r")
             for n in range(8):
                 assert (await gateway.run([call("look", n=n)], run=run, turn=n))[0].value[0] == n
-            assert 1 < len(gateway._finished) < 5
+            assert 1 < len(gateway._cache) < 5
             for n in range(8):
                 (again,) = await gateway.run([call("look", n=n)], run=run, turn=n)
                 assert (again.replayed, again.value) == (True, [n] * 20_000)
@@ -997,6 +997,6 @@ def test_a_tool_that_exits_fails_and_ends_nothing_else(store: str) -> None:
                 (answer,) = await gateway.run([call(name)], run=run)
                 assert answer.code == "tool_error"
                 assert "SystemExit" in (answer.detail or "")
-            assert len(gateway.ledger.backend.calls(run="r", limit=9)) == 3
+            assert len(gateway.ledger.backend.read_calls(run="r", limit=9)) == 3
 
     asyncio.run(go())

@@ -62,7 +62,7 @@ def test_call_ids_are_only_text(ledger, id_: str) -> None:
     answer = asyncio.run(go())
     assert answer.ok
     assert answer.call_id == id_
-    assert len(ledger.backend.look(answer.key).call_id) <= 200
+    assert len(ledger.backend.read_call(answer.key).call_id) <= 200
 
 
 @pytest.mark.parametrize(

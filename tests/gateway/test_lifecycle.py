@@ -6,20 +6,19 @@ from dataclasses import fields, replace
 
 import pytest
 
-from callmemaybe.gateway.check import Rules, Violation, explore
-from callmemaybe.gateway.check_locks import LockRules, explore_locks
 from callmemaybe.gateway.lifecycle import (
     TABLE,
     TERMINAL,
     CallRecord,
     CallState,
-    Durable,
+    Durability,
     IllegalTransition,
     LifecycleEvent,
     Transition,
-    reachable,
 )
 from callmemaybe.tools import Effect
+from tests.gateway.lock_model import LockRules, explore_locks
+from tests.gateway.protocol_model import ProtocolRules, Violation, explore, reachable
 
 
 def test_one_target_per_state_and_event() -> None:
@@ -34,7 +33,7 @@ def test_every_state_is_reachable() -> None:
 
 def test_running_needs_the_audit_row() -> None:
     """Without the transition whose audit row is durable first (T1), RUNNING is unreachable."""
-    without = [row for row in TABLE if row.durable is not Durable.T1]
+    without = [row for row in TABLE if row.durable is not Durability.T1]
     assert len(without) == len(TABLE) - 1
     assert CallState.RUNNING not in reachable(without)
     assert CallState.SUCCEEDED not in reachable(without)
@@ -63,11 +62,11 @@ def test_the_record_is_a_cursor() -> None:
         LifecycleEvent.START,
         LifecycleEvent.RESTART,
     ):
-        record = record.on(event)
+        record = record.advance(event)
     assert (record.state, record.fence) == (CallState.RUNNING, 2)
-    assert record.on(LifecycleEvent.SUCCEED).is_terminal
+    assert record.advance(LifecycleEvent.SUCCEED).state in TERMINAL
     with pytest.raises(IllegalTransition):
-        record.on(LifecycleEvent.CANCEL)
+        record.advance(LifecycleEvent.CANCEL)
 
 
 @pytest.mark.parametrize("effect", list(Effect))
@@ -94,14 +93,14 @@ def test_the_protocol_holds(effect: Effect) -> None:
 )
 def test_each_injected_bug_is_found(rule: str, effect: Effect) -> None:
     """Turning one rule of the protocol off leads to a broken law, with a trace to it."""
-    found = explore(effect, rules=replace(Rules(), **{rule: False}))
+    found = explore(effect, rules=replace(ProtocolRules(), **{rule: False}))
     assert isinstance(found, Violation), rule
     assert found.steps
 
 
 def _changed(source: CallState, event: LifecycleEvent, target: CallState) -> list[Transition]:
     kept = [row for row in TABLE if (row.source, row.event) != (source, event)]
-    return [*kept, Transition(source, event, target, "injected", Durable.T3)]
+    return [*kept, Transition(source, event, target, "injected", Durability.T3)]
 
 
 @pytest.mark.parametrize(
@@ -122,7 +121,7 @@ def test_a_wrong_table_is_found(table: list[Transition]) -> None:
 
 def test_without_t1_nothing_runs() -> None:
     """With T1's row deleted, no world of the check has an effect: two deliveries, two idle workers."""
-    table = [row for row in TABLE if row.durable is not Durable.T1]
+    table = [row for row in TABLE if row.durable is not Durability.T1]
     worlds = explore(Effect.ONCE, table=table)
     assert isinstance(worlds, int)
     assert worlds < 100

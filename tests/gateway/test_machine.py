@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from callmemaybe.gateway import Gateway
-from callmemaybe.gateway.audit import open_ledger
-from callmemaybe.gateway.chain import verify
+from callmemaybe.gateway.audit.chain import verify_chains
 from callmemaybe.gateway.keys import call_key
+from callmemaybe.gateway.ledger import open_ledger
 from callmemaybe.gateway.lifecycle import TERMINAL
 from callmemaybe.tools import Effect, ToolCall, tool
 
@@ -103,7 +103,7 @@ class Deliveries(RuleBasedStateMachine):
     def nothing_twice_nothing_lost(self) -> None:
         """`once` at most once; every effect recorded; one answer per key; the chain holds."""
         for key, effect in self.classes.items():
-            row = self.reader.backend.look(key)
+            row = self.reader.backend.read_call(key)
             if self.effects[key]:
                 assert row is not None
             if effect is Effect.ONCE:
@@ -114,7 +114,7 @@ class Deliveries(RuleBasedStateMachine):
             assert len(told) <= 1
             if told and row is not None and row.state in FINAL:
                 assert told == {row.content}
-        assert not verify(self.reader.backend.audit())[1]
+        assert not verify_chains(self.reader.backend.read_audit())[1]
 
 
 Deliveries.TestCase.settings = settings(

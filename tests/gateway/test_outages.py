@@ -20,11 +20,12 @@ import pytest
 
 from callmemaybe.errors import InputError
 from callmemaybe.gateway import Gateway, StoreError, StoreFull, StoreTransient
-from callmemaybe.gateway.audit import open_backend, open_ledger
-from callmemaybe.gateway.chain import Head
+from callmemaybe.gateway.audit.chain import ChainHead
+from callmemaybe.gateway.audit.verify import file_anchor, read_anchors, verify_ledger
 from callmemaybe.gateway.keys import call_key
-from callmemaybe.gateway.limits import Limits
-from callmemaybe.gateway.verify import examine, file_anchor, read_anchors
+from callmemaybe.gateway.ledger import open_ledger
+from callmemaybe.gateway.limits import GatewayLimits
+from callmemaybe.gateway.store import open_backend
 from callmemaybe.testing.effects import EffectLog, check_invariant, logging_tool
 from callmemaybe.tools import Effect, ToolCall, tool
 
@@ -43,7 +44,7 @@ def insisting(store: str, log: EffectLog, numbers: range, **more: Any) -> None:
             except StoreError:
                 await asyncio.sleep(0.05)
                 continue
-            log.told(answer)
+            log.record_answer(answer)
             if answer.code != "in_flight":
                 return
             await asyncio.sleep(0.02)
@@ -107,7 +108,7 @@ def test_postgresql_goes_away_under_load(postgres: Any, tmp_path: Path, away: fl
                     except StoreError:
                         await asyncio.sleep(0.05)
                         continue
-                    log.told(answer)
+                    log.record_answer(answer)
                     if answer.code == "in_flight":
                         await asyncio.sleep(0.05)
                         continue
@@ -132,7 +133,7 @@ def test_postgresql_goes_away_under_load(postgres: Any, tmp_path: Path, away: fl
 
     asyncio.run(asyncio.wait_for(go(), 110))
     backend: Any = open_backend(store)
-    rows = backend.calls(run="r", limit=100_000)
+    rows = backend.read_calls(run="r", limit=100_000)
     check_invariant(log, backend, [row.key for row in rows])
     assert {row.state for row in rows} == {"succeeded"}, rows[0]
     backend.close()
@@ -143,7 +144,7 @@ def test_disk_full_at_t1_refuses_and_recovers(tmp_path: Path) -> None:
     log = EffectLog(tmp_path / "effects.log")
     ledger = open_ledger(str(tmp_path / "x.db"), reserve=0)
     backend: Any = ledger.backend
-    real, full = backend.insert, True
+    real, full = backend.insert_calls, True
 
     def insert(rows: Any) -> Any:
         done = real(rows)
@@ -151,7 +152,7 @@ def test_disk_full_at_t1_refuses_and_recovers(tmp_path: Path) -> None:
             raise apsw.FullError("database or disk is full")
         return done
 
-    backend.insert = insert
+    backend.insert_calls = insert
 
     async def go() -> None:
         nonlocal full
@@ -161,7 +162,7 @@ def test_disk_full_at_t1_refuses_and_recovers(tmp_path: Path) -> None:
             with pytest.raises(StoreFull):
                 await gateway.run([call(1)], run="r", turn=1)
             assert not log.effects()
-            assert not list(backend.audit())
+            assert not list(backend.read_audit())
             full = False
             assert (await gateway.run([call(1)], run="r", turn=1))[0].ok
 
@@ -177,14 +178,14 @@ def test_a_result_gets_the_reserve(tmp_path: Path) -> None:
     backend: Any = ledger.backend
     reserve = tmp_path / "x.db-reserve"
     assert reserve.exists()
-    real, full = backend.move, True
+    real, full = backend.update_calls, True
 
     def move(moves: Any) -> Any:
         if full and reserve.exists():
             raise StoreFull("no room")
         return real(moves)
 
-    backend.move = move
+    backend.update_calls = move
 
     async def go() -> None:
         nonlocal full
@@ -217,7 +218,7 @@ def test_a_really_full_disk(tmp_path: Path) -> None:
             from pathlib import Path
             from callmemaybe.tools import Effect, ToolCall
             from callmemaybe.gateway import Gateway, StoreError
-            from callmemaybe.gateway.audit import open_ledger
+            from callmemaybe.gateway.ledger import open_ledger
             from callmemaybe.testing.effects import EffectLog, check_invariant, logging_tool
 
             disk, log = Path(sys.argv[1]), EffectLog(Path(sys.argv[2]))
@@ -235,7 +236,7 @@ def test_a_really_full_disk(tmp_path: Path) -> None:
                             if failed > 20:
                                 break
                         else:
-                            log.told(answer)
+                            log.record_answer(answer)
                             keys.append(answer.key)
                 assert failed, "the disk never filled"
                 check_invariant(log, ledger.backend, keys)
@@ -284,7 +285,7 @@ def test_the_wall_clock_may_jump(tmp_path: Path, monkeypatch: Any, jump: float) 
             assert other.code == "in_flight"
             answer = (await running)[0]
             assert answer.ok
-            log.told(answer)
+            log.record_answer(answer)
             again = (await two.run([call(1)], run="r", turn=1))[0]
             assert again.content == answer.content
         check_invariant(log, first.backend, [answer.key])
@@ -317,7 +318,7 @@ def test_a_lapsed_owner_cannot_record(tmp_path: Path) -> None:
             assert taken.code == "unknown_outcome"
             go_on.set()
             assert (await late)[0].content == taken.content
-        assert first.backend.look(taken.key).state == "unknown"
+        assert first.backend.read_call(taken.key).state == "unknown"
         first.close()
         second.close()
 
@@ -328,7 +329,7 @@ def test_an_anchor_that_fails_ends_no_lease(tmp_path: Path) -> None:
     """Where the last head cannot be noted, the owner goes on living, and hears of it at the end."""
     tried: list[int] = []
 
-    def note(head: Head) -> None:
+    def note(head: ChainHead) -> None:
         tried.append(head.length)
         raise OSError("no space left")
 
@@ -336,7 +337,7 @@ def test_an_anchor_that_fails_ends_no_lease(tmp_path: Path) -> None:
     async def once(n: int) -> int:
         return n
 
-    quick = Limits(heartbeat=0.01, anchor=0.01)
+    quick = GatewayLimits(heartbeat=0.01, anchor=0.01)
     ledger = open_ledger(str(tmp_path / "x.db"), quick, anchor=note, reserve=0)
 
     async def go() -> None:
@@ -358,7 +359,7 @@ def test_an_anchor_that_hangs_ends_no_lease(tmp_path: Path) -> None:
     gone, running, go_on = threading.Event(), asyncio.Event(), asyncio.Event()
     noting = threading.Event()
 
-    def note(_: Head) -> None:
+    def note(_: ChainHead) -> None:
         noting.set()
         gone.wait(60)
 
@@ -368,7 +369,7 @@ def test_an_anchor_that_hangs_ends_no_lease(tmp_path: Path) -> None:
         await go_on.wait()
         return n
 
-    limits = Limits(lease=2.0, heartbeat=0.1, anchor=0.1)
+    limits = GatewayLimits(lease=2.0, heartbeat=0.1, anchor=0.1)
     first = open_ledger(str(tmp_path / "x.db"), limits, anchor=note, reserve=0)
     second = open_ledger(str(tmp_path / "x.db"), reserve=0)
 
@@ -391,7 +392,11 @@ def test_an_anchor_that_hangs_ends_no_lease(tmp_path: Path) -> None:
 def test_an_anchor_that_was_cut_off_spoils_no_other(tmp_path: Path) -> None:
     """Half a line, from a full disk, notes nothing; the heads before and after it are read."""
     path = tmp_path / "heads.jsonl"
-    heads = [Head("ab", 1, b"1" * 32), Head("cd", 2, b"2" * 32), Head("ab", 3, b"3" * 32)]
+    heads = [
+        ChainHead("ab", 1, b"1" * 32),
+        ChainHead("cd", 2, b"2" * 32),
+        ChainHead("ab", 3, b"3" * 32),
+    ]
     file_anchor(path)(heads[0])
     whole = path.read_bytes()
     for cut in range(1, len(whole)):
@@ -436,7 +441,7 @@ def test_a_lost_answer_to_a_commit_stops_nothing(store: str) -> None:
     asyncio.run(go())
     assert max(lost) < 0
     assert ran == list(range(6))
-    report = examine(ledger.backend)
+    report = verify_ledger(ledger.backend)
     assert (report.calls, report.breaks) == (6, ())
     ledger.close()
 
@@ -465,7 +470,7 @@ def test_closing_finishes_what_a_busy_store_put_off(tmp_path: Path) -> None:
 
     key = asyncio.run(go())
     backend = open_backend(store)
-    assert [json.loads(row[3])["event"] for row in backend.audit(key=key)] == ["deny"]
+    assert [json.loads(row[3])["event"] for row in backend.read_audit(key=key)] == ["deny"]
     backend.close()
 
 
@@ -503,12 +508,14 @@ def test_a_store_that_is_away_is_read_again(store: str, monkeypatch: Any) -> Non
             Gateway([once], store=second, approver=yes) as two,
         ):
             told = await one.run([call(1)], run="r", turn=0)
-            for name in ("look_run", "calls", "look", "look_approval"):
+            for name in ("read_run", "read_calls", "read_call", "read_approval"):
                 flaky(second.backend, name)
             again = await two.run([call(1)], run="r", turn=0)
             assert (again[0].content, again[0].replayed) == (told[0].content, True)
             assert (await two.run([call(2)], run="r", turn=1))[0].ok
-            assert sorted(failed) == sorted(2 * ["look_run", "calls", "look", "look_approval"])
+            assert sorted(failed) == sorted(
+                2 * ["read_run", "read_calls", "read_call", "read_approval"]
+            )
 
             def gone() -> None:
                 raise StoreTransient("away")

@@ -16,13 +16,19 @@ from hypothesis import strategies as st
 
 from callmemaybe.errors import InputError
 from callmemaybe.gateway import CODES, redact
-from callmemaybe.gateway.codes import codes_as_markdown
 from callmemaybe.gateway.keys import Mac, call_key, canonical
-from callmemaybe.gateway.lifecycle import table_as_markdown
-from callmemaybe.gateway.limits import Breaker, Bucket, Limits, backoff
+from callmemaybe.gateway.lifecycle import TABLE
+from callmemaybe.gateway.limits import CircuitBreaker, GatewayLimits, TokenBucket, backoff
 from callmemaybe.gateway.locks import LockTable
-from callmemaybe.gateway.plan import Lock, conflict, merged, plan, references, resolve
-from callmemaybe.gateway.policy import Grant, Policy, Verdict
+from callmemaybe.gateway.plan import (
+    Lock,
+    find_references,
+    locks_conflict,
+    merge_locks,
+    plan_calls,
+    resolve_references,
+)
+from callmemaybe.gateway.policy import Policy, ToolGrant, Verdict
 from callmemaybe.gateway.provenance import Origin, label
 
 quick = settings(max_examples=80, deadline=None)
@@ -67,23 +73,23 @@ def test_the_mac_is_hmac_sha256() -> None:
 
 locks = st.lists(
     st.builds(Lock, st.sampled_from(["a", "b", "c", "*"]), st.booleans()), max_size=3
-).map(merged)
+).map(merge_locks)
 
 
 @quick
 @given(st.lists(locks, max_size=8))
 def test_plans_have_no_cycle_and_keep_conflicts_in_order(many: list[Any]) -> None:
     """Edges point back only, and every conflicting pair has one."""
-    steps = plan(many, [()] * len(many))
+    steps = plan_calls(many, [()] * len(many))
     for place, step in enumerate(steps):
-        assert all(before < place for before in step.after)
+        assert all(before < place for before in step.runs_after)
         for before in range(place):
-            assert (before in step.after) == conflict(many[before], many[place])
+            assert (before in step.runs_after) == locks_conflict(many[before], many[place])
 
 
 @quick
 @given(st.lists(locks, min_size=1, max_size=10), st.randoms())
-def test_lock_holders_never_conflict_and_all_get_their_turn(many: list[Any], dice: Any) -> None:
+def test_lock_holders_never_conflict_and_all_get_their_turn(many: list[Any], rng: Any) -> None:
     """At no time do two holders conflict; nobody waits for ever."""
 
     async def go() -> None:
@@ -92,9 +98,9 @@ def test_lock_holders_never_conflict_and_all_get_their_turn(many: list[Any], dic
 
         async def one(mine: Any) -> None:
             assert await table.take(mine, 20)
-            assert not any(conflict(mine, other) for other in holding)
+            assert not any(locks_conflict(mine, other) for other in holding)
             holding.append(mine)
-            for _ in range(dice.randrange(3)):
+            for _ in range(rng.randrange(3)):
                 await asyncio.sleep(0)
             holding.remove(mine)
             table.release(mine)
@@ -127,22 +133,22 @@ def test_a_waiter_that_gives_up_holds_nothing_and_blocks_nobody() -> None:
 def test_references_point_back_and_resolve() -> None:
     """A `$ref` names an earlier call; pointers reach into its result; everything else is kept."""
     arguments = {"a": {"$ref": "c0#/x/1"}, "b": [{"$ref": "c1"}], "c": {"$ref": "c0", "d": 1}}
-    found = references(arguments, {"c0": 0, "c1": 1}, 2)
+    found = find_references(arguments, {"c0": 0, "c1": 1}, 2)
     assert [(ref.pointer, ref.source, ref.path) for ref in found] == [
         ("/a", 0, "/x/1"),
         ("/b/0", 1, ""),
     ]
-    done = resolve(arguments, found, {0: {"x": [1, 2]}, 1: "r"})
+    done = resolve_references(arguments, found, {0: {"x": [1, 2]}, 1: "r"})
     assert done == {"a": 2, "b": ["r"], "c": {"$ref": "c0", "d": 1}}
     for bad in ("c2", "nobody", "c1#x"):
         with pytest.raises(InputError):
-            references({"a": {"$ref": bad}}, {"c0": 0, "c1": 1, "c2": 2}, 2)
+            find_references({"a": {"$ref": bad}}, {"c0": 0, "c1": 1, "c2": 2}, 2)
     with pytest.raises(InputError, match="nothing at"):
-        resolve(arguments, found, {0: {}, 1: "r"})
+        resolve_references(arguments, found, {0: {}, 1: "r"})
 
 
 grants = st.dictionaries(
-    st.sampled_from("abcd"), st.builds(Grant, st.sampled_from("xy"), st.sampled_from(Verdict))
+    st.sampled_from("abcd"), st.builds(ToolGrant, st.sampled_from("xy"), st.sampled_from(Verdict))
 )
 policies = st.builds(Policy, grants, st.booleans(), st.booleans())
 
@@ -162,7 +168,7 @@ def test_policies_only_narrow(one: Policy, two: Policy) -> None:
 
 def test_breaker_opens_probes_and_closes() -> None:
     """Half of twenty failures within the window open it; one probe after the rest closes it."""
-    breaker = Breaker()
+    breaker = CircuitBreaker()
     for second in range(19):
         breaker.record(second, ok=second % 2 == 0)
     assert breaker.allows(19)
@@ -173,7 +179,7 @@ def test_breaker_opens_probes_and_closes() -> None:
     assert not breaker.allows(49.6)
     breaker.record(50, ok=True)
     assert breaker.allows(50)
-    quiet = Breaker()
+    quiet = CircuitBreaker()
     for second in range(0, 4000, 40):
         quiet.record(second, ok=False)
     assert quiet.allows(4001)
@@ -181,19 +187,19 @@ def test_breaker_opens_probes_and_closes() -> None:
 
 @quick
 @given(st.integers(1, 40), st.floats(0, 1, exclude_max=True))
-def test_backoff_is_full_jitter(attempt: int, dice: float) -> None:
+def test_backoff_is_full_jitter(attempt: int, rng: float) -> None:
     """Between nothing and the exponential bound, which never passes eight seconds."""
-    assert 0 <= backoff(attempt, dice) <= min(8.0, 0.25 * 2**attempt)
+    assert 0 <= backoff(attempt, rng) <= min(8.0, 0.25 * 2**attempt)
 
 
 def test_bucket_and_limits() -> None:
     """Tokens come back with time; limits that contradict each other are refused."""
-    bucket = Bucket(size=2, rate=1)
+    bucket = TokenBucket(size=2, rate=1)
     assert [bucket.take(now) for now in (0, 0, 0, 1, 1)] == [True, True, False, True, False]
     with pytest.raises(InputError):
-        Limits(lease=5, heartbeat=4)
+        GatewayLimits(lease=5, heartbeat=4)
     with pytest.raises(InputError):
-        Limits(turn=0)
+        GatewayLimits(turn=0)
 
 
 def test_provenance_labels() -> None:
@@ -225,7 +231,7 @@ def test_provenance_labels() -> None:
 
 def test_redaction_knows_the_json_spelling() -> None:
     """A secret with a quote in it is found in plain and in JSON text; a result stays JSON."""
-    found = redact.hidden(
+    found = redact.replacements(
         {"A": 'p"q', "EMPTY": "", "N": "1234"}, {"card": 5678, "n": 7}, {"card", "n"}
     )
     assert redact.text('x p"q y "p\\"q"', found) == 'x [secret A] y "[secret A]"'
@@ -240,7 +246,7 @@ def test_redaction_knows_the_json_spelling() -> None:
 @given(st.text(min_size=4, max_size=12), st.recursive(st.text(), st.lists, max_leaves=5))
 def test_no_spelling_of_a_secret_survives(secret: str, around: Any) -> None:
     """Wherever a secret stands in a result, its letters are gone afterwards, and JSON is left."""
-    found = redact.hidden({"S": secret}, {}, ())
+    found = redact.replacements({"S": secret}, {}, ())
     written = json.dumps([around, f"<{secret}>", {secret: secret}])
     cleaned = json.loads(redact.result(written, found))
     assume(secret not in "[secret S]")
@@ -251,8 +257,13 @@ def test_no_spelling_of_a_secret_survives(secret: str, around: Any) -> None:
 def test_the_docs_show_the_tables() -> None:
     """The tables in the docs are drawn from the code."""
     page = (Path(__file__).parents[2] / "docs" / "gateway.md").read_text(encoding="utf-8")
-    assert table_as_markdown() in page
-    assert codes_as_markdown() in page
+    transitions = [
+        f"| {row.source} | {row.event} | {row.target} | {row.guard} | {row.durable} |"
+        for row in TABLE
+    ]
+    codes = [f"| {code} | {effect} | {retry} |" for code, (effect, retry) in CODES.items()]
+    assert "\n|---|---|---|---|---|\n" + "\n".join(transitions) + "\n\n" in page
+    assert "| code | effect | retry |\n|---|---|---|\n" + "\n".join(codes) + "\n\n" in page
 
 
 def test_every_code_used_is_in_the_table() -> None:
@@ -270,9 +281,9 @@ def test_a_schema_is_an_argument_like_any_other() -> None:
     """`{"$ref": "#/..."}` names no call, so it is no reference, wherever it stands."""
     schema = {"properties": {"a": {"$ref": "#/$defs/a"}, "b": {"$ref": "#"}}}
     arguments = {"schema": schema, "plain": {"$ref": "#/x"}, "n": {"$ref": "c0#/x"}}
-    found = references(arguments, {"c0": 0}, 1)
+    found = find_references(arguments, {"c0": 0}, 1)
     assert [(ref.pointer, ref.source) for ref in found] == [("/n", 0)]
-    assert resolve(arguments, found, {0: {"x": 1}}) == {**arguments, "n": 1}
+    assert resolve_references(arguments, found, {0: {"x": 1}}) == {**arguments, "n": 1}
 
 
 def test_many_waiters_are_let_in_without_comparing_all_with_all() -> None:
@@ -332,7 +343,7 @@ def test_thousands_of_values_are_looked_for_in_little_time() -> None:
 def test_hundreds_of_sensitive_values_are_blanked_in_little_time() -> None:
     """Each is spelt once for a result, however many texts that has."""
     people = [f"person{n}@example.org" for n in range(500)]
-    found = redact.hidden({}, {"to": people}, ["to"])
+    found = redact.replacements({}, {"to": people}, ["to"])
     began = time.process_time()
     cleaned = redact.result(json.dumps([{"to": one, "ok": True} for one in people]), found)
     assert time.process_time() - began < 3

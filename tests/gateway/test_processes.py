@@ -16,7 +16,7 @@ import pytest
 
 from callmemaybe.cli.inputs import load_tools
 from callmemaybe.errors import InputError
-from callmemaybe.gateway import Gateway, Limits
+from callmemaybe.gateway import Gateway, GatewayLimits
 from callmemaybe.gateway.lifecycle import CallState
 from callmemaybe.tools import ToolCall, make_tool
 
@@ -141,7 +141,7 @@ def test_who_waits_for_a_process_waits_no_longer_than_the_turn(tmp_path: Path) -
     calls = [ToolCall("nap", json.dumps({"n": n, "path": str(done)}), str(n)) for n in range(20)]
 
     async def go() -> Any:
-        limits = Limits(turn=6)
+        limits = GatewayLimits(turn=6)
         tools = load_tools(tmp_path / "naps.py")
         async with Gateway(tools, processes=1, limits=limits) as gateway:
             began = time.monotonic()
@@ -168,7 +168,9 @@ def test_a_process_that_cannot_be_started_has_done_nothing(
         raise OSError(24, "Too many open files")
 
     async def go() -> None:
-        async with Gateway(load_tools(tmp_path / "naps.py"), limits=Limits(attempts=1)) as gateway:
+        async with Gateway(
+            load_tools(tmp_path / "naps.py"), limits=GatewayLimits(attempts=1)
+        ) as gateway:
             run = gateway.begin()
             monkeypatch.setattr(asyncio, "create_subprocess_exec", full)
             (answer,) = await gateway.run([call("nap", n=1, path=os.devnull)], run=run)

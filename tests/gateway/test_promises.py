@@ -14,11 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callmemaybe.gateway import Gateway, Limits, StoreError
-from callmemaybe.gateway.audit import open_backend, open_ledger
+from callmemaybe.gateway import Gateway, GatewayLimits, StoreError
 from callmemaybe.gateway.keys import call_key, canonical
+from callmemaybe.gateway.ledger import open_ledger
 from callmemaybe.gateway.lifecycle import CallState
-from callmemaybe.gateway.limits import Breaker, Bucket, backoff
+from callmemaybe.gateway.limits import CircuitBreaker, TokenBucket, backoff
+from callmemaybe.gateway.store import open_backend
 from callmemaybe.tools import ToolCall, tool
 
 DOCS = Path(__file__).parents[2] / "docs" / "gateway.md"
@@ -27,17 +28,17 @@ TESTS = Path(__file__).parents[1]
 
 def test_the_limits_are_those_that_are_told() -> None:
     """Seconds, bytes and counts are as the docs say, unless somebody asks for others."""
-    limits = Limits()
+    limits = GatewayLimits()
     assert (limits.turn, limits.queue, limits.attempt, limits.reserve) == (60, 10, 30, 0.5)
     assert (limits.approval, limits.retention) == (24 * 3600, 30 * 24 * 3600)
     assert (limits.calls, limits.arguments, limits.depth) == (32, 64 * 1024, 64)
-    assert (limits.result, limits.told, limits.attempts) == (256 * 1024, 16 * 1024, 3)
+    assert (limits.result, limits.answer, limits.attempts) == (256 * 1024, 16 * 1024, 3)
     assert (limits.lease, limits.heartbeat, limits.anchor) == (30, 5, 10)
-    breaker = Breaker()
+    breaker = CircuitBreaker()
     assert (breaker.share, breaker.least, breaker.window) == (0.5, 20, 30)
     assert backoff(1, 1.0) == 0.5
     assert backoff(9, 1.0) == 8.0
-    assert Bucket().size == 10
+    assert TokenBucket().size == 10
 
 
 names = st.text(st.characters(exclude_categories=["Cs"]))
@@ -117,14 +118,14 @@ def test_every_audit_record_of_a_call_names_the_policy(store: str) -> None:
 
     async def go() -> list[dict[str, Any]]:
         ledger = open_ledger(store)
-        async with Gateway([flaky, asks], store=ledger, dice=lambda: 0.0) as gateway:
+        async with Gateway([flaky, asks], store=ledger, rng=lambda: 0.0) as gateway:
             run = gateway.begin("r")
             calls = [ToolCall(name, f'{{"n": {n}}}', str(n)) for n, name in enumerate(["flaky", "flaky", "asks"])]  # fmt: skip
             await gateway.run(calls, run=run, turn=0)
-            asked = ledger.backend.approvals(pending_only=True)[0]
+            asked = ledger.backend.read_approvals(pending_only=True)[0]
             await gateway.decide(asked.id, "denied", by="ada")
             await gateway.run(calls, run=run, turn=0)
-        found = [json.loads(record) for *_, record, _ in ledger.backend.audit()]
+        found = [json.loads(record) for *_, record, _ in ledger.backend.read_audit()]
         ledger.close()
         return [{**record, "right": record.get("policy") == run.policy.hash} for record in found]
 
@@ -145,7 +146,7 @@ def test_a_turn_ends_in_time(store: str) -> None:
         return n
 
     async def go() -> list[Any]:
-        limits = Limits(turn=1.0, reserve=0.4)
+        limits = GatewayLimits(turn=1.0, reserve=0.4)
         async with Gateway([slow], store=store, limits=limits) as gateway:
             calls = [ToolCall("slow", f'{{"n": {n}}}', str(n)) for n in range(3)]
             return await gateway.run(calls, run="r", turn=0)

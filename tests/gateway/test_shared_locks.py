@@ -13,18 +13,18 @@ from typing import Any
 import apsw
 import pytest
 
-from callmemaybe.gateway import Gateway, Limits
-from callmemaybe.gateway.arbiter import Arbiter
-from callmemaybe.gateway.audit import open_backend, open_ledger
-from callmemaybe.gateway.chain import verify
+from callmemaybe.gateway import Gateway, GatewayLimits
+from callmemaybe.gateway.audit.chain import verify_chains
+from callmemaybe.gateway.ledger import open_ledger
+from callmemaybe.gateway.locks import LockArbiter
 from callmemaybe.gateway.plan import Lock
-from callmemaybe.gateway.store import Admit
+from callmemaybe.gateway.store import AdmitCalls, open_backend
 from callmemaybe.tools import Context, ToolCall, tool
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and signals")
 
 #: A lease so short that a test can wait for it to lapse.
-SHORT = Limits(lease=1.0, heartbeat=0.2)
+SHORT = GatewayLimits(lease=1.0, heartbeat=0.2)
 
 
 def forked(work: Callable[[], Coroutine[Any, Any, None]]) -> int:
@@ -147,7 +147,7 @@ def test_four_processes_take_turns(store: str, tmp_path: Path, names: str) -> No
             at_once = max(at_once, open_now)
     assert at_once == 1
     backend = open_backend(store)
-    assert not verify(backend.audit())[1]
+    assert not verify_chains(backend.read_audit())[1]
     backend.close()
 
 
@@ -155,7 +155,7 @@ def test_without_the_shared_locks_updates_are_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The test above can fail: with the arbiter switched off, four processes lose updates."""
-    monkeypatch.setattr(Arbiter, "is_busy", lambda *_: False)
+    monkeypatch.setattr(LockArbiter, "is_busy", lambda *_: False)
     assert four_processes(str(tmp_path / "s.db"), tmp_path, 8, lambda _: "counter", 0.05) < 24
 
 
@@ -175,7 +175,7 @@ def holder(store: str, folder: Path, wait: float) -> int:
         ledger = open_ledger(store, SHORT)
         async with Gateway(tools(folder, wait), store=ledger, limits=SHORT) as gateway:
             answer = await insist(gateway, call("add", 0), "holder", 0)
-            Span(folder / "told").note(answer.code)
+            Span(folder / "answer").note(answer.code)
         ledger.close()
 
     child = forked(work)
@@ -204,7 +204,7 @@ def test_a_dead_holder_frees_its_resources(store: str, tmp_path: Path) -> None:
     assert answer.ok
     assert waited < SHORT.lease + 2.0
     backend = open_backend(store)
-    lost = backend.calls(run="holder", limit=10)
+    lost = backend.read_calls(run="holder", limit=10)
     assert [row.state for row in lost] == ["unknown"]
     backend.close()
 
@@ -221,7 +221,7 @@ def test_a_stopped_holder_is_fenced_off(store: str, tmp_path: Path) -> None:
     assert ended([child]) == [0]
     assert answer.ok
     assert waited < SHORT.lease + 2.0
-    assert Span(tmp_path / "told").lines() == [["unknown_outcome"]]
+    assert Span(tmp_path / "answer").lines() == [["unknown_outcome"]]
     tokens = {pid: int(what) for _, kind, what, pid in Span(tmp_path / "spans").lines() if kind == "token"}  # fmt: skip
     assert tokens[str(os.getpid())] > tokens[str(child)]
 
@@ -297,7 +297,7 @@ def test_a_process_that_slept_asks_before_it_begins(
 
             async def sleepy(operation: Any, *more: Any) -> Any:
                 outcome = await send(operation, *more)
-                if isinstance(operation, Admit):
+                if isinstance(operation, AdmitCalls):
                     slow._leased_at -= 1000.0
                     lapse(store, slow.owner)
                     made = ToolCall("act", '{"n": 2}', "2")
@@ -346,7 +346,7 @@ def test_calls_taken_over_get_their_tokens_in_turn(store: str) -> None:
             hold = first.locks.try_take([Lock("x")])  # so that they are admitted, and do not start
             calls = [ToolCall("act", f'{{"n": {n}}}', str(n)) for n in range(4)]
             lost = asyncio.ensure_future(first.run(calls, run="r", turn=0))
-            while not living.backend.calls(run="r", limit=9):
+            while not living.backend.read_calls(run="r", limit=9):
                 await asyncio.sleep(0.01)
             assert hold
             lapse(store, dead.owner)
@@ -414,8 +414,8 @@ def test_the_longest_waiter_is_next(store: str) -> None:
 
 
 def test_a_queue_that_takes_too_long_is_left(store: str) -> None:
-    """Whoever waits longer than `Limits.queue` is told that nothing happened, and blocks nobody."""
-    limits = Limits(queue=0.2)
+    """Whoever waits longer than `GatewayLimits.queue` is told that nothing happened, and blocks nobody."""
+    limits = GatewayLimits(queue=0.2)
 
     @tool(effect="idempotent", writes="x", trusted=True)
     async def act(wait: float) -> None:

@@ -170,14 +170,14 @@ def test_interrupts_end_the_turn_and_not_the_program(terminal: Terminal, tmp_pat
     while not (tmp_path / "begun").exists():
         time.sleep(0.02)
     terminal.interrupt()
-    assert "cancelled; what already ran is recorded" in terminal.until(PROMPT)
+    assert "cancelled; calls that already ran are recorded" in terminal.until(PROMPT)
     terminal.say("/tools")
     assert "write_note (once)" in terminal.until(PROMPT)
     terminal.say("/quit")
     assert terminal.wait() == 0
     assert len(notes(tmp_path)) == 1
-    from callmemaybe.gateway.audit import open_backend
+    from callmemaybe.gateway.store import open_backend
 
     backend = open_backend(str(tmp_path / "chat.db"))
-    assert [row.state for row in backend.calls(run=None, limit=9)] == ["succeeded"]
+    assert [row.state for row in backend.read_calls(run=None, limit=9)] == ["succeeded"]
     backend.close()

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callmemaybe.gateway import CAREFUL, Gateway, Limits
-from callmemaybe.gateway.audit import open_backend
-from callmemaybe.gateway.provenance import Origin, label, readings
-from callmemaybe.gateway.verify import examine
+from callmemaybe.gateway import CAREFUL, Gateway, GatewayLimits
+from callmemaybe.gateway.audit.verify import verify_ledger
+from callmemaybe.gateway.provenance import Origin, label, unescaped_texts
+from callmemaybe.gateway.store import open_backend
 from callmemaybe.tools import ToolCall, tool
 
 
@@ -68,7 +68,7 @@ def test_a_value_is_found_in_the_json_that_holds_it(before: str, value: str, aft
     for ascii_ in (True, False):
         inner = json.dumps(f"{before} {value} {after}", ensure_ascii=ascii_)
         for text in (inner, json.dumps({"text": inner}, ensure_ascii=ascii_)):
-            labels = label({"to": value}, {}, user=(), untrusted=readings(text))
+            labels = label({"to": value}, {}, user=(), untrusted=unescaped_texts(text))
             wanted = Origin.RESULT if value.casefold().split() else Origin.UNGROUNDED
             assert labels[-1].origin is wanted
 
@@ -215,7 +215,7 @@ def test_a_cut_result_stays_cut_when_blanking_makes_it_short(ledger) -> None:
         return (token + " ") * 400
 
     async def go() -> list[Any]:
-        limits = Limits(result=2000, told=1000)
+        limits = GatewayLimits(result=2000, answer=1000)
         async with Gateway([big], limits=limits, store=ledger) as gateway:
             calls = [call("big", token="s" * 30)]
             return [(await gateway.run(calls, run="q", turn=0))[0] for _ in range(2)]
@@ -342,10 +342,10 @@ def test_a_run_that_another_process_narrowed_is_narrower_here(store: str) -> Non
             assert (await three.run([call("look")], run="t", turn=1))[0].ok
             (asked,) = await one.run([call("act", n=4)], run="t", turn=2)
             assert asked.code == "approval_pending"
-            (open_,) = one.ledger.backend.approvals(pending_only=True)
+            (open_,) = one.ledger.backend.read_approvals(pending_only=True)
             await one.decide(open_.id, "approved", by="ada")
             assert (await one.run([call("act", n=4)], run="t", turn=2))[0].ok
-            notes = [json.loads(row[3]) for row in one.ledger.backend.audit()]
+            notes = [json.loads(row[3]) for row in one.ledger.backend.read_audit()]
         narrowed = [note["run"] for note in notes if note["event"] == "narrow"]
         assert sorted(narrowed) == ["r", "s", "t"]
 
@@ -358,7 +358,7 @@ def test_what_is_too_far_back_to_be_read_is_suspect(
     store: str, monkeypatch: pytest.MonkeyPatch, crowd: str
 ) -> None:
     """Of a long run only the last calls are read: what stood before them is not taken for harmless."""
-    monkeypatch.setattr(importlib.import_module("callmemaybe.gateway.gateway"), "_MOST_RECALLED", 5)
+    monkeypatch.setattr(importlib.import_module("callmemaybe.gateway.gateway"), "_RESUMED_CALLS", 5)
 
     @tool(effect="read", reads="web")
     async def look(n: int) -> str:
@@ -433,7 +433,7 @@ def test_verify_finds_what_was_changed_of_a_reconciliation(tmp_path: Path) -> No
     asyncio.run(go())
     backend = open_backend(store)
     connection = apsw.Connection(store)
-    assert examine(backend).breaks == ()
+    assert verify_ledger(backend).breaks == ()
     invented = "select key, 'done', 'eve', 0, '{}' from calls where run = 'r2'"
     for change in (
         "update reconciliations set content = replace(content, 'paid 5', 'paid 500')",
@@ -442,11 +442,11 @@ def test_verify_finds_what_was_changed_of_a_reconciliation(tmp_path: Path) -> No
     ):
         connection.execute("create table honest as select * from reconciliations")
         connection.execute(change)
-        (found,) = examine(backend).breaks
+        (found,) = verify_ledger(backend).breaks
         assert "found out" in found
         connection.execute("delete from reconciliations")
         connection.execute("insert into reconciliations select * from honest; drop table honest")
-        assert examine(backend).breaks == ()
+        assert verify_ledger(backend).breaks == ()
     connection.close()
     backend.close()
 
@@ -461,7 +461,7 @@ def test_verify_does_not_suspect_what_is_written_meanwhile(store: str) -> None:
     async def go() -> None:
         async with Gateway([look], store=store) as gateway:
             backend, numbers = gateway.ledger.backend, iter(range(100))
-            calls, audit = backend.calls, backend.audit
+            calls, audit = backend.read_calls, backend.read_audit
 
             def more() -> None:
                 one = call("look", n=next(numbers))
@@ -476,8 +476,8 @@ def test_verify_does_not_suspect_what_is_written_meanwhile(store: str) -> None:
                 return audit(**asked)
 
             loop = asyncio.get_running_loop()
-            backend.calls, backend.audit = calls_meanwhile, audit_meanwhile  # type: ignore[method-assign]
-            report = await asyncio.to_thread(examine, backend)
+            backend.read_calls, backend.read_audit = calls_meanwhile, audit_meanwhile  # type: ignore[method-assign]
+            report = await asyncio.to_thread(verify_ledger, backend)
             assert report.breaks == ()
             assert report.calls > 0
 

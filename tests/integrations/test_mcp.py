@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from callmemaybe.errors import InputError
-from callmemaybe.gateway import Gateway, Limits, Policy
+from callmemaybe.gateway import Gateway, GatewayLimits, Policy
 from callmemaybe.gateway import run as room
 from callmemaybe.gateway.run import Run
 from callmemaybe.tools import Effect, ToolCall, tool, tools_from
@@ -152,7 +152,9 @@ def test_what_never_reached_the_server_is_not_unknown(
     async def go() -> None:
         async with (
             McpTools(shop.server) as tools,
-            Gateway(tools_from(tools), dice=lambda: 0.0, limits=Limits(attempt=attempt)) as gateway,
+            Gateway(
+                tools_from(tools), rng=lambda: 0.0, limits=GatewayLimits(attempt=attempt)
+            ) as gateway,
         ):
             run = gateway.begin()
             shop.mood = mood
@@ -247,7 +249,7 @@ def test_a_session_answers_for_what_it_read(monkeypatch: pytest.MonkeyPatch) -> 
 
     Another session is not held up by it. Where the protocol has no sessions, all calls are in one.
     """
-    monkeypatch.setattr(room, "_MOST_REMEMBERED", 5000)
+    monkeypatch.setattr(room, "_MAX_UNTRUSTED", 5000)
 
     @tool(effect="read")
     async def look(page: int) -> str:
@@ -287,8 +289,8 @@ def test_a_flood_of_results_is_not_kept() -> None:
     """What a run remembers of untrusted results is bounded; beyond it everything is suspect."""
     run = Run("r", "", Policy({}))
     for page in range(200):
-        run.saw(f"page {page} " + "word " * 10_000)
-        assert sum(map(len, run.untrusted)) <= room._MOST_REMEMBERED + 50_010
+        run.add_untrusted_result(f"page {page} " + "word " * 10_000)
+        assert sum(map(len, run.untrusted)) <= room._MAX_UNTRUSTED + 50_010
     assert run.saturated
     assert run.untrusted == [""]
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callmemaybe.errors import InputError
-from callmemaybe.gateway.registry import Registered, register
+from callmemaybe.gateway.registry import RegisteredTool, register_tools
 from callmemaybe.grammar import compile as compile_grammar
 from callmemaybe.grammar import json_schema
 from callmemaybe.jsonio import loads
@@ -65,14 +65,14 @@ SCHEMAS = st.recursive(
 )  # fmt: skip
 
 
-def registered(value: Any, kind: str = "object") -> Registered:
+def registered(value: Any, kind: str = "object") -> RegisteredTool:
     """Return a tool of one argument as a gateway has it."""
     parameters = {"type": kind, "properties": {"it": value}, "required": ["it"]}
     spec = ToolSpec("f", "", parameters | {"additionalProperties": False})
 
     async def nothing(**_: Any) -> None: ...
 
-    return register([Tool(spec, nothing, mode="async")], {})["f"]  # type: ignore[arg-type]
+    return register_tools([Tool(spec, nothing, mode="async")], {})["f"]  # type: ignore[arg-type]
 
 
 @settings(max_examples=60, deadline=None)

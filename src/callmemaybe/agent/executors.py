@@ -49,7 +49,7 @@ class PythonExecutor:
 
     def __call__(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
         """Run the calls here. Raises InputError where one has to be awaited and an event loop runs."""
-        from callmemaybe.gateway.settle import finished
+        from callmemaybe.gateway.execution.completion import complete_result
 
         found = [self._function(call) for call in calls]
         if any(map(_is_async, found)) and _is_in_loop():
@@ -59,7 +59,7 @@ class PythonExecutor:
                 hint="await Caller.arun in place of Caller.run",
             )
         return [
-            _result(call, _tried(partial(_called, function, call, finished)))
+            _result(call, _tried(partial(_called, function, call, complete_result)))
             for function, call in zip(found, calls, strict=True)
         ]
 
@@ -112,7 +112,7 @@ class GatewayExecutor:
         begun = self._begun
         texts = [entry.text for entry in conversation.entries if isinstance(entry, UserMessage)]
         for text in texts[self._messages :]:
-            begun.say(text)
+            begun.add_user_message(text)
         self._messages = len(texts)
         number = (
             sum(isinstance(one, ModelTurn) and bool(one.calls) for one in conversation.entries) - 1
@@ -162,13 +162,13 @@ def _called(function: Callable[..., Any], call: ToolCall, ended: Callable[[Any],
 
 async def _awaited(function: Callable[..., Any], call: ToolCall) -> Any:
     """Return what the function comes to, or what it raised."""
-    from callmemaybe.gateway.settle import consumed, settled
+    from callmemaybe.gateway.execution.completion import await_result, drain_generator
 
     # No exception may come out of a thread: asyncio cannot carry a StopIteration.
-    work = partial(_tried, partial(_called, function, call, consumed))
+    work = partial(_tried, partial(_called, function, call, drain_generator))
     found = work() if _is_async(function) else await in_thread(work)
     try:
-        return await settled(found)
+        return await await_result(found)
     except Exception as error:
         return _Raised(error)
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from callmemaybe.caller import Caller
-    from callmemaybe.gateway import Answer, Approval, Gateway
+    from callmemaybe.gateway import Approval, CallAnswer, Gateway
     from callmemaybe.gateway.run import Run
     from callmemaybe.tools import ToolCall, ToolSpec
 
@@ -125,7 +125,7 @@ class ChatSession:
             typer.echo(_HELP)
 
     def _turn(self, line: str, runner: asyncio.Runner, gateway: Gateway, run: Run) -> None:
-        run.say(line)
+        run.add_user_message(line)
         offers = gateway.offers(run)
         if not offers:
             typer.echo("no tool may be called any more in this session")
@@ -145,7 +145,7 @@ class ChatSession:
                 self.cancelled = False
                 return
             # An edited call is a new one, whose values come from the user.
-            run.say(edited)
+            run.add_user_message(edited)
             call = replace(call, arguments=edited)
 
     def _take_edited(self) -> str | None:
@@ -236,7 +236,7 @@ def call_line(call: ToolCall, probability: float | None = None) -> str:
     return f"{printable(call.name)}({printable(call.arguments)}){confidence}"
 
 
-def render(answer: Answer) -> str:
+def render(answer: CallAnswer) -> str:
     """Return the result of a call as text for the user."""
     if answer.ok:
         text = json.dumps(answer.value, ensure_ascii=False, indent=1)

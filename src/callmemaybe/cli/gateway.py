@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from callmemaybe.gateway import Verdict
-    from callmemaybe.gateway.chain import Head
+    from callmemaybe.gateway.audit.chain import ChainHead
     from callmemaybe.gateway.ledger import Ledger
     from callmemaybe.tools import Effect
 
@@ -79,7 +79,7 @@ class AnchorFile:
     """
 
     def __init__(self, path: Path) -> None:
-        from callmemaybe.gateway.verify import file_anchor
+        from callmemaybe.gateway.audit.verify import file_anchor
 
         try:
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
@@ -93,7 +93,7 @@ class AnchorFile:
         self._append = file_anchor(path)
         self._failure: OSError | None = None
 
-    def __call__(self, head: Head) -> None:
+    def __call__(self, head: ChainHead) -> None:
         """Append one head."""
         self._failure = None
         try:
@@ -118,7 +118,7 @@ def opened_ledger(
     if its last head could not be appended to ``anchors``.
     """
     from callmemaybe.gateway import StoreError
-    from callmemaybe.gateway.audit import open_ledger
+    from callmemaybe.gateway.ledger import open_ledger
 
     if not create and "://" not in store and not is_file(Path(store)):
         raise InputError("there is no ledger", where=store, hint="name it with --db")
@@ -263,9 +263,9 @@ def list_calls(
 ) -> None:
     """List calls, newest first."""
     with opened_ledger(db) as ledger:
-        for row in ledger.backend.calls(run=run, limit=limit):
+        for row in ledger.backend.read_calls(run=run, limit=limit):
             state = row.state
-            if state == "unknown" and ledger.backend.look_reconciled(row.key):
+            if state == "unknown" and ledger.backend.read_reconciliation(row.key):
                 state = "reconciled"
             typer.echo(
                 f"{row.key[:16]}  {_time(row.created)}  {state:<10} {row.effect:<13} "
@@ -282,12 +282,12 @@ def show(
     """Show everything recorded about one call, as JSON lines."""
     with opened_ledger(db) as ledger:
         full_key = _full_key(ledger, key)
-        row = ledger.backend.look(full_key)
+        row = ledger.backend.read_call(full_key)
         if row is not None:
             typer.echo(json.dumps({name: getattr(row, name) for name in row.__slots__}))
         events = [
             {"chain": chain, "number": number, **json.loads(record), "hash": digest.hex()}
-            for chain, number, _, record, digest in ledger.backend.audit(key=full_key)
+            for chain, number, _, record, digest in ledger.backend.read_audit(key=full_key)
         ]
         if row is None and not events:
             raise _no_call(full_key)
@@ -306,10 +306,10 @@ def verify(
 
     Records removed after the last anchor cannot be detected.
     """
-    from callmemaybe.gateway.verify import examine, read_anchors
+    from callmemaybe.gateway.audit.verify import read_anchors, verify_ledger
 
     with opened_ledger(db) as ledger:
-        report = examine(ledger.backend, read_anchors(anchors) if anchors else ())
+        report = verify_ledger(ledger.backend, read_anchors(anchors) if anchors else ())
     for problem in report.breaks:
         typer.echo(problem)
     typer.echo(
@@ -323,7 +323,7 @@ def verify(
 def export(db: Db = DEFAULT_LEDGER) -> None:
     """Print the whole audit log as JSON lines, chain by chain."""
     with opened_ledger(db) as ledger:
-        for chain, number, key, record, digest in ledger.backend.audit():
+        for chain, number, key, record, digest in ledger.backend.read_audit():
             facts = {"chain": chain, "number": number, "key": key, "hash": digest.hex()}
             typer.echo(json.dumps({**facts, "record": json.loads(record)}))
 
@@ -336,7 +336,7 @@ def list_approvals(
     """List the calls that wait for approval."""
     with opened_ledger(db) as ledger:
         now = ledger.backend.now()
-        for one in ledger.backend.approvals(pending_only=not everything):
+        for one in ledger.backend.read_approvals(pending_only=not everything):
             state = one.decision or ("expired" if one.expires <= now else "pending")
             typer.echo(
                 f"{one.id}  {_time(one.created)}  {state:<8}  {printable(one.run)}  "
@@ -365,12 +365,12 @@ def deny(
 
 
 def _decide(db: str, approval: str, decision: str, by: str) -> None:
-    from callmemaybe.gateway.store import Decide
+    from callmemaybe.gateway.store import DecideApproval
 
     with opened_ledger(db) as ledger:
         now = ledger.backend.now()
         decider = by or _user_name()
-        decided, stands = ledger.send_and_wait(Decide(approval, decision, decider, now))
+        decided, stands = ledger.send_and_wait(DecideApproval(approval, decision, decider, now))
     if stands is None:
         raise InputError("there is no such approval", where=approval)
     if not decided:
@@ -397,7 +397,7 @@ def _full_key(ledger: Ledger, start: str) -> str:
     """Return the key that begins with ``start``; raise InputError if there is not exactly one."""
     if len(start) == 64:
         return start
-    rows = ledger.backend.calls(run=None, limit=_MAX_INT)
+    rows = ledger.backend.read_calls(run=None, limit=_MAX_INT)
     found = [row.key for row in rows if row.key.startswith(start)]
     if not found:
         raise _no_call(start)

@@ -1,7 +1,8 @@
-"""The only waiter: runs the calls of a turn through the store, the locks and the executor.
+"""The front door: Gateway takes the calls of a turn and returns their answers.
 
-What a call may do next is the table's business (lifecycle), what it is allowed the policy's, in which
-order the plan's. Here are only the awaits between them.
+It owns the parts that wait: the ledger, the locks, the executor and the tasks of running turns. What a call
+may do next is decided by the lifecycle table, whether it may run by the policy, in which order by the
+plan.
 """
 
 from __future__ import annotations
@@ -19,55 +20,64 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from callmemaybe.errors import InputError
-from callmemaybe.gateway import worker
-from callmemaybe.gateway.audit import open_ledger
-from callmemaybe.gateway.codes import Answer
-from callmemaybe.gateway.executor import Executor
+from callmemaybe.gateway.answers import CallAnswer, answer_from_row
+from callmemaybe.gateway.call_runner import CallRunner
+from callmemaybe.gateway.execution import worker
+from callmemaybe.gateway.execution.executor import ToolExecutor
 from callmemaybe.gateway.keys import Mac, call_key
-from callmemaybe.gateway.ledger import Ledger
+from callmemaybe.gateway.ledger import Ledger, open_ledger
 from callmemaybe.gateway.lifecycle import CallState
-from callmemaybe.gateway.limits import DEFAULTS, Bucket, Limits
-from callmemaybe.gateway.observe import Observer
+from callmemaybe.gateway.limits import DEFAULT_LIMITS, GatewayLimits, TokenBucket
 from callmemaybe.gateway.policy import OPEN, Policy, Verdict, policy_for
 from callmemaybe.gateway.recovery import Recovery
-from callmemaybe.gateway.registry import Registered, Secrets, register
-from callmemaybe.gateway.replay import answer_from
+from callmemaybe.gateway.registry import RegisteredTool, SecretSource, register_tools
 from callmemaybe.gateway.run import Run
-from callmemaybe.gateway.running import Runner
-from callmemaybe.gateway.store import Approval, Decide, Move, Row, StoreError
-from callmemaybe.gateway.turn import Turn
+from callmemaybe.gateway.services import GatewayObserver
+from callmemaybe.gateway.store import Approval, CallRow, DecideApproval, StoreError, UpdateCall
+from callmemaybe.gateway.turn import GatewayTurn
 from callmemaybe.tools import Effect, ToolCall, ToolSpec
 from callmemaybe.tools.declare import Tool
 
-#: Asked for a decision on an approval: "approved", "denied", or None to leave it pending.
+#: Decides on an approval: "approved", "denied", or None to leave it pending.
 Approver = Callable[[Approval, ToolCall], Awaitable[str | None]]
-_MOST_REMEMBERED = 10_000
-#: Calls of a run that were made before this process went on with it, or elsewhere.
-_MOST_RECALLED = 10_000
-#: Characters of finished calls. As Python's values they take up to ten times as many bytes.
-_MOST_AT_HAND = 16 * 1024 * 1024
-#: Effects that are there although nobody recorded the result.
+#: Answers, and runs, that are cached.
+_CACHED_ANSWERS = 10_000
+#: Earlier calls of a resumed run whose results are read back.
+_RESUMED_CALLS = 10_000
+#: Characters of cached answers. As Python values they take up to ten times as many bytes.
+_CACHED_CHARACTERS = 16 * 1024 * 1024
+#: Effect classes whose effect may exist although no result was recorded.
 _LASTING = frozenset({Effect.IDEMPOTENT, Effect.KEYED, Effect.ONCE})
 
 
-class _Finished(NamedTuple):
-    """A finished call: its arguments as text and as HMAC, until when its answer stands, its characters."""
+class _CachedAnswer(NamedTuple):
+    """The cached answer of a call.
+
+    ``text`` and ``mac`` are of its arguments, ``until`` is the end of its retention, ``size`` in characters.
+    """
 
     text: str
     mac: str
     until: float
-    answer: Answer
+    answer: CallAnswer
     size: int
 
 
 class Gateway:
-    """Turns intents into effects, at most once, with evidence.
+    """Turns intents to call tools into effects, at most once, with evidence. An async context manager.
 
-    ``tools``: what may be called at all. ``store``: ``":memory:"`` (trials), a file, a
-    ``postgresql://`` address, or a Ledger. ``verdicts``: what happens to each effect class;
-    by default the program that registers the tools has decided. ``secrets``: by name, a mapping or a
-    function. ``approver``: asked when a call needs a person; without one such calls stay pending.
-    Use it as an async context manager. Raises InputError for tools that cannot keep their promises.
+    - ``tools``: the tools that may be called.
+    - ``store``: ``":memory:"`` (trials), a file, a ``postgresql://`` address, or an open Ledger.
+    - ``verdicts``: what happens to each effect class; by default every registered tool may run.
+    - ``secrets``: secrets by name, as a mapping or a function.
+    - ``approver``: awaited when a call needs a person; without one such calls stay pending.
+    - ``guard_origins``, ``guard_repeats``: whether values from untrusted results, and the same `once` call
+      again in a run, need approval.
+    - ``observer``: called when a call is admitted and when it has its answer.
+    - ``rng``, ``new_id``, ``monotonic``: sources of random numbers in [0, 1), of run ids and of time.
+    - ``processes``: how many worker processes run at once.
+
+    Raises InputError for a tool whose declaration cannot be enforced.
     """
 
     def __init__(
@@ -76,26 +86,26 @@ class Gateway:
         *,
         store: str | Path | Ledger = ":memory:",
         verdicts: Mapping[Effect, Verdict] = OPEN,
-        secrets: Secrets | None = None,
+        secrets: SecretSource | None = None,
         approver: Approver | None = None,
-        limits: Limits = DEFAULTS,
+        limits: GatewayLimits = DEFAULT_LIMITS,
         guard_origins: bool = True,
         guard_repeats: bool = True,
-        observer: Observer | None = None,
-        dice: Callable[[], float] = random.random,
+        observer: GatewayObserver | None = None,
+        rng: Callable[[], float] = random.random,
         new_id: Callable[[], str] = lambda: tokens.token_hex(8),
         monotonic: Callable[[], float] = time.monotonic,
         processes: int | None = None,
     ) -> None:
-        self.secrets: Secrets = secrets if secrets is not None else {}
-        self.tools: dict[str, Registered] = register(tools, self.secrets)
+        self.secrets: SecretSource = secrets if secrets is not None else {}
+        self.tools: dict[str, RegisteredTool] = register_tools(tools, self.secrets)
         self.limits = limits
         self.approver = approver
         self.observer = observer
-        self.dice = dice
+        self.rng = rng
         self.new_id = new_id
         self.monotonic = monotonic
-        self.bucket = Bucket()
+        self.bucket = TokenBucket()
         self._full_policy = policy_for(
             (
                 (name, entry.definition, entry.tool.effect, entry.tool.approval)
@@ -107,19 +117,19 @@ class Gateway:
         )
         self._own_ledger = not isinstance(store, Ledger)
         self.ledger = store if isinstance(store, Ledger) else open_ledger(str(store), limits)
-        #: Of the ledger, so that gateways that share one keep out of each other's way.
+        #: The ledger's, so that gateways that share a ledger respect each other's locks.
         self.locks = self.ledger.locks
         self.mac = Mac(self.ledger.backend.secret)
-        self.executor = Executor(most=limits.result, depth=limits.depth, processes=processes)
-        self._finished: OrderedDict[str, _Finished] = OrderedDict()
-        self._remembered = 0
-        self._turns: set[asyncio.Task[Any]] = set()
+        self.executor = ToolExecutor(most=limits.result, depth=limits.depth, processes=processes)
+        self._cache: OrderedDict[str, _CachedAnswer] = OrderedDict()
+        self._cache_size = 0
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._closing = False
         self._runs: dict[tuple[str, str], Run] = {}
 
     @property
-    def asks(self) -> bool:
-        """Whether somebody is there to decide on approvals."""
+    def has_approver(self) -> bool:
+        """Whether an approver decides on approvals while the turn waits."""
         return self.approver is not None
 
     async def __aenter__(self) -> Self:
@@ -127,14 +137,14 @@ class Gateway:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Wait for what runs, then release everything."""
+        """Wait for running calls, then release everything."""
         await self.close()
 
     async def close(self) -> None:
-        """Wait until calls that already run are recorded; end workers; close an own ledger."""
+        """Wait until running calls are recorded; end the worker processes; close an own ledger."""
         self._closing = True
-        while self._turns:
-            await asyncio.wait(self._turns)
+        while self._tasks:
+            await asyncio.wait(self._tasks)
         await self.executor.close()
         if self._own_ledger:
             await asyncio.get_running_loop().run_in_executor(None, self.ledger.close)
@@ -149,10 +159,11 @@ class Gateway:
         user: Sequence[str] = (),
         tools: Iterable[str] | None = None,
     ) -> Run:
-        """Begin a run, or go on with one: its policy is frozen here and can only shrink.
+        """Begin a run or resume one; its policy is frozen here and can only be narrowed.
 
-        ``user`` is what the person said; ``tools`` narrows what the run may call. A run that the
-        ledger knows keeps the stricter of its stored policy and this one.
+        ``user`` holds the user's messages; ``tools`` narrows what the run may call. A run in the ledger
+        continues under the stricter of its stored policy and this one. Raises InputError for an unknown
+        tool, StoreError if the ledger cannot be read.
         """
         policy = self._full_policy
         if tools is not None:
@@ -164,39 +175,39 @@ class Gateway:
         if run is None:
             return Run(self.new_id(), tenant, policy, user=list(user))
         begun = Run(run, tenant, policy, user=list(user))
-        stored = self.ledger.backend.look_run(tenant, run)
+        stored = self.ledger.backend.read_run(tenant, run)
         if stored is not None:
-            begun.resumed = begun.known = True
+            begun.resumed = begun.in_ledger = True
             begun.policy = Policy.from_json(json.loads(stored.policy)).meet(policy)
-            begun.recorded = begun.policy.hash == stored.policy_hash
-            self._catch_up(begun)
+            begun.policy_recorded = begun.policy.hash == stored.policy_hash
+            self._read_history(begun)
         return begun
 
-    def _catch_up(self, run: Run, *, but: str | None = None) -> None:
-        """Recall what untrusted tools said in the run so far, to whichever process ``but`` one."""
-        rows = self.ledger.backend.calls(
-            run=run.id, tenant=run.tenant, limit=_MOST_RECALLED, but=but
+    def _read_history(self, run: Run, *, exclude_owner: str | None = None) -> None:
+        """Read the run's earlier untrusted results, of all processes but ``exclude_owner``."""
+        rows = self.ledger.backend.read_calls(
+            run=run.id, tenant=run.tenant, limit=_RESUMED_CALLS, exclude_owner=exclude_owner
         )
         for row in rows:
             if row.owner == self.ledger.owner:
-                run.ours = max(run.ours, row.turn + 1)
+                run.own_turns = max(run.own_turns, row.turn + 1)
             else:
                 run.resumed = True
             entry = self.tools.get(row.tool)
             if row.content and not (entry and entry.tool.trusted):
-                run.saw(row.result or row.content, row.key)
+                run.add_untrusted_result(row.result or row.content, row.key)
         trusts_all = not run.untrusted and all(one.tool.trusted for one in self.tools.values())
-        if len(rows) == _MOST_RECALLED and not trusts_all:
-            run.saturate()  # what stood in those before them is not searched
+        if len(rows) == _RESUMED_CALLS and not trusts_all:
+            run.saturate()  # older results were not read
 
     def offers(self, run: Run) -> tuple[ToolSpec, ...]:
-        """Return the tools that the next grammar of ``run`` should contain."""
+        """Return the tools that the next turn of ``run`` may call: not denied, not blocked, not failing."""
         return run.offers(
             [entry.spec for entry in self.tools.values()],
             lambda name: not self.tools[name].breaker.is_open,
         )
 
-    # --- the one thing it is for ---------------------------------------------------------------
+    # --- turns ----------------------------------------------------------------------------------
 
     async def run(
         self,
@@ -206,15 +217,16 @@ class Gateway:
         tenant: str = "",
         turn: int | None = None,
         stopped: bool = True,
-    ) -> list[Answer]:
+    ) -> list[CallAnswer]:
         """Run the calls of one turn; return their answers in call order, whatever the schedule.
 
-        ``run`` and ``turn`` make the keys: the same (tenant, run, turn, position, tool) again is a
-        redelivery and is answered from the ledger. ``turn`` counts up by itself where it is not
-        given. ``stopped=False`` says that the model was cut off: then nothing runs.
-        Cancelling this coroutine cancels the calls that do not run yet; the others are recorded.
-        Raises StoreError while the ledger cannot be written; nothing is told then. And InputError in a
-        worker process whose tool's module runs calls as soon as it is imported.
+        The key of a call is made of tenant, run, turn, position and tool; the same key again is a
+        redelivery and is answered from the ledger. ``turn`` counts up if it is not given.
+        ``stopped=False`` means that the model's output was cut off: then nothing runs. Cancelling this
+        coroutine cancels the calls that have not started; the others are recorded.
+
+        Raises StoreError if the ledger cannot be written, without any answer. Raises InputError in a worker
+        process whose tool's module runs calls when it is imported.
         """
         if worker.importing:
             raise InputError(
@@ -226,23 +238,23 @@ class Gateway:
         current = run if isinstance(run, Run) else await read(lambda: self._run_named(run, tenant))
         number = current.turn if turn is None else turn
         if number > current.turn:  # another process may have had the turns between
-            await read(lambda: self._catch_up(current, but=self.ledger.owner))
+            await read(lambda: self._read_history(current, exclude_owner=self.ledger.owner))
         current.turn = max(current.turn, number + 1)
         keys = [
             call_key(current.tenant, current.id, number, ordinal, call.name)
             for ordinal, call in enumerate(calls)
         ]
-        told = self._at_hand(keys, calls) if stopped and self._finished else None
-        if told is not None:
-            return told
-        made = Turn(self, current, number, calls, stopped=stopped, keys=keys)
+        cached = self._cached_answers(keys, calls) if stopped and self._cache else None
+        if cached is not None:
+            return cached
+        made = GatewayTurn(self, current, number, calls, stopped=stopped, keys=keys)
         made.validate()
-        if self._finished or current.resumed:
+        if self._cache or current.resumed:
             await read(lambda: self._replay(made))
         if all(item.answer is not None for item in made.items):
             return [item.answer for item in made.items if item.answer is not None]
         task = asyncio.get_running_loop().create_task(self._run_turn(made))
-        self._turns.add(task)
+        self._tasks.add(task)
         return await self._shielded(task, made)
 
     def _run_named(self, name: str | None, tenant: str) -> Run:
@@ -251,22 +263,24 @@ class Gateway:
         known = self._runs.pop((tenant, name), None)
         if known is None:
             known = self.begin(name, tenant=tenant)
-            known.turn = known.ours  # it may be one that was dropped below
-        self._runs[tenant, name] = known  # behind those that were used before
-        if len(self._runs) > _MOST_REMEMBERED:
+            known.turn = known.own_turns  # it may have been evicted below
+        self._runs[tenant, name] = known  # the most recently used run is last
+        if len(self._runs) > _CACHED_ANSWERS:
             del self._runs[next(iter(self._runs))]
         return known
 
-    async def _shielded(self, task: asyncio.Task[list[Answer]], turn: Turn) -> list[Answer]:
-        """Wait for a turn; whoever stops waiting cancels only what does not run yet."""
+    async def _shielded(
+        self, task: asyncio.Task[list[CallAnswer]], turn: GatewayTurn
+    ) -> list[CallAnswer]:
+        """Wait for a turn; if the waiter is cancelled, cancel only the calls that have not started."""
         waiter = asyncio.get_running_loop().create_future()
 
-        def over(_: asyncio.Task[Any]) -> None:
-            self._turn_over(task)
+        def wake(_: asyncio.Task[Any]) -> None:
+            self._task_done(task)
             if not waiter.done():
                 waiter.set_result(None)
 
-        task.add_done_callback(over)
+        task.add_done_callback(wake)
         try:
             await waiter
         except asyncio.CancelledError:
@@ -274,16 +288,16 @@ class Gateway:
             raise
         return task.result()
 
-    def _turn_over(self, task: asyncio.Task[Any]) -> None:
-        self._turns.discard(task)
+    def _task_done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # the caller may be gone; it is in the ledger
+            task.exception()  # marked as retrieved: the caller may be gone, and the ledger has the outcome
 
-    async def _run_turn(self, turn: Turn) -> list[Answer]:
+    async def _run_turn(self, turn: GatewayTurn) -> list[CallAnswer]:
         try:
             await turn.authorise()
             await turn.admit()
-            await Runner(self, turn).run()
+            await CallRunner(self, turn).run()
         finally:
             for item in turn.items:
                 turn.release(item)
@@ -293,90 +307,95 @@ class Gateway:
             answers.append(item.answer)
             if self.observer is not None:
                 self.observer.finished(item.call, item.answer)
-        self.ledger.probe("told")
+        self.ledger.probe("answered")
         return answers
 
     # --- replays ------------------------------------------------------------------------------
 
-    def _at_hand(self, keys: Sequence[str], calls: Sequence[ToolCall]) -> list[Answer] | None:
-        """Return the answers if every call was finished here with the very same text."""
-        now, told = 0.0, []
+    def _cached_answers(
+        self, keys: Sequence[str], calls: Sequence[ToolCall]
+    ) -> list[CallAnswer] | None:
+        """Return the answers if every call ended here before, with the same text of arguments."""
+        now, answers = 0.0, []
         for key, call in zip(keys, calls, strict=True):
-            known = self._finished.get(key)
+            known = self._cache.get(key)
             if known is None or known.text != call.arguments:
                 return None
             now = now or self.ledger.backend.now()
             if known.until <= now:
                 return None
-            told.append(_again(known.answer, call.id))
-        return told
+            answers.append(_as_replay(known.answer, call.id))
+        return answers
 
-    def _replay(self, turn: Turn) -> None:
-        """Answer what this process finished, or the ledger knows to be finished or begun.
+    def _replay(self, turn: GatewayTurn) -> None:
+        """Answer calls that ended before, from the cache or the ledger; mark those that may have run.
 
-        Also of calls that would be refused by now: their tool may have changed since they ran.
+        This includes calls that would be rejected now: their tool may have changed since they ran.
         """
         for item in turn.items:
             if not item.mac:
                 continue
-            known = self._finished.get(item.key)
+            known = self._cache.get(item.key)
             if known is not None:
                 if known.mac == item.mac and known.until > self.ledger.backend.now():
-                    item.answer = _again(known.answer, item.call.id)
+                    item.answer = _as_replay(known.answer, item.call.id)
             elif turn.run.resumed:
-                row = self.ledger.backend.look(item.key)
+                row = self.ledger.backend.read_call(item.key)
                 if row is None or row.mac != item.mac:
                     continue
                 if row.content is not None:
-                    item.answer = self.replayed(item.call.id, row)
+                    item.answer = self.answer_from_ledger(item.call.id, row)
                 elif row.state == CallState.RUNNING.value and self._has_begun(row):
-                    item.begun = True
+                    item.may_have_run = True
                     if item.answer is not None:
                         item.fail(item.answer.code, CallState.RUNNING, detail=item.answer.detail)
 
-    def _has_begun(self, row: Row) -> bool:
-        """Whether a running row may have had an effect: not one of our own whose T1 we did not hear of."""
-        ours_unheard = row.owner == self.ledger.owner and row.key not in self.ledger.active
-        return Effect(row.effect) in _LASTING and not ours_unheard
+    def _has_begun(self, row: CallRow) -> bool:
+        """Whether a running row may have had an effect.
 
-    def replayed(self, call_id: str, row: Row) -> Answer:
-        """Build the answer that the ledger holds; a reconciled call answers with what was found."""
+        A row of our own that is not active is one whose T1 was committed although its answer was lost.
+        """
+        lost_answer = row.owner == self.ledger.owner and row.key not in self.ledger.active
+        return Effect(row.effect) in _LASTING and not lost_answer
+
+    def answer_from_ledger(self, call_id: str, row: CallRow) -> CallAnswer:
+        """Return the answer of a terminal row, or that of its reconciliation."""
         if row.state == "unknown":
-            found = self.ledger.backend.look_reconciled(row.key)
-            return answer_from(call_id, row, found[1] if found else None)
-        return answer_from(call_id, row)
+            found = self.ledger.backend.read_reconciliation(row.key)
+            return answer_from_row(call_id, row, found[1] if found else None)
+        return answer_from_row(call_id, row)
 
-    def keep_trying(self, move: Move) -> None:
-        """Offer a result to the ledger until it takes it; its caller was told nothing."""
+    def record_in_background(self, update: UpdateCall) -> None:
+        """Send a result to the ledger again until it is recorded; its caller got StoreError."""
 
         async def again() -> None:
             while not self._closing:
                 with contextlib.suppress(StoreError):
-                    await self.ledger.send(move)
-                    self.ledger.active.discard(move.key)
+                    await self.ledger.send(update)
+                    self.ledger.active.discard(update.key)
                     return
                 await asyncio.sleep(1.0)
 
         task = asyncio.get_running_loop().create_task(again())
-        self._turns.add(task)
-        task.add_done_callback(self._turn_over)
+        self._tasks.add(task)
+        task.add_done_callback(self._task_done)
 
-    def remember(self, text: str, mac: str, answer: Answer) -> None:
-        """Keep a finished answer at hand; `unknown` is looked up each time."""
+    def cache_answer(self, text: str, mac: str, answer: CallAnswer) -> None:
+        """Cache the answer of a call that ended; ``text`` and ``mac`` are of its arguments."""
         until = self.ledger.backend.now() + self.limits.retention
         size = len(text) + len(answer.content)
-        if answer.code == "result_truncated":  # the whole of it is at hand as a value
+        if answer.code == "result_truncated":  # the answer holds the whole result as a value
             size += self.limits.result
-        known = self._finished.pop(answer.key, None)
-        self._finished[answer.key] = _Finished(text, mac, until, answer, size)
-        self._remembered += size - (known.size if known else 0)
-        while len(self._finished) > _MOST_REMEMBERED or self._remembered > _MOST_AT_HAND:
-            self._remembered -= self._finished.popitem(last=False)[1].size
+        known = self._cache.pop(answer.key, None)
+        self._cache[answer.key] = _CachedAnswer(text, mac, until, answer, size)
+        self._cache_size += size - (known.size if known else 0)
+        while len(self._cache) > _CACHED_ANSWERS or self._cache_size > _CACHED_CHARACTERS:
+            self._cache_size -= self._cache.popitem(last=False)[1].size
 
     # --- people and recovery -------------------------------------------------------------------
 
-    async def consult(self, approval: Approval, call: ToolCall) -> Approval:
-        """Ask the approver, and record what it says."""
+    async def ask_approver(self, approval: Approval, call: ToolCall) -> Approval:
+        """Ask the approver; record and return its decision."""
         assert self.approver is not None
         verdict = await self.approver(approval, call)
         if verdict is None:
@@ -384,43 +403,47 @@ class Gateway:
         return await self.decide(approval.id, verdict, by="approver")
 
     async def decide(self, approval: str, decision: str, *, by: str) -> Approval:
-        """Record "approved" or "denied" for an approval; the first decision stands."""
+        """Record "approved" or "denied" for the approval with this id; the first decision stands.
+
+        Returns the approval. Raises InputError for another decision or an unknown id.
+        """
         if decision not in {"approved", "denied"}:
             raise InputError(f"{decision!r} is neither approved nor denied", where="decision")
         now = self.ledger.backend.now()
-        _, stands = await self.ledger.send(Decide(approval, decision, by, now))
+        _, stands = await self.ledger.send(DecideApproval(approval, decision, by, now))
         if stands is None:
             raise InputError(f"there is no approval {approval!r}", where="approval")
         assert isinstance(stands, Approval)
         return stands
 
     async def recover(self) -> int:
-        """Take over calls of processes that died: `once` becomes unknown, the rest run again.
+        """Take over calls of processes that died: `once` becomes unknown, the others run again.
 
-        Returns how many were run again. Call it at start and now and then. What has been taken over is
-        run and recorded also where this coroutine is cancelled.
+        Returns how many ran again. Call it at the start and regularly. Calls that were taken over are run
+        and recorded even if this coroutine is cancelled.
         """
         task = asyncio.get_running_loop().create_task(Recovery(self).recover())
-        self._turns.add(task)
-        task.add_done_callback(self._turn_over)
+        self._tasks.add(task)
+        task.add_done_callback(self._task_done)
         return await asyncio.shield(task)
 
     async def reconcile(
         self, key: str, outcome: str | None = None, *, by: str, result: Any = None
-    ) -> Answer:
-        """Settle an unknown call: ``outcome`` is "done" or "not_done"; None asks the tool itself.
+    ) -> CallAnswer:
+        """Record the outcome of a call of unknown outcome; return its answer from now on.
 
-        Raises InputError if there is no such unknown call, or nobody can tell.
+        ``outcome`` is "done" or "not_done"; None asks the tool. Raises InputError if there is no such call
+        or the tool cannot tell.
         """
-        answer = await Recovery(self).reconcile(key, outcome, by=by, result=result)
+        answer, tool = await Recovery(self).reconcile(key, outcome, by=by, result=result)
         for run in self._runs.values():
-            run.blocked.discard(answer[1])
-        return answer[0]
+            run.blocked.discard(tool)
+        return answer
 
     async def expire(self) -> int:
-        """Drop the results that are older than the retention; return how many."""
+        """Drop the results that are older than ``limits.retention``; return how many."""
         return await Recovery(self).expire()
 
 
-def _again(answer: Answer, call_id: str) -> Answer:
+def _as_replay(answer: CallAnswer, call_id: str) -> CallAnswer:
     return replace(answer, call_id=call_id, replayed=True)

@@ -1,8 +1,8 @@
-"""Sends the HTTP requests of tools without letting an address lead somewhere else.
+"""An HTTP transport for tools that is safe against server-side request forgery (SSRF).
 
-A name is resolved once; every address it has must be public; the connection goes to the address that was
-checked (so a second resolution cannot differ), and each redirect is checked again from the start. Only
-reads follow one. A reply is whole and in time, or an error.
+A host name is resolved once, every address of it must be public, and the connection goes to the address
+that was checked, so a second resolution cannot differ. Each redirect is checked again from the start; only
+GET and HEAD follow one. A reply is complete and in time, or an error.
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 from urllib.parse import SplitResult, urljoin, urlsplit
 
-from callmemaybe.gateway.outcome import GIVEN_UP
+from callmemaybe.gateway.execution.outcome import TIMED_OUT
 from callmemaybe.tools.declare import NotExecuted, TransientError
 from callmemaybe.tools.openapi import Request, Response
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _SAFE = frozenset({"GET", "HEAD"})
-_PIECE = 1 << 16
+_CHUNK = 1 << 16
+#: Seconds for the sending thread to notice its deadline by itself.
 _GRACE = 0.5
-Resolve = Callable[[str, int], Sequence[str]]
-#: Whether this attempt at a tool has sent a request: each attempt is a task, with a context of its own.
+HostResolver = Callable[[str, int], Sequence[str]]
+#: Whether this attempt at a tool has sent a request. Each attempt is a task with a context of its own.
 _has_sent: contextvars.ContextVar[bool] = contextvars.ContextVar("has sent", default=False)
 
 
-def resolve(host: str, port: int) -> Sequence[str]:
+def resolve_host(host: str, port: int) -> Sequence[str]:
     """Return the addresses of a host, as the system resolves it."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [str(entry[4][0]) for entry in found]
@@ -44,8 +45,9 @@ def resolve(host: str, port: int) -> Sequence[str]:
 class HttpTransport:
     """A transport for tools: https only, public addresses only, bounded replies.
 
-    ``schemes`` and ``private`` loosen the first two for trusted networks. ``most`` bounds the reply
-    in bytes; ``timeout`` the whole attempt in seconds, from the name to the last byte of the last hop.
+    ``schemes`` and ``private`` relax the first two for trusted networks. ``most`` bounds the reply in
+    bytes, ``timeout`` the whole request in seconds, from name resolution to the last byte of the last hop,
+    ``redirects`` their number. ``resolve`` returns the addresses of (host, port).
     """
 
     def __init__(
@@ -56,7 +58,7 @@ class HttpTransport:
         most: int = 4 * 1024 * 1024,
         timeout: float = 20.0,
         redirects: int = 5,
-        resolve: Resolve = resolve,
+        resolve: HostResolver = resolve_host,
     ) -> None:
         self._schemes = schemes
         self._private = private
@@ -66,15 +68,15 @@ class HttpTransport:
         self._resolve = resolve
 
     async def __call__(self, request: Request) -> Response:
-        """Send ``request``; raises NotExecuted where nothing was sent.
+        """Send ``request`` and return the reply.
 
-        Raises TransientError where the reply is not whole, and an OSError (TimeoutError) where it did
-        not come, or not in time. Nothing is sent after it was cancelled; where a gateway gives its tool
-        up that has sent nothing yet, that is a NotExecuted, too.
+        Raises NotExecuted if nothing was sent, also when the gateway's timeout cancels it before that;
+        TransientError if the reply is incomplete; an OSError (TimeoutError) if it did not come in time.
+        Nothing is sent after a cancellation.
         """
-        attempt = _Attempt(self._timeout)
+        attempt = _RequestAttempt(self._timeout)
         done: concurrent.futures.Future[Response] = concurrent.futures.Future()
-        done.set_running_or_notify_cancel()  # from here on nobody but the thread settles it
+        done.set_running_or_notify_cancel()  # from here on only the thread sets the result
 
         def work() -> None:
             try:
@@ -82,10 +84,10 @@ class HttpTransport:
             except BaseException as error:
                 done.set_exception(error)
 
-        # Not of the loop's pool: looking a name up cannot be stopped, and a loop waits for its pool.
+        # Not in the loop's pool: a name resolution cannot be stopped, and a closing loop waits for its pool.
         threading.Thread(target=work, name="http", daemon=True).start()
         try:
-            # The thread keeps to the time itself, except while it looks a name up.
+            # The thread enforces the deadline itself, except during name resolution.
             async with asyncio.timeout(self._timeout + _GRACE):
                 return await asyncio.wrap_future(done)
         except TimeoutError as error:
@@ -93,15 +95,15 @@ class HttpTransport:
                 raise
             raise NotExecuted("there was no connection in time, so nothing was sent") from error
         except asyncio.CancelledError as error:
-            # Whoever else cancels is owed the cancellation. A request before this one did happen.
-            if error.args != (GIVEN_UP,) or attempt.end() or _has_sent.get():
+            # Any other cancellation must propagate. An earlier request of this attempt was sent.
+            if error.args != (TIMED_OUT,) or attempt.end() or _has_sent.get():
                 raise
             raise NotExecuted("it took too long, and nothing was sent") from error
         finally:
             if attempt.end():
                 _has_sent.set(True)
 
-    def _send(self, request: Request, attempt: _Attempt) -> Response:
+    def _send(self, request: Request, attempt: _RequestAttempt) -> Response:
         url, headers = request.url, dict(request.headers)
         for _ in range(self._redirects + 1):
             parts = self._checked(url)
@@ -112,7 +114,7 @@ class HttpTransport:
                 return reply
             following = urljoin(url, reply.location)
             if urlsplit(following)[:2] != parts[:2]:
-                # What was meant for one host is not shown to another, nor in the clear.
+                # Headers for one host (credentials) must not go to another one, nor unencrypted.
                 headers = {k: v for k, v in headers.items() if k.lower() == "accept"}
             url = following
         raise ValueError("too many redirects")
@@ -145,7 +147,7 @@ class HttpTransport:
         parts: SplitResult,
         address: str,
         headers: dict[str, str],
-        attempt: _Attempt,
+        attempt: _RequestAttempt,
     ) -> Response:
         connection = _connect(parts, address, attempt)
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
@@ -154,35 +156,35 @@ class HttpTransport:
             try:
                 connection.request(request.method, path, request.body, headers)
             except (ValueError, http.client.HTTPException) as error:
-                # Of what cannot be written nothing is sent, as of a header outside of Latin-1.
+                # http.client checks the request before it sends any of it (a header outside of Latin-1).
                 raise NotExecuted(f"{error}, so nothing was sent") from error
-            # A reply that ends with its connection keeps the socket until it is closed itself.
+            # A reply without a length keeps the socket open until the reply itself is closed.
             with connection.getresponse() as reply:
                 body = self._body(reply)
                 kind = reply.getheader("content-type", "")
                 return Response(reply.status, kind, body, reply.getheader("location", ""))
         finally:
             connection.close()
-            attempt.release()
+            attempt.detach()
 
     def _body(self, reply: http.client.HTTPResponse) -> bytes:
-        """Read the whole reply; raises TransientError where it ends before its end."""
+        """Read the whole reply; raises TransientError if it is incomplete, ValueError if it is too large."""
         body = bytearray()
         try:
-            while piece := reply.read1(_PIECE):
-                body += piece
+            while chunk := reply.read1(_CHUNK):
+                body += chunk
                 if len(body) > self._most:
                     raise ValueError(f"the reply is larger than {self._most} bytes")
         except http.client.IncompleteRead as error:
             raise TransientError("the reply is incomplete: it ends inside a chunk") from error
         if reply.length:
-            # Whether the request was carried out is not known: the server may have said so.
+            # Not known whether the request was carried out: the missing part may say so.
             raise TransientError(f"the reply is incomplete: {reply.length} bytes of it are missing")
         return bytes(body)
 
 
-class _Attempt:
-    """The time that one attempt has, and the way to stop the thread that is at it."""
+class _RequestAttempt:
+    """The deadline of one request, and the way to stop the thread that sends it."""
 
     def __init__(self, seconds: float) -> None:
         self._until = time.monotonic() + seconds
@@ -191,73 +193,73 @@ class _Attempt:
         self._handle: socket.socket | None = None
 
     def remaining(self) -> float:
-        """Return the seconds left; raises TimeoutError where there are none."""
+        """Return the seconds left; raises TimeoutError if there are none."""
         left = self._until - time.monotonic()
         if self._ended or left <= 0:
             raise TimeoutError("the attempt took too long")
         return left
 
-    def hold(self, connected: socket.socket) -> None:
-        """Let ``end`` wake whoever waits for this socket; raises TimeoutError after the end.
+    def attach(self, connected: socket.socket) -> None:
+        """Let ``end`` shut this socket down; raises TimeoutError after the end.
 
-        The handle is a second one, so that it can be neither closed nor given to another file while it
-        is used; and TLS, which would go on reading in the clear, does not notice.
+        It keeps a duplicate, so the descriptor cannot be closed and reused by another file in the
+        meantime, and the TLS layer above the socket is not touched.
         """
         with self._lock:
             self.remaining()
             self._handle = connected.dup()
 
-    def release(self) -> None:
-        """Forget the socket."""
+    def detach(self) -> None:
+        """Close the duplicate of the socket."""
         with self._lock:
             if self._handle is not None:
                 self._handle.close()
                 self._handle = None
 
     def begin(self) -> None:
-        """Note that something is sent from here on; raises TimeoutError after the end."""
+        """Mark that the request is being sent from here on; raises TimeoutError after the end."""
         with self._lock:
             self.remaining()
             self._begun = True
 
     def end(self) -> bool:
-        """Let nothing more be sent, and whoever reads read no further; whether anything was sent."""
+        """Stop sending and reading; return whether anything may have been sent."""
         with self._lock:
             self._ended = True
             if self._handle is not None:
-                with contextlib.suppress(OSError):  # the other side was faster
+                with contextlib.suppress(OSError):  # the peer closed it first
                     self._handle.shutdown(socket.SHUT_RDWR)
             return self._begun
 
 
-class _Timed:
-    """What http.client needs of a socket, each step of it within what is left of the attempt.
+class _DeadlineSocket:
+    """The part of a socket that http.client uses, with the request's deadline applied to each step.
 
-    A socket's own timeout begins anew with each byte that comes.
+    A socket's own timeout starts again with each byte that arrives.
     """
 
-    def __init__(self, connected: socket.socket, attempt: _Attempt) -> None:
+    def __init__(self, connected: socket.socket, attempt: _RequestAttempt) -> None:
         self._socket = connected
         self._attempt = attempt
 
     def sendall(self, data: bytes) -> None:
-        left = memoryview(data)
-        while left:
+        unsent = memoryview(data)
+        while unsent:
             self._socket.settimeout(self._attempt.remaining())
-            left = left[self._socket.send(left) :]
+            unsent = unsent[self._socket.send(unsent) :]
 
     def makefile(self, _mode: str) -> io.BufferedReader:
-        return io.BufferedReader(_TimedReader(self._socket, self._attempt))
+        return io.BufferedReader(_DeadlineReader(self._socket, self._attempt))
 
     def close(self) -> None:
         self._socket.close()
 
 
-class _TimedReader(io.RawIOBase):
-    def __init__(self, connected: socket.socket, attempt: _Attempt) -> None:
+class _DeadlineReader(io.RawIOBase):
+    def __init__(self, connected: socket.socket, attempt: _RequestAttempt) -> None:
         self._socket = connected
         self._attempt = attempt
-        # It keeps the socket open until it is closed itself, as http.client expects of it.
+        # Keeps the socket open until it is closed itself, as http.client expects.
         self._raw = connected.makefile("rb", buffering=0)
 
     def readable(self) -> bool:
@@ -272,8 +274,10 @@ class _TimedReader(io.RawIOBase):
         super().close()
 
 
-def _connect(parts: SplitResult, address: str, attempt: _Attempt) -> http.client.HTTPConnection:
-    """Connect to the checked address; the certificate and Host are those of the name."""
+def _connect(
+    parts: SplitResult, address: str, attempt: _RequestAttempt
+) -> http.client.HTTPConnection:
+    """Connect to the checked address; the certificate and the Host header are those of the name."""
     host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
     connection = http.client.HTTPConnection(host, port)
     try:
@@ -281,15 +285,15 @@ def _connect(parts: SplitResult, address: str, attempt: _Attempt) -> http.client
     except OSError as error:
         raise NotExecuted(f"{host} cannot be reached") from error
     try:
-        attempt.hold(raw)
+        attempt.attach(raw)
         raw.settimeout(attempt.remaining())
         if parts.scheme == "https":
             raw = ssl.create_default_context().wrap_socket(raw, server_hostname=host)
     except OSError as error:
         raw.close()
-        attempt.release()
+        attempt.detach()
         raise NotExecuted(f"{host}: {error}") from error
-    connection.sock = cast("socket.socket", _Timed(raw, attempt))
+    connection.sock = cast("socket.socket", _DeadlineSocket(raw, attempt))
     return connection
 
 

@@ -1,7 +1,6 @@
-"""The key of a call, and the fingerprint of its arguments.
+"""The key of a call and the HMAC of its arguments, computed over canonical JSON (RFC 8785).
 
-Both are computed over canonical JSON (RFC 8785), so that a redelivery by any process gives the same
-bytes. Pure.
+A redelivery by any process therefore has the same key and the same HMAC. Pure.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any
 
 import rfc8785
 
-#: RFC 8785 writes numbers as IEEE doubles; larger integers would lose digits.
+#: RFC 8785 writes numbers as IEEE doubles; integers beyond this lose digits.
 _SAFE = 2**53 - 1
 _PLAIN = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode
 _quoted = functools.lru_cache(maxsize=1024)(json.encoder.encode_basestring)
@@ -22,29 +21,29 @@ _quoted = functools.lru_cache(maxsize=1024)(json.encoder.encode_basestring)
 def canonical(value: Any) -> bytes:
     """Return the canonical JSON of ``value``: RFC 8785, extended so that no integer loses a digit.
 
-    A value with an integer beyond 2**53 - 1, which RFC 8785 cannot carry, is written in a form
-    of its own that no RFC 8785 text equals (it starts with ``!``). Raises ValueError for what is
+    A value that contains an integer beyond 2**53 - 1, which RFC 8785 cannot represent, is written in a
+    separate form that starts with ``!`` and so equals no RFC 8785 text. Raises ValueError for what is
     not a JSON value.
     """
-    kind = _survey(value)
+    kind = _exact_writer(value)
     if kind == "plain":
         return _PLAIN(value).encode()
     if kind == "large":
-        return b"!" + rfc8785.dumps(_spelt(value))
+        return b"!" + rfc8785.dumps(_tagged(value))
     return rfc8785.dumps(value)
 
 
 def call_key(tenant: str, run: str, turn: int, ordinal: int, tool: str) -> str:
-    """Return the key of a call: 64 hexadecimal digits. Its arguments are deliberately outside."""
+    """Return the key of a call: 64 hexadecimal digits. The arguments are deliberately not part of it."""
     text = f"[{_quoted(tenant)},{_quoted(run)},{turn},{ordinal},{_quoted(tool)}]"
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
 class Mac:
-    """HMAC-SHA-256 (RFC 2104) over canonical JSON, with the two keyed states computed once.
+    """HMAC-SHA-256 (RFC 2104) over canonical JSON, with the two keyed hash states computed once.
 
-    ``hmac.digest`` lets go of the interpreter lock for every message however short, which under load
-    costs far more than the hash.
+    ``hmac.digest`` releases the GIL for every message, however short; under load that costs far more than
+    the hash.
     """
 
     def __init__(self, secret: bytes) -> None:
@@ -61,12 +60,12 @@ class Mac:
 
 
 def fingerprint(value: Any) -> str:
-    """Return the SHA-256 of the canonical JSON of a value: of a definition, a policy, a result."""
+    """Return the SHA-256 of a value's canonical JSON, 64 hexadecimal digits."""
     return hashlib.sha256(canonical(value)).hexdigest()
 
 
-def _survey(value: Any) -> str:
-    """Say which writer is exact: "plain" (json.dumps), "general" (rfc8785) or "large"."""
+def _exact_writer(value: Any) -> str:
+    """Return which writer is exact: "plain" (json.dumps), "general" (rfc8785) or "large" (tagged)."""
     result = "plain"
     stack: list[Any] = [value]
     while stack:
@@ -86,12 +85,12 @@ def _survey(value: Any) -> str:
     return result
 
 
-def _spelt(value: Any) -> Any:
-    """Tag every scalar, so that a spelt integer can never be taken for a string."""
+def _tagged(value: Any) -> Any:
+    """Tag every scalar and write integers in hexadecimal, so that no integer equals a string."""
     if isinstance(value, dict):
-        return {key: _spelt(inner) for key, inner in value.items()}
+        return {key: _tagged(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [[_spelt(inner) for inner in value]]
+        return [[_tagged(inner) for inner in value]]
     if isinstance(value, int) and not isinstance(value, bool):
         return ["i", format(value, "x")]
     return ["v", value]

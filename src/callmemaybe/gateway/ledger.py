@@ -1,7 +1,7 @@
-"""The ledger: one writer thread, group commit, the hash chain.
+"""The ledger: a store with one writer thread, group commit, and the hash chain of this process.
 
-Operations that
-wait together share one transaction; nobody hears of an outcome before it is durable.
+Operations that wait in the queue together share one transaction (group commit). A future is resolved only
+after the commit, so nobody learns of an outcome before it is durable.
 """
 
 from __future__ import annotations
@@ -15,25 +15,28 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from callmemaybe.gateway.apply import Applier
-from callmemaybe.gateway.chain import GENESIS, Head, link
+from callmemaybe.gateway.audit.chain import GENESIS, ChainHead, record_hash
+from callmemaybe.gateway.limits import DEFAULT_LIMITS, GatewayLimits
 from callmemaybe.gateway.locks import LockTable
 from callmemaybe.gateway.store import (
-    Admit,
-    Ask,
-    Backend,
-    Batch,
-    Beat,
-    Confirm,
-    Move,
-    Operation,
+    AdmitCalls,
+    ConfirmOwnership,
+    LedgerOperation,
+    OperationBatch,
+    RenewLease,
+    RequestApproval,
+    RunInTransaction,
+    StoreBackend,
     StoreError,
     StoreFull,
     StoreTransient,
+    UpdateCall,
+    open_backend,
 )
 
-_MOST_IN_BATCH = 512
-#: Seconds before a store that was away is tried again.
-_PAUSE = 0.05
+_MAX_BATCH = 512
+#: Seconds until an unavailable store is tried again.
+_RETRY_PAUSE = 0.05
 _T = TypeVar("_T")
 
 
@@ -41,12 +44,12 @@ def _no_probe(_point: str) -> None:
     return None
 
 
-class _Ticket:
-    """One operation on its way, and whoever waits for its outcome."""
+class _QueuedOperation:
+    """An operation in the writer's queue, with the future or waiter for its outcome."""
 
     __slots__ = ("deadline", "future", "loop", "operation", "outcome")
 
-    def __init__(self, operation: Operation, patience: float) -> None:
+    def __init__(self, operation: LedgerOperation, patience: float) -> None:
         self.operation = operation
         self.deadline = time.monotonic() + patience
         self.loop: asyncio.AbstractEventLoop | None = None
@@ -54,7 +57,7 @@ class _Ticket:
         self.outcome: Any = None
 
 
-class _Waiting:
+class _BlockingWaiter:
     """A blocking wait for one outcome, for callers without an event loop."""
 
     def __init__(self) -> None:
@@ -68,15 +71,20 @@ class _Waiting:
 
 
 class Ledger:
-    """A store with its writer. ``probe`` is called at each write point (tests kill there)."""
+    """A store with its writer thread, its lease, and the locks of this process.
+
+    ``lease`` and ``heartbeat`` are seconds. ``anchor`` is called with the end of the audit chain every
+    ``anchor_every`` seconds and on close. ``probe`` is called with the name of each write point (see
+    ``callmemaybe.testing.effects.WRITE_POINTS``): tests kill the process there.
+    """
 
     def __init__(
         self,
-        backend: Backend,
+        backend: StoreBackend,
         *,
         lease: float = 30.0,
         heartbeat: float = 5.0,
-        anchor: Callable[[Head], None] | None = None,
+        anchor: Callable[[ChainHead], None] | None = None,
         anchor_every: float = 10.0,
         probe: Callable[[str], None] = _no_probe,
     ) -> None:
@@ -89,52 +97,54 @@ class Ledger:
         self._heartbeat = heartbeat
         self._anchor = anchor
         self._anchor_every = anchor_every
-        self._anchored = Head(self.owner)
-        self._head = Head(self.owner)
-        #: Whether a commit may have gone through although its answer did not come.
-        self._unsure = False
-        self._queue: queue.SimpleQueue[_Ticket | None] = queue.SimpleQueue()
+        self._anchored = ChainHead(self.owner)
+        self._head = ChainHead(self.owner)
+        #: Whether the outcome of the last commit is unknown: the connection was lost before the answer.
+        self._commit_in_doubt = False
+        self._queue: queue.SimpleQueue[_QueuedOperation | None] = queue.SimpleQueue()
         self._closed = False
         self.commits = 0
-        #: Keys that this process admitted or took over and has not recorded yet.
+        #: Keys that this process admitted or took over and has not recorded the end of.
         self.active: set[str] = set()
         self._writer = threading.Thread(target=self._write, name="ledger writer", daemon=True)
-        self._keeper_stop = threading.Event()
-        self._keeper = threading.Thread(target=self._keep, name="ledger keeper", daemon=True)
-        # On its own: an anchor lies elsewhere, and what hangs there must not hold up the lease.
-        self._noter = threading.Thread(target=self._note, name="ledger anchors", daemon=True)
+        self._stop = threading.Event()
+        self._heart = threading.Thread(target=self._beat, name="ledger lease", daemon=True)
+        # A thread of its own: an anchor that hangs must not delay the renewal of the lease.
+        self._anchorer = threading.Thread(
+            target=self._anchor_regularly, name="ledger anchors", daemon=True
+        )
         with backend.transaction():
-            backend.beat(lease)
+            backend.renew_lease(lease)
         self._writer.start()
-        self._keeper.start()
+        self._heart.start()
         if anchor is not None:
-            self._noter.start()
+            self._anchorer.start()
 
     @property
-    def head(self) -> Head:
+    def head(self) -> ChainHead:
         """The end of this process's audit chain, as far as it is durable."""
         return self._head
 
     @property
-    def in_lease(self) -> bool:
-        """Whether no other process can hold this one for dead, with a margin for what comes next."""
+    def holds_lease(self) -> bool:
+        """Whether the lease is less than half used, so no other process can consider this one lost."""
         return _now() - self._leased_at < self.lease / 2
 
-    async def send(self, operation: Operation, patience: float = 10.0) -> Any:
+    async def send(self, operation: LedgerOperation, patience: float = 10.0) -> Any:
         """Apply an operation; return its outcome once it is durable.
 
-        While the store is away it is sent again for ``patience`` seconds. Raises StoreError.
+        While the store is unavailable the operation is retried for ``patience`` seconds. Raises StoreError.
         """
-        ticket = _Ticket(operation, patience)
-        ticket.loop = asyncio.get_running_loop()
-        ticket.future = ticket.loop.create_future()
-        self._put(ticket)
-        return await ticket.future
+        entry = _QueuedOperation(operation, patience)
+        entry.loop = asyncio.get_running_loop()
+        entry.future = entry.loop.create_future()
+        self._put(entry)
+        return await entry.future
 
     async def read(self, read: Callable[[], _T], patience: float = 10.0) -> _T:
-        """Return what ``read`` finds in the store, which may have to be asked again from the start.
+        """Return ``read()``, a function that reads from the store.
 
-        While the store is away that is done for ``patience`` seconds. Raises StoreError.
+        While the store is unavailable it is called again for ``patience`` seconds. Raises StoreError.
         """
         until = time.monotonic() + patience
         while True:
@@ -143,60 +153,60 @@ class Ledger:
             except StoreTransient:
                 if time.monotonic() >= until:
                     raise
-            await asyncio.sleep(_PAUSE)
+            await asyncio.sleep(_RETRY_PAUSE)
 
-    def send_and_wait(self, operation: Operation, patience: float = 10.0) -> Any:
-        """As :meth:`send`, blocking; not for use inside an event loop."""
-        ticket = _Ticket(operation, patience)
-        ticket.future = waiting = _Waiting()
-        self._put(ticket)
+    def send_and_wait(self, operation: LedgerOperation, patience: float = 10.0) -> Any:
+        """As :meth:`send`, blocking; not for use in an event loop."""
+        entry = _QueuedOperation(operation, patience)
+        entry.future = waiting = _BlockingWaiter()
+        self._put(entry)
         waiting.wait()
-        if isinstance(ticket.outcome, BaseException):
-            raise ticket.outcome
-        return ticket.outcome
+        if isinstance(entry.outcome, BaseException):
+            raise entry.outcome
+        return entry.outcome
 
-    def send_later(self, operation: Operation) -> None:
-        """Apply an operation some time; nobody waits for it."""
-        self._put(_Ticket(operation, 10.0))
+    def send_nowait(self, operation: LedgerOperation) -> None:
+        """Apply an operation without waiting for its outcome."""
+        self._put(_QueuedOperation(operation, 10.0))
 
     def close(self) -> None:
-        """Finish what is queued, note the last anchor, release the store.
+        """Apply what is queued, write the last anchor, release the store.
 
-        Raises what noting the anchor raises, once the store is released.
+        Raises what the anchor raises, after the store is released.
         """
         if self._closed:
             return
         self._closed = True
         self._queue.put(None)
-        self._keeper_stop.set()
+        self._stop.set()
         self._writer.join()
-        self._keeper.join()
+        self._heart.join()
         if self._anchor is not None:
-            self._noter.join()
+            self._anchorer.join()
         try:
-            self._note_anchor()
+            self._write_anchor()
         finally:
             self.backend.close()
 
-    def _put(self, ticket: _Ticket) -> None:
+    def _put(self, entry: _QueuedOperation) -> None:
         if self._closed:
             raise StoreError("the ledger is closed")
-        self._queue.put(ticket)
+        self._queue.put(entry)
 
-    # --- the keeper: leases and anchors -------------------------------------------------------
+    # --- leases and anchors -------------------------------------------------------------------
 
-    def _keep(self) -> None:
-        while not self._keeper_stop.wait(self._heartbeat):
-            # If this does not get through, the lease lapses; fences keep that safe.
-            self._queue.put(_Ticket(Beat(self.lease), 0.0))
+    def _beat(self) -> None:
+        while not self._stop.wait(self._heartbeat):
+            # If this fails, the lease lapses; the fences make that safe.
+            self._queue.put(_QueuedOperation(RenewLease(self.lease), 0.0))
 
-    def _note(self) -> None:
-        while not self._keeper_stop.wait(self._anchor_every):
-            # What fails now is tried again, and told at the end.
+    def _anchor_regularly(self) -> None:
+        while not self._stop.wait(self._anchor_every):
+            # A failure is tried again; the last one is raised by close().
             with contextlib.suppress(Exception):
-                self._note_anchor()
+                self._write_anchor()
 
-    def _note_anchor(self) -> None:
+    def _write_anchor(self) -> None:
         head = self._head
         if self._anchor is not None and head.length > self._anchored.length:
             self._anchor(head)
@@ -206,147 +216,181 @@ class Ledger:
 
     def _write(self) -> None:
         stop = False
-        # What a store that is away puts back into the queue is finished, too, before the end.
+        # Operations that an unavailable store puts back into the queue are applied before the end, too.
         while not (stop and self._queue.empty()):
-            tickets: list[_Ticket] = []
+            queued: list[_QueuedOperation] = []
             item = self._queue.get()
             while True:
                 if item is None:
                     stop = True
                     break
-                tickets.append(item)
-                if len(tickets) >= _MOST_IN_BATCH or self._queue.empty():
+                queued.append(item)
+                if len(queued) >= _MAX_BATCH or self._queue.empty():
                     break
                 item = self._queue.get()
-            if tickets:
-                self._run_batch(tickets)
+            if queued:
+                self._run_batch(queued)
 
-    def _run_batch(self, tickets: Sequence[_Ticket]) -> None:
+    def _run_batch(self, queued: Sequence[_QueuedOperation]) -> None:
         try:
-            self._commit(tickets)
+            self._commit(queued)
         except StoreFull as error:
-            self._make_room(tickets, error)
+            self._make_room(queued, error)
         except StoreTransient as error:
-            self._try_again(tickets, error)
+            self._retry(queued, error)
         except BaseException as error:
-            if len(tickets) > 1:
-                for ticket in tickets:
-                    self._run_batch([ticket])
+            if len(queued) > 1:
+                for entry in queued:
+                    self._run_batch([entry])
             else:
-                tickets[0].outcome = error
-                _deliver(tickets)
+                queued[0].outcome = error
+                _deliver(queued)
         else:
-            _deliver(tickets)
+            _deliver(queued)
 
-    def _commit(self, tickets: Sequence[_Ticket]) -> None:
-        batch = Batch([ticket.operation for ticket in tickets])
-        kinds = sorted({_kind(operation) for operation in batch.operations})
+    def _commit(self, queued: Sequence[_QueuedOperation]) -> None:
+        batch = OperationBatch([entry.operation for entry in queued])
+        kinds = sorted({_write_point(operation) for operation in batch.operations})
         head, began = self._head, _now()
         with self._transaction():
-            if self._unsure:
-                head = Head(head.chain, *(self.backend.end_of(head.chain) or (0, GENESIS)))
+            if self._commit_in_doubt:
+                head = ChainHead(head.chain, *(self.backend.chain_end(head.chain) or (0, GENESIS)))
             applier = Applier(self.backend, batch, self.active)
             applier.apply()
             self._point(kinds, "half written")
             head = self._append(head, batch.audit)
             self._point(kinds, "written")
-        self._head, self._unsure = head, False
-        if any(isinstance(operation, Beat | Confirm) for operation in batch.operations):
+        self._head, self._commit_in_doubt = head, False
+        if any(
+            isinstance(operation, RenewLease | ConfirmOwnership) for operation in batch.operations
+        ):
             self._leased_at = began
         self.active |= applier.taken
         self.commits += 1
         self._point(kinds, "durable")
-        for index, ticket in enumerate(tickets):
-            ticket.outcome = batch.outcomes.get(index)
+        for index, entry in enumerate(queued):
+            entry.outcome = batch.outcomes.get(index)
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
-        """Open a transaction of the store; note if nobody can tell what became of it."""
+        """Open a transaction of the store; mark the commit as in doubt if the connection is lost."""
         try:
             with self.backend.transaction():
                 yield
         except StoreTransient:
-            self._unsure = True
+            self._commit_in_doubt = True
             raise
 
-    def _append(self, head: Head, records: Sequence[tuple[str, str]]) -> Head:
+    def _append(self, head: ChainHead, records: Sequence[tuple[str, str]]) -> ChainHead:
         if not records:
             return head
         previous, number = head.hash, head.length
         rows = []
         for key, record in records:
             number += 1
-            previous = link(previous, head.chain, number, key, record)
+            previous = record_hash(previous, head.chain, number, key, record)
             rows.append((head.chain, number, key, record, previous))
-        self.backend.append(rows)
-        return Head(head.chain, number, previous)
+        self.backend.append_audit(rows)
+        return ChainHead(head.chain, number, previous)
 
     def _point(self, kinds: Iterable[str], where: str) -> None:
         if self.probe is not _no_probe:
             for kind in kinds:
                 self.probe(f"{kind} {where}")
 
-    def _make_room(self, tickets: Sequence[_Ticket], error: StoreFull) -> None:
-        """No room: new intents are refused, results get the reserve."""
-        results = [ticket for ticket in tickets if not isinstance(ticket.operation, Admit | Ask)]
-        refused = [ticket for ticket in tickets if isinstance(ticket.operation, Admit | Ask)]
-        for ticket in refused:
-            ticket.outcome = error
+    def _make_room(self, queued: Sequence[_QueuedOperation], error: StoreFull) -> None:
+        """Handle a full disk: refuse new intents, free the reserve for results."""
+        results = [
+            entry
+            for entry in queued
+            if not isinstance(entry.operation, AdmitCalls | RequestApproval)
+        ]
+        refused = [
+            entry for entry in queued if isinstance(entry.operation, AdmitCalls | RequestApproval)
+        ]
+        for entry in refused:
+            entry.outcome = error
         _deliver(refused)
         if not results:
             return
-        if refused or self.backend.recover_space():
+        if refused or self.backend.release_reserve():
             self._run_batch(results)
         else:
-            self._try_again(results, StoreTransient(str(error)))
+            self._retry(results, StoreTransient(str(error)))
 
-    def _try_again(self, tickets: Sequence[_Ticket], error: StoreError) -> None:
+    def _retry(self, queued: Sequence[_QueuedOperation], error: StoreError) -> None:
         now = time.monotonic()
-        tired = [ticket for ticket in tickets if ticket.deadline <= now]
-        for ticket in tired:
-            ticket.outcome = error
-        _deliver(tired)
-        patient = [ticket for ticket in tickets if ticket.deadline > now]
-        if patient:
-            time.sleep(_PAUSE)
-            for ticket in patient:
-                self._queue.put(ticket)
+        expired = [entry for entry in queued if entry.deadline <= now]
+        for entry in expired:
+            entry.outcome = error
+        _deliver(expired)
+        remaining = [entry for entry in queued if entry.deadline > now]
+        if remaining:
+            time.sleep(_RETRY_PAUSE)
+            for entry in remaining:
+                self._queue.put(entry)
 
 
 def _now() -> float:
-    """Seconds that go on counting while the machine sleeps, as a lease does."""
+    """Return seconds of a clock that counts while the machine sleeps, as a lease must."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
-def _kind(operation: Operation) -> str:
-    if isinstance(operation, Admit):
+def _write_point(operation: LedgerOperation) -> str:
+    if isinstance(operation, AdmitCalls):
         return "T1"
-    if isinstance(operation, Move):
+    if isinstance(operation, UpdateCall):
         return "T2" if operation.starts else "T3"
-    return {"Transact": "T3", "Ask": "T0"}.get(type(operation).__name__, "other")
+    if isinstance(operation, RunInTransaction):
+        return "T3"
+    return "T0" if isinstance(operation, RequestApproval) else "other"
 
 
-def _deliver(tickets: Sequence[_Ticket]) -> None:
-    """Hand the outcomes to those who wait, waking each event loop once."""
-    loops: dict[asyncio.AbstractEventLoop, list[_Ticket]] = {}
-    for ticket in tickets:
-        if ticket.loop is not None:
-            loops.setdefault(ticket.loop, []).append(ticket)
-        elif ticket.future is not None:
-            ticket.future.set()
+def _deliver(queued: Sequence[_QueuedOperation]) -> None:
+    """Resolve the futures of these operations, waking each event loop once."""
+    loops: dict[asyncio.AbstractEventLoop, list[_QueuedOperation]] = {}
+    for entry in queued:
+        if entry.loop is not None:
+            loops.setdefault(entry.loop, []).append(entry)
+        elif entry.future is not None:
+            entry.future.set()
     for loop, mine in loops.items():
         try:
             loop.call_soon_threadsafe(_resolve, mine)
-        except RuntimeError:  # the loop is closed: whoever waited is gone
+        except RuntimeError:  # the loop is closed, so nobody waits any more
             continue
 
 
-def _resolve(tickets: Sequence[_Ticket]) -> None:
-    for ticket in tickets:
-        if ticket.future.done():
+def _resolve(queued: Sequence[_QueuedOperation]) -> None:
+    for entry in queued:
+        if entry.future.done():
             continue
-        if isinstance(ticket.outcome, BaseException):
-            ticket.future.set_exception(ticket.outcome)
+        if isinstance(entry.outcome, BaseException):
+            entry.future.set_exception(entry.outcome)
         else:
-            ticket.future.set_result(ticket.outcome)
+            entry.future.set_result(entry.outcome)
+
+
+def open_ledger(
+    store: str,
+    limits: GatewayLimits = DEFAULT_LIMITS,
+    *,
+    anchor: Callable[[ChainHead], None] | None = None,
+    probe: Callable[[str], None] | None = None,
+    **options: Any,
+) -> Ledger:
+    """Open the ledger at ``store`` (see :func:`~callmemaybe.gateway.store.open_backend`) with its writer.
+
+    ``anchor`` is called with the end of the audit chain every ``limits.anchor`` seconds and on close.
+    ``probe`` is called at each write point; ``options`` are those of the store. Raises StoreError.
+    """
+    more: dict[str, Any] = {} if probe is None else {"probe": probe}
+    return Ledger(
+        open_backend(store, **options),
+        lease=limits.lease,
+        heartbeat=limits.heartbeat,
+        anchor=anchor,
+        anchor_every=limits.anchor,
+        **more,
+    )

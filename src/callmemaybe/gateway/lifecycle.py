@@ -1,11 +1,11 @@
-"""The life of one tool call, as a table; the store, the docs and the model check are read from it.
+"""The life of one tool call as a table of transitions.
 
-This module is pure. It knows no tool, no store and no clock.
+The stores, the documentation and the model checker in the tests read this table. This module is pure: it
+knows no tool, no store and no clock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from callmemaybe.tools import Effect
 
 
 class CallState(StrEnum):
-    """Where a call stands. What is written down is one of the values."""
+    """The state of a call; the ledger stores the value."""
 
     PROPOSED = "proposed"
     VALIDATED = "validated"
@@ -31,11 +31,13 @@ class CallState(StrEnum):
     RECONCILED = "reconciled"
     CANCELLED = "cancelled"
 
-    __hash__ = str.__hash__  # an enum's own is written in Python, and tables are looked up by it
+    __hash__ = (
+        str.__hash__
+    )  # Enum.__hash__ is Python code, and every step looks states up in tables
 
 
 class LifecycleEvent(StrEnum):
-    """What moves a call from one state to the next."""
+    """An event that moves a call from one state to the next."""
 
     VALIDATE = "validate"
     REJECT = "reject"
@@ -56,8 +58,8 @@ class LifecycleEvent(StrEnum):
     __hash__ = str.__hash__
 
 
-class Durable(StrEnum):
-    """What must be on disk before the transition happens."""
+class Durability(StrEnum):
+    """What must be on disk before a transition happens."""
 
     NOTHING = "nothing"
     T0 = "T0: the approval row"
@@ -69,22 +71,22 @@ class Durable(StrEnum):
 
 @dataclass(frozen=True)
 class Transition:
-    """One row of the table: from, on, to, under which guard, after what is durable."""
+    """One row of the table: state, event, next state, guard, and what must be durable before."""
 
     source: CallState
     event: LifecycleEvent
     target: CallState
     guard: str
-    durable: Durable
+    durable: Durability
 
 
 def _row(
-    source: CallState, event: LifecycleEvent, target: CallState, guard: str, durable: Durable
+    source: CallState, event: LifecycleEvent, target: CallState, guard: str, durable: Durability
 ) -> Transition:
     return Transition(source, event, target, guard, durable)
 
 
-S, E, D = CallState, LifecycleEvent, Durable
+S, E, D = CallState, LifecycleEvent, Durability
 # fmt: off
 TABLE: tuple[Transition, ...] = (
     _row(S.PROPOSED, E.VALIDATE, S.VALIDATED, "stop event seen; strict JSON; schema", D.NOTHING),
@@ -112,7 +114,7 @@ TABLE: tuple[Transition, ...] = (
 # fmt: on
 del S, E, D
 
-#: Nobody moves a call out of these by running it. (`unknown` still waits for a person.)
+#: States after which a call never runs again. (`unknown` can still be reconciled.)
 TERMINAL = frozenset(
     {
         CallState.REJECTED,
@@ -126,67 +128,36 @@ TERMINAL = frozenset(
     }
 )
 
-_STEPS = {(row.source, row.event): row for row in TABLE}
+_ROWS = {(row.source, row.event): row for row in TABLE}
 
 
 class IllegalTransition(AssertionError):
-    """The table has no such row: a bug of the gateway, never the caller's fault."""
-
-
-def advance(state: CallState, event: LifecycleEvent) -> CallState:
-    """Return the state after ``event``; raises IllegalTransition where the table has no row."""
-    return transition(state, event).target
+    """The table has no row for this event: a bug of the gateway, never the caller's fault."""
 
 
 def transition(state: CallState, event: LifecycleEvent) -> Transition:
-    """Return the row for ``event`` in ``state``; raises IllegalTransition where there is none."""
-    row = _STEPS.get((state, event))
+    """Return the row for ``event`` in ``state``; raises IllegalTransition if there is none."""
+    row = _ROWS.get((state, event))
     if row is None:
         raise IllegalTransition(f"no transition on {event} in state {state}")
     return row
 
 
-def reachable(
-    table: Iterable[Transition] = TABLE, start: CallState = CallState.PROPOSED
-) -> set[CallState]:
-    """Return the states that can be reached from ``start`` by the rows of ``table``."""
-    rows = tuple(table)
-    found = {start}
-    grew = True
-    while grew:
-        more = {row.target for row in rows if row.source in found} - found
-        found |= more
-        grew = bool(more)
-    return found
-
-
-def lost(effect: Effect) -> LifecycleEvent:
-    """Return what happens to a running call whose owner is gone, or whose outcome was not seen."""
+def event_when_lost(effect: Effect) -> LifecycleEvent:
+    """Return the event for a running call whose owner died or whose outcome was not seen."""
     return LifecycleEvent.LOSE if effect is Effect.ONCE else LifecycleEvent.RESTART
 
 
 class CallRecord(NamedTuple):
-    """The cursor of one call: its state and fence. Every method returns a new record."""
+    """The cursor of one call in the table: its state and fence. Immutable."""
 
     state: CallState = CallState.PROPOSED
     fence: int = 0
 
-    def on(self, event: LifecycleEvent) -> CallRecord:
-        """Return the record after ``event``; the fence counts starts and restarts."""
+    def advance(self, event: LifecycleEvent) -> CallRecord:
+        """Return the record after ``event``; the fence counts starts and restarts.
+
+        Raises IllegalTransition if the table has no such row.
+        """
         row = transition(self.state, event)
-        return CallRecord(row.target, self.fence + (row.durable is Durable.T2))
-
-    @property
-    def is_terminal(self) -> bool:
-        """Whether no execution can follow."""
-        return self.state in TERMINAL
-
-
-def table_as_markdown() -> str:
-    """Draw the table; the page in the docs is compared with it."""
-    lines = ["| from | on | to | guard | durable before it happens |", "|---|---|---|---|---|"]
-    lines += [
-        f"| {row.source} | {row.event} | {row.target} | {row.guard} | {row.durable} |"
-        for row in TABLE
-    ]
-    return "\n".join(lines) + "\n"
+        return CallRecord(row.target, self.fence + (row.durable is Durability.T2))

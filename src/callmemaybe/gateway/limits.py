@@ -1,6 +1,6 @@
-"""How much, how long and how often: the limits, the retry schedule, the breaker, the token bucket.
+"""Limits and flow control: sizes and times, the retry schedule, the circuit breaker, the token bucket.
 
-Pure: the time and the random number are handed in.
+Pure: time and random numbers are arguments.
 """
 
 from __future__ import annotations
@@ -12,25 +12,39 @@ from callmemaybe.errors import InputError
 
 
 @dataclass(frozen=True)
-class Limits:
-    """Every limit of a gateway. Seconds and bytes."""
+class GatewayLimits:
+    """Every limit of a gateway. Times are seconds, sizes are bytes."""
 
     turn: float = 60.0
+    """Time for all calls of a turn."""
     queue: float = 10.0
+    """Time that a call waits for its locks."""
     attempt: float = 30.0
+    """Time for one attempt of a tool that declares no timeout of its own."""
     reserve: float = 0.5
-    """Kept of the turn's time for recording the result."""
+    """Part of the turn's time that is reserved for recording the result."""
     approval: float = 24 * 3600.0
+    """Time until an approval expires."""
     calls: int = 32
+    """Calls per turn."""
     arguments: int = 64 * 1024
+    """Size of a call's arguments."""
     depth: int = 64
+    """Nesting of arguments and results, in levels."""
     result: int = 256 * 1024
-    told: int = 16 * 1024
+    """Size of a result in the ledger."""
+    answer: int = 16 * 1024
+    """Size of a result in the answer for the model."""
     attempts: int = 3
+    """Attempts per call."""
     retention: float = 30 * 24 * 3600.0
+    """Time until :meth:`Gateway.expire` drops a result."""
     lease: float = 30.0
+    """Time after the last heartbeat until a process counts as dead."""
     heartbeat: float = 5.0
+    """Time between two renewals of the lease."""
     anchor: float = 10.0
+    """Time between two anchors of the audit chain."""
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -44,21 +58,21 @@ class Limits:
             )
 
 
-DEFAULTS = Limits()
+DEFAULT_LIMITS = GatewayLimits()
 
 
-def backoff(attempt: int, dice: float, *, base: float = 0.25, most: float = 8.0) -> float:
-    """Return the seconds to wait after failed attempt number ``attempt`` (from 1); ``dice`` in [0, 1).
+def backoff(attempt: int, draw: float, *, base: float = 0.25, most: float = 8.0) -> float:
+    """Return the seconds to wait after failed attempt number ``attempt`` (from 1).
 
-    Full jitter: uniform in [0, min(most, base * 2**attempt)). After M. Brooker, "Exponential
-    Backoff And Jitter", 2015.
+    Full jitter: ``draw``, uniform in [0, 1), times min(most, base * 2**attempt). After M. Brooker,
+    "Exponential Backoff And Jitter", 2015.
     """
-    return float(dice * min(most, base * 2**attempt))
+    return float(draw * min(most, base * 2**attempt))
 
 
 @dataclass
-class Bucket:
-    """A token bucket for retries: ``size`` at once, refilled at ``rate`` per second."""
+class TokenBucket:
+    """A token bucket for retries: holds up to ``size`` tokens, refilled at ``rate`` per second."""
 
     size: float = 10.0
     rate: float = 1.0
@@ -66,7 +80,7 @@ class Bucket:
     _at: float = field(default=0.0, repr=False)
 
     def take(self, now: float) -> bool:
-        """Take one token if there is one; ``now`` in seconds, never decreasing."""
+        """Take one token; False if there is none. ``now`` is in seconds and never decreases."""
         if self._level < 0:
             self._level, self._at = self.size, now
         self._level = min(self.size, self._level + (now - self._at) * self.rate)
@@ -78,11 +92,11 @@ class Bucket:
 
 
 @dataclass
-class Breaker:
-    """A circuit breaker for one tool; it only spares work, correctness never depends on it.
+class CircuitBreaker:
+    """A circuit breaker for one tool. It saves work; correctness never depends on it.
 
-    It opens when at least ``share`` of at least ``least`` outcomes of the last ``window`` seconds
-    are failures, and lets one probe through after ``rest`` seconds.
+    It opens when at least ``share`` of at least ``least`` outcomes of the last ``window`` seconds are
+    failures. While it is open, one probe may start every ``rest`` seconds.
     """
 
     share: float = 0.5
@@ -95,7 +109,7 @@ class Breaker:
     _probing: float | None = field(default=None, repr=False)
 
     def allows(self, now: float) -> bool:
-        """Whether a call may start now. While open, one probe per ``rest`` seconds may."""
+        """Whether a call may start now; while the breaker is open, the call is its probe."""
         if self._opened is None:
             return True
         since = self._opened if self._probing is None else self._probing
@@ -106,11 +120,11 @@ class Breaker:
 
     @property
     def is_open(self) -> bool:
-        """Whether calls are being held back."""
+        """Whether calls are refused."""
         return self._opened is not None
 
     def record(self, now: float, ok: bool) -> None:
-        """Note how a call ended. A probe's success closes the breaker, its failure opens it anew."""
+        """Record how a call ended. A successful probe closes the breaker, a failed one restarts the wait."""
         if self._opened is not None:
             if ok and self._probing is not None:
                 self._opened = self._probing = None

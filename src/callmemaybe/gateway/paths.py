@@ -1,4 +1,4 @@
-"""Opens files below one folder and nowhere else: no `..`, no absolute path, no symbolic link."""
+"""Opens files below one folder and nowhere else, for tools that take file names from a model."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _FLAGS = {
 
 
 def open_below(root: Path, name: str, mode: Literal["r", "w", "a"] = "r") -> IO[Any]:
-    """Open the text file ``name`` below ``root``, following no symbolic link on the way.
+    """Open the UTF-8 text file ``name`` below ``root``: no ``..``, no absolute path, no symbolic link.
 
-    Each part is opened relative to the folder before it, so nothing can be exchanged between a
-    check and its use. Raises NotExecuted for a name that leads elsewhere, OSError otherwise.
+    Each part is opened relative to the folder before it, so nothing can be exchanged between check and
+    use. Raises NotExecuted for a name that leads elsewhere, OSError otherwise.
     """
     parts = PurePosixPath(name).parts
     if not parts or name.startswith(("/", "\\")) or "\0" in name or ".." in parts:

@@ -1,7 +1,7 @@
-"""In which order the calls of one turn may run: locks, references and the edges between them.
+"""The order in which the calls of one turn may run: a DAG made from their locks and references.
 
-Every edge points from a lower to a higher position, and a call takes all its locks at once while
-waiting with none: no cycle, no hold-and-wait, hence no deadlock. Pure.
+Every edge points from a lower to a higher position, and a call takes all its locks at once and holds
+none while it waits. So there is no cycle and no hold-and-wait, hence no deadlock. Pure.
 """
 
 from __future__ import annotations
@@ -15,25 +15,22 @@ from typing import Any
 from callmemaybe.errors import InputError
 from callmemaybe.jsonio import dumps, escape_token, split_pointer
 
-#: The resource that overlaps with every other.
+#: The resource name that conflicts with every other.
 EVERYTHING = "*"
 
 
 @dataclass(frozen=True, order=True)
 class Lock:
-    """A claim on a resource by name; shared with other readers, or exclusive."""
+    """A lock on a named resource: shared between readers, or exclusive."""
 
     resource: str
     exclusive: bool = True
 
     def conflicts(self, other: Lock) -> bool:
-        """Whether the two cannot be held at once by different calls."""
+        """Whether two calls cannot hold both locks at once."""
         if not (self.exclusive or other.exclusive):
             return False
         return self.resource == other.resource or EVERYTHING in {self.resource, other.resource}
-
-    def __str__(self) -> str:
-        return f"{self.resource}{'' if self.exclusive else ' (shared)'}"
 
 
 @dataclass(frozen=True)
@@ -41,53 +38,53 @@ class Reference:
     """An argument that is the result of an earlier call: ``{"$ref": "call id#/json/pointer"}``."""
 
     pointer: str
-    """Where in the arguments it stands."""
+    """JSON pointer of the reference in the arguments."""
     source: int
-    """The position of the earlier call."""
+    """Position of the earlier call in the turn."""
     path: str
-    """The JSON pointer into its result; empty for all of it."""
+    """JSON pointer into that call's result; empty for the whole result."""
 
 
 @dataclass(frozen=True)
-class Step:
-    """A call's place in the plan: what it waits for."""
+class PlanStep:
+    """The edges into one call of the plan, as positions in the turn."""
 
-    after: tuple[int, ...]
-    """Positions of calls that must be over, well or badly (program order)."""
+    runs_after: tuple[int, ...]
+    """Calls that must have ended before, with or without success (conflicting locks)."""
     needs: tuple[int, ...]
-    """Positions of calls whose results it uses; they must have succeeded."""
+    """Calls whose results it uses; they must have succeeded."""
     references: tuple[Reference, ...]
 
 
-def locks_as_json(locks: Sequence[Lock]) -> str:
-    """Write locks as the ledger holds them: ``[[resource, exclusive], ...]``."""
+def locks_to_json(locks: Sequence[Lock]) -> str:
+    """Write locks as the ledger stores them: ``[[resource, exclusive], ...]``."""
     return dumps([[lock.resource, lock.exclusive] for lock in locks])
 
 
 @functools.lru_cache(maxsize=4096)
-def locks_of(text: str) -> tuple[Lock, ...]:
-    """Read what locks_as_json() wrote."""
+def locks_from_json(text: str) -> tuple[Lock, ...]:
+    """Read what :func:`locks_to_json` wrote."""
     return tuple(Lock(name, exclusive) for name, exclusive in json.loads(text))
 
 
-def conflict(left: Sequence[Lock], right: Sequence[Lock]) -> bool:
+def locks_conflict(left: Sequence[Lock], right: Sequence[Lock]) -> bool:
     """Whether two calls with these locks must not overlap."""
     return any(one.conflicts(other) for one in left for other in right)
 
 
-def merged(locks: Sequence[Lock]) -> tuple[Lock, ...]:
-    """Return the locks sorted, each resource once, exclusive where anybody asked for that."""
+def merge_locks(locks: Sequence[Lock]) -> tuple[Lock, ...]:
+    """Return the locks sorted, each resource once; exclusive if any lock on it was exclusive."""
     strongest: dict[str, bool] = {}
     for lock in locks:
         strongest[lock.resource] = strongest.get(lock.resource, False) or lock.exclusive
     return tuple(Lock(name, exclusive) for name, exclusive in sorted(strongest.items()))
 
 
-def references(arguments: Any, ids: Mapping[str, int], position: int) -> tuple[Reference, ...]:
-    """Find the references in ``arguments``; ``ids`` maps call ids of this turn to positions.
+def find_references(arguments: Any, ids: Mapping[str, int], position: int) -> tuple[Reference, ...]:
+    """Find the references in ``arguments``; ``ids`` maps the call ids of this turn to positions.
 
-    What names no call at all (``{"$ref": "#/$defs/a"}``, as in a schema) is an argument like any other.
-    Raises InputError for a reference to no call, to this one or to a later one.
+    A ``$ref`` that names no call (``{"$ref": "#/$defs/a"}``, as in a schema) is an ordinary argument.
+    Raises InputError for an unknown call id, this call's own id, or that of a later call.
     """
     found = []
     for pointer, target in _targets(arguments, ""):
@@ -105,24 +102,34 @@ def references(arguments: Any, ids: Mapping[str, int], position: int) -> tuple[R
     return tuple(found)
 
 
-def plan(locks: Sequence[Sequence[Lock]], refs: Sequence[Sequence[Reference]]) -> tuple[Step, ...]:
-    """Order calls: conflicting ones by position, users of a result after its source."""
+def plan_calls(
+    locks: Sequence[Sequence[Lock]], refs: Sequence[Sequence[Reference]]
+) -> tuple[PlanStep, ...]:
+    """Return the plan of a turn: conflicting calls run by position, a reference after its source.
+
+    ``locks`` and ``refs`` have one entry per call. Compares every pair of calls.
+    """
     steps = []
     for position, mine in enumerate(locks):
         needs = {reference.source for reference in refs[position]}
-        after = {
+        runs_after = {
             earlier
             for earlier in range(position)
-            if earlier not in needs and conflict(locks[earlier], mine)
+            if earlier not in needs and locks_conflict(locks[earlier], mine)
         }
-        steps.append(Step(tuple(sorted(after)), tuple(sorted(needs)), tuple(refs[position])))
+        steps.append(
+            PlanStep(tuple(sorted(runs_after)), tuple(sorted(needs)), tuple(refs[position]))
+        )
     return tuple(steps)
 
 
-def resolve(arguments: Any, refs: Sequence[Reference], results: Mapping[int, Any]) -> Any:
-    """Return the arguments with each reference replaced by what it points at.
+def resolve_references(
+    arguments: Any, refs: Sequence[Reference], results: Mapping[int, Any]
+) -> Any:
+    """Return the arguments with each reference replaced by the value it points at.
 
-    Raises InputError where a result has no such part.
+    ``results`` maps positions to the results of those calls. Raises InputError if a result has no such
+    part.
     """
     by_pointer = {reference.pointer: reference for reference in refs}
 

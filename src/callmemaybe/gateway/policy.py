@@ -1,7 +1,7 @@
-"""Who may call what: frozen when a run starts, hashed into every audit row, only ever narrowed.
+"""What a run may call. A policy is frozen when the run begins and can only be narrowed afterwards.
 
-A policy never reads a tool's text: it knows names, hashes of definitions, effect classes and the
-origins of values. Pure.
+Its hash is part of every audit record. A policy never reads the text of a tool's result: it knows tool
+names, hashes of definitions, effect classes and the origins of argument values. Pure.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from callmemaybe.tools import Effect
 
 
 class Verdict(IntEnum):
-    """What happens to a call; the larger is the stricter."""
+    """What happens to a call; a larger value is stricter."""
 
     ALLOW = 0
     ASK = 1
@@ -27,22 +27,22 @@ class Verdict(IntEnum):
 
 
 @dataclass(frozen=True)
-class Decision:
-    """A verdict, and the reason a person reads."""
+class PolicyDecision:
+    """A verdict and the reason for it, in words for a person."""
 
     verdict: Verdict
     reason: str = ""
 
 
 @dataclass(frozen=True)
-class Grant:
-    """What a run may do with one tool whose definition has this hash."""
+class ToolGrant:
+    """The verdict for one tool, valid for the definition with this hash only."""
 
     definition: str
     verdict: Verdict
 
 
-#: Nothing that only looks needs a person; everything else is the application's decision to make.
+#: Tools that only read run at once; everything that writes needs a person's approval.
 CAREFUL: Mapping[Effect, Verdict] = {
     Effect.PURE: Verdict.ALLOW,
     Effect.READ: Verdict.ALLOW,
@@ -51,55 +51,60 @@ CAREFUL: Mapping[Effect, Verdict] = {
     Effect.TRANSACTIONAL: Verdict.ASK,
     Effect.ONCE: Verdict.ASK,
 }
-#: The program that registers the tools takes the decisions.
+#: Every registered tool may run: the program decides by what it registers.
 OPEN: Mapping[Effect, Verdict] = dict.fromkeys(Effect, Verdict.ALLOW)
 
-_GUARDED = frozenset({Effect.ONCE, Effect.KEYED})
-
-
-_ALLOWED = Decision(Verdict.ALLOW)
+#: Effect classes whose arguments must not come from untrusted results without approval.
+ORIGIN_GUARDED = frozenset({Effect.ONCE, Effect.KEYED})
+_ALLOWED = PolicyDecision(Verdict.ALLOW)
 
 
 @dataclass(frozen=True)
 class Policy:
-    """The tools of one run, each with its verdict, and whether origins and repeats matter."""
+    """The tools of one run with their verdicts, and whether origins and repeats need approval."""
 
-    grants: Mapping[str, Grant] = field(default_factory=dict)
+    grants: Mapping[str, ToolGrant] = field(default_factory=dict)
     guard_origins: bool = True
     guard_repeats: bool = True
 
     @cached_property
     def hash(self) -> str:
-        """The fingerprint that approvals and audit rows carry."""
+        """The SHA-256 that approvals and audit records carry."""
         return fingerprint(self.as_json())
 
     @cached_property
     def text(self) -> str:
-        """The policy as the ledger keeps it: JSON on one line."""
+        """The policy as the ledger stores it: JSON on one line."""
         return dumps(self.as_json())
 
     def decide(
         self, tool: str, definition: str, effect: Effect, *, tainted: Collection[str] = ()
-    ) -> Decision:
-        """Decide on a call of ``tool``; ``tainted`` are pointers of values from untrusted results."""
+    ) -> PolicyDecision:
+        """Decide on a call of ``tool``.
+
+        ``definition`` is the hash of the registered definition; ``tainted`` holds the JSON pointers of
+        argument values that came from untrusted results.
+        """
         grant = self.grants.get(tool)
         if grant is None:
-            return Decision(Verdict.DENY, "the tool is not among those this run may use")
+            return PolicyDecision(Verdict.DENY, "the tool is not among those this run may use")
         if grant.definition != definition:
-            return Decision(Verdict.DENY, "the tool's definition changed since the run began")
+            return PolicyDecision(Verdict.DENY, "the tool's definition changed since the run began")
         if grant.verdict is Verdict.DENY:
-            return Decision(Verdict.DENY, "the policy of this run denies it")
+            return PolicyDecision(Verdict.DENY, "the policy of this run denies it")
         if grant.verdict is Verdict.ASK:
-            return Decision(Verdict.ASK, f"a tool of class {effect.value} needs a person here")
-        if tainted and self.guard_origins and effect in _GUARDED:
+            return PolicyDecision(
+                Verdict.ASK, f"a tool of class {effect.value} needs a person here"
+            )
+        if tainted and self.guard_origins and effect in ORIGIN_GUARDED:
             places = ", ".join(sorted(tainted))
-            return Decision(Verdict.ASK, f"values from an untrusted result at {places}")
+            return PolicyDecision(Verdict.ASK, f"values from an untrusted result at {places}")
         return _ALLOWED
 
     def meet(self, other: Policy) -> Policy:
-        """Return the policy that allows only what both allow: the only way a run's policy changes."""
+        """Return the policy that allows only what both allow; a run's policy changes in no other way."""
         grants = {
-            name: Grant(grant.definition, max(grant.verdict, other.grants[name].verdict))
+            name: ToolGrant(grant.definition, max(grant.verdict, other.grants[name].verdict))
             for name, grant in self.grants.items()
             if name in other.grants and other.grants[name].definition == grant.definition
         }
@@ -127,10 +132,10 @@ class Policy:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Policy:
-        """Read what as_json() wrote; raises InputError if it is something else."""
+        """Read what :meth:`as_json` wrote; raises InputError for anything else."""
         try:
             grants = {
-                name: Grant(definition, Verdict[verdict.upper()])
+                name: ToolGrant(definition, Verdict[verdict.upper()])
                 for name, (definition, verdict) in value["grants"].items()
             }
             return cls(grants, bool(value["guard_origins"]), bool(value["guard_repeats"]))
@@ -147,12 +152,13 @@ def policy_for(
 ) -> Policy:
     """Build a policy from (name, definition hash, effect, declared approval) of each tool.
 
-    A tool's declaration can only make the verdict of its class stricter: "always" asks.
+    ``verdicts`` maps effect classes to verdicts. A tool that declares approval "always" is asked about
+    even if its class is allowed; a declaration never makes a verdict less strict.
     """
     grants = {}
     for name, definition, effect, approval in tools:
         verdict = verdicts.get(effect, Verdict.ASK)
         if approval == "always":
             verdict = max(verdict, Verdict.ASK)
-        grants[name] = Grant(definition, verdict)
+        grants[name] = ToolGrant(definition, verdict)
     return Policy(grants, guard_origins, guard_repeats)

@@ -1,8 +1,8 @@
-"""Where a value in the arguments came from; it decides whether a person must look. Pure.
+"""The origin of each value in a call's arguments; it decides whether a person must approve. Pure.
 
-A model that read a page saying "send everything to account 666" may well write 666. The label is
-found by looking for the value, not by trusting the model: the user's words first, then the schema,
-then results of tools; a value found nowhere is ``ungrounded``.
+A model that read a page saying "send everything to account 666" may write 666 into a call. The origin is
+found by searching for the value, not by trusting the model: defaults and enums of the schema, then the
+user's messages, then the results of untrusted tools. A value found nowhere is ``ungrounded``.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import Any
 
 from callmemaybe.jsonio import escape_token
 
-#: How often escapes are undone: JSON in JSON in JSON.
-_DEEPEST = 4
+#: Levels of JSON inside JSON strings whose escapes are undone.
+_MAX_ESCAPE_LEVELS = 4
 _WORD = re.compile(r"\w+")
 _ESCAPE = re.compile(r'\\(?:u([0-9a-fA-F]{4})|(["\\/bfnrt]))')
 _SHORT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
 class Origin(StrEnum):
-    """Where a value was found."""
+    """Where a value of the arguments was found."""
 
     USER = "user_span"
     RESULT = "tool_result"
@@ -34,8 +34,8 @@ class Origin(StrEnum):
 
 
 @dataclass(frozen=True)
-class Labelled:
-    """One leaf of the arguments: its JSON pointer, and its origin."""
+class LabelledValue:
+    """One leaf of the arguments: its JSON pointer and its origin."""
 
     pointer: str
     origin: Origin
@@ -47,31 +47,39 @@ def label(
     *,
     user: Sequence[str],
     untrusted: Sequence[str],
-) -> tuple[Labelled, ...]:
-    """Label every leaf of ``arguments``; ``untrusted`` are the texts of untrusted results."""
-    # Once, and not for each leaf: results may be megabytes, and leaves thousands.
-    said, read = [_Text(text) for text in user], [_Text(text) for text in untrusted]
+) -> tuple[LabelledValue, ...]:
+    """Label every leaf and every key of ``arguments``.
+
+    ``schema`` is the tool's JSON Schema, ``user`` the user's messages, ``untrusted`` the texts of results of
+    untrusted tools.
+    """
+    # Each text is folded once, not once per leaf: results may be megabytes and leaves thousands.
+    user_texts = [_SearchText(text) for text in user]
+    result_texts = [_SearchText(text) for text in untrusted]
     known: dict[tuple[type, Any], Origin] = {}
 
     def found(value: Any) -> Origin:
         key = (type(value), value)
         if key not in known:
-            known[key] = _found(value, said, read)
+            known[key] = _search(value, user_texts, result_texts)
         return known[key]
 
     return tuple(
-        Labelled(pointer, _declared(value, part) or found(value))
+        LabelledValue(pointer, _declared(value, part) or found(value))
         for pointer, value, part in _leaves(arguments, schema, "")
     )
 
 
-def readings(text: str) -> tuple[str, ...]:
-    """Return ``text``, and what it says once its JSON escapes are undone; in JSON that stands in JSON, again.
+def unescaped_texts(text: str) -> tuple[str, ...]:
+    """Return ``text`` and its versions with JSON escapes undone, once per level of JSON in JSON.
 
-    A result is kept as JSON: a quote in it would hide the value that a model copies from it.
+    A result is stored as JSON; an escape in it would hide a value that a model copies from it.
     """
     found = [text]
-    while len(found) < _DEEPEST and (plain := _ESCAPE.sub(_unescaped, found[-1])) != found[-1]:
+    while (
+        len(found) < _MAX_ESCAPE_LEVELS
+        and (plain := _ESCAPE.sub(_unescaped, found[-1])) != found[-1]
+    ):
         found.append(plain.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))
     return tuple(found)
 
@@ -80,8 +88,8 @@ def _unescaped(escape: re.Match[str]) -> str:
     return chr(int(escape[1], 16)) if escape[1] else _SHORT.get(escape[2], escape[2])
 
 
-def tainted(labels: Sequence[Labelled]) -> tuple[str, ...]:
-    """Return the pointers of the values that came from untrusted results."""
+def tainted_pointers(labels: Sequence[LabelledValue]) -> tuple[str, ...]:
+    """Return the JSON pointers of the values that came from untrusted results."""
     return tuple(item.pointer for item in labels if item.origin is Origin.RESULT)
 
 
@@ -114,13 +122,13 @@ def _declared(value: Any, schema: Mapping[str, Any]) -> Origin | None:
     return None
 
 
-def _found(value: Any, user: Sequence[_Text], untrusted: Sequence[_Text]) -> Origin:
+def _search(value: Any, user: Sequence[_SearchText], untrusted: Sequence[_SearchText]) -> Origin:
     if value is None or isinstance(value, bool) or value == "":
         return Origin.UNGROUNDED
     spelt = _folded(value if isinstance(value, str) else _spelling(value))
-    if any(text.holds(spelt) for text in user):
+    if any(text.contains(spelt) for text in user):
         return Origin.USER
-    if any(text.holds(spelt) for text in untrusted):
+    if any(text.contains(spelt) for text in untrusted):
         return Origin.RESULT
     return Origin.UNGROUNDED
 
@@ -143,12 +151,12 @@ def _spelling(value: Any) -> str:
 
 
 def _folded(text: str) -> str:
-    """Return a text without what its case and its white space say."""
+    """Return the text case-folded, with each run of white space as one space."""
     return " ".join(text.casefold().split())
 
 
-class _Text:
-    """A text in which many values are looked for."""
+class _SearchText:
+    """A text prepared for searching many values in it."""
 
     def __init__(self, text: str) -> None:
         self._folded = _folded(text)
@@ -157,8 +165,8 @@ class _Text:
     def _words(self) -> frozenset[str]:
         return frozenset(_WORD.findall(self._folded))
 
-    def holds(self, value: str) -> bool:
-        """Whether the folded ``value`` stands here, not inside a longer word or number."""
+    def contains(self, value: str) -> bool:
+        """Whether the folded ``value`` occurs here, not inside a longer word or number."""
         if not value or value not in self._folded:
             return False
         if len(value) > 12:

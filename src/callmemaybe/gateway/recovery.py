@@ -1,4 +1,4 @@
-"""What is done about calls that were lost: take over, find out, forget."""
+"""Work on calls that no caller waits for: take over lost calls, reconcile unknown ones, expire results."""
 
 from __future__ import annotations
 
@@ -9,25 +9,30 @@ import json
 from typing import Any
 
 from callmemaybe.errors import InputError
-from callmemaybe.gateway.codes import Answer
-from callmemaybe.gateway.host import Host
+from callmemaybe.gateway.answers import CallAnswer, answer_from_row
+from callmemaybe.gateway.call_runner import CallRunner
 from callmemaybe.gateway.lifecycle import CallRecord, CallState
-from callmemaybe.gateway.replay import answer_from
-from callmemaybe.gateway.running import Runner
-from callmemaybe.gateway.store import Admitted, Claim, Expire, Reconcile, Row
-from callmemaybe.gateway.turn import Turn
+from callmemaybe.gateway.services import GatewayServices
+from callmemaybe.gateway.store import (
+    Admission,
+    CallRow,
+    ClaimLostCalls,
+    ExpireResults,
+    ReconcileCall,
+)
+from callmemaybe.gateway.turn import GatewayTurn
 from callmemaybe.jsonio import dumps_result
 from callmemaybe.tools import ToolCall
 
 
 class Recovery:
-    """The gateway's work that no caller is waiting for."""
+    """Takes over lost calls, reconciles calls of unknown outcome, expires results."""
 
-    def __init__(self, gateway: Host) -> None:
+    def __init__(self, gateway: GatewayServices) -> None:
         self._gateway = gateway
 
     async def recover(self) -> int:
-        """Claim lost calls and run again those that may; return how many."""
+        """Take over lost calls and run those that may run again; return how many."""
         gateway = self._gateway
         known = {
             name: entry.definition
@@ -35,63 +40,63 @@ class Recovery:
             # Sensitive arguments are not in the ledger: only a redelivery brings them back.
             if not entry.tool.sensitive
         }
-        taken = await gateway.ledger.send(Claim(known, gateway.ledger.backend.now()))
-        outcomes = await asyncio.gather(*map(self._again, taken), return_exceptions=True)
+        taken = await gateway.ledger.send(ClaimLostCalls(known, gateway.ledger.backend.now()))
+        outcomes = await asyncio.gather(*map(self._rerun, taken), return_exceptions=True)
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome
         return len(taken)
 
-    async def _again(self, taken: Admitted) -> None:
+    async def _rerun(self, taken: Admission) -> None:
         gateway, row = self._gateway, taken.row
         assert row is not None
         try:
             run = await gateway.ledger.read(lambda: gateway.begin(row.run, tenant=row.tenant))
         except BaseException:
-            # Nothing ran here: a redelivery goes on from the row.
+            # Nothing ran here: a redelivery continues from the row.
             gateway.ledger.active.discard(row.key)
             raise
         call = ToolCall(row.tool, row.arguments, row.call_id)
-        turn = Turn(gateway, run, row.turn, [call], stopped=True, keys=[row.key])
+        turn = GatewayTurn(gateway, run, row.turn, [call], stopped=True, keys=[row.key])
         item = turn.items[0]
-        item.ordinal, item.row, item.token, item.begun = row.ordinal, row, taken.token, True
+        item.ordinal, item.row, item.token, item.may_have_run = row.ordinal, row, taken.token, True
         item.entry = gateway.tools[row.tool]
         item.arguments, item.mac = json.loads(row.arguments), row.mac
         item.locks = item.entry.locks(item.arguments)
         item.cursor = CallRecord(CallState.RUNNING, row.fence)
-        await Runner(gateway, turn).one(item)
+        await CallRunner(gateway, turn).one(item)
 
     async def reconcile(
         self, key: str, outcome: str | None, *, by: str, result: Any
-    ) -> tuple[Answer, str]:
-        """Settle an unknown call; return its answer from now on, and the tool's name."""
+    ) -> tuple[CallAnswer, str]:
+        """Record the outcome of an unknown call; return its answer from now on and the tool's name."""
         gateway, backend = self._gateway, self._gateway.ledger.backend
-        row = await gateway.ledger.read(lambda: backend.look(key))
+        row = await gateway.ledger.read(lambda: backend.read_call(key))
         if row is None or row.state != CallState.UNKNOWN.value:
             raise InputError("there is no call of unknown outcome with this key", where="key")
         if outcome is None:
             outcome = await self._ask_tool(row)
         if outcome not in {"done", "not_done"}:
             raise InputError(f"{outcome!r} is neither done nor not_done", where="outcome")
-        told: dict[str, Any] = {"ok": outcome == "done"}
+        facts: dict[str, Any] = {"ok": outcome == "done"}
         if outcome == "done":
-            told["result"] = json.loads(dumps_result(result, max_depth=gateway.limits.depth))
-            told["detail"] = "found later to have happened"
+            facts["result"] = json.loads(dumps_result(result, max_depth=gateway.limits.depth))
+            facts["detail"] = "found later to have happened"
         else:
-            told |= {"code": "refused", "effect": "none", "retry": "never"}
-            told["detail"] = "found later not to have happened"
+            facts |= {"code": "refused", "effect": "none", "retry": "never"}
+            facts["detail"] = "found later not to have happened"
         now = backend.now()
-        content = json.dumps(told, ensure_ascii=False)
+        content = json.dumps(facts, ensure_ascii=False)
         record = {"event": "reconcile", "t": now, "outcome": outcome, "by": by, "tool": row.tool}
         record["answer"] = hashlib.sha256(content.encode()).hexdigest()
         await gateway.ledger.send(
-            Reconcile(key, outcome, by, now, content, json.dumps(record, ensure_ascii=False))
+            ReconcileCall(key, outcome, by, now, content, json.dumps(record, ensure_ascii=False))
         )
-        stands = await gateway.ledger.read(lambda: backend.look_reconciled(key))
-        assert stands is not None
-        return answer_from(row.call_id, row, stands[1]), row.tool
+        stored = await gateway.ledger.read(lambda: backend.read_reconciliation(key))
+        assert stored is not None
+        return answer_from_row(row.call_id, row, stored[1]), row.tool
 
-    async def _ask_tool(self, row: Row) -> str:
+    async def _ask_tool(self, row: CallRow) -> str:
         entry = self._gateway.tools.get(row.tool)
         if entry is None or entry.tool.reconcile is None:
             raise InputError(
@@ -105,9 +110,9 @@ class Recovery:
         return "done" if found else "not_done"
 
     async def expire(self) -> int:
-        """Drop results older than the retention."""
+        """Drop results older than the retention; return how many."""
         now = self._gateway.ledger.backend.now()
         before = now - self._gateway.limits.retention
         record = json.dumps({"event": "expire", "t": now, "before": before})
-        count = await self._gateway.ledger.send(Expire(before, record))
+        count = await self._gateway.ledger.send(ExpireResults(before, record))
         return int(count)

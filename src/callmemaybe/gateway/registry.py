@@ -1,4 +1,4 @@
-"""The tools of one gateway, checked once: schema compiled, definition hashed, secrets there."""
+"""The tools of one gateway, checked once: schema compiled, definition hashed, secrets known."""
 
 from __future__ import annotations
 
@@ -9,33 +9,36 @@ from typing import Any
 
 from callmemaybe.errors import InputError
 from callmemaybe.gateway.keys import fingerprint
-from callmemaybe.gateway.limits import Breaker
-from callmemaybe.gateway.plan import Lock, merged
+from callmemaybe.gateway.limits import CircuitBreaker
+from callmemaybe.gateway.plan import Lock, merge_locks
 from callmemaybe.jsonio import join_pointer
 from callmemaybe.tools import ToolSpec, check_distinct
 from callmemaybe.tools.declare import Mode, Tool
 from callmemaybe.tools.validators import validator_for
 
-Secrets = Mapping[str, str] | Callable[[str], str]
+SecretSource = Mapping[str, str] | Callable[[str], str]
 
 
 @dataclass
-class Registered:
+class RegisteredTool:
     """One tool, ready to be called."""
 
     tool: Tool
     definition: str
-    """The hash of what a model and the gateway were told about it."""
+    """SHA-256 of everything that the model and the gateway know about the tool."""
     validator: Any
-    breaker: Breaker = field(default_factory=Breaker)
+    breaker: CircuitBreaker = field(default_factory=CircuitBreaker)
 
     @property
     def spec(self) -> ToolSpec:
-        """What a model is shown."""
+        """The tool's name, description and schemas for the model."""
         return self.tool.spec
 
     def check(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the function's own values; raise InputError with a JSON pointer if they do not fit."""
+        """Validate JSON arguments and return them as the function's own types.
+
+        Raises InputError with a JSON pointer if they do not match the schema.
+        """
         if not self.validator.is_valid(arguments):
             for error in self.validator.iter_errors(arguments):
                 pointer = join_pointer(error.instance_path)
@@ -43,28 +46,28 @@ class Registered:
         return self.tool.bind(arguments)
 
     def locks(self, arguments: Mapping[str, Any] | None) -> tuple[Lock, ...]:
-        """Return the locks of a call; ``arguments`` is None while they are not known."""
+        """Return the locks of a call; ``arguments`` is None while references are not resolved."""
         found = self.tool.locks_for(arguments)
         if len(found) == 1:
             return (Lock(*found[0]),)
-        return merged([Lock(name, exclusive) for name, exclusive in found])
+        return merge_locks([Lock(name, exclusive) for name, exclusive in found])
 
 
-def register(tools: Iterable[Tool], secrets: Secrets) -> dict[str, Registered]:
-    """Check tools and return them by name; raises InputError saying which declaration is wrong."""
+def register_tools(tools: Iterable[Tool], secrets: SecretSource) -> dict[str, RegisteredTool]:
+    """Check tools and return them by name; raises InputError that names the wrong declaration."""
     listed = list(tools)
     check_distinct([tool.spec for tool in listed], "tools")
     return {tool.name: _register(tool, secrets) for tool in listed}
 
 
-def _register(tool: Tool, secrets: Secrets) -> Registered:
+def _register(tool: Tool, secrets: SecretSource) -> RegisteredTool:
     where = f"tool {tool.name}"
     if tool.unbound:
         raise InputError(
             "it is a method without its object", where=where, hint="use tools_from(the object)"
         )
     if tool.mode in {Mode.PROCESS, Mode.FRESH} and tool.location is None:
-        # Only now: while `@tool` runs, the module does not hold what it is about to define.
+        # Not checked by `@tool`: while it runs, the module does not yet hold the function.
         raise InputError(
             "another process cannot import it: its module holds this very function under no name",
             where=where,
@@ -76,7 +79,7 @@ def _register(tool: Tool, secrets: Secrets) -> Registered:
                 raise InputError(f"no secret {name!r} was given", where=f"{where}, {parameter}")
     schema = dict(tool.spec.parameters)
     try:
-        # The linear-time engine: a pattern that needs backtracking is refused here.
+        # The linear-time engine refuses patterns that need backtracking.
         validator = validator_for(schema, linear=True)
     except InputError as error:
         raise InputError(f"its schema cannot be enforced: {error.message}", where=where) from None
@@ -91,13 +94,16 @@ def _register(tool: Tool, secrets: Secrets) -> Registered:
             "reads": list(tool.reads) if tool.reads is not None else None,
         }
     )
-    return Registered(tool, definition, validator)
+    return RegisteredTool(tool, definition, validator)
 
 
-def at_hand(source: Callable[[str], str], entries: Iterable[Registered]) -> dict[str, str]:
-    """Return the secrets that can be had: what one tool lacks must not lose the result of another.
+def available_secrets(
+    source: Callable[[str], str], entries: Iterable[RegisteredTool]
+) -> dict[str, str]:
+    """Return the secrets of all tools that a lookup function provides.
 
-    A function cannot list its secrets: those that the tools use are looked up.
+    A function cannot list its secrets, so those that the tools declare are looked up. A failing lookup is
+    skipped: a secret that one tool lacks must not lose the result of another.
     """
     found = {}
     for name in {name for entry in entries for name in entry.tool.secrets.values()}:
@@ -107,7 +113,7 @@ def at_hand(source: Callable[[str], str], entries: Iterable[Registered]) -> dict
 
 
 def _expected(error: Any) -> str | None:
-    """Say in a few words what the schema wants there."""
+    """Return in a few words what the schema expects there."""
     kind = error.kind
     for name in ("types", "options", "expected_value", "limit", "pattern", "property", "format"):
         value = getattr(kind, name, None)

@@ -1,88 +1,89 @@
-"""A run: one conversation's worth of turns, with the policy frozen when it began.
+"""A run: the turns of one conversation under the policy that was frozen when it began.
 
-The set of tools a run may use can only shrink: by narrowing, by a tool blocked until its lost call is
-reconciled, by nothing a tool says. It owns no clock and no store.
+The set of tools that a run may use only shrinks: by narrowing, or while a tool is blocked by a call of
+unknown outcome. No tool result changes it. A run owns no clock and no store.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from callmemaybe.gateway.policy import Policy, Verdict
-from callmemaybe.gateway.provenance import readings
+from callmemaybe.gateway.provenance import unescaped_texts
 from callmemaybe.tools import ToolSpec
 
-#: Beyond this much text from untrusted results, every value that nothing else explains is suspect.
-_MOST_REMEMBERED = 4 * 1024 * 1024
+#: Characters of untrusted results that are searched; beyond it every ungrounded value is suspect.
+_MAX_UNTRUSTED = 4 * 1024 * 1024
 
 
 @dataclass
 class Run:
-    """What the gateway remembers of a run, in this process."""
+    """The state of a run in this process."""
 
     id: str
     tenant: str
     policy: Policy
     resumed: bool = False
     user: list[str] = field(default_factory=list)
-    """What the person said: the values in it are theirs."""
+    """The user's messages; a value found in them is the user's."""
     untrusted: list[str] = field(default_factory=list)
-    """Texts of results of tools that are not trusted, as they stand and without JSON's escapes.
+    """Results of untrusted tools, as JSON and with the escapes undone.
 
-    Once saturated, a single empty text: there is something, and nothing can be found in it.
+    Once the run is saturated it holds a single empty text: untrusted results exist, and are not searched.
     """
     blocked: set[str] = field(default_factory=set)
+    """Tools that are refused until a call of unknown outcome is reconciled."""
     turn: int = 0
-    ours: int = 0
-    """The turn behind the last that the ledger has of this very process."""
-    known: bool = False
-    """The ledger holds a policy of this run."""
-    recorded: bool = False
-    """The ledger holds this policy of it."""
-    _remembered: int = 0
-    _heard: set[str] = field(default_factory=set)
+    """The number of the next turn."""
+    own_turns: int = 0
+    """One more than the last turn that the ledger has from this process."""
+    in_ledger: bool = False
+    """The ledger has a policy of this run."""
+    policy_recorded: bool = False
+    """The ledger's policy of this run is ``policy``."""
+    _untrusted_size: int = 0
+    _seen_keys: set[str] = field(default_factory=set)
 
     def narrow(self, *tools: str) -> None:
         """Take tools away from the rest of the run."""
         self.policy = self.policy.without(*tools)
-        self.recorded = False
+        self.policy_recorded = False
 
-    def say(self, text: str) -> None:
-        """Note what the person said."""
+    def add_user_message(self, text: str) -> None:
+        """Add a message of the user: the values in it need no approval."""
         self.user.append(text)
 
-    def saw(self, text: str, key: str = "") -> None:
-        """Note an untrusted result; that of a call whose ``key`` is named, once.
+    def add_untrusted_result(self, text: str, key: str = "") -> None:
+        """Add the result of an untrusted tool; a call's ``key`` makes it count once.
 
-        Once there is too much to search, none of it is kept: whatever stands in it is then as
-        suspect as all else that nothing explains.
+        Once there is too much text to search, none is kept and the run is saturated.
         """
-        if key in self._heard:
+        if key in self._seen_keys:
             return
         if key:
-            self._heard.add(key)
+            self._seen_keys.add(key)
         if not self.saturated:
-            found = readings(text)
-            self._remembered += sum(map(len, found))
+            found = unescaped_texts(text)
+            self._untrusted_size += sum(map(len, found))
             self.untrusted += found
         if self.saturated:
             self.saturate()
 
     def saturate(self) -> None:
-        """Search no untrusted text from here on: every value that nothing else explains is suspect."""
-        self._remembered, self.untrusted = _MOST_REMEMBERED + 1, [""]
+        """Stop searching untrusted results: from here on every ungrounded value is suspect."""
+        self._untrusted_size, self.untrusted = _MAX_UNTRUSTED + 1, [""]
 
     @property
     def saturated(self) -> bool:
-        """Whether more untrusted text came in than is searched exactly."""
-        return self._remembered > _MOST_REMEMBERED
+        """Whether there is more untrusted text than is searched."""
+        return self._untrusted_size > _MAX_UNTRUSTED
 
     def offers(
         self, specs: Sequence[ToolSpec], usable: Callable[[str], bool]
     ) -> tuple[ToolSpec, ...]:
-        """Return the tools of the next grammar: not denied, not blocked, breaker not open."""
+        """Return the specs that the next turn may call: not denied, not blocked, and ``usable``."""
         return tuple(
             spec
             for spec in specs
@@ -94,12 +95,5 @@ class Run:
 
 
 def approval_id(key: str, mac: str, policy: str) -> str:
-    """Return the id of the approval that binds these three: asking again finds the same row."""
-    import hashlib
-
+    """Return the id of the approval for a call's key, its arguments and a policy: equal for equal ones."""
     return hashlib.sha256(f"{key}\n{mac}\n{policy}".encode()).hexdigest()[:16]
-
-
-def facts(**values: Any) -> dict[str, Any]:
-    """Return the values that are not None."""
-    return {name: value for name, value in values.items() if value is not None}

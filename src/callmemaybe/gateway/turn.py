@@ -1,7 +1,7 @@
-"""One turn: propose, validate, authorise, admit (T1), and then run what was admitted.
+"""The calls of one turn up to T1: validate, authorise, admit. CallRunner runs what was admitted.
 
-The order of these steps is the transition table's; each call carries its cursor (CallRecord) along,
-so that a step out of order is an IllegalTransition and not an accident.
+The order of these steps is that of the transition table. Each call carries its cursor (CallRecord), so a
+step out of order raises IllegalTransition.
 """
 
 from __future__ import annotations
@@ -15,94 +15,102 @@ from typing import Any
 
 from callmemaybe.errors import InputError
 from callmemaybe.gateway import redact
-from callmemaybe.gateway.codes import CODES, Answer, failure
-from callmemaybe.gateway.host import Host
+from callmemaybe.gateway.answers import CODES, CallAnswer, failure_answer
 from callmemaybe.gateway.lifecycle import CallRecord, CallState, LifecycleEvent
 from callmemaybe.gateway.plan import (
     Lock,
+    PlanStep,
     Reference,
-    Step,
-    locks_as_json,
-    plan,
-    references,
+    find_references,
+    locks_to_json,
+    plan_calls,
 )
-from callmemaybe.gateway.policy import Decision, Policy, Verdict
-from callmemaybe.gateway.provenance import label, tainted
-from callmemaybe.gateway.registry import Registered
+from callmemaybe.gateway.policy import ORIGIN_GUARDED, Policy, PolicyDecision, Verdict
+from callmemaybe.gateway.provenance import label, tainted_pointers
+from callmemaybe.gateway.registry import RegisteredTool
 from callmemaybe.gateway.run import Run, approval_id
+from callmemaybe.gateway.services import GatewayServices
 from callmemaybe.gateway.store import (
-    Admit,
-    Admitted,
+    Admission,
+    AdmitCalls,
+    AppendAudit,
     Approval,
-    Ask,
-    Note,
-    Proposal,
-    Row,
+    CallProposal,
+    CallRow,
+    RequestApproval,
     RunRow,
 )
 from callmemaybe.jsonio import dumps, loads
 from callmemaybe.tools import Effect, ToolCall
 
-_FREE = Step((), (), ())
+_NO_EDGES = PlanStep((), (), ())
 _PROPOSED = CallRecord()
 
 
 @dataclass(slots=True)
-class Item:
-    """One call on its way through a turn."""
+class PendingCall:
+    """One call of a turn and everything known about it so far."""
 
     ordinal: int
     call: ToolCall
     key: str
-    entry: Registered | None = None
+    entry: RegisteredTool | None = None
     arguments: dict[str, Any] = field(default_factory=dict)
     values: dict[str, Any] | None = None
-    """The arguments as the function's own values, for the first attempt."""
+    """The arguments as the function's own types, for the first attempt."""
     mac: str = ""
+    """HMAC of the arguments; empty if they could not be read."""
     cursor: CallRecord = _PROPOSED
     locks: tuple[Lock, ...] = ()
     references: tuple[Reference, ...] = ()
-    step: Step = _FREE
-    held: tuple[Lock, ...] | None = None
-    waits: bool = False
-    """Another process holds what it needs."""
+    step: PlanStep = _NO_EDGES
+    taken_locks: tuple[Lock, ...] | None = None
+    waits_for_locks: bool = False
+    """Another process holds one of its locks."""
     token: int = 0
-    row: Row | None = None
+    """The fencing token of its start."""
+    row: CallRow | None = None
+    """The ledger's row once the call is admitted."""
     approved: bool = False
-    begun: bool = False
-    """An earlier delivery of it got as far as the tool, and its outcome is not in the ledger."""
-    used: dict[str, str] = field(default_factory=dict, repr=False)
-    """The secrets that the tool was given, by name."""
+    may_have_run: bool = False
+    """An earlier delivery may have started the tool, and its outcome is not in the ledger."""
+    secrets: dict[str, str] = field(default_factory=dict, repr=False)
+    """The secrets that were passed to the tool, by name."""
     recording: bool = False
-    """Its end is being written down; from here on only the ledger may settle it."""
-    answer: Answer | None = None
+    """T3 was sent to the ledger; from here on only the ledger may end the call."""
+    answer: CallAnswer | None = None
 
-    def on(self, event: LifecycleEvent) -> None:
-        """Move the cursor."""
-        self.cursor = self.cursor.on(event)
+    def advance(self, event: LifecycleEvent) -> None:
+        """Move the cursor; raises IllegalTransition."""
+        self.cursor = self.cursor.advance(event)
 
-    def fail(self, code: str, state: CallState, **told: Any) -> None:
-        """Settle the call with a failure that ran nothing; of one that had begun, nothing is sure."""
+    def fail(self, code: str, state: CallState, **facts: Any) -> None:
+        """Answer the call with a failure before it ran.
+
+        If an earlier delivery may have run it, the answer is ``in_flight``: its effect is not known.
+        """
         effect = self.entry.tool.effect if self.entry else None
-        if self.begun and CODES[code][0] == "none":
-            why = told.get("detail") or code
-            told = {"detail": f"it had begun before, and does not go on: {why}"}
+        if self.may_have_run and CODES[code][0] == "none":
+            why = facts.get("detail") or code
+            facts = {"detail": f"it had begun before, and does not go on: {why}"}
             code, state = "in_flight", CallState.RUNNING
-        self.answer = failure(self.call.id, code, state, key=self.key, effect_class=effect, **told)
+        self.answer = failure_answer(
+            self.call.id, code, state, key=self.key, effect_class=effect, **facts
+        )
 
     @property
-    def tool(self) -> Registered:
-        """The registered tool; only asked for once the call is validated."""
+    def tool(self) -> RegisteredTool:
+        """The registered tool; only to be used once the call is validated."""
         assert self.entry is not None
         return self.entry
 
 
-class Turn:
-    """The calls of one turn up to T1. Everything that needs the store goes through the gateway."""
+class GatewayTurn:
+    """The calls of one turn up to T1."""
 
     def __init__(
         self,
-        gateway: Host,
+        gateway: GatewayServices,
         run: Run,
         number: int,
         calls: Sequence[ToolCall],
@@ -114,7 +122,7 @@ class Turn:
         self.run = run
         self.number = number
         self.items = [
-            Item(ordinal, call, key)
+            PendingCall(ordinal, call, key)
             for ordinal, (call, key) in enumerate(zip(calls, keys, strict=True))
         ]
         self._ids = {call.id: ordinal for ordinal, call in enumerate(calls) if call.id}
@@ -124,7 +132,7 @@ class Turn:
     # --- proposed -> validated / rejected -----------------------------------------------------
 
     def validate(self) -> None:
-        """Settle what cannot run; the rest is validated, with its plan."""
+        """Validate every call and plan the valid ones; answer those that cannot run."""
         for item in self.items:
             if not self._stopped:
                 self._reject(item, "output_truncated", detail="the model was cut off")
@@ -140,16 +148,16 @@ class Turn:
             return
         for item in live:
             item.locks = item.tool.locks(None if item.references else item.arguments)
-        # A model that cannot stop calls thousands of times, and a plan compares all with all.
+        # A model that does not stop makes thousands of calls, and a plan compares every pair.
         planned = self.items[: self._gateway.limits.calls]
-        steps = plan(
+        steps = plan_calls(
             [item.locks if item.answer is None else () for item in planned],
             [item.references for item in planned],
         )
         for item, step in zip(planned, steps, strict=True):
             item.step = step
 
-    def _validate(self, item: Item) -> None:
+    def _validate(self, item: PendingCall) -> None:
         item.entry = self._gateway.tools.get(item.call.name)
         if item.entry is None:
             with contextlib.suppress(InputError):
@@ -160,7 +168,7 @@ class Turn:
             item.arguments = value = self._read(item)
             item.mac = self._gateway.mac.of(value)
             item.references = (
-                references(value, self._ids, item.ordinal)
+                find_references(value, self._ids, item.ordinal)
                 if '"$ref"' in item.call.arguments
                 else ()
             )
@@ -172,12 +180,12 @@ class Turn:
                 "invalid_arguments",
                 path=error.where,
                 expected=error.hint,
-                detail=_complaint(error, item),
+                detail=_error_detail(error, item),
             )
             return
-        item.on(LifecycleEvent.VALIDATE)
+        item.advance(LifecycleEvent.VALIDATE)
 
-    def _read(self, item: Item) -> dict[str, Any]:
+    def _read(self, item: PendingCall) -> dict[str, Any]:
         limits = self._gateway.limits
         value = loads(
             item.call.arguments,
@@ -190,65 +198,67 @@ class Turn:
             raise InputError("the arguments must be a JSON object", where="/")
         return value
 
-    def _reject(self, item: Item, code: str, **told: Any) -> None:
-        item.on(LifecycleEvent.REJECT)
-        item.fail(code, CallState.REJECTED, **told)
+    def _reject(self, item: PendingCall, code: str, **facts: Any) -> None:
+        item.advance(LifecycleEvent.REJECT)
+        item.fail(code, CallState.REJECTED, **facts)
 
     # --- validated -> authorised / denied / awaiting_approval ----------------------------------
 
     async def authorise(self) -> None:
-        """Settle what the policy denies and what waits for a person."""
+        """Apply the policy; answer what it denies and what waits for a person."""
         for item in self.items:
             if item.answer is None:
                 await self._authorise(item)
 
-    async def _authorise(self, item: Item, denial: str | None = None) -> None:
+    async def _authorise(self, item: PendingCall, denial: str | None = None) -> None:
         decision = self.decision(item, item.arguments)
         if decision.verdict is Verdict.DENY:
             self.deny(item, denial or decision.reason)
         elif decision.verdict is Verdict.ALLOW or item.references:
-            # Nobody can approve a value that is not there yet: once it is, it is asked about.
-            item.on(LifecycleEvent.AUTHORISE)
+            # A value that is not known yet cannot be approved; it is once the reference is resolved.
+            item.advance(LifecycleEvent.AUTHORISE)
         elif not self.cancelled.is_set():
             await self.ask(item, decision.reason)
 
-    def decision(self, item: Item, arguments: dict[str, Any]) -> Decision:
-        """Ask the run's policy; also for arguments whose references were resolved since."""
+    def decision(self, item: PendingCall, arguments: dict[str, Any]) -> PolicyDecision:
+        """Return the policy's decision on ``arguments``, whose references may have been resolved since."""
         entry = item.tool
         suspects: Sequence[str] = ()
-        guarded = entry.tool.effect in {Effect.ONCE, Effect.KEYED}
-        if guarded and self.run.untrusted and self.run.policy.guard_origins:
+        guarded = self.run.policy.guard_origins and entry.tool.effect in ORIGIN_GUARDED
+        if guarded and self.run.untrusted:
             labels = label(
                 arguments,
                 entry.spec.parameters,
                 user=self.run.user,
                 untrusted=self.run.untrusted,
             )
-            suspects = tainted(labels)
+            suspects = tainted_pointers(labels)
             if self.run.saturated:
                 suspects = [one.pointer for one in labels if one.origin == "ungrounded"]
         return self.run.policy.decide(
             entry.tool.name, entry.definition, entry.tool.effect, tainted=suspects
         )
 
-    def deny(self, item: Item, reason: str) -> None:
-        """Settle a call as denied, and note it in the audit."""
+    def deny(self, item: PendingCall, reason: str) -> None:
+        """Answer a call as denied and append the denial to the audit."""
         if item.cursor.state in {CallState.VALIDATED, CallState.AWAITING_APPROVAL}:
-            item.on(LifecycleEvent.DENY)
+            item.advance(LifecycleEvent.DENY)
         item.fail("denied", CallState.DENIED, detail=reason)
-        self._gateway.ledger.send_later(Note(item.key, self.record("deny", item, reason=reason)))
+        self._gateway.ledger.send_nowait(
+            AppendAudit(item.key, self.record("deny", item, reason=reason))
+        )
 
-    async def ask(self, item: Item, reason: str) -> None:
-        """Find a person's decision, or ask for it."""
+    async def ask(self, item: PendingCall, reason: str) -> None:
+        """Apply a person's decision on the call if there is one; request an approval otherwise."""
         gateway, backend = self._gateway, self._gateway.ledger.backend
         id_ = approval_id(item.key, item.mac, self.run.policy.hash)
         if item.cursor.state is CallState.VALIDATED:
-            item.on(LifecycleEvent.ASK)
-        stands = await gateway.ledger.read(lambda: backend.look_approval(id_))
+            item.advance(LifecycleEvent.ASK)
+        stands = await gateway.ledger.read(lambda: backend.read_approval(id_))
         if stands is None:
             now = backend.now()
             stands = await gateway.ledger.send(
-                Ask(
+                RequestApproval(
                     Approval(
                         id_,
                         item.key,
@@ -265,13 +275,13 @@ class Turn:
                     self.record("ask", item, reason=reason),
                 )
             )
-        if stands.decision is None and gateway.asks:
+        if stands.decision is None and gateway.has_approver:
             stands = await self._consult(stands, item.call)
-        self._decided(item, stands)
+        self._apply_decision(item, stands)
 
     async def _consult(self, open_: Approval, call: ToolCall) -> Approval:
-        """Ask the approver; a turn that is cancelled waits no longer for the answer."""
-        asked = asyncio.ensure_future(self._gateway.consult(open_, call))
+        """Ask the approver; return the approval undecided if the turn is cancelled first."""
+        asked = asyncio.ensure_future(self._gateway.ask_approver(open_, call))
         stop = asyncio.ensure_future(self.cancelled.wait())
         try:
             await asyncio.wait((asked, stop), return_when=asyncio.FIRST_COMPLETED)
@@ -282,12 +292,12 @@ class Turn:
                 asked.add_done_callback(lambda task: task.cancelled() or task.exception())
                 asked.cancel()
 
-    def _decided(self, item: Item, approval: Approval) -> None:
+    def _apply_decision(self, item: PendingCall, approval: Approval) -> None:
         expired = approval.expires <= self._gateway.ledger.backend.now()
         if approval.decision == "approved" and not expired:
             item.approved = True
             if item.cursor.state is CallState.AWAITING_APPROVAL:
-                item.on(LifecycleEvent.AUTHORISE)
+                item.advance(LifecycleEvent.AUTHORISE)
         elif approval.decision == "denied":
             self.deny(item, f"denied by {approval.by}")
         elif expired:
@@ -302,151 +312,149 @@ class Turn:
     # --- authorised -> committed (T1), and running where nothing stands in the way (T2) -------
 
     async def admit(self) -> None:
-        """Write down what may run, all in one transaction; settle replays and refusals."""
-        for item in self._waiting():
+        """Record the calls that may run, all in one transaction; answer replays and refusals."""
+        for item in self._to_admit():
             self._refuse_early(item)
-        if not self._waiting() and self.run.known and not self.run.recorded:
-            # Nothing of this turn is left, and what narrowed the run since holds everywhere.
+        if not self._to_admit() and self.run.in_ledger and not self.run.policy_recorded:
+            # No call is left, but the narrowed policy must reach the ledger.
             await self._send([])
-        while ready := self._waiting():
+        while ready := self._to_admit():
             for item, outcome in zip(ready, await self._send(ready), strict=True):
-                await self._admitted(item, outcome)
+                await self._apply_admission(item, outcome)
 
-    async def _send(self, ready: Sequence[Item]) -> list[Admitted]:
+    async def _send(self, ready: Sequence[PendingCall]) -> list[Admission]:
         run, policy = self.run, self.run.policy
-        outcomes: list[Admitted] = await self._gateway.ledger.send(self._admission(ready))
-        run.known = True
-        run.recorded = run.policy is policy  # it may have been narrowed meanwhile
+        outcomes: list[Admission] = await self._gateway.ledger.send(self._admission(ready))
+        run.in_ledger = True
+        run.policy_recorded = run.policy is policy  # it may have been narrowed in the meantime
         return outcomes
 
-    def _waiting(self) -> list[Item]:
-        """Return what is still to be admitted: nothing once the turn is cancelled."""
+    def _to_admit(self) -> list[PendingCall]:
+        """Return the calls still to be admitted; once the turn is cancelled, cancel them instead."""
         waiting = [item for item in self.items if item.answer is None and item.row is None]
         if not self.cancelled.is_set():
             return waiting
         for item in waiting:
             self.release(item)
-            item.on(LifecycleEvent.CANCEL)
+            item.advance(LifecycleEvent.CANCEL)
             item.fail("cancelled", CallState.CANCELLED)
         return []
 
-    def _refuse_early(self, item: Item) -> None:
+    def _refuse_early(self, item: PendingCall) -> None:
         if not item.tool.breaker.allows(self._gateway.monotonic()):
-            item.on(LifecycleEvent.REFUSE)
+            item.advance(LifecycleEvent.REFUSE)
             item.fail("refused", CallState.REJECTED, detail="the tool keeps failing; not tried now")
         elif any(_failed(self.items[source].answer) for source in item.step.needs):
-            item.on(LifecycleEvent.CANCEL)
+            item.advance(LifecycleEvent.CANCEL)
             item.fail("dependency_failed", CallState.CANCELLED, detail="a call it uses did not run")
 
-    def _admission(self, ready: Sequence[Item]) -> Admit:
+    def _admission(self, ready: Sequence[PendingCall]) -> AdmitCalls:
         gateway, run = self._gateway, self.run
         now = gateway.ledger.backend.now()
         proposals = []
         for item in ready:
             if item.cursor.state is CallState.AUTHORISED:
-                item.on(LifecycleEvent.COMMIT)
+                item.advance(LifecycleEvent.COMMIT)
             starts = item.cursor.state is CallState.RUNNING
-            free = not (item.step.after or item.step.needs or item.waits)
+            free = not (item.step.runs_after or item.step.needs or item.waits_for_locks)
             if not starts and free and gateway.locks.try_take(item.locks):
-                item.held = item.locks
-                item.on(LifecycleEvent.START)
+                item.taken_locks = item.locks
+                item.advance(LifecycleEvent.START)
             proposals.append(
-                Proposal(
+                CallProposal(
                     self._row(item, now),
                     self.record("admit", item, args=self.redacted(item, item.arguments)),
                     item.approved,
                 )
             )
         frozen = None
-        if not run.recorded:
+        if not run.policy_recorded:
             frozen = RunRow(run.tenant, run.id, run.policy.text, run.policy.hash)
-        return Admit(tuple(proposals), frozen, run.policy.guard_repeats)
+        return AdmitCalls(tuple(proposals), frozen, run.policy.guard_repeats)
 
-    def _row(self, item: Item, now: float) -> Row:
+    def _row(self, item: PendingCall, now: float) -> CallRow:
         run, call, entry = self.run, item.call, item.tool
-        tool, state, kept = entry.tool, item.cursor, call.arguments
+        tool, state, arguments = entry.tool, item.cursor, call.arguments
         if tool.effect is Effect.ONCE or tool.sensitive:
-            kept = self.redacted(item, item.arguments)
-        # By position, in the order of the columns: with names it would cost twice as much.
-        row = Row(
+            arguments = self.redacted(item, item.arguments)
+        # Positional, in the order of the columns: keywords would cost twice as much.
+        row = CallRow(
             item.key, run.tenant, run.id, self.number, item.ordinal, _printable(call.id),
-            call.name, tool.effect, item.mac, run.policy.hash, entry.definition, kept,
-            locks_as_json(item.locks), state.state, state.fence, self._gateway.ledger.owner, now,
+            call.name, tool.effect, item.mac, run.policy.hash, entry.definition, arguments,
+            locks_to_json(item.locks), state.state, state.fence, self._gateway.ledger.owner, now,
         )  # fmt: skip
-        if item.waits:
+        if item.waits_for_locks:
             row.asked = now
         return row
 
-    async def _admitted(self, item: Item, outcome: Admitted) -> None:
-        verdict = outcome.verdict
-        if verdict in {"new", "restarted"}:
+    async def _apply_admission(self, item: PendingCall, outcome: Admission) -> None:
+        """Continue with the row of an admitted call; answer one that was not admitted."""
+        status = outcome.status
+        if status in {"new", "restarted"}:
             assert outcome.row is not None
             item.row, item.token = outcome.row, outcome.token
-            item.begun = verdict == "restarted" and outcome.row.fence > 1
+            item.may_have_run = status == "restarted" and outcome.row.fence > 1
             if item.cursor != (outcome.row.state, outcome.row.fence):
                 item.cursor = CallRecord(CallState(outcome.row.state), outcome.row.fence)
             return
-        if verdict == "busy":
-            # It keeps its place in this process, and is admitted without being started.
-            item.cursor, item.waits = CallRecord(CallState.COMMITTED), True
+        if status == "busy":
+            # It keeps its locks in this process and is admitted next without being started.
+            item.cursor, item.waits_for_locks = CallRecord(CallState.COMMITTED), True
             return
         self.release(item)
-        if verdict in {"replay", "unknown"}:
+        if status in {"replay", "unknown"}:
             row = outcome.row
             assert row is not None
             item.answer = await self._gateway.ledger.read(
-                lambda: self._gateway.replayed(item.call.id, row)
+                lambda: self._gateway.answer_from_ledger(item.call.id, row)
             )
-        elif verdict == "conflict":
+        elif status == "conflict":
             item.fail("key_conflict", CallState.REJECTED, detail="the key has other arguments")
-        elif verdict == "in_flight":
+        elif status == "in_flight":
             item.fail("in_flight", CallState.RUNNING, detail="it is being run")
-        elif verdict == "blocked":
+        elif status == "blocked":
             self.run.blocked.add(item.tool.tool.name)
             item.fail(
                 "refused",
                 CallState.REJECTED,
                 detail=f"blocked until call {outcome.detail[:16]} is reconciled",
             )
-        elif verdict == "policy":
-            await self._narrowed(item)
+        elif status == "policy":
+            await self._authorise_again(item)
         else:
-            assert verdict == "repeat"
-            await self._repeat(item, outcome.detail)
+            assert status == "repeat"
+            item.cursor = CallRecord(CallState.VALIDATED)
+            earlier = outcome.detail[:16]
+            await self.ask(item, f"the same call was made before in this run ({earlier})")
 
-    async def _narrowed(self, item: Item) -> None:
-        """Decide again by what is left of the run: its policy is another one in the ledger."""
+    async def _authorise_again(self, item: PendingCall) -> None:
+        """Decide again under the ledger's policy of the run, which is another one than ours."""
         run, ledger = self.run, self._gateway.ledger
-        stands = await ledger.read(lambda: ledger.backend.look_run(run.tenant, run.id))
+        stands = await ledger.read(lambda: ledger.backend.read_run(run.tenant, run.id))
         assert stands is not None
         run.policy = Policy.from_json(json.loads(stands.policy)).meet(run.policy)
-        run.recorded = False
-        # What was approved was approved under the policy before.
+        run.policy_recorded = False
+        # The approval was given under the old policy.
         item.cursor, item.approved = CallRecord(CallState.VALIDATED), False
         await self._authorise(item, "the run began under another policy")
 
-    async def _repeat(self, item: Item, earlier: str) -> None:
-        """Ask a person about the same `once` call again: a small model repeats itself."""
-        item.cursor = CallRecord(CallState.VALIDATED)
-        await self.ask(item, f"the same call was made before in this run ({earlier[:16]})")
+    def release(self, item: PendingCall) -> None:
+        """Release the call's locks, if it has any."""
+        if item.taken_locks is not None:
+            self._gateway.locks.release(item.taken_locks)
+            item.taken_locks = None
 
-    def release(self, item: Item) -> None:
-        """Give the call's locks back."""
-        if item.held is not None:
-            self._gateway.locks.release(item.held)
-            item.held = None
+    # --- what is recorded -----------------------------------------------------------------------
 
-    # --- what is written down ------------------------------------------------------------------
-
-    def redacted(self, item: Item, arguments: dict[str, Any]) -> str:
-        """Return the arguments as JSON, without what the tool declares sensitive."""
+    def redacted(self, item: PendingCall, arguments: dict[str, Any]) -> str:
+        """Return the arguments as JSON with the tool's sensitive ones replaced."""
         sensitive = item.tool.tool.sensitive
         if not sensitive:
             return dumps(arguments) if item.references else item.call.arguments
         return dumps(redact.arguments(arguments, sensitive))
 
-    def record(self, event: str, item: Item, **more: Any) -> str:
-        """Return an audit record of this call."""
+    def record(self, event: str, item: PendingCall, **more: Any) -> str:
+        """Return an audit record of this call as JSON."""
         run, call, cursor = self.run, item.call, item.cursor
         facts = {
             "event": event,
@@ -466,23 +474,23 @@ class Turn:
         return dumps(facts)
 
 
-def _failed(answer: Answer | None) -> bool:
-    """Whether a call is over and gave no result; a result of an earlier delivery is one."""
+def _failed(answer: CallAnswer | None) -> bool:
+    """Whether a call ended without a result; a replayed result is one."""
     return answer is not None and not answer.ok
 
 
-def _complaint(error: InputError, item: Item) -> str:
-    """Return what is wrong with arguments, without the sensitive ones that it may quote."""
+def _error_detail(error: InputError, item: PendingCall) -> str:
+    """Return the message about wrong arguments, with sensitive values that it quotes replaced."""
     sensitive = item.tool.tool.sensitive
     if not sensitive:
         return error.message
     if not item.arguments:
         return "the arguments cannot be read as a JSON object"
-    return redact.text(error.message, redact.hidden({}, item.arguments, sensitive))
+    return redact.text(error.message, redact.replacements({}, item.arguments, sensitive))
 
 
 def _printable(text: str) -> str:
-    """Return a model's id as every store can hold it."""
+    """Return a call id of the model in a form that every store can hold."""
     if len(text) <= 200 and text.isascii() and text.isprintable():
         return text
     return text[:200].encode(errors="replace").decode().replace("\0", "?")

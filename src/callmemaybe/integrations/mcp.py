@@ -21,8 +21,8 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
 from callmemaybe.errors import InputError
-from callmemaybe.gateway import Answer, Gateway
-from callmemaybe.gateway.codes import failure
+from callmemaybe.gateway import CallAnswer, Gateway
+from callmemaybe.gateway.answers import failure_answer
 from callmemaybe.gateway.keys import fingerprint
 from callmemaybe.gateway.lifecycle import CallState
 from callmemaybe.tools import (
@@ -244,7 +244,7 @@ def serve(gateway: Gateway, name: str = "callmemaybe", *, tenant: str = "") -> S
         try:
             run, turn = _named(params.meta or {}) or (unnamed(context), next(turns))
         except InputError as error:
-            return _result(failure("", "refused", CallState.REJECTED, detail=str(error)))
+            return _result(failure_answer("", "refused", CallState.REJECTED, detail=str(error)))
         answers = await gateway.run([call], run=run, tenant=tenant, turn=turn)
         return _result(answers[0])
 
@@ -296,7 +296,7 @@ def _annotations(effect: Effect) -> types.ToolAnnotations:
     )
 
 
-def _result(answer: Answer) -> types.CallToolResult:
+def _result(answer: CallAnswer) -> types.CallToolResult:
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=answer.content)], is_error=answer.is_error
     )

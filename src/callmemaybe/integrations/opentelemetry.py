@@ -13,7 +13,7 @@ from opentelemetry import metrics, trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from callmemaybe.gateway.codes import Answer
+from callmemaybe.gateway.answers import CallAnswer
 from callmemaybe.gateway.lifecycle import CallState
 from callmemaybe.tools import ToolCall
 
@@ -91,7 +91,7 @@ class GatewayTelemetry:
             self._open.pop(next(iter(self._open)))[0].end()
         self._open[key] = (span, self._clock(), effect)
 
-    def finished(self, call: ToolCall, answer: Answer) -> None:
+    def finished(self, call: ToolCall, answer: CallAnswer) -> None:
         """End the call's span if it is the one that this answers, and count the answer."""
         labels = {"gen_ai.tool.name": call.name, "callmemaybe.code": answer.code}
         self._count.add(1, {**labels, "callmemaybe.replayed": answer.replayed})

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from callmemaybe.gateway.chain import verify
-from callmemaybe.gateway.codes import Answer
+from callmemaybe.gateway.answers import CallAnswer
+from callmemaybe.gateway.audit.chain import verify_chains
 from callmemaybe.gateway.lifecycle import TERMINAL
-from callmemaybe.gateway.store import Backend
+from callmemaybe.gateway.store import StoreBackend
 from callmemaybe.tools import Effect, Tool, Transaction
 from callmemaybe.tools.declare import Context, make_tool
 
@@ -30,7 +30,7 @@ WRITE_POINTS = (
     "T3 half written",
     "T3 written",
     "T3 durable",
-    "told",
+    "answered",
 )
 
 
@@ -48,10 +48,10 @@ class EffectLog:
         finally:
             os.close(handle)
 
-    def told(self, answer: Answer) -> None:
-        """Note an answer that was given; those that are not final are none."""
+    def record_answer(self, answer: CallAnswer) -> None:
+        """Append a final answer that was given; other answers are ignored."""
         if answer.state in TERMINAL and answer.key and answer.code != "key_conflict":
-            self.write("told", answer.key, answer.content)
+            self.write("answered", answer.key, answer.content)
 
     def effects(self) -> Counter[str]:
         """How often each key had its effect."""
@@ -61,7 +61,7 @@ class EffectLog:
         """Every final answer that was given, by key."""
         found: dict[str, set[str]] = {}
         for kind, key, what in self._lines():
-            if kind == "told":
+            if kind == "answer":
                 found.setdefault(key, set()).add(what)
         return found
 
@@ -112,26 +112,29 @@ def kill_at(point: str, occurrence: int = 1) -> Callable[[str], None]:
 
 
 def check_invariant(
-    log: EffectLog, backend: Backend, delivered: Iterable[str], effects: Counter[str] | None = None
+    log: EffectLog,
+    backend: StoreBackend,
+    delivered: Iterable[str],
+    effects: Counter[str] | None = None,
 ) -> None:
     """Raise AssertionError if a call was lost, happened twice, or was answered in two ways.
 
     ``effects`` adds those counted elsewhere (the rows of transactional tools).
     """
     happened = log.effects() + (effects or Counter())
-    told = log.answers()
+    answers = log.answers()
     for key in delivered:
-        row = backend.look(key)
+        row = backend.read_call(key)
         assert row is not None, f"{key}: delivered and not in the ledger"
         state = row.state
         assert state in TERMINAL, f"{key}: left in state {state}"
-        assert told.get(key, set()) <= {row.content}, f"{key}: told something else"
+        assert answers.get(key, set()) <= {row.content}, f"{key}: answered with something else"
         if row.effect in {Effect.ONCE, Effect.TRANSACTIONAL}:
             assert happened[key] <= 1, f"{key}: happened {happened[key]} times"
             assert state != "succeeded" or happened[key] == 1, f"{key}: succeeded without effect"
         else:
             assert state != "succeeded" or happened[key] >= 1, f"{key}: succeeded without effect"
     for key in happened:
-        assert backend.look(key) is not None, f"{key}: happened without a record"
-    _, breaks = verify(backend.audit())
+        assert backend.read_call(key) is not None, f"{key}: happened without a record"
+    _, breaks = verify_chains(backend.read_audit())
     assert not breaks, breaks[0]

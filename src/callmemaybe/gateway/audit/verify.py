@@ -1,4 +1,4 @@
-"""Checks a whole ledger: its chains against themselves and the anchors, its answers against the audit."""
+"""Verification of a whole ledger: its chains against their anchors, its answers against the audit."""
 
 from __future__ import annotations
 
@@ -12,83 +12,87 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from callmemaybe.errors import InputError
-from callmemaybe.gateway.chain import Head, verify
+from callmemaybe.gateway.audit.chain import ChainHead, verify_chains
 from callmemaybe.gateway.lifecycle import CallState
-from callmemaybe.gateway.store import Backend
+from callmemaybe.gateway.store import StoreBackend
 
+# Audit records are searched as text, not parsed: the gateway wrote them, and there may be millions.
 _ANSWER = '"answer": "'
 _BEGIN = '{"chain": "'
 _RECONCILED = '{"event": "reconcile", '
 
 
 @dataclass(frozen=True)
-class Report:
-    """What was found: the chains' heads, how many calls were compared, and everything wrong."""
+class LedgerReport:
+    """The result of a verification: heads of the chains, number of calls compared, everything wrong."""
 
-    heads: dict[str, Head]
+    heads: dict[str, ChainHead]
     calls: int
     breaks: tuple[str, ...]
 
     @property
     def records(self) -> int:
-        """How many audit records there are."""
+        """The number of audit records."""
         return sum(head.length for head in self.heads.values())
 
 
-def examine(backend: Backend, anchors: Iterable[Head] = ()) -> Report:
+def verify_ledger(backend: StoreBackend, anchors: Iterable[ChainHead] = ()) -> LedgerReport:
     """Recompute every chain, and compare every answer in the ledger with its audit record.
 
-    The answers are read first: what is recorded meanwhile has its audit record by then.
+    The answers are read first, so that each has its audit record when the audit is read.
     """
-    rows = backend.calls(run=None, limit=2**31)
+    rows = backend.read_calls(run=None, limit=2**31)
     answers = {row.key: _digest(row.content) for row in rows if row.content is not None}
     unknown = [row.key for row in rows if row.state == CallState.UNKNOWN.value]
     count = len(rows)
     del rows
-    found_out = {key for key in unknown if backend.look_reconciled(key) is not None}
-    told: dict[str, set[str]] = {}
-    settled: dict[str, set[str]] = {}
+    reconciled = {key for key in unknown if backend.read_reconciliation(key) is not None}
+    audited: dict[str, set[str]] = {}
+    audited_reconciliations: dict[str, set[str]] = {}
 
-    def watched() -> Iterator[tuple[str, int, str, str, bytes]]:
-        for row in backend.audit():
-            later = row[3].startswith(_RECONCILED)
-            digests = settled.setdefault(row[2], set()) if later else None
+    def collect_digests() -> Iterator[tuple[str, int, str, str, bytes]]:
+        for row in backend.read_audit():
+            is_reconciliation = row[3].startswith(_RECONCILED)
+            digests = (
+                audited_reconciliations.setdefault(row[2], set()) if is_reconciliation else None
+            )
             place = row[3].rfind(_ANSWER)
             if place >= 0:
                 start = place + len(_ANSWER)
-                digests = told.setdefault(row[2], set()) if digests is None else digests
+                digests = audited.setdefault(row[2], set()) if digests is None else digests
                 digests.add(row[3][start : start + 64])
             yield row
 
-    heads, breaks = verify(watched(), anchors)
+    heads, breaks = verify_chains(collect_digests(), anchors)
     found = [str(one) for one in breaks]
     for key, digest in answers.items():
-        if digest not in told.get(key, set()):
+        if digest not in audited.get(key, set()):
             found.append(f"call {key}: its answer is not the one in the audit")
-    for key in sorted(found_out | settled.keys()):
-        stands, digests = backend.look_reconciled(key), settled.get(key)
+    for key in sorted(reconciled | audited_reconciliations.keys()):
+        stored, digests = backend.read_reconciliation(key), audited_reconciliations.get(key)
         # The records of earlier versions hold no digest.
-        if digests is None or stands is None or (digests and _digest(stands[1]) not in digests):
+        if digests is None or stored is None or (digests and _digest(stored[1]) not in digests):
             found.append(f"call {key}: what was found out about it is not what the audit says")
-    return Report(heads, count, tuple(found))
+    return LedgerReport(heads, count, tuple(found))
 
 
 def _digest(content: str) -> str:
     return hashlib.sha256(content.encode()).hexdigest()
 
 
-def file_anchor(path: Path) -> Callable[[Head], None]:
-    """Return an anchor that appends heads to a file, synced; put it out of the ledger's reach.
+def file_anchor(path: Path) -> Callable[[ChainHead], None]:
+    """Return an anchor for ``open_ledger`` that appends each head to a file and syncs it.
 
-    What it returns raises OSError where a head cannot be noted, or not in full.
+    Put the file where the ledger's administrator cannot write. The anchor raises OSError if a head cannot be
+    written completely.
     """
 
-    def note(head: Head) -> None:
+    def append(head: ChainHead) -> None:
         text = json.dumps({"chain": head.chain, "length": head.length, "hash": head.hash.hex()})
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             line = text.encode() + b"\n"
-            if _ends_within_a_line(path):
+            if _ends_in_partial_line(path):
                 line = b"\n" + line
             if os.write(handle, line) < len(line):
                 raise OSError(errno.ENOSPC, "only a part of the anchor was written", str(path))
@@ -96,22 +100,22 @@ def file_anchor(path: Path) -> Callable[[Head], None]:
         finally:
             os.close(handle)
 
-    return note
+    return append
 
 
-def _ends_within_a_line(path: Path) -> bool:
-    """Whether the last note was cut off: by a full disk, or by a machine that lost its power."""
-    # It may be empty, or not be ours to read.
+def _ends_in_partial_line(path: Path) -> bool:
+    """Whether the last line was cut off, by a full disk or a power failure."""
+    # The file may be empty or not readable.
     with contextlib.suppress(OSError), path.open("rb") as file:
         file.seek(-1, os.SEEK_END)
         return file.read(1) not in {b"", b"\n"}
     return False
 
 
-def read_anchors(path: Path) -> list[Head]:
-    """Read the heads that file_anchor() wrote; raises InputError with the line that is none.
+def read_anchors(path: Path) -> list[ChainHead]:
+    """Read the heads that :func:`file_anchor` wrote; raises InputError with the line of anything else.
 
-    The beginning of a line is one that could not be written to its end, and notes nothing.
+    A line that was cut off is skipped.
     """
     heads = []
     try:
@@ -124,7 +128,7 @@ def read_anchors(path: Path) -> list[Head]:
             continue
         try:
             value = json.loads(line)
-            head = Head(value["chain"], int(value["length"]), bytes.fromhex(value["hash"]))
+            head = ChainHead(value["chain"], int(value["length"]), bytes.fromhex(value["hash"]))
         except (ValueError, KeyError, TypeError):
             raise InputError("this is no anchor", where=f"{path}:{number}") from None
         heads.append(head)

@@ -1,7 +1,7 @@
 """An explicit-state check of the protocol: two workers, crashes, expired leases, one key.
 
 The ledger's moves are rows of :data:`~callmemaybe.gateway.lifecycle.TABLE`, handed in as data, so a
-changed table is checked as it is. What the gateway adds to the table is a set of ``Rules``; each can
+changed table is checked as it is. What the gateway adds to the table is a set of ``ProtocolRules``; each can
 be turned off, and a test shows that the check then finds the harm. Pure: breadth-first search.
 """
 
@@ -15,7 +15,7 @@ from callmemaybe.gateway.lifecycle import (
     TABLE,
     TERMINAL,
     CallState,
-    Durable,
+    Durability,
     LifecycleEvent,
     Transition,
 )
@@ -23,7 +23,7 @@ from callmemaybe.tools import Effect
 
 
 @dataclass(frozen=True)
-class Rules:
+class ProtocolRules:
     """What the gateway promises beside the table; False injects the bug."""
 
     intent_before_effect: bool = True  # T1 and T2 are durable before the tool starts
@@ -71,13 +71,13 @@ class Violation:
 def explore(
     effect: Effect,
     *,
-    rules: Rules = Rules(),
+    rules: ProtocolRules = ProtocolRules(),
     table: Iterable[Transition] = TABLE,
     crashes: int = 2,
     deliveries: int = 3,
 ) -> Violation | int:
     """Visit every reachable world; return the first broken law, or how many worlds there are."""
-    machine = _Machine(effect, rules, tuple(table), crashes, deliveries)
+    machine = _ProtocolModel(effect, rules, tuple(table), crashes, deliveries)
     start = World()
     seen: dict[World, tuple[World, str] | None] = {start: None}
     queue = deque([start])
@@ -103,11 +103,11 @@ def _path(seen: dict[World, tuple[World, str] | None], world: World) -> tuple[st
     return tuple(reversed(steps))
 
 
-class _Machine:
+class _ProtocolModel:
     def __init__(
         self,
         effect: Effect,
-        rules: Rules,
+        rules: ProtocolRules,
         table: tuple[Transition, ...],
         crashes: int,
         deliveries: int,
@@ -179,7 +179,7 @@ class _Machine:
         start = self._moves.get((CallState.COMMITTED, LifecycleEvent.START))
         if commit is None or start is None:
             return  # without T1 nothing may run at all
-        audited = commit.durable is Durable.T1 and self._rules.audit_with_intent
+        audited = commit.durable is Durability.T1 and self._rules.audit_with_intent
         yield (
             f"{name} commits T1 and T2",
             replace(world, row=start.target, fence=1, owner=index, audited=audited),
@@ -232,3 +232,15 @@ def _put(world: World, index: int, worker: Worker) -> World:
     workers = list(world.workers)
     workers[index] = worker
     return replace(world, workers=tuple(workers))
+
+
+def reachable(
+    table: Iterable[Transition] = TABLE, start: CallState = CallState.PROPOSED
+) -> set[CallState]:
+    """Return the states that can be reached from ``start`` by the rows of ``table``."""
+    rows = tuple(table)
+    found, size = {start}, 0
+    while len(found) > size:
+        size = len(found)
+        found |= {row.target for row in rows if row.source in found}
+    return found

@@ -1,7 +1,7 @@
-"""The statements of the SQLite ledger. Each takes a whole batch as ``values (?, ?), (?, ?), ...``.
+"""The SQL of the SQLite ledger. A statement takes a whole batch as ``values (?, ?), (?, ?), ...``.
 
-One statement is one hand-over of the interpreter lock, however many rows; rows as JSON would cost five
-times as much to read back. Batches are cut to powers of two, so that few texts are ever prepared.
+One statement releases the GIL once, however many rows it has; rows as JSON would cost five times as much to
+read back. Batches are cut to powers of two, so that few different statements are prepared.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 from callmemaybe.gateway.lifecycle import TERMINAL
-from callmemaybe.gateway.store import COLUMNS
+from callmemaybe.gateway.store import CALL_COLUMNS
 
 TABLES = """
 create table if not exists meta(name text primary key, value blob not null) without rowid;
@@ -50,8 +50,8 @@ create table if not exists audit(
   hash blob not null, primary key (chain, number)
 ) without rowid;
 """
-ROW = ", ".join(COLUMNS)
-#: {} stands for the values.
+ROW = ", ".join(CALL_COLUMNS)
+#: The values are formatted into ``{}``.
 INSERT = f"insert into calls({ROW}) {{}} on conflict do nothing"
 STAND = "select key from calls where key in ({})"
 FETCH = f"select {ROW} from calls where key in ({{}})"
@@ -80,7 +80,7 @@ select j.key, min(c.key) from j join calls as c
 where c.key <> j.key and c.state <> 'cancelled' and coalesce(c.code, '') <> 'refused'
 group by 1
 """
-# Its own rows are left out by two ranges of the index, not by looking at each.
+# The process's own rows are excluded by two ranges of the index, not by a comparison per row.
 OTHERS = """
 select key, locks, owner, state = 'running', asked from calls
 where state in ('committed', 'running') and (owner > ?1 or (owner < ?1 and owner > ''))
@@ -104,8 +104,8 @@ select tenant, run, policy_hash from runs where (tenant, run) in (select tenant,
 """
 APPEND = "insert into audit {}"
 END = "select number, hash from audit where chain = ? order by number desc limit 1"
-# What was committed and never started waits for its redelivery, and so does what nobody here can run:
-# it must not fill up the places of those that can be helped. The second condition is the index's.
+# Calls that were committed and never started wait for their redelivery, and so do those whose tool is
+# unknown here: they must not use up the limit. The second condition makes SQLite use the index.
 ORPHANS = f"""
 select {ROW} from calls where state = 'running' and state in ('committed', 'running')
   and owner in (select value from json_each(?1))
@@ -118,7 +118,7 @@ _T = TypeVar("_T")
 
 
 def batches(rows: Sequence[_T]) -> Iterator[Sequence[_T]]:
-    """Cut rows into parts of 64, and the rest into powers of two."""
+    """Cut rows into parts of 64 and the rest into powers of two."""
     place, left = 0, len(rows)
     while left:
         size = min(_MOST, 1 << (left.bit_length() - 1))

@@ -1,9 +1,8 @@
-"""The ledger in PostgreSQL: any number of processes on any hosts share one store.
+"""The ledger in PostgreSQL, shared by any number of processes on any hosts.
 
-Batches travel as one parameter, one statement per kind of row. Leases and times are the
-database's, so the hosts' clocks may disagree. No row is shared by all writers: each process appends to
-an audit chain of its own. A connection that is lost is opened again; the ledger sends the operation once
-more, and compare-and-set makes that harmless.
+A batch is one statement per kind of row with one parameter. Leases and times are the database's, so the
+hosts' clocks may disagree. No row is written by all processes: each appends to an audit chain of its own. A
+lost connection is opened again; the ledger then repeats the operation, which compare-and-set makes safe.
 """
 
 from __future__ import annotations
@@ -23,23 +22,23 @@ from typing import Any
 import psycopg
 from psycopg import errors
 
-from callmemaybe.gateway.audit import _pgsql as statements
 from callmemaybe.gateway.lifecycle import TERMINAL, CallState
-from callmemaybe.gateway.plan import EVERYTHING, locks_of
+from callmemaybe.gateway.plan import EVERYTHING, locks_from_json
 from callmemaybe.gateway.store import (
-    COLUMNS,
-    VERSION,
+    CALL_COLUMNS,
+    SCHEMA_VERSION,
     Approval,
-    Decide,
-    Holder,
-    Move,
-    Reconcile,
-    Row,
+    CallRow,
+    DecideApproval,
+    OpenCall,
+    ReconcileCall,
     RunRow,
     StoreError,
     StoreFull,
     StoreTransient,
+    UpdateCall,
 )
+from callmemaybe.gateway.store import _postgresql_sql as statements
 from callmemaybe.jsonio import dumps
 
 _APPROVAL = ", ".join(item.name for item in fields(Approval))
@@ -50,12 +49,12 @@ _TRANSIENT = (
     errors.DeadlockDetected,
     errors.SerializationFailure,
 )
-#: The server's table of locks is shared by all (6,400 by default); beyond this a batch takes the
-#: one lock that overlaps with every other.
-_MOST_LOCKS = 256
-#: A new row has values up to here; then come those of its end.
-_WRITTEN = COLUMNS.index("ended")
-_values = operator.attrgetter(*COLUMNS)
+#: The server has one table of locks for all sessions (6,400 by default); a batch with more locks than this
+#: takes the one lock that conflicts with every other instead.
+_MAX_LOCKS = 256
+#: The columns from here on are set when a call ends.
+_WRITTEN = CALL_COLUMNS.index("ended")
+_values = operator.attrgetter(*CALL_COLUMNS)
 _start = operator.attrgetter("key", "fence", "expected", "target", "arguments", "locks")
 _end = operator.attrgetter(
     "key", "fence", "expected", "target", "ended", "code", "content", "result"
@@ -64,7 +63,7 @@ _end = operator.attrgetter(
 
 @contextlib.contextmanager
 def _translated() -> Iterator[None]:
-    """Turn psycopg's exceptions into ours."""
+    """Translate psycopg's exceptions into StoreError and its subclasses."""
     try:
         yield
     except errors.DiskFull as error:
@@ -80,18 +79,18 @@ def _first_line(error: Exception) -> str:
 
 
 @dataclass(slots=True)
-class _Ahead:
-    """What a transaction looked up before it was asked; each with what it was looked up for."""
+class _Prefetched:
+    """What ``serialise`` read ahead for the transaction, each answer with what it was asked for."""
 
-    others: list[Holder] | None = None
+    others: list[OpenCall] | None = None
     token: int | None = None
-    blocked: tuple[set[tuple[str, str]], list[Row]] | None = None
+    blocked: tuple[set[tuple[str, str]], list[CallRow]] | None = None
     policies: tuple[set[tuple[str, str]], list[Any]] | None = None
     repeats: tuple[set[str], dict[str, str]] | None = None
 
 
-class Postgresql:
-    """The statements. One connection writes, in the ledger's thread; one reads, behind a lock."""
+class PostgresqlStore:
+    """The StoreBackend of PostgreSQL. One connection writes, in the ledger's thread; one reads, behind a lock."""
 
     def __init__(self, address: str, *, connect_timeout: int = 5) -> None:
         self._address = address
@@ -99,7 +98,7 @@ class Postgresql:
         self._reading = threading.Lock()
         self._reader: Any = None
         self._offset = 0.0
-        self._ahead = _Ahead()
+        self._ahead = _Prefetched()
         self.owner = secrets.token_hex(8)
         with _translated():
             self._write = self._connect()
@@ -108,13 +107,13 @@ class Postgresql:
                 self._write.execute(statements.TABLES)
                 self._write.execute(
                     "insert into meta values ('mac', %s), ('version', %s) on conflict do nothing",
-                    (secrets.token_bytes(32), str(VERSION).encode()),
+                    (secrets.token_bytes(32), str(SCHEMA_VERSION).encode()),
                 )
                 found = self._write.execute("select value from meta order by name").fetchall()
         secret, version = (bytes(value) for (value,) in found)
-        if version != str(VERSION).encode():
+        if version != str(SCHEMA_VERSION).encode():
             self._write.close()
-            raise StoreError(f"a ledger of version {version.decode()}, this is {VERSION}")
+            raise StoreError(f"a ledger of version {version.decode()}, this is {SCHEMA_VERSION}")
         self.secret: bytes = secret
 
     def _connect(self, *, autocommit: bool = False) -> psycopg.Connection[Any]:
@@ -131,9 +130,9 @@ class Postgresql:
             self._offset = float(row[0]) - (before + time.time()) / 2
         return made
 
-    # --- who lives ----------------------------------------------------------------------------
+    # --- leases -------------------------------------------------------------------------------
 
-    def beat(self, lease: float) -> None:
+    def renew_lease(self, lease: float) -> None:
         """Renew this owner's lease, by the database's clock."""
         self._write.execute(
             "insert into owners values (%s, clock_timestamp() + make_interval(secs => %s))"
@@ -141,8 +140,8 @@ class Postgresql:
             (self.owner, lease),
         )
 
-    def lost(self, owners: Iterable[str]) -> set[str]:
-        """Those without a lease, or with a lapsed one."""
+    def lost_owners(self, owners: Iterable[str]) -> set[str]:
+        """Return the owners without a lease or with a lapsed one."""
         asked = [owner for owner in owners if owner != self.owner]
         rows = self._write.execute(
             "select o from unnest(%s::text[]) as o where not exists (select from owners"
@@ -155,11 +154,11 @@ class Postgresql:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """Begin, then commit durably or roll back; opens a lost connection again."""
+        """Begin, then commit durably or roll back; reopens a lost connection."""
         with _translated():
             if self._write.closed or self._write.broken:
                 self._write = self._connect()
-            self._ahead = _Ahead()
+            self._ahead = _Prefetched()
             with self._write.transaction():
                 yield
 
@@ -169,28 +168,30 @@ class Postgresql:
         with self._write.transaction():
             yield self._write
 
-    def recover_space(self) -> bool:
-        """Nothing can be given up here: the database's disk is its administrator's."""
+    def release_reserve(self) -> bool:
+        """Return False: this store reserves no disk space on the database's host."""
         return False
 
     # --- calls --------------------------------------------------------------------------------
 
-    def insert(self, rows: Sequence[Row]) -> set[str]:
-        """Insert the rows whose key is free, in the order of keys, so that two writers cannot lock."""
+    def insert_calls(self, rows: Sequence[CallRow]) -> set[str]:
+        """Insert the rows whose key is free, ordered by key so that two writers cannot deadlock."""
         ordered = sorted(rows, key=operator.attrgetter("key"))
-        # What a new row leaves empty is left out.
-        width = len(COLUMNS) if any(row.asked for row in rows) else _WRITTEN
-        text = dumps([dict(zip(COLUMNS[:width], _values(row), strict=False)) for row in ordered])
+        # Columns that are empty in new rows are left out.
+        width = len(CALL_COLUMNS) if any(row.asked for row in rows) else _WRITTEN
+        text = dumps(
+            [dict(zip(CALL_COLUMNS[:width], _values(row), strict=False)) for row in ordered]
+        )
         return {key for (key,) in self._write.execute(statements.INSERT, (text,))}
 
-    def fetch(self, keys: Iterable[str]) -> dict[str, Row]:
+    def fetch_calls(self, keys: Iterable[str]) -> dict[str, CallRow]:
         """Return the rows of these keys as this transaction sees them."""
         rows = self._write.execute(
             f"select {statements.ROW} from calls where key = any(%s)", (list(keys),)
         )
-        return {values[0]: Row(*values) for values in rows}
+        return {values[0]: CallRow(*values) for values in rows}
 
-    def move(self, moves: Sequence[Move]) -> set[str]:
+    def update_calls(self, moves: Sequence[UpdateCall]) -> set[str]:
         """Compare and set."""
         won: set[str] = set()
         if any(move.target is CallState.UNKNOWN for move in moves):
@@ -206,7 +207,9 @@ class Postgresql:
             won |= {key for (key,) in rows}
         return won
 
-    def claim(self, key: str, fence: int, state: CallState, *, owner: str | None = None) -> bool:
+    def claim_call(
+        self, key: str, fence: int, state: CallState, *, owner: str | None = None
+    ) -> bool:
         """Take a row over."""
         done = self._write.execute(
             "update calls set owner = %s, fence = fence + 1, state = %s"
@@ -216,71 +219,71 @@ class Postgresql:
         return bool(done.rowcount)
 
     def serialise(
-        self, locks: Collection[str], rows: Collection[Row], runs: Collection[tuple[str, str]]
+        self, locks: Collection[str], rows: Collection[CallRow], runs: Collection[tuple[str, str]]
     ) -> None:
-        """Take advisory locks until the commit, all in one order.
+        """Take advisory locks until the commit, in one order for all processes.
 
-        Under "read committed" two transactions that start conflicting calls, or the same call of
-        a run, would not see each other. What touches everything waits for all, and all for it.
-        What will be asked next goes along in one pipeline; each statement sees what was committed
-        before it, and so after the locks were taken.
+        Under "read committed" two transactions that start conflicting calls, or the same call of a run,
+        would not see each other. A lock on everything conflicts with all others. What the transaction will
+        ask next is read in the same pipeline; each statement sees what was committed before it, so what was
+        committed before the locks were granted.
         """
         wanted = {_number(EVERYTHING): False}
-        for lock in itertools.chain.from_iterable(map(locks_of, locks)):
+        for lock in itertools.chain.from_iterable(map(locks_from_json, locks)):
             number, alone = _number(lock.resource), lock.exclusive or lock.resource == EVERYTHING
             wanted[number] = wanted.get(number, False) or alone
         wanted.update({_lock_number(row): True for row in rows})
-        if len(wanted) > _MOST_LOCKS:
+        if len(wanted) > _MAX_LOCKS:
             wanted = {_number(EVERYTHING): True}
         ask = self._write.execute
         with self._write.pipeline():
             ask(statements.SERIALISE, (dumps(list(wanted.items())),))
-            held = ask(statements.OTHERS, {"me": self.owner})
+            others = ask(statements.OTHERS, {"me": self.owner})
             token = ask(statements.COUNT_UP) if locks else None
             unknown = ask(statements.BLOCKED, (_pairs(runs),)) if runs else None
             policies = ask(statements.POLICIES, (_pairs(runs),)) if runs else None
             repeats = ask(statements.REPEATS, (_likes(rows),)) if rows else None
-        self._ahead = _Ahead(
-            [Holder(*values) for values in held],
+        self._ahead = _Prefetched(
+            [OpenCall(*values) for values in others],
             None if token is None else _number_of(token),
-            None if unknown is None else (set(runs), [Row(*values) for values in unknown]),
+            None if unknown is None else (set(runs), [CallRow(*values) for values in unknown]),
             None if policies is None else (set(runs), policies.fetchall()),
             None if repeats is None else ({row.key for row in rows}, dict(repeats.fetchall())),
         )
 
-    def others(self) -> list[Holder]:
+    def open_calls_of_others(self) -> list[OpenCall]:
         """Return the open calls of other processes that hold locks, or asked for them."""
         found, self._ahead.others = self._ahead.others, None
         if found is None:
             rows = self._write.execute(statements.OTHERS, {"me": self.owner})
-            found = [Holder(*values) for values in rows]
+            found = [OpenCall(*values) for values in rows]
         return found
 
-    def ask_for(self, keys: Sequence[tuple[str, str, float]]) -> None:
-        """Note since when committed calls wait for their locks."""
+    def queue_for_locks(self, keys: Sequence[tuple[str, str, float]]) -> None:
+        """Record since when committed calls wait for their locks."""
         self._write.execute(statements.ASK_FOR, list(map(list, zip(*sorted(keys), strict=True))))
 
-    def token(self) -> int:
-        """Count up, without a row that all would wait for."""
+    def next_token(self) -> int:
+        """Return the next fencing token from a sequence, which no writer waits for."""
         number, self._ahead.token = self._ahead.token, None
         if number is None:
             number = _number_of(self._write.execute(statements.COUNT_UP))
         return number
 
-    def repeats(self, rows: Sequence[Row]) -> dict[str, str]:
+    def find_repeats(self, rows: Sequence[CallRow]) -> dict[str, str]:
         """Find calls of the same run with the same `once` tool and arguments."""
         ahead = self._ahead.repeats
         if ahead is not None and ahead[0].issuperset(row.key for row in rows):
             return ahead[1]
         return dict(self._write.execute(statements.REPEATS, (_likes(rows),)).fetchall())
 
-    def blocked(self, runs: Iterable[tuple[str, str]]) -> list[Row]:
+    def unknown_calls(self, runs: Iterable[tuple[str, str]]) -> list[CallRow]:
         """Return unknown calls of these runs that nobody reconciled."""
         asked, ahead = set(runs), self._ahead.blocked
         if ahead is not None and ahead[0] == asked:
             return ahead[1]
         found = self._write.execute(statements.BLOCKED, (_pairs(asked),))
-        return [Row(*values) for values in found]
+        return [CallRow(*values) for values in found]
 
     def open_owners(self) -> set[str]:
         """Return the other owners of open calls."""
@@ -291,13 +294,15 @@ class Postgresql:
         )
         return {owner for (owner,) in rows}
 
-    def orphans(self, owners: Iterable[str], tools: Mapping[str, str], limit: int) -> list[Row]:
-        """Return what can be done; rows that another recoverer holds are left to it."""
+    def orphaned_calls(
+        self, owners: Iterable[str], tools: Mapping[str, str], limit: int
+    ) -> list[CallRow]:
+        """Return running calls of these owners that can be taken over; skip rows that another process locked."""
         asked = (list(owners), list(tools), list(tools.values()), limit)
-        return [Row(*values) for values in self._write.execute(statements.ORPHANS, asked)]
+        return [CallRow(*values) for values in self._write.execute(statements.ORPHANS, asked)]
 
-    def open_runs(self, runs: Sequence[RunRow]) -> dict[tuple[str, str], str]:
-        """Insert the runs that are not there, in one order for all writers."""
+    def begin_runs(self, runs: Sequence[RunRow]) -> dict[tuple[str, str], str]:
+        """Insert the runs that do not exist, in one order for all writers."""
         ordered = sorted((run.tenant, run.run, run.policy, run.policy_hash) for run in runs)
         self._write.execute(
             "insert into runs select * from unnest(%s::text[], %s::text[], %s::text[], %s::text[])"
@@ -305,55 +310,55 @@ class Postgresql:
             list(map(list, zip(*ordered, strict=True))),
         )
         self._ahead.policies = None
-        return self.policies({(run.tenant, run.run) for run in runs})
+        return self.policy_hashes({(run.tenant, run.run) for run in runs})
 
-    def policies(self, runs: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
-        """Return the policy hash that stands of each run."""
+    def policy_hashes(self, runs: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
+        """Return the policy hash of each run."""
         ahead, found = self._ahead.policies, None
         if ahead is not None and ahead[0].issuperset(runs):
             found = ahead[1]
         found = found or self._write.execute(statements.POLICIES, (_pairs(runs),)).fetchall()
-        return {(tenant, run): stands for tenant, run, stands in found}
+        return {(tenant, run): policy_hash for tenant, run, policy_hash in found}
 
-    def policy_of(self, tenant: str, run: str) -> str:
-        """Return the policy that stands of a run, which nobody else changes until the commit."""
+    def policy_json(self, tenant: str, run: str) -> str:
+        """Return the policy of a run as JSON and lock its row until the commit."""
         found = self._write.execute(
             "select policy from runs where tenant = %s and run = %s for update", (tenant, run)
         )
         return str(found.fetchall()[0][0])
 
-    def narrow(self, run: RunRow) -> None:
-        """Put this policy in the place of the one that stands."""
+    def replace_policy(self, run: RunRow) -> None:
+        """Replace the policy of a run."""
         self._write.execute(
             "update runs set policy = %s, policy_hash = %s where tenant = %s and run = %s",
             (run.policy, run.policy_hash, run.tenant, run.run),
         )
 
-    def append(self, records: Sequence[tuple[str, int, str, str, bytes]]) -> None:
+    def append_audit(self, records: Sequence[tuple[str, int, str, str, bytes]]) -> None:
         """Append audit rows."""
         chain, first = records[0][:2]
         rows = dumps([(key, record, digest.hex()) for _, _, key, record, digest in records])
         self._write.execute(statements.AUDIT, (chain, first - 1, rows))
 
-    def end_of(self, chain: str) -> tuple[int, bytes] | None:
-        """Return where the chain ends."""
+    def chain_end(self, chain: str) -> tuple[int, bytes] | None:
+        """Return the number and hash of the last record of a chain."""
         return self._write.execute(statements.END, (chain,)).fetchone()
 
     # --- approvals, reconciliation, retention -------------------------------------------------
 
-    def ask(self, approval: Approval) -> tuple[bool, Approval]:
-        """Insert the approval unless it is there."""
+    def insert_approval(self, approval: Approval) -> tuple[bool, Approval]:
+        """Insert the approval unless it exists."""
         names = [item.name for item in fields(Approval)]
         done = self._write.execute(
             f"insert into approvals({_APPROVAL}) values ({', '.join(['%s'] * len(names))})"
             " on conflict do nothing",
             [getattr(approval, name) for name in names],
         )
-        stands = _approval(self._write, approval.id)
-        assert stands is not None
-        return bool(done.rowcount), stands
+        stored = _approval(self._write, approval.id)
+        assert stored is not None
+        return bool(done.rowcount), stored
 
-    def decide(self, decide: Decide) -> tuple[bool, Approval | None]:
+    def decide_approval(self, decide: DecideApproval) -> tuple[bool, Approval | None]:
         """Decide an open, unexpired approval."""
         done = self._write.execute(
             "update approvals set decision = %s, by = %s, decided = %s"
@@ -363,7 +368,7 @@ class Postgresql:
         )
         return bool(done.rowcount), _approval(self._write, decide.id)
 
-    def reconcile(self, reconcile: Reconcile) -> bool:
+    def insert_reconciliation(self, reconcile: ReconcileCall) -> bool:
         """Insert the reconciliation of an unknown call."""
         done = self._write.execute(
             "insert into reconciliations select key, %s, %s, %s, %s from calls"
@@ -372,8 +377,8 @@ class Postgresql:
         )
         return bool(done.rowcount)
 
-    def expire(self, before: float) -> int:
-        """Forget old results; the keys stay."""
+    def expire_results(self, before: float) -> int:
+        """Drop old results; the keys stay."""
         done = self._write.execute(
             "update calls set content = null, result = null, arguments = '{}'"
             " where ended < %s and content is not null and state = any(%s)",
@@ -383,48 +388,53 @@ class Postgresql:
 
     # --- readers ------------------------------------------------------------------------------
 
-    def look(self, key: str) -> Row | None:
+    def read_call(self, key: str) -> CallRow | None:
         """Return the committed row of ``key``."""
         rows = self._read(f"select {statements.ROW} from calls where key = %s", (key,))
-        return Row(*rows[0]) if rows else None
+        return CallRow(*rows[0]) if rows else None
 
-    def look_run(self, tenant: str, run: str) -> RunRow | None:
-        """Return the committed start of a run."""
+    def read_run(self, tenant: str, run: str) -> RunRow | None:
+        """Return the committed row of a run."""
         rows = self._read("select * from runs where tenant = %s and run = %s", (tenant, run))
         return RunRow(*rows[0]) if rows else None
 
-    def look_approval(self, id_: str) -> Approval | None:
+    def read_approval(self, id_: str) -> Approval | None:
         """Return an approval by its id."""
         rows = self._read(f"select {_APPROVAL} from approvals where id = %s", (id_,))
         return Approval(*rows[0]) if rows else None
 
-    def look_reconciled(self, key: str) -> tuple[str, str] | None:
+    def read_reconciliation(self, key: str) -> tuple[str, str] | None:
         """Return (outcome, content) of a reconciled call."""
         rows = self._read("select outcome, content from reconciliations where key = %s", (key,))
         return (rows[0][0], rows[0][1]) if rows else None
 
-    def approvals(self, *, pending_only: bool) -> list[Approval]:
+    def read_approvals(self, *, pending_only: bool) -> list[Approval]:
         """Return approvals, oldest first."""
         where = "where decision is null" if pending_only else ""
         rows = self._read(f"select {_APPROVAL} from approvals {where} order by created, id", ())
         return [Approval(*values) for values in rows]
 
-    def calls(
-        self, *, run: str | None, limit: int, but: str | None = None, tenant: str | None = None
-    ) -> list[Row]:
+    def read_calls(
+        self,
+        *,
+        run: str | None,
+        limit: int,
+        exclude_owner: str | None = None,
+        tenant: str | None = None,
+    ) -> list[CallRow]:
         """Return rows, newest first."""
         rows = self._read(
             f"select {statements.ROW} from calls where (%s::text is null or run = %s)"
             " and (%s::text is null or owner <> %s) and (%s::text is null or tenant = %s)"
             " order by created desc, ordinal desc limit %s",
-            (run, run, but, but, tenant, tenant, limit),
+            (run, run, exclude_owner, exclude_owner, tenant, tenant, limit),
         )
-        return [Row(*values) for values in rows]
+        return [CallRow(*values) for values in rows]
 
-    def audit(
+    def read_audit(
         self, *, key: str | None = None, limit: int | None = None
     ) -> Iterator[tuple[str, int, str, str, bytes]]:
-        """Yield audit rows through a cursor of the server, on a connection of their own."""
+        """Yield audit rows through a server-side cursor on a connection of its own."""
         sql = (
             "select * from audit where %s::text is null or (key = %s and key <> '')"
             " order by chain, number limit %s"
@@ -455,11 +465,11 @@ class Postgresql:
         raise AssertionError("unreachable")
 
     def now(self) -> float:
-        """Return the database's clock, as it was compared with this host's at the last connect."""
+        """Return the database's clock: this host's, plus the offset measured at the last connect."""
         return time.time() + self._offset
 
     def close(self) -> None:
-        """Let the lease go and close the connections."""
+        """Give up the lease and close the connections."""
         with contextlib.suppress(StoreError), self.transaction():
             self._write.execute("delete from owners where owner = %s", (self.owner,))
         self._write.close()
@@ -477,17 +487,17 @@ def _pairs(runs: Collection[tuple[str, str]]) -> str:
     return dumps([(run, tenant) for tenant, run in runs])
 
 
-def _likes(rows: Collection[Row]) -> str:
+def _likes(rows: Collection[CallRow]) -> str:
     return dumps([(row.key, row.run, row.tool, row.mac, row.tenant) for row in rows])
 
 
-def _lock_number(row: Row) -> int:
+def _lock_number(row: CallRow) -> int:
     return _number(f"{row.tenant}\n{row.run}\n{row.tool}\n{row.mac}")
 
 
 @functools.lru_cache(maxsize=4096)
 def _number(text: str) -> int:
-    """Return the advisory lock for a text; two texts that share one only wait for each other."""
+    """Return the advisory lock for a text; a collision only makes two transactions wait for each other."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big", signed=True)
 
 
@@ -496,4 +506,4 @@ def _approval(connection: psycopg.Connection[Any], id_: str) -> Approval | None:
     return Approval(*row) if row else None
 
 
-AUDIT_LOG: Callable[..., Postgresql] = Postgresql
+STORE: Callable[..., PostgresqlStore] = PostgresqlStore

@@ -1,9 +1,9 @@
-"""The ledger in one SQLite file: the embedded default. Several processes of one machine may share it.
+"""The ledger in one SQLite file: the embedded default, shared by the processes of one machine.
 
-WAL with synchronous=FULL: one sync per commit, and a commit that returned survives a power cut.
-Through apsw, which carries a current SQLite: versions 3.7.0 to 3.51.2 may corrupt a WAL that is reset
-while another process checkpoints. Owners prove they live by a lock on a file, which the kernel
-drops however the process dies; leases are monotonic time of one boot, so the wall clock may jump.
+WAL with synchronous=FULL: one sync per commit, and a commit that returned survives a power failure. It uses
+apsw, which ships a current SQLite: versions 3.7.0 to 3.51.2 may corrupt a WAL that is reset while another
+process checkpoints. Each process proves that it lives by a lock on a file, which the kernel releases
+however the process dies. Leases are monotonic time of one boot, so the wall clock may jump.
 """
 
 from __future__ import annotations
@@ -21,24 +21,29 @@ from typing import Any
 
 import apsw
 
-from callmemaybe.gateway.audit import _statements as statements
-from callmemaybe.gateway.audit._host import OwnerFiles, Reserve, boot_id, make_private
 from callmemaybe.gateway.lifecycle import CallState
 from callmemaybe.gateway.store import (
-    COLUMNS,
-    VERSION,
+    CALL_COLUMNS,
+    SCHEMA_VERSION,
     Approval,
-    Decide,
-    Holder,
-    Move,
-    Reconcile,
-    Row,
+    CallRow,
+    DecideApproval,
+    OpenCall,
+    ReconcileCall,
     RunRow,
     StoreError,
     StoreFull,
     StoreTransient,
+    UpdateCall,
 )
+from callmemaybe.gateway.store import _sqlite_sql as statements
 from callmemaybe.jsonio import dumps
+
+fcntl: Any
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - Windows: only leases show who is alive
+    fcntl = None
 
 _APPROVAL = ", ".join(item.name for item in fields(Approval))
 _RESERVE = 4 * 1024 * 1024
@@ -46,7 +51,7 @@ _RESERVE = 4 * 1024 * 1024
 
 @contextlib.contextmanager
 def _translated() -> Iterator[None]:
-    """Turn apsw's exceptions into ours."""
+    """Translate apsw's exceptions into StoreError and its subclasses."""
     try:
         yield
     except apsw.FullError as error:
@@ -59,17 +64,21 @@ def _translated() -> Iterator[None]:
         raise StoreError(f"SQLite: {error}") from error
 
 
-class Sqlite:
-    """The statements. One connection writes, in the ledger's thread; one reads, behind a lock."""
+class SqliteStore:
+    """The StoreBackend of SQLite. One connection writes, in the ledger's thread; one reads, behind a lock.
+
+    ``path``: a file, or ``:memory:``. ``reserve``: bytes of disk space reserved for results. ``busy``:
+    seconds to wait for other processes' write transactions.
+    """
 
     def __init__(self, path: str, *, reserve: int = _RESERVE, busy: float = 10.0) -> None:
         self.path = Path(path)
         self._memory = path == ":memory:"
-        # An in-memory ledger (tests, trials) is shared between its two connections by name.
+        # The two connections of an in-memory ledger share it by name.
         name = f"file:/{secrets.token_hex(8)}?vfs=memdb" if self._memory else str(self.path)
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
         if not self._memory:
-            make_private(self.path)
+            _create_private(self.path)
         with _translated():
             self._write: Any = apsw.Connection(name, flags=flags)
             self._write.set_busy_timeout(int(busy * 1000))
@@ -84,34 +93,34 @@ class Sqlite:
             self._write.execute(
                 "insert into meta values ('mac', ?), ('version', ?), ('token', 0)"
                 " on conflict do nothing",
-                (secrets.token_bytes(32), VERSION),
+                (secrets.token_bytes(32), SCHEMA_VERSION),
             )
             self._write.execute("commit")
             found = _one(self._write.execute("select value from meta where name = 'version'"))
-            if found != VERSION:
+            if found != SCHEMA_VERSION:
                 self._write.close()
-                raise StoreError(f"{path}: a ledger of version {found}, this is {VERSION}")
+                raise StoreError(f"{path}: a ledger of version {found}, this is {SCHEMA_VERSION}")
             self._reader: Any = apsw.Connection(name, flags=flags)
             self._reader.set_busy_timeout(int(busy * 1000))
             meta = self._write.execute("select value from meta where name = 'mac'")
             self.secret: bytes = _one(meta)
         self._reading = threading.Lock()
-        self._boot = boot_id()
+        self._boot = _boot_id()
         self.owner = secrets.token_hex(8)
-        self._alive = None if self._memory else OwnerFiles(self.path, self.owner)
-        self._reserve = None if self._memory else Reserve(self.path, reserve)
+        self._alive = None if self._memory else _OwnerFiles(self.path, self.owner)
+        self._reserve = None if self._memory else _DiskReserve(self.path, reserve)
 
-    # --- who lives ----------------------------------------------------------------------------
+    # --- leases -------------------------------------------------------------------------------
 
-    def beat(self, lease: float) -> None:
+    def renew_lease(self, lease: float) -> None:
         """Renew this owner's lease."""
         self._write.execute(
             "insert into owners values (?, ?, ?, ?, ?) on conflict do update set beat = ?4",
             (self.owner, self._boot, os.getpid(), time.monotonic(), lease),
         )
 
-    def lost(self, owners: Iterable[str]) -> set[str]:
-        """Those of another boot, without their file lock, or with a lapsed lease."""
+    def lost_owners(self, owners: Iterable[str]) -> set[str]:
+        """Return the owners of another boot, without their file lock, or with a lapsed lease."""
         gone = set()
         for owner in owners:
             if owner == self.owner:
@@ -154,15 +163,15 @@ class Sqlite:
             raise
         self._write.execute("release tool")
 
-    def recover_space(self) -> bool:
+    def release_reserve(self) -> bool:
         """Delete the reserve."""
-        return self._reserve is not None and self._reserve.give_up()
+        return self._reserve is not None and self._reserve.release()
 
     # --- calls --------------------------------------------------------------------------------
 
-    def insert(self, rows: Sequence[Row]) -> set[str]:
+    def insert_calls(self, rows: Sequence[CallRow]) -> set[str]:
         """Insert the rows whose key is free."""
-        if self._reserve is not None and not self._reserve.keep():
+        if self._reserve is not None and not self._reserve.ensure():
             raise StoreFull("the disk under the ledger is full; only results are written")
         keys = [row.key for row in rows]
         taken = {key for (key,) in self._all(statements.STAND, keys)}
@@ -170,11 +179,11 @@ class Sqlite:
         self._each(statements.INSERT, [_values(row) for row in free])
         return {row.key for row in free}
 
-    def fetch(self, keys: Iterable[str]) -> dict[str, Row]:
+    def fetch_calls(self, keys: Iterable[str]) -> dict[str, CallRow]:
         """Return the rows of these keys as this transaction sees them."""
-        return {values[0]: Row(*values) for values in self._all(statements.FETCH, list(keys))}
+        return {values[0]: CallRow(*values) for values in self._all(statements.FETCH, list(keys))}
 
-    def move(self, moves: Sequence[Move]) -> set[str]:
+    def update_calls(self, moves: Sequence[UpdateCall]) -> set[str]:
         """Compare and set."""
         expected = [(move.key, move.fence, move.expected.value) for move in moves]
         beaten = {key for (key,) in self._all(statements.BEATEN, expected)}
@@ -197,7 +206,9 @@ class Sqlite:
         )
         return {move.key for move in won}
 
-    def claim(self, key: str, fence: int, state: CallState, *, owner: str | None = None) -> bool:
+    def claim_call(
+        self, key: str, fence: int, state: CallState, *, owner: str | None = None
+    ) -> bool:
         """Take a row over."""
         self._write.execute(
             "update calls set owner = ?, fence = fence + 1, state = ?"
@@ -207,36 +218,36 @@ class Sqlite:
         return bool(self._write.changes())
 
     def serialise(
-        self, locks: Collection[str], rows: Collection[Row], runs: Collection[tuple[str, str]]
+        self, locks: Collection[str], rows: Collection[CallRow], runs: Collection[tuple[str, str]]
     ) -> None:
-        """SQLite has one writer at a time: nothing is left to do."""
+        """Do nothing: SQLite has one writer at a time."""
 
-    def others(self) -> list[Holder]:
+    def open_calls_of_others(self) -> list[OpenCall]:
         """Return the open calls of other processes that hold locks, or asked for them."""
         return [
-            Holder(key, locks, owner, bool(running), asked)
+            OpenCall(key, locks, owner, bool(running), asked)
             for key, locks, owner, running, asked in self._write.execute(
                 statements.OTHERS, (self.owner,)
             )
         ]
 
-    def ask_for(self, keys: Sequence[tuple[str, str, float]]) -> None:
-        """Note since when committed calls wait for their locks."""
+    def queue_for_locks(self, keys: Sequence[tuple[str, str, float]]) -> None:
+        """Record since when committed calls wait for their locks."""
         self._each(statements.ASK_FOR, keys)
 
-    def token(self) -> int:
-        """Count up."""
+    def next_token(self) -> int:
+        """Increment and return the counter of fencing tokens."""
         return int(_one(self._write.execute(statements.COUNT_UP)))
 
-    def repeats(self, rows: Sequence[Row]) -> dict[str, str]:
+    def find_repeats(self, rows: Sequence[CallRow]) -> dict[str, str]:
         """Find calls of the same run with the same `once` tool and arguments."""
         asked = [(row.key, row.run, row.tool, row.mac, row.tenant) for row in rows]
         return dict(self._all(statements.REPEATS, asked))
 
-    def blocked(self, runs: Iterable[tuple[str, str]]) -> list[Row]:
+    def unknown_calls(self, runs: Iterable[tuple[str, str]]) -> list[CallRow]:
         """Return unknown calls of these runs that nobody reconciled."""
         pairs = [(run, tenant) for tenant, run in runs]
-        return [Row(*values) for values in self._all(statements.BLOCKED, pairs)]
+        return [CallRow(*values) for values in self._all(statements.BLOCKED, pairs)]
 
     def open_owners(self) -> set[str]:
         """Return the other owners of open calls."""
@@ -247,42 +258,44 @@ class Sqlite:
         )
         return {owner for (owner,) in found}
 
-    def orphans(self, owners: Iterable[str], tools: Mapping[str, str], limit: int) -> list[Row]:
-        """Return running calls of these owners that something can be done about, oldest first."""
+    def orphaned_calls(
+        self, owners: Iterable[str], tools: Mapping[str, str], limit: int
+    ) -> list[CallRow]:
+        """Return running calls of these owners that are `once` or whose tool is known, oldest first."""
         asked = (dumps(list(owners)), dumps(dict(tools)), limit)
-        return [Row(*values) for values in self._write.execute(statements.ORPHANS, asked)]
+        return [CallRow(*values) for values in self._write.execute(statements.ORPHANS, asked)]
 
-    def open_runs(self, runs: Sequence[RunRow]) -> dict[tuple[str, str], str]:
-        """Insert the runs that are not there."""
+    def begin_runs(self, runs: Sequence[RunRow]) -> dict[tuple[str, str], str]:
+        """Insert the runs that do not exist; return the policy hash of each."""
         rows = [(run.tenant, run.run, run.policy, run.policy_hash) for run in runs]
         self._each(statements.BEGIN_RUNS, rows)
-        return self.policies([row[:2] for row in rows])
+        return self.policy_hashes([row[:2] for row in rows])
 
-    def policies(self, runs: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
-        """Return the policy hash that stands of each run."""
+    def policy_hashes(self, runs: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
+        """Return the policy hash of each run."""
         found = self._all(statements.RUNS, list(runs))
-        return {(tenant, run): stands for tenant, run, stands in found}
+        return {(tenant, run): policy_hash for tenant, run, policy_hash in found}
 
-    def policy_of(self, tenant: str, run: str) -> str:
-        """Return the policy that stands of a run."""
+    def policy_json(self, tenant: str, run: str) -> str:
+        """Return the policy of a run as JSON."""
         found = self._write.execute(
             "select policy from runs where tenant = ? and run = ?", (tenant, run)
         )
         return str(_one(found))
 
-    def narrow(self, run: RunRow) -> None:
-        """Put this policy in the place of the one that stands."""
+    def replace_policy(self, run: RunRow) -> None:
+        """Replace the policy of a run."""
         self._write.execute(
             "update runs set policy = ?, policy_hash = ? where tenant = ? and run = ?",
             (run.policy, run.policy_hash, run.tenant, run.run),
         )
 
-    def append(self, records: Sequence[tuple[str, int, str, str, bytes]]) -> None:
+    def append_audit(self, records: Sequence[tuple[str, int, str, str, bytes]]) -> None:
         """Append audit rows."""
         self._each(statements.APPEND, records)
 
-    def end_of(self, chain: str) -> tuple[int, bytes] | None:
-        """Return where the chain ends."""
+    def chain_end(self, chain: str) -> tuple[int, bytes] | None:
+        """Return the number and hash of the last record of a chain."""
         found = self._write.execute(statements.END, (chain,)).fetchall()
         return (found[0][0], found[0][1]) if found else None
 
@@ -294,7 +307,7 @@ class Sqlite:
             )
 
     def _all(self, statement: str, rows: Sequence[Any]) -> list[Any]:
-        """Return what a statement finds over all rows: tuples, or single values for a list."""
+        """Return the rows that a statement finds over all ``rows``: tuples, or single values for a list."""
         found: list[Any] = []
         for part in statements.batches(rows):
             single = isinstance(part[0], str)
@@ -304,8 +317,8 @@ class Sqlite:
 
     # --- approvals, reconciliation, retention -------------------------------------------------
 
-    def ask(self, approval: Approval) -> tuple[bool, Approval]:
-        """Insert the approval unless it is there."""
+    def insert_approval(self, approval: Approval) -> tuple[bool, Approval]:
+        """Insert the approval unless it exists."""
         names = [item.name for item in fields(Approval)]
         self._write.execute(
             f"insert into approvals({_APPROVAL}) values ({', '.join('?' * len(names))})"
@@ -313,11 +326,11 @@ class Sqlite:
             tuple(getattr(approval, name) for name in names),
         )
         inserted = bool(self._write.changes())
-        stands = _approval(self._write, approval.id)
-        assert stands is not None
-        return inserted, stands
+        stored = _approval(self._write, approval.id)
+        assert stored is not None
+        return inserted, stored
 
-    def decide(self, decide: Decide) -> tuple[bool, Approval | None]:
+    def decide_approval(self, decide: DecideApproval) -> tuple[bool, Approval | None]:
         """Decide an open, unexpired approval."""
         self._write.execute(
             "update approvals set decision = ?, by = ?, decided = ?"
@@ -326,7 +339,7 @@ class Sqlite:
         )
         return bool(self._write.changes()), _approval(self._write, decide.id)
 
-    def reconcile(self, reconcile: Reconcile) -> bool:
+    def insert_reconciliation(self, reconcile: ReconcileCall) -> bool:
         """Insert the reconciliation of an unknown call."""
         self._write.execute(
             "insert into reconciliations select key, ?, ?, ?, ? from calls"
@@ -335,8 +348,8 @@ class Sqlite:
         )
         return bool(self._write.changes())
 
-    def expire(self, before: float) -> int:
-        """Forget old results; the keys stay."""
+    def expire_results(self, before: float) -> int:
+        """Drop old results; the keys stay."""
         self._write.execute(
             "update calls set content = null, result = null, arguments = '{}'"
             f" where ended < ? and content is not null and state in ({statements.DONE})",
@@ -346,45 +359,50 @@ class Sqlite:
 
     # --- readers ------------------------------------------------------------------------------
 
-    def look(self, key: str) -> Row | None:
+    def read_call(self, key: str) -> CallRow | None:
         """Return the committed row of ``key``."""
         rows = self._read(f"select {statements.ROW} from calls where key = ?", (key,))
-        return Row(*rows[0]) if rows else None
+        return CallRow(*rows[0]) if rows else None
 
-    def look_run(self, tenant: str, run: str) -> RunRow | None:
-        """Return the committed start of a run."""
+    def read_run(self, tenant: str, run: str) -> RunRow | None:
+        """Return the committed row of a run."""
         rows = self._read("select * from runs where tenant = ? and run = ?", (tenant, run))
         return RunRow(*rows[0]) if rows else None
 
-    def look_approval(self, id_: str) -> Approval | None:
+    def read_approval(self, id_: str) -> Approval | None:
         """Return an approval by its id."""
         with self._reading, _translated():
             return _approval(self._reader, id_)
 
-    def look_reconciled(self, key: str) -> tuple[str, str] | None:
+    def read_reconciliation(self, key: str) -> tuple[str, str] | None:
         """Return (outcome, content) of a reconciled call."""
         rows = self._read("select outcome, content from reconciliations where key = ?", (key,))
         return (rows[0][0], rows[0][1]) if rows else None
 
-    def approvals(self, *, pending_only: bool) -> list[Approval]:
+    def read_approvals(self, *, pending_only: bool) -> list[Approval]:
         """Return approvals, oldest first."""
         where = "where decision is null" if pending_only else ""
         rows = self._read(f"select {_APPROVAL} from approvals {where} order by created, id", ())
         return [Approval(*values) for values in rows]
 
-    def calls(
-        self, *, run: str | None, limit: int, but: str | None = None, tenant: str | None = None
-    ) -> list[Row]:
+    def read_calls(
+        self,
+        *,
+        run: str | None,
+        limit: int,
+        exclude_owner: str | None = None,
+        tenant: str | None = None,
+    ) -> list[CallRow]:
         """Return rows, newest first."""
         where = "where run = ?1" if run is not None else "where ?1 is null"
         where += " and (?3 is null or owner <> ?3) and (?4 is null or tenant = ?4)"
         rows = self._read(
             f"select {statements.ROW} from calls {where} order by created desc, ordinal desc limit ?2",
-            (run, limit, but, tenant),
+            (run, limit, exclude_owner, tenant),
         )
-        return [Row(*values) for values in rows]
+        return [CallRow(*values) for values in rows]
 
-    def audit(
+    def read_audit(
         self, *, key: str | None = None, limit: int | None = None
     ) -> Iterator[tuple[str, int, str, str, bytes]]:
         """Yield audit rows on a connection of their own: a snapshot, however long it is."""
@@ -410,14 +428,14 @@ class Sqlite:
         return time.time()
 
     def close(self) -> None:
-        """Close the connections and let go of the owner's lock."""
+        """Close the connections and release the owner's file lock."""
         self._write.close()
         self._reader.close()
         if self._alive is not None:
             self._alive.close()
 
 
-_values = operator.attrgetter(*COLUMNS)
+_values = operator.attrgetter(*CALL_COLUMNS)
 
 
 def _one(cursor: Any) -> Any:
@@ -429,4 +447,94 @@ def _approval(connection: Any, id_: str) -> Approval | None:
     return Approval(*rows[0]) if rows else None
 
 
-AUDIT_LOG: Callable[..., Sqlite] = Sqlite
+STORE: Callable[..., SqliteStore] = SqliteStore
+
+
+class _OwnerFiles:
+    """A locked file per living process; the kernel releases the lock however the process dies."""
+
+    def __init__(self, path: Path, owner: str) -> None:
+        self._folder = path.with_name(path.name + "-owners")
+        self._file = self._folder / owner
+        self._handle: int | None = None
+        if fcntl is None:  # pragma: no cover
+            return
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        self._handle = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def is_held(self, owner: str) -> bool:
+        """Whether the process behind ``owner`` still holds its file."""
+        if fcntl is None:  # pragma: no cover
+            return True
+        try:
+            handle = os.open(self._folder / owner, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(handle)
+        return False
+
+    def close(self) -> None:
+        """Release the lock and delete the file."""
+        if self._handle is not None:
+            self._file.unlink(missing_ok=True)
+            os.close(self._handle)
+            self._handle = None
+
+
+class _DiskReserve:
+    """A file whose disk space is freed for results when the disk is full."""
+
+    def __init__(self, path: Path, size: int) -> None:
+        self._file = path.with_name(path.name + "-reserve")
+        self._size = size
+        self.ensure()
+
+    def ensure(self) -> bool:
+        """Create the reserve unless it exists; False if there is no space for it."""
+        if not self._size or self._file.exists():
+            return True
+        try:
+            handle = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError:
+            return False
+        try:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(handle, 0, self._size)
+            else:  # pragma: no cover - macOS
+                os.write(handle, b"\0" * self._size)
+        except OSError:
+            self.release()
+            return False
+        finally:
+            os.close(handle)
+        return True
+
+    def release(self) -> bool:
+        """Delete the reserve; False if there was none."""
+        if not self._file.exists():
+            return False
+        with contextlib.suppress(FileNotFoundError):
+            self._file.unlink()
+        return True
+
+
+def _create_private(path: Path) -> None:
+    """Create the file with access for its owner only; SQLite's WAL inherits the mode."""
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise StoreError(f"{path}: the ledger cannot be opened ({error.strerror})") from None
+
+
+def _boot_id() -> str:
+    """Return an id that changes with every boot: monotonic times compare only within one boot."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:  # pragma: no cover - not Linux
+        return str(int(time.time() - time.monotonic()) // 10)

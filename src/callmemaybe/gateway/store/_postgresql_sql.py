@@ -1,8 +1,8 @@
-"""The statements of the PostgreSQL ledger: each takes a whole batch."""
+"""The SQL of the PostgreSQL ledger. A statement takes a whole batch."""
 
 from __future__ import annotations
 
-from callmemaybe.gateway.store import COLUMNS
+from callmemaybe.gateway.store import CALL_COLUMNS
 
 TABLES = """
 create table if not exists meta(name text primary key, value bytea not null);
@@ -39,15 +39,15 @@ create table if not exists audit(
   hash bytea not null, primary key (chain, number)
 );
 """
-#: Nobody may be told what is not on disk, whatever the database's default is; stricter ones stay.
+#: A commit must be on disk when it returns, whatever the database's default; stricter settings stay.
 DURABLE = """
 select set_config('synchronous_commit', 'on', false)
 where current_setting('synchronous_commit') = 'off'
 """
-#: The advisory lock under which the tables are made; any constant of our own.
+#: The advisory lock under which the tables are created; an arbitrary constant.
 MAKING = 0x63616C6C
-ROW = ", ".join(COLUMNS)
-#: Batches travel as one JSON text: twenty arrays cost more to write than their rows to insert.
+ROW = ", ".join(CALL_COLUMNS)
+#: A batch is sent as one JSON text: twenty array parameters cost more to write than the rows to insert.
 INSERT = """
 insert into calls select * from json_populate_recordset(null::calls, %s::json)
 on conflict do nothing returning key
@@ -78,7 +78,7 @@ cross join lateral (
   limit 1
 ) as c
 """
-# Its own rows, of which the index holds many dead ones, are left out by two ranges.
+# The process's own rows, of which the index has many dead ones, are excluded by two ranges.
 OTHERS = """
 select key, locks, owner, state = 'running', asked from calls
 where state in ('committed', 'running') and owner > %(me)s
@@ -110,8 +110,8 @@ POLICIES = """
 select tenant, run, policy_hash from runs
 where (run, tenant) in (select v ->> 0, v ->> 1 from json_array_elements(%s::json) as v)
 """
-# What was committed and never started waits for its redelivery, and so does what nobody here can run:
-# it must not fill up the places of those that can be helped.
+# Calls that were committed and never started wait for their redelivery, and so do those whose tool is
+# unknown here: they must not use up the limit.
 ORPHANS = f"""
 select {ROW} from calls where state = 'running' and owner = any(%s)
   and (effect = 'once'
@@ -123,8 +123,8 @@ AUDIT = """
 insert into audit select %s, %s + n, v ->> 0, v ->> 1, decode(v ->> 2, 'hex')
 from json_array_elements(%s::json) with ordinality as j(v, n)
 """
-#: The writer looks up keys and nothing else. Plans made while the tables are empty would scan them
-#: for as long as the plans are cached.
+#: The writer only looks up keys. Plans that are made while the tables are empty would scan the tables for as
+#: long as the plans are cached.
 PLANS = (
     "-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off -c enable_bitmapscan=off"
 )

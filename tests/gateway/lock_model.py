@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from callmemaybe.gateway.check import Violation
+from tests.gateway.protocol_model import Violation
 
 
 @dataclass(frozen=True)

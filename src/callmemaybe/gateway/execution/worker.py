@@ -1,7 +1,8 @@
-"""The process that runs one tool at a time for the gateway; started as a script, spoken to in frames.
+"""The worker process: a script that runs one tool at a time for the gateway.
 
-A frame is a length (4 bytes, big-endian) and JSON. What the tool prints goes to standard error: the
-pipe belongs to the protocol. The environment is empty; the parent's death ends the process.
+It reads and writes frames: a length (4 bytes, big-endian) and JSON. Output that the tool prints goes to
+standard error, because standard output carries the frames. The environment is empty, and the process dies
+with its parent.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
-#: Whether this process is a worker that imports a tool's module just now.
+#: Whether this process is a worker that is importing a tool's module.
 importing = False
 
 
@@ -57,8 +58,8 @@ def frame(value: Any) -> bytes:
 
 
 def _serve(request: Mapping[str, Any]) -> dict[str, Any]:
-    from callmemaybe.gateway.outcome import describe, represented
-    from callmemaybe.gateway.settle import finished
+    from callmemaybe.gateway.execution.completion import complete_result
+    from callmemaybe.gateway.execution.outcome import outcome_of_error, outcome_of_value
     from callmemaybe.tools.declare import Context
 
     try:
@@ -69,16 +70,16 @@ def _serve(request: Mapping[str, Any]) -> dict[str, Any]:
     arguments |= request["secrets"]
     arguments |= dict.fromkeys(tool.injected, Context(**request["context"]))
     try:
-        value = finished(tool.call(arguments))
+        value = complete_result(tool.call(arguments))
     except (Exception, SystemExit) as error:
-        outcome = describe(error)
+        outcome = outcome_of_error(error)
     else:
-        outcome = represented(value, most=request["most"], depth=request["depth"])
+        outcome = outcome_of_value(value, most=request["most"], depth=request["depth"])
     return {"kind": outcome.kind, "text": outcome.text}
 
 
 def _find(module: str, file: str, name: str, secrets: Mapping[str, str]) -> Any:
-    """Import the tool's module, by its file where it was a script or is not on the path."""
+    """Import the tool's module, by its file if it was a script or is not on the path; return the tool."""
     from callmemaybe.tools.declare import Tool, make_tool
 
     loaded = sys.modules.get(f"__tool__{file}") or _imported(module, file)
@@ -91,9 +92,9 @@ def _find(module: str, file: str, name: str, secrets: Mapping[str, str]) -> Any:
 
 
 def _imported(module: str, file: str) -> Any:
-    """Import a module, and let it call nothing on the way: that is its program's, which runs elsewhere."""
-    # This file is a script here; the gateway asks the package's copy of it.
-    known = importlib.import_module("callmemaybe.gateway.worker")
+    """Import a module with ``importing`` set, so that Gateway.run refuses to run calls in it."""
+    # This file is __main__ here; the gateway reads the flag of the imported copy.
+    known = importlib.import_module("callmemaybe.gateway.execution.worker")
     known.importing = True  # type: ignore[attr-defined]
     try:
         return _import(module, file)
@@ -135,7 +136,7 @@ def _limit(limits: Mapping[str, int | None]) -> None:
 
 
 def _die_with_parent() -> None:
-    """Ask Linux for SIGKILL when the parent dies, so that no orphan goes on with an effect."""
+    """Ask Linux for SIGKILL when the parent dies, so that no orphan continues with an effect."""
     if not sys.platform.startswith("linux"):
         return
     import ctypes

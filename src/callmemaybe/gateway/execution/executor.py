@@ -1,6 +1,6 @@
-"""Runs a tool's function once: in the event loop, a thread, a warm or a fresh process.
+"""Runs a tool's function once: in the event loop, a thread, a warm or a fresh worker process.
 
-It never retries and never decides; it says what one attempt came to (``Outcome``).
+It never retries and decides nothing; it returns the outcome of one attempt (``AttemptOutcome``).
 """
 
 from __future__ import annotations
@@ -18,23 +18,37 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from callmemaybe.gateway.outcome import GIVEN_UP, Outcome, describe, represented
-from callmemaybe.gateway.settle import consumed, finished, is_pending, settled
-from callmemaybe.gateway.worker import frame
+from callmemaybe.gateway.execution.completion import (
+    await_result,
+    complete_result,
+    drain_generator,
+    needs_event_loop,
+)
+from callmemaybe.gateway.execution.outcome import (
+    TIMED_OUT,
+    AttemptOutcome,
+    outcome_of_error,
+    outcome_of_value,
+)
+from callmemaybe.gateway.execution.worker import frame
 from callmemaybe.tools.declare import Context, Mode, ProcessLimits, Tool
 
 _WORKER = Path(__file__).with_name("worker.py")
+#: Seconds that a cancelled coroutine has to end.
 _GRACE = 1.0
 
 
-class Executor:
-    """Runs attempts; owns the worker processes. ``processes`` is how many run at once."""
+class ToolExecutor:
+    """Runs attempts and owns the worker processes.
+
+    ``most`` bounds a result in characters, ``depth`` its nesting, ``processes`` the processes at once.
+    """
 
     def __init__(self, *, most: int, depth: int, processes: int | None = None) -> None:
         self._most = most
         self._depth = depth
         self._slots = asyncio.Semaphore(processes or min(8, (os.cpu_count() or 2) * 2))
-        self._idle: dict[ProcessLimits, list[_Worker]] = {}
+        self._idle: dict[ProcessLimits, list[_WorkerProcess]] = {}
         self._closed = False
 
     async def run(
@@ -46,26 +60,26 @@ class Executor:
         timeout: float | None,
         patience: float | None = None,
         values: dict[str, Any] | None = None,
-    ) -> Outcome:
-        """Run ``tool`` once with JSON ``arguments``; give up on it after ``timeout`` seconds.
+    ) -> AttemptOutcome:
+        """Run ``tool`` once with JSON ``arguments``; time out after ``timeout`` seconds.
 
-        And ``patience`` seconds from now, if it has to wait for a process until it may begin.
-        ``values`` are the arguments as the function's own values, where they are at hand.
+        A call that has to wait for a worker process times out ``patience`` seconds from now at the latest.
+        ``values`` are the arguments as the function's own types, if they are known.
         """
         if tool.mode in {Mode.PROCESS, Mode.FRESH}:
             request = self._request(tool, arguments, context, secrets)
-            if request is None:  # its module was loaded again, or dropped it
+            if request is None:  # its module was reloaded, or deleted the function
                 why = "another process cannot find it in its module any more"
-                return Outcome("not_executed", why)
+                return AttemptOutcome("not_executed", why)
             return await self._in_process(tool, request, timeout, patience)
         try:
             if values is None:
                 values = tool.bind(arguments)
-            values = passed(tool, values, context, secrets)
+            values = inject(tool, values, context, secrets)
         except Exception as error:
-            return Outcome("not_executed", describe(error).text)
+            return AttemptOutcome("not_executed", outcome_of_error(error).text)
         if tool.mode is Mode.ASYNC:
-            return await self._in_loop(_called(tool, values), timeout)
+            return await self._in_loop(_call_in_loop(tool, values), timeout)
         return await self._in_thread(tool, values, timeout)
 
     async def close(self) -> None:
@@ -76,29 +90,29 @@ class Executor:
                 await worker.kill()
         self._idle.clear()
 
-    def _done(self, task: asyncio.Future[Any]) -> Outcome:
+    def _done(self, task: asyncio.Future[Any]) -> AttemptOutcome:
         if task.cancelled():
-            return Outcome("died", "the tool was cancelled")
+            return AttemptOutcome("died", "the tool was cancelled")
         error = task.exception()
         if error is not None:
-            return describe(error)
-        return represented(task.result(), most=self._most, depth=self._depth)
+            return outcome_of_error(error)
+        return outcome_of_value(task.result(), most=self._most, depth=self._depth)
 
-    async def _in_loop(self, coroutine: Awaitable[Any], timeout: float | None) -> Outcome:
+    async def _in_loop(self, coroutine: Awaitable[Any], timeout: float | None) -> AttemptOutcome:
         task = asyncio.ensure_future(coroutine)
-        if await _over(task, timeout):
+        if await _wait(task, timeout):
             return self._done(task)
-        task.cancel(GIVEN_UP)
-        # A coroutine may refuse to be cancelled; it is not waited for beyond a grace.
-        if await _over(task, _GRACE) and not task.cancelled():
+        task.cancel(TIMED_OUT)
+        # A coroutine may ignore the cancellation; it is not waited for beyond the grace period.
+        if await _wait(task, _GRACE) and not task.cancelled():
             outcome = self._done(task)
             if outcome.kind in {"returned", "not_executed"}:
                 return outcome
-        return Outcome("timed_out", "it did not return in time")
+        return AttemptOutcome("timed_out", "it did not return in time")
 
     async def _in_thread(
         self, tool: Tool, values: Mapping[str, Any], timeout: float | None
-    ) -> Outcome:
+    ) -> AttemptOutcome:
         loop = asyncio.get_running_loop()
         begun = loop.time()
         future: asyncio.Future[Any] = loop.create_future()
@@ -110,7 +124,7 @@ class Executor:
 
         def work() -> None:
             try:
-                value = copied.run(call_with, tool, values)
+                value = copied.run(call_function, tool, values)
                 setter = future.set_result
             except StopIteration as error:
                 value, setter = RuntimeError(f"StopIteration: {error}"), future.set_exception
@@ -120,13 +134,13 @@ class Executor:
                 loop.call_soon_threadsafe(report, setter, value)
 
         threading.Thread(target=work, name=f"tool {tool.name}", daemon=True).start()
-        if not await _over(future, timeout):
+        if not await _wait(future, timeout):
             future.cancel()
-            return Outcome("timed_out", "it did not return in time")
-        if future.exception() is None and is_pending(future.result()):
-            # A plain function around an `async def`: its clients belong to this loop, not to a new one.
+            return AttemptOutcome("timed_out", "it did not return in time")
+        if future.exception() is None and needs_event_loop(future.result()):
+            # A plain function that called an `async def`: its clients belong to this loop, not to a new one.
             left = None if timeout is None else timeout - (loop.time() - begun)
-            return await self._in_loop(settled(future.result()), left)
+            return await self._in_loop(await_result(future.result()), left)
         return self._done(future)
 
     def _request(
@@ -156,44 +170,44 @@ class Executor:
         request: Mapping[str, Any],
         timeout: float | None,
         patience: float | None,
-    ) -> Outcome:
+    ) -> AttemptOutcome:
         loop = asyncio.get_running_loop()
         until = None if patience is None else loop.time() + patience
         try:
             async with asyncio.timeout(patience):
                 await self._slots.acquire()
         except TimeoutError:
-            return Outcome("not_executed", "no process was free in time")
+            return AttemptOutcome("not_executed", "no process was free in time")
         try:
             try:
                 worker = await self._worker(tool)
             except OSError as error:  # too many open files or processes, say
-                return Outcome("not_executed", f"no process could be started: {error}")
+                return AttemptOutcome("not_executed", f"no process could be started: {error}")
             if timeout is not None and until is not None:
                 timeout = min(timeout, until - loop.time())
-            return await self._asked(worker, tool, request, timeout)
+            return await self._ask_worker(worker, tool, request, timeout)
         finally:
             self._slots.release()
 
-    async def _asked(
-        self, worker: _Worker, tool: Tool, request: Mapping[str, Any], timeout: float | None
-    ) -> Outcome:
+    async def _ask_worker(
+        self, worker: _WorkerProcess, tool: Tool, request: Mapping[str, Any], timeout: float | None
+    ) -> AttemptOutcome:
         reply = asyncio.ensure_future(worker.ask(request))
-        if not await _over(reply, timeout):
+        if not await _wait(reply, timeout):
             reply.cancel()
             await worker.kill()
-            return Outcome("timed_out", "it did not return in time; its process was killed")
+            return AttemptOutcome("timed_out", "it did not return in time; its process was killed")
         if reply.exception() is not None:
             await worker.kill()
-            return Outcome("died", "its process died before it answered")
+            return AttemptOutcome("died", "its process died before it answered")
         answer = reply.result()
         if tool.mode is Mode.FRESH or self._closed:
             await worker.kill()
         else:
             self._idle.setdefault(tool.limits, []).append(worker)
-        return Outcome(answer["kind"], answer["text"])
+        return AttemptOutcome(answer["kind"], answer["text"])
 
-    async def _worker(self, tool: Tool) -> _Worker:
+    async def _worker(self, tool: Tool) -> _WorkerProcess:
         idle = self._idle.get(tool.limits)
         while tool.mode is not Mode.FRESH and idle:
             worker = idle.pop()
@@ -202,20 +216,20 @@ class Executor:
             worker.abandon()
         limits = asdict(tool.limits)
         if tool.mode is not Mode.FRESH:
-            limits["cpu"] = None  # it would add up over calls; the timeout kills a busy one
-        return await _Worker.start(limits)
+            limits["cpu"] = None  # CPU time adds up over calls; the timeout kills a busy worker
+        return await _WorkerProcess.start(limits)
 
 
-class _Worker:
-    """One worker process, leader of its own process group."""
+class _WorkerProcess:
+    """One worker process, the leader of its own process group."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
         self._loop = asyncio.get_running_loop()
 
     @classmethod
-    async def start(cls, limits: Mapping[str, Any]) -> _Worker:
-        """Start one with an empty environment."""
+    async def start(cls, limits: Mapping[str, Any]) -> _WorkerProcess:
+        """Start a worker with an empty environment."""
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-I",
@@ -236,11 +250,11 @@ class _Worker:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it can be spoken to: its pipes belong to the loop that it was started in."""
+        """Whether it runs and was started in this event loop, to which its pipes belong."""
         return self._process.returncode is None and self._loop is asyncio.get_running_loop()
 
     async def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Send a call, wait for its reply; raises if the process dies."""
+        """Send a request and return the reply; raises if the process dies."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(frame(request))
@@ -251,12 +265,12 @@ class _Worker:
         return reply
 
     def abandon(self) -> None:
-        """Kill the process group of a worker whose loop is gone; of a dead one there is nothing left."""
+        """Kill the process group of a worker whose event loop is gone; does nothing for a dead one."""
         if self._process.returncode is None:
             self._kill_group()
 
     async def kill(self) -> None:
-        """Kill the whole process group, and reap."""
+        """Kill the whole process group and reap the worker."""
         self._kill_group()
         if self._process.stdin is not None:
             self._process.stdin.close()
@@ -267,8 +281,8 @@ class _Worker:
             os.killpg(self._process.pid, signal.SIGKILL)
 
 
-async def _over(task: asyncio.Future[Any], timeout: float | None) -> bool:
-    """Wait until ``task`` is done or ``timeout`` seconds passed; never cancels it."""
+async def _wait(task: asyncio.Future[Any], timeout: float | None) -> bool:
+    """Wait until ``task`` is done or ``timeout`` seconds passed; never cancels it. Returns whether it is done."""
     if timeout is None:
         await asyncio.wait((task,))
         return True
@@ -289,25 +303,25 @@ async def _over(task: asyncio.Future[Any], timeout: float | None) -> bool:
     return task.done()
 
 
-def passed(
+def inject(
     tool: Tool, values: dict[str, Any], context: Any, secrets: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Add to the function's values the secrets, and what the gateway passes."""
+    """Add the secrets and the gateway's context to the function's arguments."""
     values.update(secrets)
     for name in tool.injected:
         values[name] = context
     return values
 
 
-def call_with(tool: Tool, values: Mapping[str, Any]) -> Any:
-    """Call the tool's function; what it leaves to be done in this thread is done."""
+def call_function(tool: Tool, values: Mapping[str, Any]) -> Any:
+    """Call the tool's function and run the part of its result that belongs to this thread."""
     value = tool.call(values)
-    # What a transaction's tool returned must be over before the commit.
-    return finished(value) if tool.mode is Mode.TRANSACTION else consumed(value)
+    # A transactional tool must be complete before the commit.
+    return complete_result(value) if tool.mode is Mode.TRANSACTION else drain_generator(value)
 
 
-async def _called(tool: Tool, values: Mapping[str, Any]) -> Any:
+async def _call_in_loop(tool: Tool, values: Mapping[str, Any]) -> Any:
     try:
-        return await settled(tool.call(values))
-    except SystemExit as error:  # of a task it would end the loop, and all that runs in it
+        return await await_result(tool.call(values))
+    except SystemExit as error:  # in a task it would end the event loop and everything in it
         raise RuntimeError(f"SystemExit: {error}") from error

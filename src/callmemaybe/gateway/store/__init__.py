@@ -1,0 +1,463 @@
+"""The stores: rows, ledger operations, and the interface that every database implements.
+
+An operation is a value. The ledger's writer applies many of them in one transaction and resolves their
+outcomes after the commit. ``store/<name>.py`` holds the SQL of one kind of database and decides nothing.
+
+This folder is the registry: a module in it offers a class with the interface :class:`StoreBackend` as
+``STORE``. Other packages add stores through entry points of the group ``callmemaybe.gateway.store``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Protocol
+
+from callmemaybe import plugins
+from callmemaybe.errors import CallMeMaybeError
+from callmemaybe.gateway.lifecycle import CallState
+
+
+class StoreError(CallMeMaybeError):
+    """The ledger cannot be read or written. Answers that were given before stay valid."""
+
+
+class StoreFull(StoreError):
+    """There is no disk space for a new intent; the reserve for results of running calls remains."""
+
+
+class StoreTransient(StoreError):
+    """The store is unavailable or busy; the same operation may be sent again."""
+
+
+@dataclass(slots=True)
+class CallRow:
+    """One call as the ledger stores it; the fields are the columns."""
+
+    key: str
+    tenant: str
+    run: str
+    turn: int
+    ordinal: int
+    call_id: str
+    tool: str
+    effect: str
+    mac: str
+    """HMAC of the arguments as delivered."""
+    policy: str
+    definition: str
+    arguments: str
+    """JSON; redacted for `once`, because such a call never runs again."""
+    locks: str
+    """JSON: [[resource, exclusive], ...]"""
+    state: str
+    fence: int
+    owner: str
+    created: float
+    ended: float | None = None
+    code: str | None = None
+    content: str | None = None
+    result: str | None = None
+    asked: float | None = None
+    """The time since when a committed call waits for locks of other processes."""
+
+
+#: Version of the tables; a ledger of another version is refused.
+SCHEMA_VERSION = 2
+CALL_COLUMNS: tuple[str, ...] = tuple(CallRow.__dataclass_fields__)
+
+
+class CallProposal(NamedTuple):
+    """One call of an AdmitCalls: the row to write and its audit record."""
+
+    row: CallRow
+    record: str
+    approved: bool = False
+    """A person approved exactly this call, so a repeat needs no second approval."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """A run and its policy."""
+
+    tenant: str
+    run: str
+    policy: str
+    """The policy as JSON."""
+    policy_hash: str
+
+
+class AdmitCalls(NamedTuple):
+    """T1: record the calls of one turn, all or none; rows in state running start at once (T2).
+
+    ``run`` is given if its policy is not in the ledger yet. The outcome is a list of Admission.
+    """
+
+    proposals: tuple[CallProposal, ...]
+    run: RunRow | None = None
+    guard_repeats: bool = True
+
+
+class Admission(NamedTuple):
+    """The outcome of one proposal, and the row in the ledger if there is one.
+
+    ``status`` is one of
+
+    - new: the row was inserted; restarted: the row was taken over from a lost owner;
+    - replay: the call ended before; unknown: its owner is lost, and it may not run again;
+    - in_flight: it is being run; conflict: the key has other arguments;
+    - busy: another process holds its locks; blocked: a call of unknown outcome (``detail``: its key) does;
+    - repeat: the same `once` call was made before (``detail``: its key);
+    - policy: the run has another policy in the ledger (``detail``: its hash).
+    """
+
+    status: str
+    row: CallRow | None = None
+    detail: str = ""
+    token: int = 0
+    """Fencing token of a call that starts: grows with each conflicting call over all processes."""
+
+
+class UpdateCall(NamedTuple):
+    """T2, T3 or a cancellation: compare-and-set of a row on key, fence and state.
+
+    A start (T2) names its ``locks`` (JSON) and is busy while another process holds one of them; ``asked`` is
+    its place in the queue. The outcome is an UpdateResult.
+    """
+
+    key: str
+    expected: CallState
+    fence: int
+    target: CallState
+    record: str
+    starts: bool = False
+    arguments: str | None = None
+    locks: str | None = None
+    asked: float | None = None
+    ended: float | None = None
+    code: str | None = None
+    content: str | None = None
+    result: str | None = None
+
+
+class UpdateResult(NamedTuple):
+    """Whether the row was updated; if not, the row as it is now and why.
+
+    ``busy``: another process holds its locks. ``blocker``: the key of a call of unknown outcome that does.
+    ``token``: the fencing token of a start.
+    """
+
+    won: bool
+    row: CallRow | None
+    busy: bool = False
+    token: int = 0
+    blocker: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AppendAudit:
+    """Append an audit record that changes no row: a denial, an attempt."""
+
+    key: str
+    record: str
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """A request for a person's decision; it binds key, arguments, policy and expiry."""
+
+    id: str
+    key: str
+    tenant: str
+    run: str
+    tool: str
+    mac: str
+    policy: str
+    arguments: str
+    reason: str
+    created: float
+    expires: float
+    decision: str | None = None
+    by: str | None = None
+    decided: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RequestApproval:
+    """T0: insert an approval unless it exists; the outcome is the row in the ledger."""
+
+    approval: Approval
+    record: str
+
+
+@dataclass(frozen=True, slots=True)
+class DecideApproval:
+    """Record the decision "approved" or "denied"; the first one stands.
+
+    The outcome is (decided now, the approval or None).
+    """
+
+    id: str
+    decision: str
+    by: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class ReconcileCall:
+    """Record what a call of unknown outcome did: "done" or "not_done"; the first record stands."""
+
+    key: str
+    outcome: str
+    by: str
+    at: float
+    content: str
+    record: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExpireResults:
+    """Drop the results of calls that ended before ``before``; their keys stay. The outcome is a count."""
+
+    before: float
+    record: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimLostCalls:
+    """Take over running calls whose owner is lost: `once` becomes unknown, others restart here.
+
+    The outcome is a list of Admission with the rows that this owner restarts.
+    """
+
+    tools: Mapping[str, str]
+    """The tools that this process can run: name -> definition hash."""
+    at: float
+    limit: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class RunInTransaction:
+    """T3 of a `transactional` call: ``effect`` runs inside the transaction that records it.
+
+    ``effect(connection)`` returns the UpdateCall to apply. If it raises, its writes are rolled back and
+    ``failed(error)`` returns the UpdateCall to apply instead.
+    """
+
+    effect: Any
+    failed: Any
+
+
+@dataclass(frozen=True, slots=True)
+class RenewLease:
+    """Renew this owner's lease for ``lease`` seconds."""
+
+    lease: float
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmOwnership:
+    """Renew the lease and check that ``key`` still runs for this owner at ``fence``.
+
+    The outcome is a new fencing token, or 0 if the call was taken over.
+    """
+
+    key: str
+    fence: int
+    lease: float
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCall:
+    """A call of another process that runs and holds its locks, or that ``asked`` for them."""
+
+    key: str
+    locks: str
+    owner: str
+    running: bool
+    asked: float | None
+
+
+LedgerOperation = (
+    RenewLease
+    | ConfirmOwnership
+    | AdmitCalls
+    | UpdateCall
+    | AppendAudit
+    | RequestApproval
+    | DecideApproval
+    | ReconcileCall
+    | ExpireResults
+    | ClaimLostCalls
+    | RunInTransaction
+)
+
+
+@dataclass
+class OperationBatch:
+    """The operations of one transaction, their outcomes, and the audit records (key, JSON) in order."""
+
+    operations: Sequence[LedgerOperation]
+    outcomes: dict[int, Any] = field(default_factory=dict)
+    audit: list[tuple[str, str]] = field(default_factory=list)
+
+
+class StoreBackend(Protocol):
+    """The interface of a store. All methods but the readers run in the writer's thread.
+
+    A store translates its database's exceptions into StoreError, StoreFull and StoreTransient.
+    """
+
+    owner: str
+    """A random id of this process."""
+    secret: bytes
+    """The key of the HMAC over arguments."""
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Open, then commit durably or roll back."""
+
+    def savepoint(self) -> AbstractContextManager[Any]:
+        """Inside a transaction: yield the connection; an exception undoes only what came after."""
+
+    def insert_calls(self, rows: Sequence[CallRow]) -> set[str]:
+        """Insert the rows whose key is free; return those keys."""
+
+    def fetch_calls(self, keys: Iterable[str]) -> dict[str, CallRow]:
+        """Return the rows of these keys as this transaction sees them."""
+
+    def update_calls(self, moves: Sequence[UpdateCall]) -> set[str]:
+        """Apply compare-and-set updates; return the keys of the updated rows."""
+
+    def claim_call(
+        self, key: str, fence: int, state: CallState, *, owner: str | None = None
+    ) -> bool:
+        """Take a row over with ``fence`` + 1; False if it is no longer running or committed at ``fence``.
+
+        ``owner`` is the new owner: by default this process, "" for none.
+        """
+
+    def serialise(
+        self, locks: Collection[str], rows: Collection[CallRow], runs: Collection[tuple[str, str]]
+    ) -> None:
+        """Wait for other transactions that decide about the same locks (JSON of each call).
+
+        Also wait for those that may admit the same calls as ``rows`` (tenant, run, tool, arguments). What
+        the transaction will ask about ``locks``, ``rows`` and ``runs`` next may be read ahead here.
+        """
+
+    def open_calls_of_others(self) -> list[OpenCall]:
+        """Return the calls of other owners that are running or have asked for their locks."""
+
+    def queue_for_locks(self, keys: Sequence[tuple[str, str, float]]) -> None:
+        """Record that committed calls (key, locks, since when) wait for their locks."""
+
+    def next_token(self) -> int:
+        """Return a number larger than any before it, in the order of serialised transactions."""
+
+    def find_repeats(self, rows: Sequence[CallRow]) -> dict[str, str]:
+        """Return, for `once` rows, key -> key of another call of the run with equal tool and arguments."""
+
+    def unknown_calls(self, runs: Iterable[tuple[str, str]]) -> list[CallRow]:
+        """Return the unknown, unreconciled rows of these (tenant, run)."""
+
+    def begin_runs(self, runs: Sequence[RunRow]) -> dict[tuple[str, str], str]:
+        """Insert the runs that do not exist; return the policy hash in the ledger of each."""
+
+    def policy_hashes(self, runs: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
+        """Return the policy hash in the ledger of each of these (tenant, run) that exists."""
+
+    def policy_json(self, tenant: str, run: str) -> str:
+        """Return the policy in the ledger, as JSON, of a run that exists."""
+
+    def replace_policy(self, run: RunRow) -> None:
+        """Replace the policy of a run."""
+
+    def lost_owners(self, owners: Iterable[str]) -> set[str]:
+        """Return which of these owners are dead or have a lapsed lease."""
+
+    def open_owners(self) -> set[str]:
+        """Return the other owners of running and committed rows."""
+
+    def orphaned_calls(
+        self, owners: Iterable[str], tools: Mapping[str, str], limit: int
+    ) -> list[CallRow]:
+        """Return running rows of these owners: `once`, or of ``tools`` (name -> definition hash)."""
+
+    def append_audit(self, records: Sequence[tuple[str, int, str, str, bytes]]) -> None:
+        """Append audit rows (chain, number, key, record, hash), all of one chain."""
+
+    def chain_end(self, chain: str) -> tuple[int, bytes] | None:
+        """Return the number and hash of the last audit row of ``chain`` as this transaction sees it."""
+
+    def insert_approval(self, approval: Approval) -> tuple[bool, Approval]:
+        """Insert the approval unless it exists; return (inserted, the row in the ledger)."""
+
+    def decide_approval(self, decide: DecideApproval) -> tuple[bool, Approval | None]:
+        """Decide an open approval; return (decided now, the row)."""
+
+    def insert_reconciliation(self, reconcile: ReconcileCall) -> bool:
+        """Insert the reconciliation of an unknown call; False if there is one or the call is not unknown."""
+
+    def expire_results(self, before: float) -> int:
+        """Drop the results of calls that ended before ``before``; return how many."""
+
+    def renew_lease(self, lease: float) -> None:
+        """Renew this owner's lease."""
+
+    def release_reserve(self) -> bool:
+        """Free the disk space reserved for results; False if there was none left."""
+
+    def close(self) -> None:
+        """Release everything."""
+
+    # readers: any thread, outside transactions
+    def read_call(self, key: str) -> CallRow | None:
+        """Return the committed row of ``key``."""
+
+    def read_run(self, tenant: str, run: str) -> RunRow | None:
+        """Return the committed row of a run."""
+
+    def read_approval(self, id_: str) -> Approval | None:
+        """Return an approval by its id."""
+
+    def read_reconciliation(self, key: str) -> tuple[str, str] | None:
+        """Return (outcome, content) of a call that was reconciled."""
+
+    def read_approvals(self, *, pending_only: bool) -> list[Approval]:
+        """Return approvals, oldest first."""
+
+    def read_calls(
+        self,
+        *,
+        run: str | None,
+        limit: int,
+        exclude_owner: str | None = None,
+        tenant: str | None = None,
+    ) -> list[CallRow]:
+        """Return committed rows, newest first, without those of ``exclude_owner``."""
+
+    def read_audit(
+        self, *, key: str | None = None, limit: int | None = None
+    ) -> Iterator[tuple[str, int, str, str, bytes]]:
+        """Yield audit rows ordered by chain and number."""
+
+    def now(self) -> float:
+        """Return the store's wall clock (seconds since 1970)."""
+
+
+def restarted(row: CallRow, owner: str) -> CallRow:
+    """Return ``row`` as it is after ``owner`` took it over."""
+    return replace(row, owner=owner, fence=row.fence + 1, state=CallState.RUNNING.value)
+
+
+def open_backend(store: str, **options: Any) -> StoreBackend:
+    """Open the store at an address: the scheme of ``scheme://...`` names its module, else it is a file.
+
+    ``options`` are those of the store's class. Raises StoreError, or InputError for an unknown scheme.
+    """
+    scheme, separator, _ = store.partition("://")
+    name = scheme if separator else "sqlite"
+    make: Any = plugins.load(__name__, {"postgres": "postgresql"}.get(name, name), "STORE")
+    backend: StoreBackend = make(store, **options)
+    return backend
