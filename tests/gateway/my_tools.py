@@ -29,7 +29,7 @@ def act(path: str, text: str, context: Context) -> str:
 def hang(path: str) -> None:
     """Start a child and sleep."""
     if os.fork() == 0:
-        time.sleep(3)
+        time.sleep(2)
         Path(path).write_text("the grandchild lived", encoding="utf-8")
         os._exit(0)
     time.sleep(60)

@@ -24,9 +24,7 @@ from callmemaybe.tools import NotExecuted, ToolCall, TransientError, tool, tools
 from callmemaybe.tools.openapi import Request, Response
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.text(max_size=30), st.text(max_size=60), st.text(max_size=12))
-def test_any_call_has_an_answer(name: str, arguments: str, id_: str) -> None:
+def test_any_call_has_an_answer() -> None:
     """Whatever stands in a call, the answer is a failure that JSON can carry, and nothing runs."""
     ran = []
 
@@ -34,16 +32,20 @@ def test_any_call_has_an_answer(name: str, arguments: str, id_: str) -> None:
     async def act(n: int) -> None:
         ran.append(n)
 
-    async def go() -> Any:
-        async with Gateway([act]) as gateway:
-            return await gateway.run(
-                [ToolCall(name, arguments, id_), ToolCall("act", arguments, id_)]
-            )
+    with asyncio.Runner() as loop:
+        gateway = Gateway([act])
 
-    for answer in asyncio.run(go()):
-        assert answer.is_error
-        json.loads(answer.content)
-        answer.content.encode()
+        @settings(max_examples=60, deadline=None)
+        @given(st.text(max_size=30), st.text(max_size=60), st.text(max_size=12))
+        def answers_any_call(name: str, arguments: str, id_: str) -> None:
+            calls = [ToolCall(name, arguments, id_), ToolCall("act", arguments, id_)]
+            for answer in loop.run(gateway.run(calls)):
+                assert answer.is_error
+                json.loads(answer.content)
+                answer.content.encode()
+
+        answers_any_call()
+        loop.run(gateway.close())
     assert not ran
 
 

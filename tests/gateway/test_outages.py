@@ -369,7 +369,7 @@ def test_an_anchor_that_hangs_ends_no_lease(tmp_path: Path) -> None:
         await go_on.wait()
         return n
 
-    limits = GatewayLimits(lease=2.0, heartbeat=0.1, anchor=0.1)
+    limits = GatewayLimits(lease=1.5, heartbeat=0.1, anchor=0.1)
     first = open_ledger(str(tmp_path / "x.db"), limits, anchor=note, reserve=0)
     second = open_ledger(str(tmp_path / "x.db"), reserve=0)
 
@@ -378,7 +378,7 @@ def test_an_anchor_that_hangs_ends_no_lease(tmp_path: Path) -> None:
             held = asyncio.ensure_future(one.run([call(1)], run="r", turn=1))
             await running.wait()
             await asyncio.to_thread(noting.wait, 20)
-            await asyncio.sleep(limits.lease + 1)
+            await asyncio.sleep(limits.lease + 0.3)
             assert (await two.run([call(1)], run="r", turn=1))[0].code == "in_flight"
             go_on.set()
             assert (await held)[0].ok

@@ -1,8 +1,8 @@
 """Turns the intent to call a tool into an effect, at most once, with evidence.
 
 The problem: a process can die between any two instructions, so an effect outside the database cannot be
-run "exactly once". What can be had is an order of writes. The intent is on disk before the effect
-(T1, T2), the result is on disk before anybody learns it (T3), and a call whose outcome was not seen is
+run "exactly once". What is possible is an order of writes. The intent is on disk before the effect
+(T1, T2), the result is on disk before its answer is given (T3), and a call whose outcome was not seen is
 known to be unknown: it runs again only if its effect class allows that.
 
 The data structures:

@@ -275,7 +275,7 @@ class Applier:
         content = json.dumps(
             {"ok": False, "code": "unknown_outcome", "effect": "possible", "retry": "never"}
         )
-        gone = replace(
+        lost = replace(
             stored,
             state=CallState.UNKNOWN.value,
             code="unknown_outcome",
@@ -283,7 +283,7 @@ class Applier:
             ended=now,
         )
         digest = hashlib.sha256(content.encode()).hexdigest()
-        record = _record(LifecycleEvent.LOSE, gone, now, lost_owner=stored.owner, answer=digest)
+        record = _record(LifecycleEvent.LOSE, lost, now, lost_owner=stored.owner, answer=digest)
         update = UpdateCall(
             stored.key,
             CallState.RUNNING,
@@ -291,13 +291,13 @@ class Applier:
             CallState.UNKNOWN,
             record,
             ended=now,
-            code=gone.code,
+            code=lost.code,
             content=content,
         )
         if not self._backend.update_calls([update]):
             return Admission("in_flight", stored)
         self._audit(stored.key, record)
-        return Admission("unknown", gone)
+        return Admission("unknown", lost)
 
     # --- T2, T3 -------------------------------------------------------------------------------
 
@@ -370,9 +370,9 @@ class Applier:
         if isinstance(operation, ConfirmOwnership):
             self._backend.renew_lease(operation.lease)
             row = self._backend.fetch_calls([operation.key]).get(operation.key)
-            ours = (CallState.RUNNING.value, self._backend.owner, operation.fence)
-            held = row is not None and (row.state, row.owner, row.fence) == ours
-            return self._arbiter.token if held else 0
+            expected = (CallState.RUNNING.value, self._backend.owner, operation.fence)
+            is_owned = row is not None and (row.state, row.owner, row.fence) == expected
+            return self._arbiter.token if is_owned else 0
         if isinstance(operation, AppendAudit):
             return self._audit(operation.key, operation.record)
         if isinstance(operation, RequestApproval):
@@ -410,9 +410,9 @@ class Applier:
         return decided, approval
 
     def _claim(self, claim: ClaimLostCalls) -> list[Admission]:
-        gone = self._backend.lost_owners(self._backend.open_owners())
+        lost = self._backend.lost_owners(self._backend.open_owners())
         taken = []
-        for row in self._backend.orphaned_calls(gone, claim.tools, claim.limit) if gone else []:
+        for row in self._backend.orphaned_calls(lost, claim.tools, claim.limit) if lost else []:
             # A `once` call becomes unknown here and is not taken over.
             admitted = self._take_over(row, claim.at)
             if admitted.status == "restarted":

@@ -410,11 +410,11 @@ class Gateway:
         if decision not in {"approved", "denied"}:
             raise InputError(f"{decision!r} is neither approved nor denied", where="decision")
         now = self.ledger.backend.now()
-        _, stands = await self.ledger.send(DecideApproval(approval, decision, by, now))
-        if stands is None:
+        _, stored = await self.ledger.send(DecideApproval(approval, decision, by, now))
+        if stored is None:
             raise InputError(f"there is no approval {approval!r}", where="approval")
-        assert isinstance(stands, Approval)
-        return stands
+        assert isinstance(stored, Approval)
+        return stored
 
     async def recover(self) -> int:
         """Take over calls of processes that died: `once` becomes unknown, the others run again.

@@ -36,7 +36,7 @@ def open_below(root: Path, name: str, mode: Literal["r", "w", "a"] = "r") -> IO[
         flags = _FLAGS[mode] | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
         handle = os.open(parts[-1], flags, 0o600, dir_fd=folder)
     except OSError as error:
-        if error.errno in {40, 20}:  # ELOOP, ENOTDIR: a link stands in the way
+        if error.errno in {40, 20}:  # ELOOP, ENOTDIR: a link is on the path
             raise NotExecuted(f"{name!r} leads through a link") from error
         raise
     finally:

@@ -125,10 +125,10 @@ def _declared(value: Any, schema: Mapping[str, Any]) -> Origin | None:
 def _search(value: Any, user: Sequence[_SearchText], untrusted: Sequence[_SearchText]) -> Origin:
     if value is None or isinstance(value, bool) or value == "":
         return Origin.UNGROUNDED
-    spelt = _folded(value if isinstance(value, str) else _spelling(value))
-    if any(text.contains(spelt) for text in user):
+    folded = _folded(value if isinstance(value, str) else _as_text(value))
+    if any(text.contains(folded) for text in user):
         return Origin.USER
-    if any(text.contains(spelt) for text in untrusted):
+    if any(text.contains(folded) for text in untrusted):
         return Origin.RESULT
     return Origin.UNGROUNDED
 
@@ -144,7 +144,7 @@ def _equal(left: Any, right: Any) -> bool:
     return type(left) is type(right) and bool(left == right)
 
 
-def _spelling(value: Any) -> str:
+def _as_text(value: Any) -> str:
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return str(int(value))
     return str(value)

@@ -1,4 +1,4 @@
-"""The interfaces around the gateway: what its parts may use of it, and what an observer is told."""
+"""The interfaces around the gateway: what its parts may use of it, and what an observer sees."""
 
 from __future__ import annotations
 

@@ -254,10 +254,10 @@ class GatewayTurn:
         id_ = approval_id(item.key, item.mac, self.run.policy.hash)
         if item.cursor.state is CallState.VALIDATED:
             item.advance(LifecycleEvent.ASK)
-        stands = await gateway.ledger.read(lambda: backend.read_approval(id_))
-        if stands is None:
+        stored = await gateway.ledger.read(lambda: backend.read_approval(id_))
+        if stored is None:
             now = backend.now()
-            stands = await gateway.ledger.send(
+            stored = await gateway.ledger.send(
                 RequestApproval(
                     Approval(
                         id_,
@@ -275,17 +275,17 @@ class GatewayTurn:
                     self.record("ask", item, reason=reason),
                 )
             )
-        if stands.decision is None and gateway.has_approver:
-            stands = await self._consult(stands, item.call)
-        self._apply_decision(item, stands)
+        if stored.decision is None and gateway.has_approver:
+            stored = await self._ask_approver(stored, item.call)
+        self._apply_decision(item, stored)
 
-    async def _consult(self, open_: Approval, call: ToolCall) -> Approval:
+    async def _ask_approver(self, approval: Approval, call: ToolCall) -> Approval:
         """Ask the approver; return the approval undecided if the turn is cancelled first."""
-        asked = asyncio.ensure_future(self._gateway.ask_approver(open_, call))
+        asked = asyncio.ensure_future(self._gateway.ask_approver(approval, call))
         stop = asyncio.ensure_future(self.cancelled.wait())
         try:
             await asyncio.wait((asked, stop), return_when=asyncio.FIRST_COMPLETED)
-            return asked.result() if asked.done() else open_
+            return asked.result() if asked.done() else approval
         finally:
             stop.cancel()
             if not asked.done():
@@ -309,7 +309,7 @@ class GatewayTurn:
                 detail=f"approval {approval.id}: {approval.reason}",
             )
 
-    # --- authorised -> committed (T1), and running where nothing stands in the way (T2) -------
+    # --- authorised -> committed (T1), and running where its locks are free (T2) -------
 
     async def admit(self) -> None:
         """Record the calls that may run, all in one transaction; answer replays and refusals."""
@@ -428,11 +428,11 @@ class GatewayTurn:
             await self.ask(item, f"the same call was made before in this run ({earlier})")
 
     async def _authorise_again(self, item: PendingCall) -> None:
-        """Decide again under the ledger's policy of the run, which is another one than ours."""
+        """Decide again under the ledger's policy of the run, which differs from this process's."""
         run, ledger = self.run, self._gateway.ledger
-        stands = await ledger.read(lambda: ledger.backend.read_run(run.tenant, run.id))
-        assert stands is not None
-        run.policy = Policy.from_json(json.loads(stands.policy)).meet(run.policy)
+        stored = await ledger.read(lambda: ledger.backend.read_run(run.tenant, run.id))
+        assert stored is not None
+        run.policy = Policy.from_json(json.loads(stored.policy)).meet(run.policy)
         run.policy_recorded = False
         # The approval was given under the old policy.
         item.cursor, item.approved = CallRecord(CallState.VALIDATED), False

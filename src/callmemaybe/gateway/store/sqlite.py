@@ -121,7 +121,7 @@ class SqliteStore:
 
     def lost_owners(self, owners: Iterable[str]) -> set[str]:
         """Return the owners of another boot, without their file lock, or with a lapsed lease."""
-        gone = set()
+        lost = set()
         for owner in owners:
             if owner == self.owner:
                 continue
@@ -134,8 +134,8 @@ class SqliteStore:
                 or rows[0][1] < time.monotonic()
                 or (self._alive is not None and not self._alive.is_held(owner))
             ):
-                gone.add(owner)
-        return gone
+                lost.add(owner)
+        return lost
 
     # --- transactions and space ---------------------------------------------------------------
 
