@@ -31,7 +31,7 @@ from callmemaybe.generation.config import DecodingConfig
 from callmemaybe.models.scripted import ScriptedModel
 from callmemaybe.retrieval import ToolIndex
 from callmemaybe.tools import ToolCall, ToolSpec, tool
-from callmemaybe.tools.validators import validator_for
+from callmemaybe.tools.schemas import validator_for
 from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.wire import Format, formats
 from callmemaybe.wire.format import leaves

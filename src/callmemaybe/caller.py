@@ -32,7 +32,7 @@ from callmemaybe.generation.turn import TurnGenerator
 from callmemaybe.models.base import Model
 from callmemaybe.models.remote import RemoteModel
 from callmemaybe.retrieval import ToolIndex
-from callmemaybe.tools import Offered, ToolSpec, tools_of
+from callmemaybe.tools import ToolLike, ToolSpec, tool_specs
 from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.wire import Format
 from callmemaybe.wire.grounding import GroundingConfig
@@ -71,7 +71,7 @@ class Caller:
     def __init__(
         self,
         model: Model | RemoteModel,
-        tools: Iterable[Offered] | ToolIndex,
+        tools: Iterable[ToolLike] | ToolIndex,
         *,
         format: str | Format | None = None,  # noqa: A002 - the word users know
         no_call: bool = False,
@@ -89,7 +89,7 @@ class Caller:
             )  # fmt: skip
         self.model = model
         self.index = tools if isinstance(tools, ToolIndex) else None
-        self.tools = tools.tools if isinstance(tools, ToolIndex) else tools_of(tools)
+        self.tools = tools.tools if isinstance(tools, ToolIndex) else tool_specs(tools)
         self.no_call = no_call
         self._spec = OutputSpec(no_call=no_call)
         if decoding is not None and not isinstance(decoding, DecodingConfig):
@@ -142,7 +142,7 @@ class Caller:
         conversation: str | Conversation,
         execute: Execute,
         *,
-        tools: ToolProvider | Iterable[Offered] | None = None,
+        tools: ToolProvider | Iterable[ToolLike] | None = None,
         **config: Unpack[RunKeywords],
     ) -> RunResult:
         """Let the model call tools until it has answered; return the conversation and why it ended.
@@ -159,7 +159,7 @@ class Caller:
         conversation: str | Conversation,
         execute: AsyncExecute | Executor,
         *,
-        tools: ToolProvider | Iterable[Offered] | None = None,
+        tools: ToolProvider | Iterable[ToolLike] | None = None,
         **config: Unpack[RunKeywords],
     ) -> RunResult:
         """Run as :meth:`run` does; ``execute`` is awaited, or a ``PythonExecutor`` or ``GatewayExecutor``.
@@ -169,7 +169,7 @@ class Caller:
         return await self._runner(tools, config).arun(conversation, execute)
 
     def _runner(
-        self, tools: ToolProvider | Iterable[Offered] | None, config: RunKeywords
+        self, tools: ToolProvider | Iterable[ToolLike] | None, config: RunKeywords
     ) -> AgentRunner:
         from callmemaybe.agent.runner import AgentRunner, RunConfig
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from callmemaybe.conversation import Conversation, ModelTurn, UserMessage
 from callmemaybe.errors import InputError
-from callmemaybe.tools import Offered, ToolSpec, tools_of
+from callmemaybe.tools import ToolLike, ToolSpec, tool_specs
 
 Doubles = NDArray[np.float64]
 #: Texts to vectors, float[len(texts), any width].
@@ -73,12 +73,12 @@ class ToolIndex:
 
     def __init__(
         self,
-        tools: Iterable[Offered],
+        tools: Iterable[ToolLike],
         *,
         k: int = 8,
         embed: Embed | None = None,
     ) -> None:
-        self.tools = tools_of(tools)
+        self.tools = tool_specs(tools)
         self.k = k
         self._by_name = {tool.name: index for index, tool in enumerate(self.tools)}
         if len(self._by_name) < len(self.tools):

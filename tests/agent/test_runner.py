@@ -409,7 +409,7 @@ def test_the_same_call_again_is_refused_and_ends_the_loop() -> None:
 def test_equal_calls_are_equal_as_values(one: str, other: str, is_same: bool) -> None:
     """In one turn and from turn to turn alike: keys in any order, 1 is 1.0, true is no 1."""
     first, second = ToolCall("f", one), ToolCall("f", other)
-    assert (first.meaning == second.meaning) is is_same
+    assert (first.canonical == second.canonical) is is_same
     conversation = Conversation()
     conversation.take(UserMessage("user", "Go on"))
     loop = conversation_loop(conversation, LoopConfig())

@@ -21,7 +21,7 @@ from callmemaybe.gateway import Gateway
 from callmemaybe.gateway.http import HttpTransport
 from callmemaybe.gateway.paths import open_below
 from callmemaybe.tools import NotExecuted, ToolCall, TransientError, tool, tools_from
-from callmemaybe.tools.openapi import Request, Response
+from callmemaybe.tools.openapi import HttpRequest, HttpResponse
 
 
 def test_any_call_has_an_answer() -> None:
@@ -129,7 +129,7 @@ def test_private_addresses_are_refused(address: str) -> None:
     """Wherever a name leads, only public addresses are connected to; one bad one is enough."""
     transport = HttpTransport(resolve=lambda *_: ["93.184.216.34", address])
     with pytest.raises(NotExecuted, match="private address"):
-        asyncio.run(transport(Request("GET", "https://api.example/x")))
+        asyncio.run(transport(HttpRequest("GET", "https://api.example/x")))
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_other_addresses_are_refused(url: str) -> None:
     """Only https without a user; nothing is resolved for the others."""
     transport = HttpTransport(resolve=lambda *_: pytest.fail("resolved"))
     with pytest.raises(NotExecuted):
-        asyncio.run(transport(Request("GET", url)))
+        asyncio.run(transport(HttpRequest("GET", url)))
 
 
 def test_a_reply_that_is_not_read_to_its_end_keeps_no_socket(
@@ -163,7 +163,7 @@ def test_a_reply_that_is_not_read_to_its_end_keeps_no_socket(
         )
         for path in ("big", "lost"):
             with contextlib.suppress(ValueError):
-                asyncio.run(transport(Request("GET", f"http://api.example:{port}/{path}")))
+                asyncio.run(transport(HttpRequest("GET", f"http://api.example:{port}/{path}")))
             assert opened.pop().fileno() == -1
 
 
@@ -185,7 +185,9 @@ def test_the_checked_address_is_the_one_used_and_redirects_are_checked() -> None
             schemes=frozenset({"http"}), private=True, resolve=resolve, most=1000
         )
         secret = {"authorization": "Bearer canary", "accept": "text/plain"}
-        reply = asyncio.run(transport(Request("GET", f"http://api.example:{port}/start", secret)))
+        reply = asyncio.run(
+            transport(HttpRequest("GET", f"http://api.example:{port}/start", secret))
+        )
         assert (reply.status, reply.body) == (200, b"here")
         assert asked == ["api.example", "other.example"]
         assert "canary" in str(seen[0])
@@ -193,10 +195,10 @@ def test_the_checked_address_is_the_one_used_and_redirects_are_checked() -> None
         assert seen[1][1]["Host"] == f"other.example:{port}"
         for path in ("big", "loop"):
             with pytest.raises(ValueError, match=r"larger|redirects"):
-                asyncio.run(transport(Request("GET", f"http://api.example:{port}/{path}")))
+                asyncio.run(transport(HttpRequest("GET", f"http://api.example:{port}/{path}")))
         strict = HttpTransport(schemes=frozenset({"http"}), resolve=resolve)
         with pytest.raises(NotExecuted, match="private"):
-            asyncio.run(strict(Request("GET", f"http://api.example:{port}/start")))
+            asyncio.run(strict(HttpRequest("GET", f"http://api.example:{port}/start")))
 
 
 @contextlib.contextmanager
@@ -269,7 +271,7 @@ def test_a_reply_that_is_cut_off_is_no_result(reply: bytes) -> None:
     with line(reply) as (port, heard):
         for method in ("GET", "POST"):
             with pytest.raises(TransientError, match="incomplete"):
-                asyncio.run(near()(Request(method, f"http://api.example:{port}/x")))
+                asyncio.run(near()(HttpRequest(method, f"http://api.example:{port}/x")))
         heard.clear()
         answer = answer_of(operation(port, near(), "post"))
         assert (answer.ok, answer.effect, answer.retry) == (False, "possible", "never")
@@ -294,10 +296,10 @@ def test_a_whole_reply_is_read_however_it_is_cut(reply: bytes, body: bytes) -> N
     """Each way to say where a reply ends, in one piece and byte by byte."""
     for pieces in ([reply], [reply[at : at + 1] for at in range(len(reply))]):
         with line(*pieces) as (port, _):
-            got = asyncio.run(near()(Request("GET", f"http://api.example:{port}/x")))
+            got = asyncio.run(near()(HttpRequest("GET", f"http://api.example:{port}/x")))
             assert got.body == body
     with line(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n") as (port, _):
-        assert asyncio.run(near()(Request("HEAD", f"http://api.example:{port}/x"))).body == b""
+        assert asyncio.run(near()(HttpRequest("HEAD", f"http://api.example:{port}/x"))).body == b""
 
 
 @pytest.mark.parametrize(("status", "effect"), [(307, "none"), (302, "possible"), (303, "done")])
@@ -325,7 +327,7 @@ def test_a_reply_that_drips_ends_with_its_time(pieces: list[bytes]) -> None:
     with line(*pieces, pause=0.1) as (port, _):
         began = time.monotonic()
         with pytest.raises(TimeoutError):
-            asyncio.run(near(timeout=0.5)(Request("GET", f"http://api.example:{port}/x")))
+            asyncio.run(near(timeout=0.5)(HttpRequest("GET", f"http://api.example:{port}/x")))
         assert 0.4 < time.monotonic() - began < 4
 
 
@@ -335,7 +337,7 @@ def test_an_attempt_that_is_given_up_keeps_nothing_alive(pieces: list[bytes]) ->
 
     async def go(port: int) -> None:
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(near()(Request("GET", f"http://api.example:{port}/x")), 0.5)
+            await asyncio.wait_for(near()(HttpRequest("GET", f"http://api.example:{port}/x")), 0.5)
 
     with line(*pieces, pause=0.1) as (port, _):
         before, began = set(threading.enumerate()), time.monotonic()
@@ -355,7 +357,7 @@ def test_nothing_is_sent_after_the_attempt_was_given_up() -> None:
         return ["127.0.0.1"]
 
     async def go(port: int) -> None:
-        request = Request("POST", f"http://api.example:{port}/x", {}, b"{}")
+        request = HttpRequest("POST", f"http://api.example:{port}/x", {}, b"{}")
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(near(resolve=slow)(request), 0.2)
 
@@ -372,7 +374,7 @@ def test_nothing_is_sent_after_the_attempt_was_given_up() -> None:
     with line() as (port, heard):
         late = near(timeout=0.1, resolve=lambda *_: time.sleep(0.3) or ["127.0.0.1"])
         with pytest.raises(NotExecuted):
-            asyncio.run(late(Request("POST", f"http://api.example:{port}/x")))
+            asyncio.run(late(HttpRequest("POST", f"http://api.example:{port}/x")))
         assert not heard
 
 
@@ -386,7 +388,7 @@ def test_a_name_that_is_not_found_in_time_was_sent_nothing() -> None:
 
     began = time.monotonic()
     with pytest.raises(NotExecuted, match="nothing was sent"):
-        asyncio.run(near(timeout=0.2, resolve=slow)(Request("POST", "http://api.example/x")))
+        asyncio.run(near(timeout=0.2, resolve=slow)(HttpRequest("POST", "http://api.example/x")))
     assert time.monotonic() - began < 10
     gone.set()
 
@@ -408,7 +410,7 @@ def test_a_tool_that_is_given_up_before_it_sends_is_not_unknown(before: int) -> 
         @tool(effect="once", writes="x", timeout=1.0, attempts=1)
         async def act() -> None:
             for _ in range(before + 1):
-                await send(Request("POST", f"http://api.example:{port}/x", {}, b"{}"))
+                await send(HttpRequest("POST", f"http://api.example:{port}/x", {}, b"{}"))
 
         answer = answer_of(act)
         found.set()
@@ -420,7 +422,7 @@ def test_a_tool_that_is_given_up_before_it_sends_is_not_unknown(before: int) -> 
 def test_a_header_that_cannot_be_written_is_not_sent() -> None:
     """A value outside of Latin-1 is the arguments' fault, and nothing happened."""
     with line(b"HTTP/1.1 204 No\r\n\r\n") as (port, heard):
-        request = Request(
+        request = HttpRequest(
             "POST", f"http://api.example:{port}/x", {"x-name": "O'Neil \u65e5\u672c"}, b"{}"
         )
         with pytest.raises(NotExecuted, match="nothing was sent"):
@@ -433,15 +435,17 @@ def test_a_redirect_into_the_clear_takes_nothing_along() -> None:
     sent: list[tuple[str, dict[str, str]]] = []
 
     class Recorded(HttpTransport):
-        def _once(self, *asked: Any) -> Response:
+        def _once(self, *asked: Any) -> HttpResponse:
             _, parts, _, headers, _ = asked
             sent.append((parts.scheme, headers))
             there = "http://api.example/y" if parts.scheme == "https" else ""
-            return Response(302 if there else 200, "", b"", there)
+            return HttpResponse(302 if there else 200, "", b"", there)
 
     transport = Recorded(
         schemes=frozenset({"http", "https"}), private=True, resolve=lambda *_: ["127.0.0.1"]
     )
-    request = Request("GET", "https://api.example/x", {"Authorization": "Bearer 1", "Accept": "a"})
+    request = HttpRequest(
+        "GET", "https://api.example/x", {"Authorization": "Bearer 1", "Accept": "a"}
+    )
     assert asyncio.run(transport(request)).status == 200
     assert sent == [("https", dict(request.headers)), ("http", {"Accept": "a"})]

@@ -35,9 +35,9 @@ from callmemaybe.tools import (
     tool,
     tools_from,
 )
-from callmemaybe.tools.declare import spec_of
-from callmemaybe.tools.docstrings import read
-from callmemaybe.tools.openapi import Request, Response
+from callmemaybe.tools.declare import function_spec
+from callmemaybe.tools.docstrings import parse_docstring
+from callmemaybe.tools.openapi import HttpRequest, HttpResponse
 
 
 class Colour(enum.Enum):
@@ -215,7 +215,7 @@ def test_what_cannot_be_expressed_is_refused_by_name(function: Any, words: str) 
 )
 def test_docstring_styles(text: str) -> None:
     """The three styles say the same."""
-    doc = read(text)
+    doc = parse_docstring(text)
     assert doc.description == "Add two numbers."
     assert doc.parameters == {"a": "the first of them", "b": "the second"}
     assert doc.returns == "the sum"
@@ -225,7 +225,7 @@ def test_docstring_styles(text: str) -> None:
 @given(st.text())
 def test_any_docstring_is_read(text: str) -> None:
     """No text makes the reader fail."""
-    read(text)
+    parse_docstring(text)
 
 
 async def later(a: int) -> int:
@@ -411,11 +411,11 @@ DOCUMENT = {
 
 def test_openapi_operations_become_tools() -> None:
     """Parameters and body become arguments; the request puts them back where they belong."""
-    sent: list[Request] = []
+    sent: list[HttpRequest] = []
 
-    async def transport(request: Request) -> Response:
+    async def transport(request: HttpRequest) -> HttpResponse:
         sent.append(request)
-        return Response(200, "application/json", b'{"ok": 1}')
+        return HttpResponse(200, "application/json", b'{"ok": 1}')
 
     made = {item.name: item for item in tools_from(DOCUMENT, transport=transport)}
     assert {name: item.effect for name, item in made.items()} == {
@@ -456,7 +456,7 @@ def test_openapi_path_arguments_lead_to_no_other_operation(
 ) -> None:
     """A segment that its arguments make empty, `.` or `..` is refused, and nothing is sent."""
 
-    async def refusing(request: Request) -> Response:
+    async def refusing(request: HttpRequest) -> HttpResponse:
         raise AssertionError(request)
 
     parameters = [{"name": name, "in": "path", "schema": {}} for name in arguments]
@@ -470,9 +470,9 @@ def test_openapi_path_arguments_may_hold_dots() -> None:
     """Only a whole segment leads away; the document's own empty segment is its own business."""
     sent: list[str] = []
 
-    async def transport(request: Request) -> Response:
+    async def transport(request: HttpRequest) -> HttpResponse:
         sent.append(request.url)
-        return Response(204, "", b"")
+        return HttpResponse(204, "", b"")
 
     parameters = [{"name": name, "in": "path", "schema": {}} for name in "ab"]
     document = {**DOCUMENT, "paths": {"/x/{a}.{b}/": {"delete": {"parameters": parameters}}}}
@@ -488,8 +488,8 @@ def test_openapi_path_arguments_may_hold_dots() -> None:
     ]
 
 
-def answering(method: str, response: Response) -> Tool:
-    async def transport(_: Request) -> Response:
+def answering(method: str, response: HttpResponse) -> Tool:
+    async def transport(_: HttpRequest) -> HttpResponse:
         return response
 
     (made,) = tools_from({**DOCUMENT, "paths": {"/x": {method: {}}}}, transport=transport)
@@ -502,16 +502,16 @@ def test_openapi_writes_that_are_sent_elsewhere_were_not_carried_out(
     method: str, status: int
 ) -> None:
     """A redirected write names the status and the address, and says that nothing was done."""
-    response = Response(status, "text/html", b"moved", "https://other.example/x")
+    response = HttpResponse(status, "text/html", b"moved", "https://other.example/x")
     with pytest.raises(NotExecuted, match=rf"HTTP {status}.*https://other\.example/x"):
         asyncio.run(answering(method, response)())
     with pytest.raises(NotExecuted, match="no address"):
-        asyncio.run(answering(method, Response(status, "", b""))())
+        asyncio.run(answering(method, HttpResponse(status, "", b""))())
 
 
 def test_openapi_see_other_is_done_for_a_write_and_no_result_of_a_read() -> None:
     """303 answers a write that was handled; other replies that are no success are failures, of unknown effect."""
-    response = Response(303, "text/html", b"see", "/orders/7")
+    response = HttpResponse(303, "text/html", b"see", "/orders/7")
     done = {"status": 303, "location": "/orders/7"}
     assert asyncio.run(answering("post", response)()) == done
     assert asyncio.run(answering("delete", response)()) == done
@@ -520,7 +520,7 @@ def test_openapi_see_other_is_done_for_a_write_and_no_result_of_a_read() -> None
     for status in (101, 300, 301, 302, 304):
         for method in ("get", "put"):
             with pytest.raises(ValueError, match=rf"HTTP {status}.*/orders/7"):
-                asyncio.run(answering(method, Response(status, "", b"", "/orders/7"))())
+                asyncio.run(answering(method, HttpResponse(status, "", b"", "/orders/7"))())
 
 
 @pytest.mark.parametrize(
@@ -543,13 +543,13 @@ def test_openapi_replies_are_decoded_as_they_say(
     content_type: str, body: bytes, said: object
 ) -> None:
     """The charset of the reply is its own; one that is unknown, or none, is UTF-8."""
-    assert asyncio.run(answering("get", Response(200, content_type, body))()) == said
+    assert asyncio.run(answering("get", HttpResponse(200, content_type, body))()) == said
 
 
 def test_openapi_that_cannot_be_expressed_is_refused() -> None:
     """A cookie, another body than JSON, an endless schema: refused with the pointer."""
 
-    async def refusing(request: Request) -> Response:
+    async def refusing(request: HttpRequest) -> HttpResponse:
         raise AssertionError(request)
 
     for change, words in (
@@ -769,7 +769,7 @@ def test_to_look_for_methods_reads_no_property() -> None:
 
 def test_roles_and_types_with_brackets_belong_to_any_docstring() -> None:
     """A line that begins with a role is prose, and a type in brackets may have some of its own."""
-    found = read(
+    found = parse_docstring(
         """Send a message.
 
         :class:`Bot` sends it.
@@ -785,11 +785,11 @@ def test_roles_and_types_with_brackets_belong_to_any_docstring() -> None:
 
 def test_openapi_numbers_keep_their_digits() -> None:
     """Whoever runs the call may hand in numbers that are exact: in the address and in the body."""
-    sent: list[Request] = []
+    sent: list[HttpRequest] = []
 
-    async def transport(request: Request) -> Response:
+    async def transport(request: HttpRequest) -> HttpResponse:
         sent.append(request)
-        return Response(200, "text/plain", b"")
+        return HttpResponse(200, "text/plain", b"")
 
     body = {"application/json": {"schema": {"properties": {"n": {"type": "number"}}}}}
     operation = {
@@ -853,12 +853,12 @@ def test_objects_that_can_be_called_are_tools_with_a_name() -> None:
 @pytest.mark.parametrize("function", [add, tool(add), functools.partial(add, key="")])
 def test_what_a_model_reads_does_not_depend_on_where_it_runs(function: Any) -> None:
     """Closures and methods can be offered, too."""
-    found = spec_of(function)
+    found = function_spec(function)
     assert (found.name, found.description) == ("add", "Add two numbers.")
     assert set(found.parameters["properties"]) >= {"a", "b"}
-    assert spec_of(Doubler().triple).parameters["required"] == ["number"]
+    assert function_spec(Doubler().triple).parameters["required"] == ["number"]
     with pytest.raises(InputError, match="a tool needs a name"):
-        spec_of(lambda a: a)
+        function_spec(lambda a: a)
 
 
 @dataclasses.dataclass
@@ -876,7 +876,7 @@ def test_a_default_that_json_has_no_number_for_is_not_said() -> None:
     ) -> str:
         return f"{seconds} {each} {how}"
 
-    found = spec_of(wait)
+    found = function_spec(wait)
     assert json.loads(json.dumps(found.as_openai(), allow_nan=False))
     assert "required" not in found.parameters
     assert "default" not in found.parameters["properties"]["each"]
@@ -890,8 +890,8 @@ def test_what_is_only_offered_may_return_anything() -> None:
     def table(rows: int) -> types.FrameType:
         raise NotImplementedError
 
-    assert spec_of(table).returns is None
-    assert spec_of(table).parameters["required"] == ["rows"]
+    assert function_spec(table).returns is None
+    assert function_spec(table).parameters["required"] == ["rows"]
     with pytest.raises(InputError, match="tool table, return value: JSON Schema cannot express"):
         tool(table, timeout=None)
 
@@ -900,7 +900,7 @@ def test_a_partial_of_an_object_is_called_as_the_object_is() -> None:
     """The name is that of what will be called."""
     named = Doubler()
     named.__name__ = "double"  # type: ignore[attr-defined]
-    assert spec_of(functools.partial(named)).name == "double"
+    assert function_spec(functools.partial(named)).name == "double"
 
 
 @pytest.mark.parametrize("approval", [True, "yes", "Always", "never", 1])

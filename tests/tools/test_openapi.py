@@ -13,7 +13,7 @@ from callmemaybe.errors import InputError
 from callmemaybe.gateway import Gateway, Verdict
 from callmemaybe.tools import Effect, ToolCall, tools_from
 from callmemaybe.tools.declare import NotExecuted
-from callmemaybe.tools.openapi import Request, Response
+from callmemaybe.tools.openapi import HttpRequest, HttpResponse
 
 COLOURS = ["blue", "black", "brown"]
 RGB = {"R": 100, "G": 200, "B": 150}
@@ -25,13 +25,13 @@ def document(operation: dict[str, Any], path: str = "/x", **more: Any) -> dict[s
     return {"openapi": "3.0.3", "servers": servers, "paths": {path: {"post": operation}}, **more}
 
 
-def sent(whole: dict[str, Any], arguments: dict[str, Any]) -> Request:
+def sent(whole: dict[str, Any], arguments: dict[str, Any]) -> HttpRequest:
     """Return the request that the one tool of a document sends."""
-    requests: list[Request] = []
+    requests: list[HttpRequest] = []
 
-    async def transport(request: Request) -> Response:
+    async def transport(request: HttpRequest) -> HttpResponse:
         requests.append(request)
-        return Response(204, "", b"")
+        return HttpResponse(204, "", b"")
 
     (made,) = tools_from(whole, transport=transport)
     asyncio.run(made(**arguments))
@@ -146,7 +146,7 @@ def test_a_parameter_may_be_written_as_json() -> None:
     assert made.spec.parameters["properties"] == {"q": {"type": "object"}}
 
 
-async def never(request: Request) -> Response:
+async def never(request: HttpRequest) -> HttpResponse:
     raise AssertionError(request)
 
 
@@ -256,8 +256,8 @@ def test_a_reply_that_cannot_be_read_is_no_failure(
 ) -> None:
     """Law: a write that was answered with success is done, though its reply is no JSON text."""
 
-    async def transport(_: Request) -> Response:
-        return Response(200, content_type, body)
+    async def transport(_: HttpRequest) -> HttpResponse:
+        return HttpResponse(200, content_type, body)
 
     async def go() -> Any:
         tools = tools_from(document({"operationId": "act"}), transport=transport)

@@ -11,7 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callmemaybe.errors import InputError
-from callmemaybe.tools import ToolCall, ToolSpec, pointed, references, referring, resolved
+from callmemaybe.tools import (
+    ToolCall,
+    ToolSpec,
+    add_reference_options,
+    references,
+    references_as_pointers,
+    resolve_references,
+)
 
 LEAVES: dict[str, Any] = {
     "string": "text", "integer": 3, "number": 2.5, "boolean": True, "null": None, "array": [1],
@@ -55,7 +62,7 @@ def test_whatever_may_be_referred_to_fits(wanted: dict[str, Any], returns: dict[
     as long as the schema says its type and nothing more.
     """
     tool = ToolSpec("f", parameters={"type": "object", "properties": {"p": wanted}})
-    offered = ToolSpec("f", parameters=referring(tool, {"call_1": returns}))
+    offered = ToolSpec("f", parameters=add_reference_options(tool, {"call_1": returns}))
     result = example(returns)
     found = targets(offered)
     by_type = {key: value for key, value in wanted.items() if key not in ("enum", "const")}
@@ -63,7 +70,7 @@ def test_whatever_may_be_referred_to_fits(wanted: dict[str, Any], returns: dict[
         call = ToolCall("f", json.dumps({"p": {"$ref": target}}), "call_2")
         jsonschema.validate(call.parsed, offered.parameters)
         assert references(call) == [target]
-        value = resolved(call, {"call_1": json.dumps(result)}).parsed["p"]
+        value = resolve_references(call, {"call_1": json.dumps(result)}).parsed["p"]
         jsonschema.validate(json.loads(json.dumps(value, default=float)), by_type)
     every = list(_paths(returns, "call_1"))
     if wanted == by_type and wanted:
@@ -85,9 +92,9 @@ def test_what_may_be_missing_is_not_referred_to() -> None:
     text = {"type": "string"}
     fields = {"sure": text, "maybe": text, "a.b": text}
     returns = {"type": "object", "properties": fields, "required": ["sure", "a.b"]}
-    offered = ToolSpec("f", parameters=referring(tool, {"c": returns, "d": None}))
+    offered = ToolSpec("f", parameters=add_reference_options(tool, {"c": returns, "d": None}))
     assert targets(offered) == ["c.sure", "d"]
-    assert referring(tool, {}) == tool.parameters
+    assert add_reference_options(tool, {}) == tool.parameters
 
 
 @pytest.mark.parametrize(
@@ -101,7 +108,7 @@ def test_types_of_other_dialects_are_known(wanted: dict[str, Any], made: dict[st
     tool = ToolSpec("f", parameters={"type": "object", "properties": {"p": wanted}})
     fields = {"sure": made, "other": {"type": "boolean"}}
     returns = {"type": "dict", "properties": fields, "required": ["sure", "other"]}
-    found = targets(ToolSpec("f", parameters=referring(tool, {"c": returns})))
+    found = targets(ToolSpec("f", parameters=add_reference_options(tool, {"c": returns})))
     assert "c.sure" in found
     assert ("c.other" in found) == (wanted == {"type": "any"})
 
@@ -115,22 +122,26 @@ def test_a_reference_to_nothing_is_named(target: str, problem: str) -> None:
     """With the pointer of the argument."""
     call = ToolCall("f", json.dumps({"p": {"$ref": target}}))
     with pytest.raises(InputError, match=problem) as caught:
-        resolved(call, {"a": '{"x": 1}'})
+        resolve_references(call, {"a": '{"x": 1}'})
     assert caught.value.where == "/arguments/p"
 
 
 def test_results_that_are_no_json_are_text() -> None:
     """And a call without references stays the very same."""
     call = ToolCall("f", '{"p": {"$ref": "a"}, "q": [1]}')
-    assert resolved(call, {"a": "sunny, 20"}).parsed == {"p": "sunny, 20", "q": [1]}
+    assert resolve_references(call, {"a": "sunny, 20"}).parsed == {"p": "sunny, 20", "q": [1]}
     plain = ToolCall("f", '{"p": {"$ref": 1}}')
-    assert resolved(plain, {}) is plain
-    assert pointed(plain) is plain
+    assert resolve_references(plain, {}) is plain
+    assert references_as_pointers(plain) is plain
 
 
 def test_a_gateway_reads_references_as_pointers() -> None:
     """The path becomes a JSON pointer, with what it escapes; the rest stays as it was."""
     call = ToolCall("f", '{"p": {"$ref": "a.x/y.z~"}, "q": {"$ref": "a"}, "r": 1}', "c")
-    assert pointed(call).parsed == {"p": {"$ref": "a#/x~1y/z~0"}, "q": {"$ref": "a"}, "r": 1}
+    assert references_as_pointers(call).parsed == {
+        "p": {"$ref": "a#/x~1y/z~0"},
+        "q": {"$ref": "a"},
+        "r": 1,
+    }
     schema = {"$ref": "#/$defs/a.b"}
-    assert pointed(ToolCall("f", json.dumps({"p": schema}))).parsed == {"p": schema}
+    assert references_as_pointers(ToolCall("f", json.dumps({"p": schema}))).parsed == {"p": schema}

@@ -27,7 +27,7 @@ from callmemaybe.tools import (
     ToolCall,
     ToolSpec,
 )
-from callmemaybe.tools.dialects import standard
+from callmemaybe.tools.schemas import normalize_dialect
 from callmemaybe.wire import Format, PromptPart, formats
 
 FORMATS = [formats.get(name) for name in formats.names()]
@@ -321,7 +321,9 @@ def test_whatever_the_grammar_allows_is_valid(form: Format, choices: list[int]) 
     if not automaton.is_accepting(state):
         reject()
     (call,) = form.read(path, [ToolSpec("f", parameters=SCHEMA)])
-    jsonschema_rs.validate(standard(SCHEMA), json.loads(call.arguments, parse_float=_finite))
+    jsonschema_rs.validate(
+        normalize_dialect(SCHEMA), json.loads(call.arguments, parse_float=_finite)
+    )
 
 
 def _finite(digits: str) -> float:

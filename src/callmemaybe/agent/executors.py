@@ -15,7 +15,13 @@ from callmemaybe.errors import InputError
 from callmemaybe.generation.config import check_callable
 from callmemaybe.generation.turn import in_thread
 from callmemaybe.jsonio import dumps, float_if_exact, map_decimals
-from callmemaybe.tools import Tool, ToolCall, ToolResult, plain_tool, pointed
+from callmemaybe.tools import (
+    Tool,
+    ToolCall,
+    ToolResult,
+    references_as_pointers,
+    tool_without_gateway,
+)
 
 if TYPE_CHECKING:
     from callmemaybe.gateway import Gateway, Run
@@ -40,7 +46,7 @@ class PythonExecutor:
     def __init__(self, *functions: Tool | Callable[..., Any], **named: Callable[..., Any]) -> None:
         for one in (*functions, *named.values()):
             check_callable(one, "functions")
-        tools = [plain_tool(one) for one in functions]
+        tools = [tool_without_gateway(one) for one in functions]
         self._functions: dict[str, Callable[..., Any]] = {}
         given: list[tuple[str, Callable[..., Any]]] = [(tool.name, tool) for tool in tools]
         for name, function in (*given, *named.items()):
@@ -117,7 +123,7 @@ class GatewayExecutor:
         number = (
             sum(isinstance(one, ModelTurn) and bool(one.calls) for one in conversation.entries) - 1
         )
-        return await self.gateway.run([*map(pointed, calls)], run=begun, turn=number)
+        return await self.gateway.run([*map(references_as_pointers, calls)], run=begun, turn=number)
 
     async def _begin(self) -> Run:
         name, gateway = self.run, self.gateway

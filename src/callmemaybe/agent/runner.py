@@ -31,7 +31,7 @@ from callmemaybe.generation.result import TurnResult
 from callmemaybe.generation.turn import TurnGenerator, in_thread
 from callmemaybe.generation.validation import pointer_of, validator_of
 from callmemaybe.jsonio import map_decimals
-from callmemaybe.tools import Offered, StreamEvent, ToolCall, ToolResult, ToolSpec, tools_of
+from callmemaybe.tools import StreamEvent, ToolCall, ToolLike, ToolResult, ToolSpec, tool_specs
 from callmemaybe.wire.format_nodes import IdNode
 from callmemaybe.wire.output_grammar import OutputSpec
 from callmemaybe.wire.tool_choice import output_spec
@@ -149,7 +149,7 @@ class AgentRunner:
     def __init__(
         self,
         generator: TurnGenerator,
-        tools: Iterable[Offered] | ToolProvider,
+        tools: Iterable[ToolLike] | ToolProvider,
         config: RunConfig | None = None,
     ) -> None:
         self._generator = generator
@@ -222,8 +222,8 @@ class AgentRunner:
         return _Run(self._generator, self._tools, conversation, self._config)
 
 
-def _provided(tools: Iterable[Offered] | ToolProvider) -> ToolProvider | Sequence[ToolSpec]:
-    return cast("ToolProvider", tools) if hasattr(tools, "choose") else tools_of(tools)
+def _provided(tools: Iterable[ToolLike] | ToolProvider) -> ToolProvider | Sequence[ToolSpec]:
+    return cast("ToolProvider", tools) if hasattr(tools, "choose") else tool_specs(tools)
 
 
 @dataclass

@@ -205,7 +205,7 @@ def _record(
 
 def _is_valid(parameters: str, tool: ToolSpec) -> bool:
     """Whether the arguments satisfy the tool's schema; checked where there are no notes."""
-    from callmemaybe.tools.validators import validator_for
+    from callmemaybe.tools.schemas import validator_for
 
     try:
         return bool(validator_for(tool.schema).is_valid(json.loads(parameters)))

@@ -19,7 +19,7 @@ from callmemaybe.conversation.events import FinishReason, turn_events
 from callmemaybe.conversation.state import ConversationState
 from callmemaybe.errors import ConversationError, InputError
 from callmemaybe.jsonio import dumps, split_pointer
-from callmemaybe.tools import ToolCall, ToolResult, resolved
+from callmemaybe.tools import ToolCall, ToolResult, resolve_references
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def conversation_loop(
     are executed first. Raises ConversationError where there is nothing to answer.
     """
     # Pending calls are about to be executed: the same calls in a later turn are repetitions.
-    counts = dict(Counter(call.meaning for call in conversation.pending))
+    counts = dict(Counter(call.canonical for call in conversation.pending))
     only_repeats = False
     if conversation.pending:
         yield from _execute(conversation, conversation.pending, {}, config)
@@ -119,7 +119,7 @@ def conversation_loop(
         repeated = 0
         for call in calls:
             # A duplicate key shows in the text of the arguments only, not in their values.
-            key = dumps([call.name, call.arguments]) if reply.problem else call.meaning
+            key = dumps([call.name, call.arguments]) if reply.problem else call.canonical
             counts[key] = counts.get(key, 0) + 1
             if counts[key] > config.repeats:
                 repeated += 1
@@ -200,7 +200,7 @@ def _fill_references(
     }
     if not references:
         return call
-    values = resolved(ToolCall(call.name, dumps(references), call.id), results).parsed
+    values = resolve_references(ToolCall(call.name, dumps(references), call.id), results).parsed
     errors: dict[str, InputError] = {}
     while True:
         filled = ToolCall(call.name, dumps({**call.parsed, **values}), call.id)

@@ -24,7 +24,7 @@ from callmemaybe.generation.local import LocalGenerator
 from callmemaybe.grammar.nodes import Control
 from callmemaybe.models.base import Logits, Session
 from callmemaybe.tools import ToolCall, ToolSpec
-from callmemaybe.tools.validators import validator_for
+from callmemaybe.tools.schemas import validator_for
 
 RETRIES = 2
 #: Of the retries.

@@ -44,7 +44,7 @@ from callmemaybe.gateway.store import (
 from callmemaybe.gateway.turn import GatewayTurn, PendingCall
 from callmemaybe.jsonio import dumps
 from callmemaybe.tools import Effect
-from callmemaybe.tools.declare import UNSET, Context, Mode
+from callmemaybe.tools.declare import DEFAULT_TIMEOUT, Context, Mode
 
 #: Seconds for which a result is sent to an unavailable ledger before the caller gets StoreError.
 _RECORD_PATIENCE = 60.0
@@ -277,7 +277,9 @@ class CallRunner:
         own = item.tool.tool.timeout
         if own is None:
             return None
-        return min(self._gateway.limits.attempt if own == UNSET else own, self._remaining())
+        return min(
+            self._gateway.limits.attempt if own == DEFAULT_TIMEOUT else own, self._remaining()
+        )
 
     async def _still_owned(self, item: PendingCall) -> bool:
         """Whether this process still owns the call; if not, answer it.

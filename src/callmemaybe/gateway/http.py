@@ -24,7 +24,7 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 
 from callmemaybe.gateway.execution.outcome import TIMED_OUT
 from callmemaybe.tools.declare import NotExecuted, TransientError
-from callmemaybe.tools.openapi import Request, Response
+from callmemaybe.tools.openapi import HttpRequest, HttpResponse
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _SAFE = frozenset({"GET", "HEAD"})
@@ -67,7 +67,7 @@ class HttpTransport:
         self._redirects = redirects
         self._resolve = resolve
 
-    async def __call__(self, request: Request) -> Response:
+    async def __call__(self, request: HttpRequest) -> HttpResponse:
         """Send ``request`` and return the reply.
 
         Raises NotExecuted if nothing was sent, also when the gateway's timeout cancels it before that;
@@ -75,7 +75,7 @@ class HttpTransport:
         Nothing is sent after a cancellation.
         """
         attempt = _RequestAttempt(self._timeout)
-        done: concurrent.futures.Future[Response] = concurrent.futures.Future()
+        done: concurrent.futures.Future[HttpResponse] = concurrent.futures.Future()
         done.set_running_or_notify_cancel()  # from here on only the thread sets the result
 
         def work() -> None:
@@ -103,7 +103,7 @@ class HttpTransport:
             if attempt.end():
                 _has_sent.set(True)
 
-    def _send(self, request: Request, attempt: _RequestAttempt) -> Response:
+    def _send(self, request: HttpRequest, attempt: _RequestAttempt) -> HttpResponse:
         url, headers = request.url, dict(request.headers)
         for _ in range(self._redirects + 1):
             parts = self._checked(url)
@@ -143,12 +143,12 @@ class HttpTransport:
 
     def _once(
         self,
-        request: Request,
+        request: HttpRequest,
         parts: SplitResult,
         address: str,
         headers: dict[str, str],
         attempt: _RequestAttempt,
-    ) -> Response:
+    ) -> HttpResponse:
         connection = _connect(parts, address, attempt)
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         try:
@@ -162,7 +162,7 @@ class HttpTransport:
             with connection.getresponse() as reply:
                 body = self._body(reply)
                 kind = reply.getheader("content-type", "")
-                return Response(reply.status, kind, body, reply.getheader("location", ""))
+                return HttpResponse(reply.status, kind, body, reply.getheader("location", ""))
         finally:
             connection.close()
             attempt.detach()

@@ -14,7 +14,7 @@ from callmemaybe.gateway.plan import Lock, merge_locks
 from callmemaybe.jsonio import join_pointer
 from callmemaybe.tools import ToolSpec, check_distinct
 from callmemaybe.tools.declare import Mode, Tool
-from callmemaybe.tools.validators import validator_for
+from callmemaybe.tools.schemas import validator_for
 
 SecretSource = Mapping[str, str] | Callable[[str], str]
 

@@ -28,7 +28,7 @@ from callmemaybe.tools import (
     ThoughtDelta,
     ToolCall,
     ToolSpec,
-    referring,
+    add_reference_options,
 )
 from callmemaybe.wire import Format
 from callmemaybe.wire.format import Message
@@ -196,7 +196,9 @@ class TurnGenerator(ABC):
         returns: dict[str, Any] = {}
         plan = TurnResult()
         while len(given) < most:
-            offered = [replace(one, parameters=referring(one, returns)) for one in tools]
+            offered = [
+                replace(one, parameters=add_reference_options(one, returns)) for one in tools
+            ]
             step = replace(
                 spec, no_call=spec.no_call and not given, most=len(given) + 1, given=tuple(given)
             )
@@ -204,7 +206,7 @@ class TurnGenerator(ABC):
             yield from turn
             plan = _joined(plan, turn.result)
             new = turn.result.calls[len(given) :]
-            if not new or any(new[0].meaning == one.meaning for one in given):
+            if not new or any(new[0].canonical == one.canonical for one in given):
                 break
             known = {*taken, *(one.id for one in given)}
             call = replace(new[0], id=_fresh_id(known, len(known) + 1))
@@ -377,7 +379,7 @@ class TurnReader:
 
     def _ended(self, call: ToolCall) -> None:
         if len(self.calls) >= self._given:
-            if any(call.meaning == one.meaning for one in self.calls):
+            if any(call.canonical == one.canonical for one in self.calls):
                 self.is_repeated = True
                 return
             self._validator.check(call)

@@ -20,7 +20,7 @@ from callmemaybe.grammar.grammar import Grammar
 from callmemaybe.grammar.json_schema.document import DeferredCheck, escape_token
 from callmemaybe.jsonio import find_duplicate_key, loads
 from callmemaybe.tools import ToolCall, ToolSpec
-from callmemaybe.tools.validators import is_read_otherwise, validator_for
+from callmemaybe.tools.schemas import has_engine_dependent_pattern, validator_for
 from callmemaybe.wire import Format
 from callmemaybe.wire.format_nodes import Controls
 from callmemaybe.wire.output_grammar import DeferredChecks, OutputSpec
@@ -122,7 +122,7 @@ class CallValidator:
             return None
         if not is_left:
             # Of text beyond ASCII the validator may read a pattern differently: then the mask is right.
-            is_apart = not _is_plain(text) and is_read_otherwise(self._schemas[name])
+            is_apart = not _is_plain(text) and has_engine_dependent_pattern(self._schemas[name])
             return None if is_apart else str(error.message)
         raise SchemaViolationError(
             name,

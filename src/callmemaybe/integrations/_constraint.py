@@ -17,7 +17,7 @@ from callmemaybe.grammar import compile as compile_grammar
 from callmemaybe.grammar.compile import automaton_of
 from callmemaybe.matching import Matcher
 from callmemaybe.models.base import Files, Model
-from callmemaybe.tools import Offered, ToolCall, tools_of
+from callmemaybe.tools import ToolCall, ToolLike, tool_specs
 from callmemaybe.vocabulary import Vocabulary
 from callmemaybe.wire import Format
 from callmemaybe.wire.grounding import GroundingConfig
@@ -37,7 +37,7 @@ class ToolCallConstraint:
 
     def __init__(
         self,
-        tools: Iterable[Offered],
+        tools: Iterable[ToolLike],
         folder: str | Path,
         *,
         size: int | None = None,
@@ -47,7 +47,7 @@ class ToolCallConstraint:
         ground: str | None = None,
         said: str | None = None,
     ) -> None:
-        self.tools = tools_of(tools)
+        self.tools = tool_specs(tools)
         files = Files(Path(folder))
         if files.vocabulary is None:
             raise VocabularyError(f"{folder} holds no tokenizer.json")

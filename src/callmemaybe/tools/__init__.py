@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from callmemaybe.tools.effects import Effect
+from callmemaybe.tools.collect import ToolLike, tool_spec, tool_specs, tools_from
 from callmemaybe.tools.events import (
     ArgumentsDelta,
     CallEnded,
@@ -17,9 +17,14 @@ from callmemaybe.tools.events import (
     TextDelta,
     ThoughtDelta,
 )
-from callmemaybe.tools.offered import Offered, tool_of, tools_of
-from callmemaybe.tools.references import pointed, references, referring, resolved
+from callmemaybe.tools.references import (
+    add_reference_options,
+    references,
+    references_as_pointers,
+    resolve_references,
+)
 from callmemaybe.tools.spec import (
+    Effect,
     ToolCall,
     ToolResult,
     ToolSpec,
@@ -28,7 +33,6 @@ from callmemaybe.tools.spec import (
 )
 
 if TYPE_CHECKING:
-    from callmemaybe.tools.collect import tools_from
     from callmemaybe.tools.declare import (
         Context,
         Mode,
@@ -38,8 +42,8 @@ if TYPE_CHECKING:
         Transaction,
         TransientError,
         make_tool,
-        plain_tool,
         tool,
+        tool_without_gateway,
     )
 
 __all__ = [
@@ -50,29 +54,29 @@ __all__ = [
     "Effect",
     "Mode",
     "NotExecuted",
-    "Offered",
     "ProcessLimits",
     "StreamEvent",
     "TextDelta",
     "ThoughtDelta",
     "Tool",
     "ToolCall",
+    "ToolLike",
     "ToolResult",
     "ToolSpec",
     "Transaction",
     "TransientError",
+    "add_reference_options",
     "check_distinct",
     "check_name",
     "make_tool",
-    "plain_tool",
-    "pointed",
     "references",
-    "referring",
-    "resolved",
+    "references_as_pointers",
+    "resolve_references",
     "tool",
-    "tool_of",
+    "tool_spec",
+    "tool_specs",
+    "tool_without_gateway",
     "tools_from",
-    "tools_of",
 ]
 
 #: What needs pydantic is imported when it is asked for: most commands never do.
@@ -85,9 +89,8 @@ _LATE = {
     "Transaction": "declare",
     "TransientError": "declare",
     "make_tool": "declare",
-    "plain_tool": "declare",
+    "tool_without_gateway": "declare",
     "tool": "declare",
-    "tools_from": "collect",
 }
 
 

@@ -1,27 +1,70 @@
-"""Finds the tools in what an application has: modules, objects, functions, OpenAPI documents."""
+"""Accepts tools in whatever form an application has them.
+
+:func:`tool_specs` needs definitions only, for a model to read; :func:`tools_from` needs functions that
+can be run: those of modules, objects and OpenAPI documents. What imports pydantic is imported when a
+Python function or a document is passed.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from callmemaybe.errors import InputError
-from callmemaybe.tools.declare import Tool, make_tool
-from callmemaybe.tools.openapi import Transport, tools_from_openapi
+from callmemaybe.tools.spec import ToolSpec
+
+if TYPE_CHECKING:
+    from callmemaybe.tools.declare import Tool
+    from callmemaybe.tools.openapi import Transport
+
+#: What a caller may pass as a tool: a ToolSpec, its definition in JSON, or a Python function.
+ToolLike = ToolSpec | Mapping[str, Any] | Callable[..., Any]
+
+
+def tool_specs(values: Iterable[ToolLike]) -> tuple[ToolSpec, ...]:
+    """Return the definition of each tool of a list.
+
+    Raises InputError for a value that is not a list, and as :func:`tool_spec` with the tool's index.
+    """
+    is_one = isinstance(values, Mapping | str | bytes)
+    if is_one or not isinstance(values, Iterable):
+        raise InputError(
+            f"it must be a list of tools, not a value of type {type(values).__name__}", where="tools",
+            hint="a single one stands in a list, too; texts and files are read first (json.load)",
+        )  # fmt: skip
+    return tuple([tool_spec(value, f"tools/{index}") for index, value in enumerate(values)])
+
+
+def tool_spec(value: ToolLike, where: str = "") -> ToolSpec:
+    """Return the definition of a tool. Raises InputError naming ``where`` for a value that is none."""
+    if isinstance(value, ToolSpec):
+        return value
+    if isinstance(value, type):
+        raise InputError(
+            "a class is no function", where=f"class {value.__qualname__}",
+            hint="give a function that makes one of it",
+        )  # fmt: skip
+    if callable(value):
+        from callmemaybe.tools.declare import function_spec  # imports pydantic
+
+        return function_spec(value)
+    return ToolSpec.from_json(value, where)
 
 
 def tools_from(source: Any, *, transport: Transport | None = None) -> list[Tool]:
     """Return the tools of ``source``, in the order they are defined there.
 
-    A module or object: what was declared with ``@tool``, or, where nothing was, its own public
-    functions or methods (undeclared effects count as `once`). An OpenAPI 3 document: its operations,
-    which ``transport`` sends. An object with ``__tools__()``, such as an MCP connection: what that
-    returns. A function: itself. A list of any of these: all of them.
-    Raises InputError with the name of what cannot be a tool.
+    A module or object gives what was declared with ``@tool``, or, if nothing was, its own public
+    functions or methods (their effect is `once`). An OpenAPI 3 document gives its operations, whose
+    requests ``transport`` sends. An object with ``__tools__()``, such as an MCP connection, gives what
+    that returns; a function gives one tool; a list gives the tools of its items.
+    Raises InputError naming what cannot be a tool.
     """
+    from callmemaybe.tools.declare import Tool, make_tool
+
     if isinstance(source, Tool):
         return [source]
     offered = getattr(source, "__tools__", None)
@@ -32,6 +75,8 @@ def tools_from(source: Any, *, transport: Transport | None = None) -> list[Tool]
             raise InputError("it is no OpenAPI 3 document: it has no `openapi`", where="tools")
         if transport is None:
             raise InputError("an OpenAPI document needs a transport", where="transport")
+        from callmemaybe.tools.openapi import tools_from_openapi
+
         return tools_from_openapi(source, transport)
     if isinstance(source, ModuleType):
         return _from_module(source)
@@ -43,6 +88,8 @@ def tools_from(source: Any, *, transport: Transport | None = None) -> list[Tool]
 
 
 def _from_module(module: ModuleType) -> list[Tool]:
+    from callmemaybe.tools.declare import Tool, make_tool
+
     values = [value for name, value in vars(module).items() if not name.startswith("_")]
     declared = [value for value in values if isinstance(value, Tool) and not value.unbound]
     own = [
@@ -57,14 +104,16 @@ def _from_module(module: ModuleType) -> list[Tool]:
 
 
 def _from_object(source: Any) -> list[Tool]:
+    from callmemaybe.tools.declare import Tool, make_tool
+
     kind = type(source)
     names = [name for part in reversed(kind.__mro__) for name in vars(part)]
     public = [name for name in dict.fromkeys(names) if not name.startswith("_")]
-    # To read a property may do anything; it is no method.
-    held = {name: inspect.getattr_static(kind, name) for name in public}
+    # Reading a property runs code, and a property is not a method.
+    attributes = {name: inspect.getattr_static(kind, name) for name in public}
     values = [
         getattr(source, name)
-        for name, value in held.items()
+        for name, value in attributes.items()
         if not isinstance(value, (property, cached_property))
     ]
     declared = [value for value in values if isinstance(value, Tool)]

@@ -6,19 +6,23 @@ checked for sense right here. Nothing is run in this module.
 
 from __future__ import annotations
 
+import decimal
 import inspect
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from decimal import Decimal
+from enum import Enum, StrEnum
 from functools import cached_property, partial
+from types import FunctionType
 from typing import Any, Literal, Protocol, overload
 
+from pydantic_core import to_jsonable_python
+
 from callmemaybe.errors import InputError
-from callmemaybe.tools.effects import Effect
-from callmemaybe.tools.naming import held_as, may_be_held, resource_part
-from callmemaybe.tools.signature import Signature, innermost, read_signature
-from callmemaybe.tools.spec import ToolSpec
+from callmemaybe.tools.signature import Signature, read_signature, unwrap_callable
+from callmemaybe.tools.spec import Effect, ToolSpec
 
 
 class Mode(StrEnum):
@@ -73,8 +77,12 @@ class ProcessLimits:
     open_files: int | None = 256
 
 
+_MOST_DIGITS = 400
+_EXACT = decimal.Context(
+    prec=decimal.MAX_PREC, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN, traps=[]
+)
 #: The attempt's default timeout of the gateway applies.
-UNSET = -1.0
+DEFAULT_TIMEOUT = -1.0
 Locks = Callable[[Mapping[str, Any]], Sequence[tuple[str, bool]]]
 _FIELD = re.compile(r"\{([^{}]*)\}")
 
@@ -90,7 +98,7 @@ class Tool:
     writes: tuple[str, ...] | None = None
     reads: tuple[str, ...] | None = None
     locks: Locks | None = None
-    timeout: float | None = UNSET
+    timeout: float | None = DEFAULT_TIMEOUT
     attempts: int = 3
     secrets: Mapping[str, str] = field(default_factory=dict)
     sensitive: frozenset[str] = frozenset()
@@ -168,7 +176,7 @@ class Tool:
             return (("*", self.effect.writes),)
         if self.locks is not None:
             given = {**self._defaults, **arguments}
-            plain = {name: resource_part(value) for name, value in given.items()}
+            plain = {name: canonical_resource_value(value) for name, value in given.items()}
             return tuple((str(name), bool(exclusive)) for name, exclusive in self.locks(plain))
         if all(len(parts) == 1 for parts, _ in self._resources):
             return tuple([(parts[0], exclusive) for parts, exclusive in self._resources])
@@ -185,7 +193,7 @@ class Tool:
     @property
     def location(self) -> tuple[str, str, str] | None:
         """(module, file, name) under which another process finds this very function, or None."""
-        found = None if self.bound_to is not None else held_as(self.function, _held)
+        found = None if self.bound_to is not None else find_module_name(self.function, _held)
         if found is None:
             return None
         inner = inspect.unwrap(self.function)
@@ -204,7 +212,7 @@ def tool(
     writes: str | Sequence[str] | None = None,
     reads: str | Sequence[str] | None = None,
     locks: Locks | None = None,
-    timeout: float | None = UNSET,
+    timeout: float | None = DEFAULT_TIMEOUT,
     attempts: int = 3,
     secrets: Mapping[str, str] | None = None,
     sensitive: str | Sequence[str] = (),
@@ -249,7 +257,7 @@ def make_tool(function: Callable[..., Any], **declared: Any) -> Tool:
     description = declared.pop("description", None) or signature.description
     effect = _effect(declared.pop("effect", Effect.ONCE), name)
     wanted = declared.pop("mode", None)
-    timeout = declared.pop("timeout", UNSET)
+    timeout = declared.pop("timeout", DEFAULT_TIMEOUT)
     return Tool(
         ToolSpec(name, description, signature.parameters, signature.returns),
         function,
@@ -266,7 +274,7 @@ def make_tool(function: Callable[..., Any], **declared: Any) -> Tool:
     )
 
 
-def plain_tool(function: Callable[..., Any]) -> Tool:
+def tool_without_gateway(function: Callable[..., Any]) -> Tool:
     """Return the tool of a function that is called here, without a gateway.
 
     Raises InputError as :func:`tool` does, and for a parameter that only a gateway can pass.
@@ -283,7 +291,7 @@ def plain_tool(function: Callable[..., Any]) -> Tool:
     return made
 
 
-def spec_of(function: Callable[..., Any]) -> ToolSpec:
+def function_spec(function: Callable[..., Any]) -> ToolSpec:
     """Return what a model gets to read of a function, wherever it may run.
 
     Raises InputError for one without a name, and as :func:`read_signature` does.
@@ -299,7 +307,7 @@ def spec_of(function: Callable[..., Any]) -> ToolSpec:
 def _own_name(function: Callable[..., Any]) -> str:
     while isinstance(function, partial) and not hasattr(function, "__name__"):
         function = function.func
-    inner = function if hasattr(function, "__name__") else innermost(function)
+    inner = function if hasattr(function, "__name__") else unwrap_callable(function)
     name = getattr(inner, "__name__", "<lambda>")
     if name in {"<lambda>", "__call__"}:
         raise InputError("a tool needs a name", where="tool", hint='pass name="..." to tool()')
@@ -387,7 +395,7 @@ def _check(made: Tool) -> None:
             hint='use mode="process", make it `async def`, or set timeout=None',
         )
     is_sent = made.mode in {Mode.PROCESS, Mode.FRESH} and not made.unbound
-    if is_sent and (made.bound_to is not None or not may_be_held(made.function)):
+    if is_sent and (made.bound_to is not None or not is_importable(made.function)):
         raise InputError(
             "another process cannot import it: it is a closure, a lambda, a bound method or an object",
             where=where,
@@ -415,7 +423,7 @@ def _check(made: Tool) -> None:
 
 
 def _check_numbers(made: Tool, where: str) -> None:
-    if made.timeout is not None and made.timeout != UNSET and made.timeout <= 0:
+    if made.timeout is not None and made.timeout != DEFAULT_TIMEOUT and made.timeout <= 0:
         raise InputError("a timeout must be positive", where=f"{where}, timeout")
     if made.attempts < 1:
         raise InputError("at least one attempt is needed", where=f"{where}, attempts")
@@ -441,7 +449,7 @@ def _fill(parts: tuple[str, ...], arguments: Mapping[str, Any]) -> str:
     for place in range(1, len(parts), 2):
         if parts[place] not in arguments:
             return "*"
-        filled += f"{resource_part(arguments[parts[place]])!s}{parts[place + 1]}"
+        filled += f"{canonical_resource_value(arguments[parts[place]])!s}{parts[place + 1]}"
     return filled
 
 
@@ -450,3 +458,62 @@ def _held(value: Any) -> Any:
     if isinstance(value, staticmethod):
         value = value.__func__
     return value.function if isinstance(value, Tool) else value
+
+
+def is_importable(function: Callable[..., Any]) -> bool:
+    """Whether the module of ``function`` can hold it: it is no closure, lambda or callable object."""
+    name = getattr(function, "__qualname__", "<lambda>")
+    return isinstance(inspect.unwrap(function), FunctionType) and "<" not in name
+
+
+def find_module_name(function: Callable[..., Any], behind: Callable[[Any], Any]) -> str | None:
+    """Return the name under which the module of ``function`` holds this very object, or None.
+
+    The module is that of the innermost function: `functools.wraps` copies a name, and a decorator's
+    file knows nothing of it. ``behind`` returns the function that a value of the module stands for.
+    """
+    if not is_importable(function):
+        return None
+    names = inspect.unwrap(function).__globals__
+    qualified = function.__qualname__
+    first, *rest = qualified.split(".")
+    found = names.get(first)
+    for part in rest:
+        found = vars(found).get(part) if isinstance(found, type) else None
+    if behind(found) is function:
+        return qualified
+    # `name = tool(decorated(function))` leaves the function's own name to the undecorated one.
+    return next((name for name, held in list(names.items()) if behind(held) is function), None)
+
+
+def canonical_resource_value(value: Any) -> Any:
+    """Return a value in the one spelling that names a resource: 1.0 is 1, as JSON Schema has it.
+
+    What the function receives as an object is named by its JSON form. Raises ValueError or TypeError
+    for what has none.
+    """
+    if isinstance(value, Enum):
+        return canonical_resource_value(value.value)
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, float | Decimal):
+        return _number(value)
+    if isinstance(value, Mapping):
+        return {key: canonical_resource_value(value[key]) for key in sorted(value, key=str)}
+    if isinstance(value, list | tuple):
+        return [canonical_resource_value(part) for part in value]
+    if isinstance(value, set | frozenset):
+        return sorted(map(canonical_resource_value, value), key=str)
+    if hasattr(value, "astimezone") and (offset := value.utcoffset()) is not None:
+        return f"{(value.replace(tzinfo=None) - offset).isoformat()}Z"
+    return canonical_resource_value(to_jsonable_python(value, bytes_mode="base64"))
+
+
+def _number(value: float | Decimal) -> int | float | Decimal:
+    if not math.isfinite(value):
+        return value
+    exact = Decimal(repr(value)) if isinstance(value, float) else value
+    # A short text may stand for a number with more digits than there is memory.
+    if exact.adjusted() < _MOST_DIGITS and exact == exact.to_integral_value():
+        return int(exact)
+    return value if isinstance(value, float) else value.normalize(_EXACT)

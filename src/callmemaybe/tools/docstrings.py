@@ -49,7 +49,7 @@ class Docstring:
     returns: str = ""
 
 
-def read(text: str | None) -> Docstring:
+def parse_docstring(text: str | None) -> Docstring:
     """Read a docstring in whichever of the three styles it is written."""
     if not text:
         return Docstring()

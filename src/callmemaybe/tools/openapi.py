@@ -17,13 +17,12 @@ from urllib.parse import unquote
 from callmemaybe.errors import InputError
 from callmemaybe.jsonio import dumps, escape_token, resolve_pointer
 from callmemaybe.tools.declare import Mode, NotExecuted, Tool, TransientError
-from callmemaybe.tools.effects import Effect
-from callmemaybe.tools.parameters import Parameter, read_parameter
-from callmemaybe.tools.spec import ToolSpec
+from callmemaybe.tools.openapi_parameters import OpenApiParameter, parse_parameter
+from callmemaybe.tools.spec import Effect, ToolSpec
 
 
 @dataclass(frozen=True)
-class Request:
+class HttpRequest:
     """One HTTP request, ready to be sent."""
 
     method: str
@@ -33,7 +32,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Response:
+class HttpResponse:
     """What came back: the status, the content type, the body, and where a redirect leads."""
 
     status: int
@@ -42,7 +41,7 @@ class Response:
     location: str = ""
 
 
-Transport = Callable[[Request], Awaitable[Response]]
+Transport = Callable[[HttpRequest], Awaitable[HttpResponse]]
 _METHODS = ("get", "put", "post", "delete", "patch", "head", "options")
 #: RFC 9110, section 9.2: safe methods read; idempotent ones may be repeated; the rest happen once.
 _EFFECTS = {
@@ -89,21 +88,21 @@ _NO_CHARSETS = frozenset({"idna", "punycode", "raw-unicode-escape", "undefined",
 
 
 @dataclass(frozen=True)
-class Operation:
+class OpenApiOperation:
     """How the arguments of one operation become a request."""
 
     method: str
     base: str
     path: str
-    parameters: Mapping[str, Parameter]
+    parameters: Mapping[str, OpenApiParameter]
     """By the name of the argument."""
     body: frozenset[str] = frozenset()
     """The arguments that are properties of the body, or the body itself."""
-    whole_body: bool = False
+    is_whole_body: bool = False
     sends_empty: bool = False
     """Whether a body without properties is sent, as {}."""
 
-    def request(self, arguments: Mapping[str, Any]) -> Request:
+    def request(self, arguments: Mapping[str, Any]) -> HttpRequest:
         """Return the request; raises NotExecuted for arguments that lead to another operation.
 
         And for those that OpenAPI gives no form; TypeError, as functions do, for one it does not have.
@@ -130,9 +129,9 @@ class Operation:
             url += ("&" if "?" in url else "?") + "&".join(query)
         payload = None
         if body or self.sends_empty:
-            payload = dumps(body[_BODY] if self.whole_body else body).encode()
+            payload = dumps(body[_BODY] if self.is_whole_body else body).encode()
             headers["content-type"] = "application/json"
-        return Request(self.method.upper(), url, headers, payload)
+        return HttpRequest(self.method.upper(), url, headers, payload)
 
     def _path(self, values: Mapping[str, str]) -> str:
         """Fill the path in; ``values`` are the quoted arguments by their place in braces."""
@@ -212,7 +211,7 @@ def _tool(
         raise InputError(f"the path parameter {odd!r} {what}", where=where)
     how = _body(document, operation, properties, required, where)
     body = frozenset(properties.keys() - parameters.keys())
-    bound = Operation(method, base, path, parameters, body, *how)
+    bound = OpenApiOperation(method, base, path, parameters, body, *how)
     effect = _effect(operation.get(_EFFECT), method, where)
     schema = {
         "type": "object",
@@ -251,16 +250,16 @@ def _parameters(
     properties: dict[str, Any],
     required: list[str],
     where: str,
-) -> dict[str, Parameter]:
+) -> dict[str, OpenApiParameter]:
     """Add the properties of the parameters, and return them by the names of their arguments."""
     # An operation's own ones come last, and replace those of its path.
     declared = {
         (one.get("in"), one.get("name")): one
         for one in (_deref(document, one, where) for one in listed)
     }
-    found: dict[str, Parameter] = {}
+    found: dict[str, OpenApiParameter] = {}
     for one in declared.values():
-        read = read_parameter(one, where)
+        read = parse_parameter(one, where)
         if read is None:
             continue
         parameter, schema = read
@@ -344,14 +343,14 @@ def _read_only(schema: Any) -> frozenset[str]:
     return frozenset(found).union(*map(_read_only, schema.get("allOf", ())))
 
 
-def _sender(bound: Operation, transport: Transport, effect: Effect) -> Callable[..., Any]:
+def _sender(bound: OpenApiOperation, transport: Transport, effect: Effect) -> Callable[..., Any]:
     async def send(**arguments: Any) -> Any:
         return _result(await transport(bound.request(arguments)), effect)
 
     return send
 
 
-def _result(response: Response, effect: Effect) -> Any:
+def _result(response: HttpResponse, effect: Effect) -> Any:
     """Return what a reply says; raises what tells the gateway whether anything happened."""
     status, text = response.status, _decoded(response)
     location = response.location[:500]
@@ -392,7 +391,7 @@ def _refuse(word: str) -> NoReturn:
     raise ValueError(f"{word} is not a JSON value")
 
 
-def _decoded(response: Response) -> str:
+def _decoded(response: HttpResponse) -> str:
     """Decode the body as its content type says, and as UTF-8 where that says nothing of use.
 
     JSON is UTF-8 (RFC 8259, section 8.1), unless the reply says otherwise.

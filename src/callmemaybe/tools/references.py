@@ -1,6 +1,7 @@
 """Arguments that refer to results of earlier calls: ``{"$ref": "call_1.temperature"}``.
 
-``referring`` says what a call may refer to, as a schema; ``resolved`` puts results in their place.
+:func:`add_reference_options` puts the possible references into a schema, for the grammar;
+:func:`resolve_references` replaces references by results, for the call.
 """
 
 from __future__ import annotations
@@ -10,19 +11,21 @@ from typing import Any
 
 from callmemaybe.errors import InputError
 from callmemaybe.jsonio import dumps, join_pointer, loads
-from callmemaybe.tools.dialects import standard
+from callmemaybe.tools.schemas import normalize_dialect
 from callmemaybe.tools.spec import ToolCall, ToolSpec
 
-#: How deep fields of results may be referred to, and how many of one result.
-DEPTH, MOST = 3, 64
+#: How deep a reference may reach into a result, and how many fields of one result are offered.
+MAX_DEPTH, MAX_FIELDS = 3, 64
 KEY = "$ref"
 
 
-def referring(tool: ToolSpec, returns: Mapping[str, Mapping[str, Any] | None]) -> Mapping[str, Any]:
-    """Return the tool's parameters where each may be a reference to an earlier call instead.
+def add_reference_options(
+    tool: ToolSpec, returns: Mapping[str, Mapping[str, Any] | None]
+) -> Mapping[str, Any]:
+    """Return the tool's parameters, each of which may be a reference to an earlier call instead.
 
-    ``returns`` is, by the call's id, the schema of what it returns; None: unknown, so that the whole
-    result fits anywhere. A field fits where its types are among the parameter's.
+    ``returns`` maps the id of a call to the schema of its result, None if unknown: then the whole result
+    is offered for every parameter. A field is offered where its types are among the parameter's.
     """
     properties = tool.parameters.get("properties")
     if not returns or not isinstance(properties, Mapping):
@@ -30,7 +33,7 @@ def referring(tool: ToolSpec, returns: Mapping[str, Mapping[str, Any] | None]) -
     changed = {}
     for name, schema in properties.items():
         targets = [
-            one for call_id, made in returns.items() for one in _fitting(call_id, made, schema)
+            one for call_id, result in returns.items() for one in _targets(call_id, result, schema)
         ]
         changed[name] = {"anyOf": [schema, _reference(targets)]} if targets else schema
     return {**tool.parameters, "properties": changed}
@@ -45,20 +48,20 @@ def _reference(targets: list[str]) -> dict[str, Any]:
     }
 
 
-def _fitting(call_id: str, returns: Mapping[str, Any] | None, schema: Any) -> list[str]:
+def _targets(call_id: str, returns: Mapping[str, Any] | None, schema: Any) -> list[str]:
     if returns is None:
         return [call_id]
     wanted = _types(schema)
     found: list[str] = []
     stack: list[tuple[str, Any, int]] = [(call_id, returns, 0)]
-    while stack and len(found) < MOST:
+    while stack and len(found) < MAX_FIELDS:
         path, made, depth = stack.pop(0)
         given = _types(made)
         if given is not None and (wanted is None or given <= wanted):
             found.append(path)
         inner = made.get("properties") if isinstance(made, Mapping) else None
-        if isinstance(inner, Mapping) and depth < DEPTH:
-            # Only what is certain to be there can be referred to.
+        if isinstance(inner, Mapping) and depth < MAX_DEPTH:
+            # An optional field may be missing from the result.
             required = made.get("required") or ()
             stack += [
                 (f"{path}.{key}", one, depth + 1)
@@ -69,12 +72,12 @@ def _fitting(call_id: str, returns: Mapping[str, Any] | None, schema: Any) -> li
 
 
 def _types(schema: Any) -> frozenset[str] | None:
-    """Return the types that a schema says, an integer being a number too; None where it does not."""
+    """Return the types that a schema allows (a number may be an integer), None if it does not say."""
     if not isinstance(schema, Mapping):
         return None
-    kinds = standard({key: schema[key] for key in ("type", "nullable") if key in schema}).get(
-        "type"
-    )
+    kinds = normalize_dialect(
+        {key: schema[key] for key in ("type", "nullable") if key in schema}
+    ).get("type")
     if isinstance(kinds, str | list):
         listed = [kinds] if isinstance(kinds, str) else kinds
         return frozenset(listed) | ({"integer"} if "number" in listed else frozenset())
@@ -99,7 +102,7 @@ def _type_of(value: Any) -> str:
 
 
 def references(call: ToolCall) -> list[str]:
-    """Return what the call's arguments refer to."""
+    """Return the targets of the references among the call's arguments: ``call_1.temperature``."""
     return [one for one in map(_target, call.parsed.values()) if one is not None]
 
 
@@ -109,11 +112,11 @@ def _target(value: Any) -> str | None:
     return None
 
 
-def resolved(call: ToolCall, results: Mapping[str, str]) -> ToolCall:
-    """Return the call with results in place of references; ``results`` are texts by call id.
+def resolve_references(call: ToolCall, results: Mapping[str, str]) -> ToolCall:
+    """Return the call with its references replaced by results; ``results`` maps call ids to texts.
 
-    A result that is JSON is taken apart by its fields; any other is a text. Raises InputError, with
-    the pointer of the argument, for a reference to no result, or to a field that it does not have.
+    A result that is JSON gives its fields; any other one is a string. Raises InputError with the pointer
+    of the argument for a reference to a result, or to a field of one, that does not exist.
     """
     arguments = call.parsed
     if not references(call):
@@ -121,25 +124,25 @@ def resolved(call: ToolCall, results: Mapping[str, str]) -> ToolCall:
     found = {}
     for name, value in arguments.items():
         target = _target(value)
-        found[name] = value if target is None else _looked_up(target, results, f"/arguments/{name}")
+        found[name] = value if target is None else _look_up(target, results, f"/arguments/{name}")
     return ToolCall(call.name, dumps(found), call.id)
 
 
-def pointed(call: ToolCall) -> ToolCall:
-    """Return the call with its references as a gateway reads them: ``call_1#/temperature``."""
+def references_as_pointers(call: ToolCall) -> ToolCall:
+    """Return the call with its references in the form of the gateway: ``call_1#/temperature``."""
     if not references(call):
         return call
     found = {}
     for name, value in call.parsed.items():
         target = _target(value)
-        if target is not None and not target.startswith("#"):  # that is a schema's, and no call's
+        if target is not None and not target.startswith("#"):  # a reference within a schema
             call_id, *path = target.split(".")
             value = {KEY: call_id + ("#" + join_pointer(path) if path else "")}
         found[name] = value
     return ToolCall(call.name, dumps(found), call.id)
 
 
-def _looked_up(target: str, results: Mapping[str, str], where: str) -> Any:
+def _look_up(target: str, results: Mapping[str, str], where: str) -> Any:
     call_id, *path = target.split(".")
     if call_id not in results:
         raise InputError(f"there is no result of {call_id!r} to refer to", where=where)

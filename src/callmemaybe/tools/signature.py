@@ -27,7 +27,7 @@ from pydantic_core import PydanticSerializationError
 
 from callmemaybe.errors import InputError
 from callmemaybe.jsonio import dumps, float_if_exact, join_pointer, map_decimals
-from callmemaybe.tools.docstrings import Docstring, read
+from callmemaybe.tools.docstrings import Docstring, parse_docstring
 
 _PASSED = "passed by the gateway"
 
@@ -107,8 +107,8 @@ def read_signature(
     ``markers`` neither. Raises InputError naming the first parameter that JSON Schema cannot express, and the tool's ``name``;
     so for what it returns, but where it is not run here (``is_run`` False) that is only not known.
     """
-    written = innermost(function)
-    doc = read(inspect.getdoc(written))
+    written = unwrap_callable(function)
+    doc = parse_docstring(inspect.getdoc(written))
     hints = _hints(written, name)
     parameters = _parameters(function, name)[1 if skip_first else 0 :]
     injected: dict[str, type] = {}
@@ -160,7 +160,7 @@ def _is_infinite(value: Any) -> bool:
     return is_many and any(map(_is_infinite, parts))
 
 
-def innermost(function: Callable[..., Any]) -> Callable[..., Any]:
+def unwrap_callable(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the function that somebody wrote: behind a partial, or an object that can be called."""
     while isinstance(function, functools.partial):
         function = function.func

@@ -1,8 +1,8 @@
-"""What a tool is, what a call of it is, and what came back: pure values.
+"""ToolSpec, ToolCall, ToolResult and Effect: pure values.
 
-A :class:`ToolSpec` keeps the schema as it was given (that is what a model gets to read, and what a
-finished call is checked against). A :class:`ToolCall` keeps its arguments as the JSON text that was
-generated; the parsed view never rounds a number. This module knows no model, no grammar and no file.
+A :class:`ToolSpec` keeps the schema as it was given: the model reads it, and a finished call is
+checked against it. A :class:`ToolCall` keeps its arguments as the JSON text that was generated; the
+parsed view never rounds a number.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
@@ -19,22 +20,44 @@ from callmemaybe.jsonio import dumps, escape_token, loads
 _SCHEMA_ONLY = ("$ref", "$defs", "$schema", "anyOf", "oneOf", "allOf")
 _NO_OBJECTS = frozenset(("array", "boolean", "integer", "null", "number", "string"))
 #: Keywords whose value may be a schema, which may have a type.
-_HOLD_SCHEMAS = frozenset((
+_SCHEMA_KEYWORDS = frozenset((
     "additionalProperties", "unevaluatedProperties", "propertyNames", "properties", "patternProperties",
     "not", "if", "then", "else", "$defs", "definitions", "dependentSchemas", "dependencies", "items",
     "contains", "default", "const",
 ))  # fmt: skip
-#: Where definitions hold the schema of the arguments: OpenAI's, MCP's and Anthropic's.
+#: The key of the arguments' schema in definitions of OpenAI, MCP and Anthropic.
 _PARAMETERS = ("parameters", "inputSchema", "input_schema")
+
+
+class Effect(StrEnum):
+    """What running a tool does to the world; a tool that declares nothing is ``once``."""
+
+    PURE = "pure"
+    """Computes from its arguments alone; reads and changes nothing."""
+    READ = "read"
+    """Reads the world and changes nothing."""
+    IDEMPOTENT = "idempotent"
+    """Running it again with the same arguments changes nothing more."""
+    KEYED = "keyed"
+    """Passes the call's key to a service that carries out each key once."""
+    TRANSACTIONAL = "transactional"
+    """Writes through the transaction of the store that records the result."""
+    ONCE = "once"
+    """Must not happen twice, and only the gateway prevents that."""
+
+    @property
+    def writes(self) -> bool:
+        """Whether running it may change the world."""
+        return self not in {Effect.PURE, Effect.READ}
 
 
 @dataclass(frozen=True)
 class ToolSpec:
-    """A function that a model may call: its name, what it is for, and its arguments.
+    """The definition of a function that a model may call: name, description, parameters.
 
     ``parameters`` is the JSON Schema of the arguments object, as given (by default: no arguments);
-    ``returns`` that of the result, where it is known. Raises InputError for a name that no JSON string can carry and for
-    what is no schema of an object. :meth:`from_json` reads definitions of other forms.
+    ``returns`` is the schema of the result, if known. Raises InputError for a name that JSON cannot
+    carry and for parameters that are not the schema of an object. :meth:`from_json` reads other forms.
     """
 
     name: str
@@ -70,13 +93,13 @@ class ToolSpec:
 
     @classmethod
     def from_json(cls, value: object, where: str = "") -> ToolSpec:
-        """Read one definition: the exercise's flat form, OpenAI's, bare or wrapped, MCP's or Anthropic's.
+        """Read a definition in the flat form of the exercise or that of OpenAI, MCP or Anthropic.
 
         Flat: ``{"name", "description", "parameters": {"a": {"type": "number"}}, "returns"}``, where
         every parameter is required and no other is allowed. OpenAI's: ``{"type": "function",
-        "function": {"name", "description", "parameters": <JSON Schema>}}``. MCP's and Anthropic's have the
-        schema under ``inputSchema`` and ``input_schema``. ``where`` is the JSON
-        pointer of ``value``, for messages. Raises InputError with the pointer of what is wrong.
+        "function": {"name", "description", "parameters": <JSON Schema>}}``, or the inner object alone.
+        MCP's and Anthropic's have the schema under ``inputSchema`` and ``input_schema``. ``where`` is
+        the JSON pointer of ``value``, for messages. Raises InputError with the pointer of the mistake.
         """
         return _tool_from_json(value, where)
 
@@ -90,7 +113,7 @@ class ToolSpec:
 
     @property
     def schema(self) -> Mapping[str, Any]:
-        """The schema of the arguments: ``parameters``, and that they are an object."""
+        """The schema of the arguments: ``parameters`` with ``"type": "object"``."""
         parameters = self.parameters
         if type(parameters) is dict and parameters.get("type") == "object":
             return parameters
@@ -99,9 +122,9 @@ class ToolSpec:
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A call: which tool, with which arguments, under which id (empty where none is known).
+    """A call of a tool: its name, its arguments and the id of the call (empty if it has none).
 
-    ``arguments`` is the JSON text of an object, exactly as written.
+    ``arguments`` is the JSON text of an object, exactly as it was written.
     """
 
     name: str
@@ -120,10 +143,10 @@ class ToolCall:
         return value
 
     @cached_property
-    def meaning(self) -> str:
-        """The same text for calls that ask for the same: the name, and the arguments as values.
+    def canonical(self) -> str:
+        """A text that is equal for two calls iff their names and the values of their arguments are.
 
-        The order of keys does not count; 1 and 1.0 are equal, true and 1 are not. Raises InputError
+        The order of keys does not matter; 1 and 1.0 are equal, true and 1 are not. Raises InputError
         as :attr:`parsed` does.
         """
         return dumps([self.name, self.parsed], canonical=True)
@@ -131,7 +154,7 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class ToolResult:
-    """What a call came to: the text for the model, and whether it tells of a failure."""
+    """The result of a call: the text for the model, and whether the call failed."""
 
     call_id: str
     content: str
@@ -139,9 +162,9 @@ class ToolResult:
 
 
 def check_name(name: object, where: str) -> str:
-    """Return ``name`` if it can name a function; raise InputError pointing at ``where`` if not.
+    """Return ``name`` if it is a valid name of a function; raise InputError at ``where`` if not.
 
-    Any non-empty Unicode text will do: JSON can carry it, so the engine can.
+    Any non-empty Unicode text is valid.
     """
     if not isinstance(name, str):
         raise InputError(f"a function's name must be a string, not {_kind(name)}", where=where)
@@ -233,9 +256,9 @@ def _parameters(value: object, where: str) -> Mapping[str, Any]:
 
 
 def _is_schema(parameters: Mapping[str, Any]) -> bool:
-    """Tell a JSON Schema from the flat form, whose values are all schemas of parameters.
+    """Return whether this is a JSON Schema and not the flat form, whose values are all schemas.
 
-    A flat parameter may well be called "type" or "properties"; its value then is a schema.
+    A parameter of the flat form may be called "type" or "properties"; its value is a schema then.
     """
     if "type" in parameters and not isinstance(parameters["type"], Mapping):
         return True
@@ -248,12 +271,12 @@ def _is_schema(parameters: Mapping[str, Any]) -> bool:
 
 
 def _is_flat(parameters: Mapping[str, Any]) -> bool:
-    """Whether these can only be parameters by name: each has a type, and none is called as a keyword is.
+    """Return whether this can only be the flat form: each value has a type, and no key is a keyword.
 
-    As a schema they would say nothing, and every call would be one without arguments.
+    Read as a JSON Schema it would allow anything, and every call would have no arguments.
     """
     return bool(parameters) and all(
-        isinstance(schema, Mapping) and "type" in schema and key not in _HOLD_SCHEMAS
+        isinstance(schema, Mapping) and "type" in schema and key not in _SCHEMA_KEYWORDS
         for key, schema in parameters.items()
     )
 

@@ -30,7 +30,7 @@ from typing import Any
 from callmemaybe.errors import InputError
 from callmemaybe.grammar.nodes import Control
 from callmemaybe.jsonio import MAX_INT_DIGITS, dumps, has_lone_surrogate, loads, split_pointer
-from callmemaybe.tools.dialects import standard
+from callmemaybe.tools.schemas import normalize_dialect
 
 #: The bytes of a bare key or name; all beyond ASCII are among them.
 BARE_BYTES = frozenset(
@@ -146,7 +146,7 @@ def value_kinds(schema: Any, root: Mapping[str, Any], depth: int = 0) -> frozens
     if isinstance(reference := schema.get("$ref"), str):
         found &= value_kinds(_follow(reference, root), root, depth + 1)
     type_keywords = {key: schema[key] for key in ("type", "nullable") if key in schema}
-    if (kind := standard(type_keywords).get("type")) is not None:
+    if (kind := normalize_dialect(type_keywords).get("type")) is not None:
         types = set(kind) if isinstance(kind, list) else {kind}
         found &= {"text" if one == "string" else "other" for one in types}
     values = schema.get("enum", [schema["const"]] if "const" in schema else None)

@@ -18,7 +18,7 @@ from callmemaybe.grammar import compile as compile_grammar
 from callmemaybe.grammar import json_schema
 from callmemaybe.jsonio import loads
 from callmemaybe.tools import Tool, ToolSpec
-from callmemaybe.tools.validators import standard, validator_for
+from callmemaybe.tools.schemas import normalize_dialect, validator_for
 from tests.grammar.oracle import sample
 
 NULLABLE = st.sampled_from([{}, {"nullable": True}, {"nullable": False}])
@@ -115,8 +115,8 @@ def test_a_gateway_refuses_what_is_of_no_such_type(
 def test_what_stands_in_other_words_is_said_once(value: Any) -> None:
     """Law: the standard form is a fixed point but for what nullable adds, and changes nothing given."""
     before = json.dumps(value)
-    once = standard(value)
-    assert standard(once) == once
+    once = normalize_dialect(value)
+    assert normalize_dialect(once) == once
     assert json.dumps(value) == before
 
 
@@ -126,7 +126,7 @@ def test_what_stands_in_other_words_is_said_once(value: Any) -> None:
 )  # fmt: skip
 def test_what_is_no_type_stays(data: Any) -> None:
     """Law: values that look like schemas are left alone, and so is what is no type at all."""
-    assert standard(data) == data
+    assert normalize_dialect(data) == data
 
 
 def test_nothing_is_fetched() -> None:

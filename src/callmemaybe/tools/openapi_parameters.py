@@ -54,7 +54,7 @@ _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 
 
 @dataclass(frozen=True)
-class Parameter:
+class OpenApiParameter:
     """Where a parameter stands (path, query or header) and how its values are written there."""
 
     name: str
@@ -146,7 +146,7 @@ class Parameter:
         )
 
 
-def read_parameter(declared: Mapping[str, Any], where: str) -> tuple[Parameter, Any] | None:
+def parse_parameter(declared: Mapping[str, Any], where: str) -> tuple[OpenApiParameter, Any] | None:
     """Return a parameter and its schema, as declared; None for a header that is not a parameter's.
 
     Raises InputError with the parameter's name for a place, style or content that is not supported.
@@ -180,12 +180,12 @@ def read_parameter(declared: Mapping[str, Any], where: str) -> tuple[Parameter, 
             hint="leave explode out",
         )
     reserved = place == "query" and bool(declared.get("allowReserved"))
-    return Parameter(name, place, style, explode, reserved), declared.get("schema", {})
+    return OpenApiParameter(name, place, style, explode, reserved), declared.get("schema", {})
 
 
 def _of_content(
     name: str, place: str, style: str, content: Any, where: str
-) -> tuple[Parameter, Any]:
+) -> tuple[OpenApiParameter, Any]:
     """Read a parameter that is written as a media type, of which there is exactly one."""
     kinds = [str(kind).partition(";")[0].strip().lower() for kind in content]
     is_json = len(kinds) == 1 and (kinds[0] == "application/json" or kinds[0].endswith("+json"))
@@ -196,7 +196,7 @@ def _of_content(
             hint="it may be application/json",
         )
     (declared,) = content.values()
-    return Parameter(name, place, style, False, is_json=True), declared.get("schema", {})
+    return OpenApiParameter(name, place, style, False, is_json=True), declared.get("schema", {})
 
 
 def _json(value: Any, place: str) -> str:
