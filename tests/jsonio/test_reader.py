@@ -307,6 +307,17 @@ def test_strict_reading_refuses(bad: str) -> None:
     assert str(caught.value).startswith("x: ")
 
 
+def test_depth_makes_no_difference_to_floats() -> None:
+    """What nests too deep for the C decoder is read with the same numbers, and refused alike."""
+    depth = 20_000
+    deep = loads("[" * depth + "[1, 1.50]" + "]" * depth, exact=False)
+    for _ in range(depth):
+        (deep,) = deep
+    assert [(one, type(one)) for one in deep] == [(1, int), (1.5, float)]
+    with pytest.raises(InputError, match="too large"):
+        loads("[" * depth + "1e400" + "]" * depth, exact=False)
+
+
 def test_bytes_are_counted_as_utf_8() -> None:
     """A character has up to four bytes."""
     assert loads('"🙂é"', max_bytes=8) == "🙂é"

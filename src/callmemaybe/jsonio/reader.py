@@ -84,7 +84,7 @@ def loads(
         try:
             value = _decoder(exact, strict, max_digits)(text)
         except RecursionError:
-            number = _exact_number(max_digits) if exact else float
+            number = _exact_number(max_digits) if exact else _json_number
             deep = read(text, source=where or "JSON", number=number, max_depth=None, strict=strict)
             return deep.value
     except InputError as error:
@@ -216,6 +216,10 @@ def _exact_number(max_digits: int | None) -> Callable[[str], int | Decimal]:
             raise LongNumber("a number has an exponent beyond all counting") from None
 
     return convert
+
+
+def _json_number(digits: str) -> int | float:
+    return int(digits) if digits.lstrip("-").isdigit() else _finite_float(digits)
 
 
 def _finite_float(digits: str) -> float:

@@ -1,7 +1,19 @@
-"""Tools, calls of them and results, as pure values; and how a Python function becomes a tool.
+"""Tools, calls and results, and how Python functions and OpenAPI operations become tools.
 
-Rules of this room: it owns no clock, file, thread or socket, and knows no model, grammar or store.
-What a function's signature cannot say in JSON Schema is refused when the tool is declared.
+The problem: a model reads JSON Schemas and writes JSON, while an application has functions with types
+and docstrings. The data are three frozen values: :class:`ToolSpec` (name, description, schema of the
+arguments), :class:`ToolCall` (name, arguments as the JSON text that was written, id) and
+:class:`ToolResult`. :class:`Tool` joins a ToolSpec with the function and with what must be known to run it
+safely: its :class:`Effect`, resources, limits and secrets.
+
+A :class:`Tool` is made by :func:`tool` (signature and docstring -> pydantic model -> JSON Schema; the same
+model converts the arguments back) or from an OpenAPI document; :func:`tools_from` takes modules, objects,
+documents and MCP connections. A type that JSON Schema cannot express is refused at declaration, not at
+the first call. Events of a turn (``CallStarted``, ``ArgumentsDelta``, ...) are declared here as well, below all
+rooms that use them.
+
+This room knows no model, grammar, token or store, and owns no clock, file, thread or socket: it runs
+nothing. The gateway does.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A tool: a function a model may call, with everything the gateway must know about it.
+"""Tool: a function that a model may call, with what the gateway must know to run it safely.
 
-``@tool`` reads the signature and the docstring; what running it does to the world is declared, and
-checked for sense right here. Nothing is run in this module.
+``@tool`` reads the signature and the docstring. What running the function does to the world is declared;
+declarations that contradict each other are refused here. Nothing is run in this module.
 """
 
 from __future__ import annotations
@@ -31,45 +31,45 @@ class Mode(StrEnum):
     ASYNC = "async"
     THREAD = "thread"
     PROCESS = "process"
-    """A warm worker process; its whole process group is killed at the timeout."""
+    """In a worker process that is kept running; its process group is killed at the timeout."""
     FRESH = "fresh"
-    """A process for this call alone, with resource limits and an empty environment."""
+    """In a process for this call alone, with resource limits and an empty environment."""
     TRANSACTION = "transaction"
     """Inside the store's transaction that records the result."""
 
 
 class NotExecuted(Exception):
-    """Raised by a tool that is certain that nothing happened; even a `once` call may be retried."""
+    """Raised by a tool if certainly nothing happened: even a `once` call may be retried."""
 
 
 class TransientError(Exception):
-    """Raised by a tool whose failure may pass; ConnectionError and TimeoutError count as such."""
+    """Raised by a tool whose failure may be temporary, as ConnectionError and TimeoutError are."""
 
 
 @dataclass(frozen=True)
 class Context:
-    """What a tool may know about the call it serves; a parameter annotated with it gets one."""
+    """The call that a tool is run for; the gateway passes one to a parameter annotated with it."""
 
     key: str
-    """The call's key, for downstream de-duplication."""
+    """The key of the call, for a service that carries out each key once."""
     attempt: int = 1
     run: str = ""
     tenant: str = ""
     fence: int = 0
-    """Grows from one call to the next that touches the same resources, over all processes that share
-    a store. A service that refuses a smaller number than it has seen is safe from a stalled process."""
+    """Fencing token: it grows with each call that locks the same resources, over all processes that
+    share a store. A service that refuses a smaller one than it has seen is safe from stalled processes."""
 
 
 class Transaction(Protocol):
-    """The store's open transaction; a `transactional` tool takes one and writes through it."""
+    """The open transaction of the store, through which a `transactional` tool writes."""
 
     def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> Any:
-        """Run one statement. SQLite: ``?`` for parameters; PostgreSQL: ``%s``."""
+        """Run one statement, with ``?`` for parameters in SQLite and ``%s`` in PostgreSQL."""
 
 
 @dataclass(frozen=True)
 class ProcessLimits:
-    """Resource limits of a worker process (setrlimit). Bytes and seconds; None leaves it as it is."""
+    """Resource limits of a worker process (setrlimit), in bytes and seconds; None: no limit set."""
 
     memory: int | None = 1 << 30
     cpu: int | None = 60
@@ -77,11 +77,11 @@ class ProcessLimits:
     open_files: int | None = 256
 
 
-_MOST_DIGITS = 400
+_MAX_DIGITS = 400
 _EXACT = decimal.Context(
     prec=decimal.MAX_PREC, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN, traps=[]
 )
-#: The attempt's default timeout of the gateway applies.
+#: Stands for the default timeout of the gateway.
 DEFAULT_TIMEOUT = -1.0
 Locks = Callable[[Mapping[str, Any]], Sequence[tuple[str, bool]]]
 _FIELD = re.compile(r"\{([^{}]*)\}")
@@ -89,7 +89,7 @@ _FIELD = re.compile(r"\{([^{}]*)\}")
 
 @dataclass(frozen=True)
 class Tool:
-    """A function with its declaration. Call it like the function; hand it to a Gateway."""
+    """A function and its declaration. Call it like the function, or pass it to a Gateway."""
 
     spec: ToolSpec
     function: Callable[..., Any]
@@ -117,12 +117,12 @@ class Tool:
 
     @property
     def name(self) -> str:
-        """The name a model calls it by."""
+        """The name by which a model calls it."""
         return self.spec.name
 
     @cached_property
     def _resources(self) -> tuple[tuple[tuple[str, ...], bool], ...]:
-        """Each declared resource, split at its parameters, and whether the lock is exclusive."""
+        """Each declared resource, split at its parameters, and whether its lock is exclusive."""
         named = [(_FIELD.split(text), self.effect.writes) for text in self.writes or ()]
         named += [(_FIELD.split(text), False) for text in self.reads or ()]
         return tuple((tuple(parts), exclusive) for parts, exclusive in named)
@@ -138,36 +138,36 @@ class Tool:
 
     @property
     def injected(self) -> Mapping[str, type]:
-        """Parameters that the gateway fills: name -> Context or Transaction."""
+        """The parameters that the gateway passes: name -> Context or Transaction."""
         return self.signature.injected if self.signature else {}
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Call the function itself, without any gateway."""
+        """Call the function itself, without a gateway."""
         if self.bound_to is not None:
             return self.function(self.bound_to, *args, **kwargs)
         return self.function(*args, **kwargs)
 
     def call(self, values: Mapping[str, Any]) -> Any:
-        """Call the function with values as :meth:`bind` returns them, each where it belongs."""
+        """Call the function with values that :meth:`bind` returned, by position where needed."""
         if self.signature is None or not self.signature.positional:
             return self(**values)
-        first, named = self.signature.split(values)
-        return self(*first, **named)
+        positional, named = self.signature.split_positional(values)
+        return self(*positional, **named)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Tool:
-        """Bind a method's tool to its object, as Python binds a method."""
+        """Bind the tool of a method to its object, as Python binds a method."""
         if instance is None or not self.unbound:
             return self
         return replace(self, bound_to=instance, unbound=False)
 
     def bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments as the function's Python values; raises InputError with a pointer."""
+        """Return the arguments as Python values of the hinted types; raises InputError with a pointer."""
         return self.signature.bind(arguments) if self.signature else dict(arguments)
 
     def locks_for(self, arguments: Mapping[str, Any] | None) -> tuple[tuple[str, bool], ...]:
-        """Return (resource, exclusive) pairs; ``arguments`` is None while they are not known.
+        """Return (resource, is exclusive) pairs; ``arguments`` is None while they are unknown.
 
-        A write that declares nothing takes everything; a read that declares nothing shares it.
+        A writing tool that declares no resource locks everything; a reading one shares everything.
         """
         if self.effect is Effect.PURE:
             return ()
@@ -182,18 +182,18 @@ class Tool:
             return tuple([(parts[0], exclusive) for parts, exclusive in self._resources])
         try:
             received = self.bind(arguments)
-            # Only what was passed: a default that is made anew is another one when the tool runs.
+            # Only what was passed: a default made by a factory is another one when the tool runs.
             given = {name: received[name] for name in arguments if name in received}
             own = self.signature.defaults if self.signature else {}
             given = {**self._defaults, **own, **given}
             return tuple([(_fill(parts, given), exclusive) for parts, exclusive in self._resources])
-        except Exception:  # a type of the user's own; what has no name may touch anything
+        except Exception:  # a type of the user's: a value without a name may be any resource
             return (("*", self.effect.writes),)
 
     @property
     def location(self) -> tuple[str, str, str] | None:
-        """(module, file, name) under which another process finds this very function, or None."""
-        found = None if self.bound_to is not None else find_module_name(self.function, _held)
+        """(module, file, name) by which another process imports this function, None if it cannot."""
+        found = None if self.bound_to is not None else find_module_name(self.function)
         if found is None:
             return None
         inner = inspect.unwrap(self.function)
@@ -226,14 +226,16 @@ def tool(
 def tool(function: Callable[..., Any] | None = None, /, **declared: Any) -> Any:
     """Make a tool of a function: ``@tool`` or ``@tool(effect="read", ...)``.
 
-    ``effect``: its class; undeclared means once. ``writes``, ``reads``: the resources it changes or
-    looks at, such as ``"account:{source}"`` with parameters in braces; ``locks`` computes them instead.
-    ``timeout``: seconds per attempt, None for none. ``attempts``: at most, for failures that may pass.
-    ``secrets``: parameter -> name of a secret; such a parameter is never shown to a model.
-    ``sensitive``: parameters that are written down nowhere, neither as such nor in results and errors. ``approval="always"``: a person says yes each
-    time. ``trusted``: its results may flow into arguments of `once` and `keyed` tools unasked.
-    ``reconcile(key)``: finds out whether a call that was lost happened: True, False, or None.
-    Raises InputError with the parameter's name for what JSON Schema cannot express.
+    ``effect``: an :class:`Effect`, by default `once`. ``mode``: where it runs, by default as the effect
+    requires. ``writes``, ``reads``: the resources it changes or reads, such as ``"account:{source}"``
+    with parameters in braces; ``locks`` computes them instead. ``timeout``: seconds per attempt, None
+    for none. ``attempts``: the most attempts, if failures are temporary. ``secrets``: parameter -> name of
+    a secret; a model never sees such a parameter. ``sensitive``: parameters that are never recorded, nor
+    shown in results and errors. ``approval="always"``: a person must approve each call. ``trusted``: its
+    results may become arguments of `once` and `keyed` tools without approval. ``reconcile(key)``: returns
+    whether a call whose outcome is unknown happened: True, False, or None.
+
+    Raises InputError naming the parameter whose type JSON Schema cannot express.
     """
     if function is not None:
         return make_tool(function, **declared)
@@ -241,7 +243,7 @@ def tool(function: Callable[..., Any] | None = None, /, **declared: Any) -> Any:
 
 
 def make_tool(function: Callable[..., Any], **declared: Any) -> Tool:
-    """As :func:`tool`, called directly."""
+    """Make a tool as :func:`tool` does, by a plain call."""
     if isinstance(function, Tool):
         raise InputError("it is a tool already", where=f"tool {function.name}")
     name = declared.pop("name", None) or _own_name(function)
@@ -256,13 +258,13 @@ def make_tool(function: Callable[..., Any], **declared: Any) -> Tool:
     )
     description = declared.pop("description", None) or signature.description
     effect = _effect(declared.pop("effect", Effect.ONCE), name)
-    wanted = declared.pop("mode", None)
+    mode = declared.pop("mode", None)
     timeout = declared.pop("timeout", DEFAULT_TIMEOUT)
     return Tool(
         ToolSpec(name, description, signature.parameters, signature.returns),
         function,
         effect,
-        _mode(function, effect, wanted, timeout, name),
+        _mode(function, effect, mode, timeout, name),
         writes=_names(declared.pop("writes", None)),
         reads=_names(declared.pop("reads", None)),
         timeout=timeout,
@@ -275,11 +277,11 @@ def make_tool(function: Callable[..., Any], **declared: Any) -> Tool:
 
 
 def tool_without_gateway(function: Callable[..., Any]) -> Tool:
-    """Return the tool of a function that is called here, without a gateway.
+    """Make a tool of a function that is called directly, without a gateway.
 
     Raises InputError as :func:`tool` does, and for a parameter that only a gateway can pass.
     """
-    # Without a timeout, what cannot be sent to another process is a tool as well.
+    # With a timeout, a function that another process cannot import would be refused.
     made = function if isinstance(function, Tool) else make_tool(function, timeout=None)
     own = made.signature.defaults if made.signature else {}
     missing = next((name for name in (*made.injected, *made.secrets) if name not in own), None)
@@ -292,15 +294,17 @@ def tool_without_gateway(function: Callable[..., Any]) -> Tool:
 
 
 def function_spec(function: Callable[..., Any]) -> ToolSpec:
-    """Return what a model gets to read of a function, wherever it may run.
+    """Return the definition of a function that may run elsewhere.
 
-    Raises InputError for one without a name, and as :func:`read_signature` does.
+    Raises InputError for a function without a name, and as :func:`read_signature` does.
     """
     if isinstance(function, Tool):
         return function.spec
     name = _own_name(function)
-    # Whoever only offers a function never sees what it returns: a table, say.
-    signature = read_signature(function, name, markers=(Context, Transaction), is_run=False)
+    # Its result is not converted here, so it may be anything: a table, say.
+    signature = read_signature(
+        function, name, markers=(Context, Transaction), requires_return_schema=False
+    )
     return ToolSpec(name, signature.description, signature.parameters, signature.returns)
 
 
@@ -321,7 +325,7 @@ def _is_method(function: Callable[..., Any]) -> bool:
     try:
         return next(iter(inspect.signature(function).parameters), None) == "self"
     except (TypeError, ValueError):
-        return False  # Python does not tell, which whoever reads the signature says
+        return False  # read_signature raises the error for it
 
 
 def _effect(value: Effect | str, name: str) -> Effect:
@@ -344,16 +348,16 @@ def _names(value: str | Sequence[str] | None) -> tuple[str, ...] | None:
 def _mode(
     function: Callable[..., Any],
     effect: Effect,
-    wanted: Mode | str | None,
+    declared: Mode | str | None,
     timeout: float | None,
     name: str,
 ) -> Mode:
-    if wanted is not None:
+    if declared is not None:
         try:
-            return Mode(wanted)
+            return Mode(declared)
         except ValueError:
             raise InputError(
-                f"unknown mode {wanted!r}",
+                f"unknown mode {declared!r}",
                 where=f"tool {name}, mode",
                 hint=f"use one of {', '.join(item.value for item in Mode)}",
             ) from None
@@ -367,17 +371,17 @@ def _mode(
 
 
 def _check(made: Tool) -> None:
-    """Refuse declarations that cannot keep the promises made for them."""
+    """Raise InputError for declarations that contradict each other."""
     where = f"tool {made.name}"
     approval: object = made.approval
     if approval not in (None, "always"):
-        # Anything else would be taken for None: nobody would be asked.
+        # Any other value would mean None: no person would be asked.
         raise InputError(
-            f"there is no {approval!r} here", where=f"{where}, approval",
+            f"unknown approval {approval!r}", where=f"{where}, approval",
             hint='use "always", or leave it out',
         )  # fmt: skip
     if inspect.isgeneratorfunction(made.function) or inspect.isasyncgenfunction(made.function):
-        # What it does between its yields would go on after its result was recorded.
+        # The code between its yields would run after its result was recorded.
         raise InputError(
             "a tool returns once, and this function yields", where=where, hint="return a list"
         )
@@ -394,8 +398,8 @@ def _check(made: Tool) -> None:
             where=f"{where}, mode",
             hint='use mode="process", make it `async def`, or set timeout=None',
         )
-    is_sent = made.mode in {Mode.PROCESS, Mode.FRESH} and not made.unbound
-    if is_sent and (made.bound_to is not None or not is_importable(made.function)):
+    runs_elsewhere = made.mode in {Mode.PROCESS, Mode.FRESH} and not made.unbound
+    if runs_elsewhere and (made.bound_to is not None or not is_importable(made.function)):
         raise InputError(
             "another process cannot import it: it is a closure, a lambda, a bound method or an object",
             where=where,
@@ -444,7 +448,7 @@ def _check_numbers(made: Tool, where: str) -> None:
 
 
 def _fill(parts: tuple[str, ...], arguments: Mapping[str, Any]) -> str:
-    """Put arguments in at the odd places of a resource's name; an absent one stands for everything."""
+    """Put arguments in at the odd indices of a resource's name; an absent one gives "*", everything."""
     filled = parts[0]
     for place in range(1, len(parts), 2):
         if parts[place] not in arguments:
@@ -453,24 +457,24 @@ def _fill(parts: tuple[str, ...], arguments: Mapping[str, Any]) -> str:
     return filled
 
 
-def _held(value: Any) -> Any:
-    """Return the function that stands behind a value of a module or class."""
+def _wrapped_function(value: Any) -> Any:
+    """Return the function inside a staticmethod or Tool; any other value as it is."""
     if isinstance(value, staticmethod):
         value = value.__func__
     return value.function if isinstance(value, Tool) else value
 
 
 def is_importable(function: Callable[..., Any]) -> bool:
-    """Whether the module of ``function`` can hold it: it is no closure, lambda or callable object."""
+    """Return whether a module can define it: it is not a closure, lambda or callable object."""
     name = getattr(function, "__qualname__", "<lambda>")
     return isinstance(inspect.unwrap(function), FunctionType) and "<" not in name
 
 
-def find_module_name(function: Callable[..., Any], behind: Callable[[Any], Any]) -> str | None:
-    """Return the name under which the module of ``function`` holds this very object, or None.
+def find_module_name(function: Callable[..., Any]) -> str | None:
+    """Return the qualified name by which its module gives this very function, or None.
 
-    The module is that of the innermost function: `functools.wraps` copies a name, and a decorator's
-    file knows nothing of it. ``behind`` returns the function that a value of the module stands for.
+    The module is that of the innermost function: `functools.wraps` copies the name of that one, which the
+    file of the decorator does not define.
     """
     if not is_importable(function):
         return None
@@ -480,17 +484,17 @@ def find_module_name(function: Callable[..., Any], behind: Callable[[Any], Any])
     found = names.get(first)
     for part in rest:
         found = vars(found).get(part) if isinstance(found, type) else None
-    if behind(found) is function:
+    if _wrapped_function(found) is function:
         return qualified
     # `name = tool(decorated(function))` leaves the function's own name to the undecorated one.
-    return next((name for name, held in list(names.items()) if behind(held) is function), None)
+    candidates = list(names.items())
+    return next((name for name, one in candidates if _wrapped_function(one) is function), None)
 
 
 def canonical_resource_value(value: Any) -> Any:
-    """Return a value in the one spelling that names a resource: 1.0 is 1, as JSON Schema has it.
+    """Return a value in the form that names a resource, equal for equal values: 1.0 becomes 1.
 
-    What the function receives as an object is named by its JSON form. Raises ValueError or TypeError
-    for what has none.
+    Objects are named by their JSON form. Raises ValueError or TypeError for a value that has none.
     """
     if isinstance(value, Enum):
         return canonical_resource_value(value.value)
@@ -513,7 +517,7 @@ def _number(value: float | Decimal) -> int | float | Decimal:
     if not math.isfinite(value):
         return value
     exact = Decimal(repr(value)) if isinstance(value, float) else value
-    # A short text may stand for a number with more digits than there is memory.
-    if exact.adjusted() < _MOST_DIGITS and exact == exact.to_integral_value():
+    # A short Decimal such as 1e999999999 may have more digits than there is memory.
+    if exact.adjusted() < _MAX_DIGITS and exact == exact.to_integral_value():
         return int(exact)
     return value if isinstance(value, float) else value.normalize(_EXACT)

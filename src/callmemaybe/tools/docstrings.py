@@ -1,4 +1,4 @@
-"""Reads what a docstring says about parameters: Google, NumPy and reST styles."""
+"""Descriptions of a function and its parameters from a docstring in Google, NumPy or reST style."""
 
 from __future__ import annotations
 
@@ -15,34 +15,20 @@ _GOOGLE_ITEM = re.compile(
     r"^\*{0,2}(?P<name>\w+)[ \t]*(?:\((?:[^()]|\([^()]*\))*\))?[ \t]*:[ \t]*(?P<text>.*)$"
 )
 _NUMPY_ITEM = re.compile(r"^\*{0,2}(?P<names>\w+(?:[ \t]*,[ \t]*\*{0,2}\w+)*)[ \t]*(?::.*)?$")
-_PARAMETERS = frozenset(
-    [
-        "args",
-        "arguments",
-        "parameters",
-        "params",
-        "keyword",
-        "args",
-        "keyword",
-        "arguments",
-        "other",
-        "parameters",
-    ]
-) | {"keyword args", "keyword arguments", "other parameters"}
-_RETURNS = frozenset({"returns", "return", "yields"})
-_SECTIONS = (
-    _PARAMETERS
-    | _RETURNS
-    | frozenset(
-        ["raises", "example", "examples", "note", "notes", "warning", "warnings", "see", "also"]
-    )
-    | {"see also", "references", "attributes", "todo"}
-)
+_PARAMETERS = frozenset((
+    "args", "arguments", "parameters", "params", "keyword", "other", "keyword args",
+    "keyword arguments", "other parameters",
+))  # fmt: skip
+_RETURNS = frozenset(("returns", "return", "yields"))
+_SECTIONS = _PARAMETERS | _RETURNS | frozenset((
+    "raises", "example", "examples", "note", "notes", "warning", "warnings", "see", "also", "see also",
+    "references", "attributes", "todo",
+))  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Docstring:
-    """What a docstring says: the prose before any section, each parameter, and the result."""
+    """The parts of a docstring: the prose before the sections, the parameters, and the result."""
 
     description: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict)
@@ -50,7 +36,7 @@ class Docstring:
 
 
 def parse_docstring(text: str | None) -> Docstring:
-    """Read a docstring in whichever of the three styles it is written."""
+    """Parse a docstring in any of the three styles."""
     if not text:
         return Docstring()
     lines = inspect.cleandoc(text).splitlines()

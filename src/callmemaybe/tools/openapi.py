@@ -1,21 +1,20 @@
-"""OpenAPI 3 documents as tools: each operation a tool, its parameters and body one arguments object.
+"""OpenAPI 3 documents as tools: an operation is a tool; its parameters and body are the arguments.
 
-Nothing is sent from here: a ``Transport`` is handed in (the gateway has a careful one). Results are
-foreign text and never trusted.
+This module sends nothing: requests go through a ``Transport`` that is passed in
+(``gateway.HttpTransport`` is one). Results are foreign text and never trusted.
 """
 
 from __future__ import annotations
 
 import codecs
-import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any
 from urllib.parse import unquote
 
 from callmemaybe.errors import InputError
-from callmemaybe.jsonio import dumps, escape_token, resolve_pointer
+from callmemaybe.jsonio import dumps, escape_token, loads, resolve_pointer
 from callmemaybe.tools.declare import Mode, NotExecuted, Tool, TransientError
 from callmemaybe.tools.openapi_parameters import OpenApiParameter, parse_parameter
 from callmemaybe.tools.spec import Effect, ToolSpec
@@ -33,7 +32,7 @@ class HttpRequest:
 
 @dataclass(frozen=True)
 class HttpResponse:
-    """What came back: the status, the content type, the body, and where a redirect leads."""
+    """An HTTP response: status, content type, body, and the address of a redirect."""
 
     status: int
     content_type: str
@@ -51,61 +50,62 @@ _EFFECTS = {
     "put": Effect.IDEMPOTENT,
     "delete": Effect.IDEMPOTENT,
 }
-#: RFC 9110, section 15.4: the request is to be sent elsewhere, as it is. It is not: the new address is the
-#: server's choice, and nobody allowed it. (301 and 302 are no such promise: servers answer forms that they
-#: took with them, so that something may have happened.)
-_ELSEWHERE = frozenset({307, 308})
+#: RFC 9110, section 15.4: the same request is to be sent to another address. It is not sent: the server
+#: chose that address, and nobody allowed it. (301 and 302 do not mean that nothing happened: servers
+#: answer with them after they accepted a form.)
+_REDIRECTS = frozenset({307, 308})
 _SEE_OTHER = 303
 _BODY = "body"
 _EFFECT = "x-callmemaybe-effect"
-#: What OpenAPI tools cannot promise: nothing passes a call's key on, and no transaction is shared.
-_NOT_KEPT = frozenset({Effect.KEYED, Effect.TRANSACTIONAL})
-#: Keywords that are about an object as a whole: among other arguments there is none.
-_LIMITS = frozenset((
+#: Effects that an operation cannot have: nothing passes the key on, and no transaction is shared.
+_IMPOSSIBLE_EFFECTS = frozenset({Effect.KEYED, Effect.TRANSACTIONAL})
+#: Keywords about an object as a whole: they have no meaning once its properties are mixed with others.
+_OBJECT_KEYWORDS = frozenset((
     "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "enum", "const", "minProperties",
     "maxProperties", "patternProperties", "propertyNames", "dependencies", "dependentRequired",
     "dependentSchemas", "unevaluatedProperties",
 ))  # fmt: skip
-#: Keywords whose value is schemas by name, schemas of the same value, and one schema.
+#: Keywords whose value maps names to schemas, is a list of schemas, and is one schema.
 _NAMED = ("properties", "patternProperties", "dependentSchemas")
 _ALTERNATIVES = ("allOf", "anyOf", "oneOf")
 _SCHEMAS = (
     "items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else",
     "unevaluatedItems", "unevaluatedProperties",
 )  # fmt: skip
-#: OpenAPI 3.0 says with true that the other one is exclusive.
+#: In OpenAPI 3.0 these are booleans: true makes the other keyword exclusive.
 _EXCLUSIVE = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
-#: What is in braces in an address.
-_PLACE = re.compile(r"\{([^{}]*)\}")
-#: RFC 3986, section 5.2.4, takes dots away together with what stands before them; an empty segment
-#: leaves the address of the collection.
-_LEADING_AWAY = frozenset({"", ".", ".."})
-#: A slash outside of a parameter's braces.
+#: A variable in braces in an address.
+_VARIABLE = re.compile(r"\{([^{}]*)\}")
+#: RFC 3986, section 5.2.4, removes dot segments together with the segment before; an empty segment
+#: gives the address of the collection.
+_ESCAPING_SEGMENTS = frozenset({"", ".", ".."})
+#: A slash outside of braces.
 _SLASH = re.compile(r"/(?![^{}]*\})")
 _CHARSET = re.compile(r";\s*charset\s*=\s*[\"']?([\w.:+-]{1,40})", re.IGNORECASE | re.ASCII)
-#: Python's own, unknown to the web; some take quadratic time.
+#: Codecs of Python that are not charsets; some take quadratic time.
 _NO_CHARSETS = frozenset({"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"})
 
 
 @dataclass(frozen=True)
 class OpenApiOperation:
-    """How the arguments of one operation become a request."""
+    """Turns the arguments of one operation into a request."""
 
     method: str
     base: str
     path: str
     parameters: Mapping[str, OpenApiParameter]
-    """By the name of the argument."""
+    """Name of the argument -> parameter."""
     body: frozenset[str] = frozenset()
-    """The arguments that are properties of the body, or the body itself."""
+    """The arguments that are properties of the body, or that are the body."""
     is_whole_body: bool = False
     sends_empty: bool = False
-    """Whether a body without properties is sent, as {}."""
+    """Whether a body without properties is sent as {}."""
 
     def request(self, arguments: Mapping[str, Any]) -> HttpRequest:
-        """Return the request; raises NotExecuted for arguments that lead to another operation.
+        """Return the request.
 
-        And for those that OpenAPI gives no form; TypeError, as functions do, for one it does not have.
+        Raises NotExecuted for arguments that would change the path to another operation or that OpenAPI
+        defines no text for, TypeError for an argument that the operation does not have.
         """
         path, query, headers, body = {}, [], {}, {}
         for name, value in arguments.items():
@@ -115,12 +115,12 @@ class OpenApiOperation:
                     raise TypeError(f"there is no argument {name!r}")
                 body[name] = value
                 continue
-            text = parameter.written(value)
+            text = parameter.serialize(value)
             if text is None:
                 continue
-            if parameter.place == "path":
+            if parameter.location == "path":
                 path["{" + parameter.name + "}"] = text
-            elif parameter.place == "query":
+            elif parameter.location == "query":
                 query.append(text)
             else:
                 headers[parameter.name] = text
@@ -134,14 +134,14 @@ class OpenApiOperation:
         return HttpRequest(self.method.upper(), url, headers, payload)
 
     def _path(self, values: Mapping[str, str]) -> str:
-        """Fill the path in; ``values`` are the quoted arguments by their place in braces."""
+        """Return the path with its variables replaced; ``values`` maps ``{name}`` to quoted text."""
         segments = []
         for segment in _SLASH.split(self.path):
             filled = segment
-            for place, text in values.items():
-                filled = filled.replace(place, text)
-            # What has no parameter is the document's own.
-            if filled != segment and unquote(filled) in _LEADING_AWAY:
+            for variable, text in values.items():
+                filled = filled.replace(variable, text)
+            # A segment without a variable is the document's choice.
+            if filled != segment and unquote(filled) in _ESCAPING_SEGMENTS:
                 raise NotExecuted(
                     f"the path segment {segment!r} would be {unquote(filled)!r}, which leads to"
                     " another operation, so nothing was sent"
@@ -154,9 +154,9 @@ def tools_from_openapi(document: Mapping[str, Any], transport: Transport) -> lis
     """Return a tool per operation of an OpenAPI 3 document.
 
     A request goes to the first server of the operation, else of its path, else of the document, with
-    the defaults of its variables. ``x-callmemaybe-effect`` on an operation declares its class;
-    otherwise its method does. A parameter ``id`` beside another one of that name is the argument
-    ``id_in_query``, or where it is. Raises InputError with the JSON pointer of what cannot be expressed.
+    the defaults of its variables. ``x-callmemaybe-effect`` on an operation declares its effect; by
+    default the HTTP method decides. The second of two parameters called ``id`` becomes the argument
+    ``id_in_query`` (or ``_header``, ...). Raises InputError with the JSON pointer of what is not supported.
     """
     tools = []
     for path, item in document.get("paths", {}).items():
@@ -170,13 +170,13 @@ def tools_from_openapi(document: Mapping[str, Any], transport: Transport) -> lis
 
 
 def _base(owners: Sequence[tuple[Mapping[str, Any], str]]) -> str:
-    """Return the address of the first server of the first of the owners that has any."""
+    """Return the address of the first server of the first owner that has servers."""
     for owner, where in owners:
         if not owner.get("servers"):
             continue
         server, where = owner["servers"][0], f"{where}/servers/0"
         base, variables = str(server.get("url", "")), server.get("variables") or {}
-        for name in _PLACE.findall(base):
+        for name in _VARIABLE.findall(base):
             default = variables.get(name, {}).get("default")
             if default is None:
                 raise InputError(f"the variable {name!r} has no default", where=where)
@@ -205,13 +205,13 @@ def _tool(
     required: list[str] = []
     listed = [*item.get("parameters", []), *operation.get("parameters", [])]
     parameters = _parameters(document, listed, properties, required, where)
-    placed = {one.name for one in parameters.values() if one.place == "path"}
-    for odd in sorted(placed ^ {*_PLACE.findall(path)}):
-        what = "has no place in the path" if odd in placed else "is not declared"
+    in_path = {one.name for one in parameters.values() if one.location == "path"}
+    for odd in sorted(in_path ^ {*_VARIABLE.findall(path)}):
+        what = "has no place in the path" if odd in in_path else "is not declared"
         raise InputError(f"the path parameter {odd!r} {what}", where=where)
-    how = _body(document, operation, properties, required, where)
+    body_flags = _body(document, operation, properties, required, where)
     body = frozenset(properties.keys() - parameters.keys())
-    bound = OpenApiOperation(method, base, path, parameters, body, *how)
+    bound = OpenApiOperation(method, base, path, parameters, body, *body_flags)
     effect = _effect(operation.get(_EFFECT), method, where)
     schema = {
         "type": "object",
@@ -231,10 +231,10 @@ def _tool(
 
 
 def _effect(declared: Any, method: str, where: str) -> Effect:
-    """Return the class that is declared, or that of the method."""
+    """Return the declared effect, or that of the method."""
     if not declared:
         return _EFFECTS.get(method, Effect.ONCE)
-    possible = [effect.value for effect in Effect if effect not in _NOT_KEPT]
+    possible = [effect.value for effect in Effect if effect not in _IMPOSSIBLE_EFFECTS]
     if declared not in possible:
         raise InputError(
             f"an operation cannot have the effect class {declared!r}",
@@ -251,28 +251,28 @@ def _parameters(
     required: list[str],
     where: str,
 ) -> dict[str, OpenApiParameter]:
-    """Add the properties of the parameters, and return them by the names of their arguments."""
-    # An operation's own ones come last, and replace those of its path.
+    """Add the schemas of the parameters to ``properties``; return argument name -> parameter."""
+    # The parameters of the operation come last, and replace those of its path.
     declared = {
         (one.get("in"), one.get("name")): one
         for one in (_deref(document, one, where) for one in listed)
     }
     found: dict[str, OpenApiParameter] = {}
     for one in declared.values():
-        read = parse_parameter(one, where)
-        if read is None:
+        parsed = parse_parameter(one, where)
+        if parsed is None:
             continue
-        parameter, schema = read
+        parameter, schema = parsed
         name, schema = parameter.name, _inline(document, schema, where)
         if name in found:
-            name = f"{name}_in_{parameter.place}"
+            name = f"{name}_in_{parameter.location}"
         if name in found:
             raise InputError(f"two parameters would be the argument {name!r}", where=where)
         if "description" in one:
             schema = {**schema, "description": one["description"]}
         properties[name] = schema
         found[name] = parameter
-        if one.get("required") or parameter.place == "path":
+        if one.get("required") or parameter.location == "path":
             required.append(name)
     return found
 
@@ -284,7 +284,7 @@ def _body(
     required: list[str],
     where: str,
 ) -> tuple[bool, bool]:
-    """Add the request body's properties; whether it is one argument, and whether it is sent empty."""
+    """Add the properties of the request body; return whether it is one argument, and is sent empty."""
     body = _deref(document, operation.get("requestBody", {}), where)
     if not body:
         return False, False
@@ -294,8 +294,8 @@ def _body(
     schema = _inline(document, content["application/json"].get("schema", {}), where)
     _drop_read_only(schema)
     parts, needed = schema.get("properties") or {}, schema.get("required", [])
-    is_plain = schema.get("type") == "object" and not (_LIMITS & schema.keys())
-    # What is required and not described could not be passed among closed arguments.
+    is_plain = schema.get("type") == "object" and not (_OBJECT_KEYWORDS & schema.keys())
+    # A required property without a schema could not be passed: other arguments are not allowed.
     if parts and is_plain and parts.keys() >= {*needed} and not (parts.keys() & properties.keys()):
         properties |= parts
         required += needed
@@ -309,9 +309,9 @@ def _body(
 
 
 def _drop_read_only(schema: Any, hidden: frozenset[str] = frozenset()) -> None:
-    """Take the properties out that a request does not have, of which only a response requires any.
+    """Remove the properties that only a response has, also from ``required``.
 
-    So OpenAPI 3.0.4 has it for readOnly (section "Schema Object").
+    OpenAPI 3.0.4, section "Schema Object", defines this for readOnly.
     """
     if isinstance(schema, list):
         for part in schema:
@@ -335,7 +335,7 @@ def _drop_read_only(schema: Any, hidden: frozenset[str] = frozenset()) -> None:
 
 
 def _read_only(schema: Any) -> frozenset[str]:
-    """Return the names of an object's properties that are read only, be they said in parts of it."""
+    """Return the names of the read-only properties of an object, those in its allOf included."""
     if not isinstance(schema, Mapping):
         return frozenset()
     own = schema.get("properties", {}).items()
@@ -351,13 +351,13 @@ def _sender(bound: OpenApiOperation, transport: Transport, effect: Effect) -> Ca
 
 
 def _result(response: HttpResponse, effect: Effect) -> Any:
-    """Return what a reply says; raises what tells the gateway whether anything happened."""
-    status, text = response.status, _decoded(response)
+    """Return the value of a response; the exception tells the gateway whether anything happened."""
+    status, text = response.status, _decode(response)
     location = response.location[:500]
     if status in {429, 503}:
-        # The server says that it did not take the request.
+        # The server did not accept the request.
         raise NotExecuted(f"HTTP {status}")
-    if status in _ELSEWHERE:
+    if status in _REDIRECTS:
         raise NotExecuted(
             f"HTTP {status}: not carried out; it leads to {location or 'no address'}, which was not"
             " followed"
@@ -372,37 +372,30 @@ def _result(response: HttpResponse, effect: Effect) -> Any:
     if not 200 <= status < 300:
         leads = f" (it leads to {location})" if location else ""
         raise ValueError(f"HTTP {status}{leads}: {text[:500]}")
-    return _read(text) if "json" in response.content_type.lower() else text
+    return _json_or_text(text) if "json" in response.content_type.lower() else text
 
 
-def _read(text: str) -> Any:
-    """Return the value of a JSON text; what is none (several lines of them, a bare OK) as the text it is.
+def _json_or_text(text: str) -> Any:
+    """Return the value of a JSON text, or a text that is not JSON (JSON lines, a bare OK) as it is.
 
-    The request was carried out, whatever the reply looks like: an error would say that it may not have been.
+    The request was carried out, and an error would mean that it may not have been.
     """
     try:
-        # A byte order mark may be passed over (RFC 8259, section 8.1).
-        return json.loads(text.removeprefix("\ufeff"), parse_constant=_refuse)
-    except (ValueError, RecursionError):
+        # A byte order mark may be ignored (RFC 8259, section 8.1).
+        return loads(text.removeprefix("\ufeff"), exact=False, max_depth=500)
+    except InputError:
         return text
 
 
-def _refuse(word: str) -> NoReturn:
-    raise ValueError(f"{word} is not a JSON value")
-
-
-def _decoded(response: HttpResponse) -> str:
-    """Decode the body as its content type says, and as UTF-8 where that says nothing of use.
-
-    JSON is UTF-8 (RFC 8259, section 8.1), unless the reply says otherwise.
-    """
+def _decode(response: HttpResponse) -> str:
+    """Decode the body in the charset of its content type, by default UTF-8 (RFC 8259, section 8.1)."""
     named = _CHARSET.search(response.content_type)
     if named:
         try:
             if codecs.lookup(named[1]).name not in _NO_CHARSETS:
                 return response.body.decode(named[1], "replace")
         except (LookupError, ValueError):
-            pass  # unknown, no charset, or one that cannot replace what it cannot read
+            pass  # an unknown charset, a codec of bytes, or one that cannot replace invalid bytes
     return response.body.decode(errors="replace")
 
 
@@ -423,15 +416,15 @@ def _deref(document: Mapping[str, Any], value: Any, where: str) -> Mapping[str, 
 
 
 def _inline(document: Mapping[str, Any], schema: Any, where: str, depth: int = 0) -> dict[str, Any]:
-    """Return a schema without references, so that it stands on its own."""
+    """Return a schema with its references replaced by what they refer to."""
     if depth > 32:
         raise InputError("the schema refers to itself", where=where)
     result: dict[str, Any] = dict(_deref(document, schema, where))
     if result.pop("nullable", False) and isinstance(result.get("type"), str):
-        result["type"] = [result["type"], "null"]  # OpenAPI 3.0's way of saying so
+        result["type"] = [result["type"], "null"]  # OpenAPI 3.0
     for bound, limit in _EXCLUSIVE.items():
         if isinstance(result.get(bound), bool) and result.pop(bound) and limit in result:
-            result[bound] = result.pop(limit)  # 3.0's, too
+            result[bound] = result.pop(limit)
     for key in ("example", "xml", "externalDocs", "discriminator"):
         result.pop(key, None)
     for key in _NAMED:

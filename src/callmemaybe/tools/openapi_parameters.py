@@ -1,8 +1,8 @@
-"""Parameters of OpenAPI operations: what may be said of them, and how their values are written.
+"""Parameters of OpenAPI operations, and how their values are serialised.
 
-The styles are those of RFC 6570, as OpenAPI 3.1.1 has them (section 4.8.12); its earlier versions print
-some of the examples otherwise, and refer to the RFC, too. What no version prescribes (arrays in arrays, a
-value that holds what separates it from the next) is not written at all.
+The styles are those of RFC 6570, as OpenAPI 3.1.1 defines them (section 4.8.12); earlier versions print
+some of the examples differently, but refer to the same RFC. What no version defines (arrays in arrays, a
+value that contains the separator) is an error.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from callmemaybe.tools.declare import NotExecuted
 
 
 class _Style(NamedTuple):
-    """What stands before the first part, between exploded ones, and between those in one part."""
+    """The text before the first part, between exploded parts, and between items of one part."""
 
     first: str
     between: str
@@ -28,7 +28,7 @@ class _Style(NamedTuple):
     is_named: bool
 
 
-#: Separators of the last two are percent-encoded: neither may stand in a query.
+#: The separators of the last two are percent-encoded, since a query may contain neither.
 _STYLES = {
     "simple": _Style("", ",", ",", False),
     "label": _Style(".", ".", ",", False),
@@ -38,16 +38,16 @@ _STYLES = {
     "spaceDelimited": _Style("", "", "%20", True),
     "pipeDelimited": _Style("", "", "%7C", True),
 }
-#: Place -> its styles, the first of them the usual one.
-_PLACES = {
+#: Location -> its styles, the default first.
+_STYLES_BY_LOCATION = {
     "path": ("simple", "label", "matrix"),
     "query": ("form", "spaceDelimited", "pipeDelimited", "deepObject"),
     "header": ("simple",),
 }
-#: Headers of which a parameter is to be passed over (OpenAPI 3.1.1, section 4.8.12).
+#: A parameter of such a header "SHALL be ignored" (OpenAPI 3.1.1, section 4.8.12).
 _IGNORED = frozenset({"accept", "content-type", "authorization"})
-#: The reserved characters of RFC 3986, less those that a query may not hold or that end a value, which
-#: are encoded all the same (OpenAPI 3.1.1, section 4.8.12).
+#: The reserved characters of RFC 3986 without those that a query may not contain or that end a value,
+#: which are always encoded (OpenAPI 3.1.1, section 4.8.12).
 _RESERVED = ":/?@!$'()*,;="
 _BREAKS = re.compile(r"[\r\n\0]")
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
@@ -55,35 +55,36 @@ _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 
 @dataclass(frozen=True)
 class OpenApiParameter:
-    """Where a parameter stands (path, query or header) and how its values are written there."""
+    """The location of a parameter (path, query or header) and the serialisation of its values."""
 
     name: str
-    place: str
+    location: str
     style: str
     explode: bool
     allows_reserved: bool = False
     is_json: bool = False
 
-    def written(self, value: Any) -> str | None:
-        """Return a value as it stands there, with its name where the style has it; None: not at all.
+    def serialize(self, value: Any) -> str | None:
+        """Return a value as text, with the name if the style has it; None if nothing is sent.
 
-        That is what RFC 6570 calls undefined: null, and arrays and objects with nothing else in them.
-        Raises NotExecuted for what OpenAPI gives no form, and for a path that would lack a value.
+        Nothing is sent for values that RFC 6570 calls undefined: null, and arrays and objects that
+        contain nothing else. Raises NotExecuted for a value that OpenAPI defines no text for, and for a
+        path parameter without a value.
         """
         if self.is_json:
-            return self._part(self._encoded(_json(value, self.place)))
+            return self._part(self._encode(_json(value, self.location)))
         if isinstance(value, Mapping):
             parts = self._of_object([(key, one) for key, one in value.items() if one is not None])
         elif isinstance(value, list | tuple):
             parts = self._of_array([one for one in value if one is not None])
         else:
-            # One value is written alike by all styles with names, those too that are for several.
-            parts = [] if value is None else [self._part(self._encoded(_text(value)))]
+            # All styles with names write a single value in the same way.
+            parts = [] if value is None else [self._part(self._encode(_text(value)))]
         style = _STYLES[self.style]
         if parts:
             return style.first + style.between.join(parts)
-        if self.place == "path":
-            raise self._unwritten("it has no value")
+        if self.location == "path":
+            raise self._error("it has no value")
         return None
 
     def _of_object(self, members: Sequence[tuple[str, Any]]) -> list[str]:
@@ -91,7 +92,7 @@ class OpenApiParameter:
         if self.style == "deepObject":
             return [f"{quote(self.name, safe='')}%5B{key}%5D={item}" for key, item in pairs]
         if self.explode:
-            # RFC 6570, 3.2.7: no `=` stands behind a name without a value.
+            # RFC 6570, 3.2.7: a name without a value has no `=`.
             bare = self.style == "matrix"
             return [key if bare and not item else f"{key}={item}" for key, item in pairs]
         flat = [text for pair in pairs for text in pair]
@@ -99,28 +100,28 @@ class OpenApiParameter:
 
     def _of_array(self, members: Sequence[Any]) -> list[str]:
         if self.style == "deepObject":
-            raise self._unwritten("the style deepObject is for objects")
+            raise self._error("the style deepObject is for objects")
         items = [self._item(one) for one in members]
         if self.explode:
             return [self._part(item) for item in items]
         return [self._part(_STYLES[self.style].within.join(items))] if items else []
 
     def _part(self, encoded: str) -> str:
-        """Return an encoded value with the name before it, where the style has that."""
+        """Return an encoded value, after the name if the style has names."""
         if not _STYLES[self.style].is_named:
             return encoded
         bare = self.style == "matrix" and not encoded
         return quote(self.name, safe="") + ("" if bare else f"={encoded}")
 
     def _item(self, value: Any) -> str:
-        """Encode one of several values; raises NotExecuted where it would not be told from two."""
+        """Encode one of several values; raises NotExecuted if it contains the separator."""
         if isinstance(value, Mapping | list | tuple):
-            raise self._unwritten("there is no form for arrays and objects inside of others")
+            raise self._error("there is no form for arrays and objects inside of others")
         style = _STYLES[self.style]
         separator = style.between if self.explode else style.within
-        encoded = self._encoded(_text(value), but=separator)
+        encoded = self._encode(_text(value), separator)
         if separator and separator in encoded:
-            raise self._unwritten(f"{value!r} holds what separates it from the next value")
+            raise self._error(f"{value!r} holds what separates it from the next value")
         return encoded
 
     def _key(self, key: str) -> str:
@@ -130,80 +131,80 @@ class OpenApiParameter:
         else:
             wrong = self.explode and "=" in encoded
         if wrong:
-            raise self._unwritten(f"the key {key!r} holds what ends a key")
+            raise self._error(f"the key {key!r} holds what ends a key")
         return encoded
 
-    def _encoded(self, text: str, but: str = "") -> str:
-        if self.place == "header":
+    def _encode(self, text: str, separator: str = "") -> str:
+        if self.location == "header":
             return _BREAKS.sub(" ", text)
         if not self.allows_reserved:
             return quote(text, safe="")
-        return quote(text, safe=_RESERVED.replace(but, "") if but else _RESERVED)
+        return quote(text, safe=_RESERVED.replace(separator, "") if separator else _RESERVED)
 
-    def _unwritten(self, why: str) -> NotExecuted:
+    def _error(self, why: str) -> NotExecuted:
         return NotExecuted(
-            f"the {self.place} parameter {self.name!r} cannot be written: {why}, so nothing was sent"
+            f"the {self.location} parameter {self.name!r} cannot be written: {why}, so nothing was sent"
         )
 
 
 def parse_parameter(declared: Mapping[str, Any], where: str) -> tuple[OpenApiParameter, Any] | None:
-    """Return a parameter and its schema, as declared; None for a header that is not a parameter's.
+    """Return a parameter and its schema, as declared; None for a header that OpenAPI ignores.
 
-    Raises InputError with the parameter's name for a place, style or content that is not supported.
+    Raises InputError naming the parameter for a location, style or content that is not supported.
     """
-    place, name = str(declared.get("in")), str(declared.get("name"))
-    if place == "cookie":
+    location, name = str(declared.get("in")), str(declared.get("name"))
+    if location == "cookie":
         raise InputError(f"the cookie parameter {name!r} cannot be a model's", where=where)
-    if place not in _PLACES:
+    if location not in _STYLES_BY_LOCATION:
         raise InputError(
-            f"the parameter {name!r} is in {place!r}", where=where,
-            hint=f"it may be in {', '.join(_PLACES)}",
+            f"the parameter {name!r} is in {location!r}", where=where,
+            hint=f"it may be in {', '.join(_STYLES_BY_LOCATION)}",
         )  # fmt: skip
-    if place == "header" and name.lower() in _IGNORED:
+    if location == "header" and name.lower() in _IGNORED:
         return None
-    usual = _PLACES[place][0]
+    default = _STYLES_BY_LOCATION[location][0]
     if content := declared.get("content"):
-        return _of_content(name, place, usual, content, where)
-    style = declared.get("style", usual)
-    if style not in _PLACES[place]:
+        return _of_content(name, location, default, content, where)
+    style = declared.get("style", default)
+    if style not in _STYLES_BY_LOCATION[location]:
         raise InputError(
-            f"the {place} parameter {name!r} has the style {style!r}", where=where,
-            hint=f"it may have {' or '.join(_PLACES[place])}",
+            f"the {location} parameter {name!r} has the style {style!r}", where=where,
+            hint=f"it may have {' or '.join(_STYLES_BY_LOCATION[location])}",
         )  # fmt: skip
-    # The default that OpenAPI gives deepObject, false, has no form; that of true is what is meant.
+    # OpenAPI's default for deepObject is false, for which it defines no form; true is meant.
     explode = bool(declared.get("explode", style in {"form", "deepObject"}))
     if explode if style.endswith("Delimited") else style == "deepObject" and not explode:
         raise InputError(
-            f"the {place} parameter {name!r}: the style {style} has no form where explode is"
+            f"the {location} parameter {name!r}: the style {style} has no form where explode is"
             f" {str(explode).lower()}",
             where=where,
             hint="leave explode out",
         )
-    reserved = place == "query" and bool(declared.get("allowReserved"))
-    return OpenApiParameter(name, place, style, explode, reserved), declared.get("schema", {})
+    reserved = location == "query" and bool(declared.get("allowReserved"))
+    return OpenApiParameter(name, location, style, explode, reserved), declared.get("schema", {})
 
 
 def _of_content(
-    name: str, place: str, style: str, content: Any, where: str
+    name: str, location: str, style: str, content: Any, where: str
 ) -> tuple[OpenApiParameter, Any]:
-    """Read a parameter that is written as a media type, of which there is exactly one."""
+    """Parse a parameter that is serialised as a media type, of which there is exactly one."""
     kinds = [str(kind).partition(";")[0].strip().lower() for kind in content]
     is_json = len(kinds) == 1 and (kinds[0] == "application/json" or kinds[0].endswith("+json"))
     if not is_json:
         raise InputError(
-            f"the {place} parameter {name!r} is written as {' or '.join(map(repr, kinds))}",
+            f"the {location} parameter {name!r} is written as {' or '.join(map(repr, kinds))}",
             where=where,
             hint="it may be application/json",
         )
     (declared,) = content.values()
-    return OpenApiParameter(name, place, style, False, is_json=True), declared.get("schema", {})
+    return OpenApiParameter(name, location, style, False, is_json=True), declared.get("schema", {})
 
 
-def _json(value: Any, place: str) -> str:
+def _json(value: Any, location: str) -> str:
     text = dumps(value)
-    if place != "header":
+    if location != "header":
         return text
-    # Headers are Latin-1 or worse; outside of strings JSON is ASCII.
+    # Only ASCII is safe in a header, and outside of strings JSON is ASCII.
     return _BEYOND_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 

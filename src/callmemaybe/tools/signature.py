@@ -1,7 +1,7 @@
-"""Turns a Python signature into a JSON Schema, and arguments that fit it into Python values.
+"""A Python signature as a JSON Schema, and JSON arguments as Python values of the hinted types.
 
-pydantic does the types (models, dataclasses, TypedDicts, enums, Literal, Annotated constraints, unions);
-what it cannot say in JSON Schema is refused with the parameter's name.
+pydantic converts the types (models, dataclasses, TypedDicts, enums, Literal, Annotated constraints,
+unions); a type that it cannot express in JSON Schema is refused with the name of the parameter.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PASSED = "passed by the gateway"
 
 @dataclass(frozen=True)
 class Signature:
-    """What a function takes and gives, in both worlds."""
+    """The parameters and result of a function, as JSON Schema and as a pydantic model."""
 
     description: str
     parameters: Mapping[str, Any]
@@ -46,22 +46,22 @@ class Signature:
     injected: Mapping[str, type]
     """Parameters that the gateway passes: name -> marker class."""
     positional: tuple[str, ...] = field(default=())
-    """Positional-only parameters, in order."""
+    """The positional-only parameters, in order."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Parameter name -> the function's own default."""
 
     def bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return keyword arguments as Python values; raise InputError pointing at what is wrong."""
-        made = self._made(arguments)
-        given = made.model_fields_set
-        # A default of `Annotated[T, Field(default=...)]` is one that the function does not know.
+        """Return keyword arguments as Python values; raises InputError with the pointer of a mistake."""
+        validated = self._validate(arguments)
+        passed = validated.model_fields_set
+        # The function does not know a default that is declared in `Annotated[T, Field(default=...)]`.
         return {
-            name: getattr(made, inner)
+            name: getattr(validated, inner)
             for name, inner in self.fields.items()
-            if inner in given or name not in self.defaults
+            if inner in passed or name not in self.defaults
         }
 
-    def _made(self, arguments: Mapping[str, Any]) -> pydantic.BaseModel:
+    def _validate(self, arguments: Mapping[str, Any]) -> pydantic.BaseModel:
         validator = self.model.__pydantic_validator__
         try:
             made: pydantic.BaseModel = validator.validate_python(dict(arguments))
@@ -70,25 +70,27 @@ class Signature:
         else:
             return made
         try:
-            # A strict type takes what JSON has no form for (a date) as a text, but from JSON only.
+            # A strict type accepts a string for a type that JSON lacks (a date), but only from JSON text.
             if not _would_be_rounded(arguments):
                 return self.model.model_validate_json(dumps(dict(arguments)))
         except pydantic.ValidationError as found:
             error = found
         except (TypeError, InputError):
-            pass  # no JSON
+            pass  # JSON cannot carry them
         first = error.errors(include_url=False)[0]
         pointer = join_pointer(first["loc"])
         raise InputError(first["msg"], where=pointer or "/")
 
-    def split(self, values: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """Return the arguments that go by position, and those that go by name.
+    def split_positional(self, values: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """Return the arguments to pass by position, and those to pass by name.
 
-        An absent one in front of others would leave them its place: its default stands there.
+        A positional argument that is absent is passed as its default, so that later ones do not move up.
         """
         known = {**self.defaults, **values}
-        first = [known[name] for name in self.positional if name in known]
-        return first, {name: item for name, item in values.items() if name not in self.positional}
+        positional = [known[name] for name in self.positional if name in known]
+        return positional, {
+            name: item for name, item in values.items() if name not in self.positional
+        }
 
 
 def read_signature(
@@ -98,14 +100,15 @@ def read_signature(
     hidden: frozenset[str] = frozenset(),
     markers: tuple[type, ...] = (),
     skip_first: bool = False,
-    is_run: bool = True,
+    requires_return_schema: bool = True,
 ) -> Signature:
-    """Read ``function``'s signature, type hints and docstring.
+    """Read the signature, type hints and docstring of ``function``; ``name`` is that of the tool.
 
-    Of a `functools.partial`, or an object that can be called, they are those of what runs,
-    without what a partial has fixed. ``hidden`` parameters are not shown to a model (secrets); parameters annotated with one of
-    ``markers`` neither. Raises InputError naming the first parameter that JSON Schema cannot express, and the tool's ``name``;
-    so for what it returns, but where it is not run here (``is_run`` False) that is only not known.
+    Those of a `functools.partial` or a callable object are those of the function that runs, without
+    the parameters that the partial has fixed. A model sees neither ``hidden`` parameters (secrets) nor those
+    annotated with one of ``markers``; ``skip_first`` leaves out ``self``. Raises InputError naming the first
+    parameter that JSON Schema cannot express. If it cannot express the result, that is an error as well
+    unless ``requires_return_schema`` is False: then ``returns`` is None.
     """
     written = unwrap_callable(function)
     doc = parse_docstring(inspect.getdoc(written))
@@ -129,8 +132,8 @@ def read_signature(
     model = _model(name, shown, fields)
     return Signature(
         doc.description,
-        _schema(name, model),
-        _returns(name, hints, doc, is_run=is_run),
+        _schema(model),
+        _returns(name, hints, doc, is_required=requires_return_schema),
         model,
         fields,
         injected,
@@ -140,13 +143,13 @@ def read_signature(
 
 
 class _Untitled(GenerateJsonSchema):
-    """A schema for a small model to read: without the titles that repeat the names."""
+    """Makes schemas for a small model to read: without titles that repeat the names."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - overridden
         return False
 
     def encode_default(self, dft: Any) -> Any:
-        """Return the default as JSON has it; infinity and nan are among what it cannot carry."""
+        """Return a default as a JSON value; refuse infinity and nan."""
         if _is_infinite(dft):
             raise PydanticSerializationError("JSON has no such number")
         return super().encode_default(dft)
@@ -161,7 +164,7 @@ def _is_infinite(value: Any) -> bool:
 
 
 def unwrap_callable(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function that somebody wrote: behind a partial, or an object that can be called."""
+    """Return the function that runs: the one in a partial, or ``__call__`` of an object."""
     while isinstance(function, functools.partial):
         function = function.func
     if inspect.isroutine(function) or isinstance(function, type):
@@ -170,7 +173,7 @@ def unwrap_callable(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _parameters(function: Callable[..., Any], name: str) -> list[inspect.Parameter]:
-    """Return what a call may pass; what a partial has fixed is decided, and may be a secret."""
+    """Return the parameters that a call may pass; one that a partial has fixed may be a secret."""
     fixed = set[str]()
     try:
         found = inspect.signature(function).parameters.values()
@@ -195,11 +198,13 @@ def _hints(function: Callable[..., Any], name: str) -> dict[str, Any]:
             hint="import the names it uses at the top of its module, not for type checkers alone",
         ) from None
     places = {key: "return value" if key == "return" else f"parameter {key}" for key in hints}
-    modern = {key: _modern(hint, f"tool {name}, {places[key]}") for key, hint in hints.items()}
-    return {key: hint if key == "return" else _plain(hint) for key, hint in modern.items()}
+    replaced = {
+        key: _with_backports(hint, f"tool {name}, {places[key]}") for key, hint in hints.items()
+    }
+    return {key: hint if key == "return" else _with_floats(hint) for key, hint in replaced.items()}
 
 
-#: Whatever JSON has; its numbers as `json` reads them where no digit is lost, not as Decimal.
+#: Any JSON value; its numbers are floats, not Decimals, unless that would lose a digit.
 _ANYTHING = Annotated[
     Any, pydantic.AfterValidator(lambda value: map_decimals(value, float_if_exact))
 ]
@@ -212,29 +217,29 @@ _OPEN: dict[Any, Any] = {
     Sequence: Sequence[_ANYTHING],
     Mapping: Mapping[Any, _ANYTHING],
 }
-#: typing has names of its own for them.
+#: The same types under the names of typing.
 _BARE = {"List": list, "Dict": dict, "Tuple": tuple, "Sequence": Sequence, "Mapping": Mapping}
 _OPEN.update({getattr(typing, name): _OPEN[kind] for name, kind in _BARE.items()})
 
 
-def _plain(hint: Any) -> Any:
-    """Replace what says nothing of numbers by what makes plain ones of them."""
+def _with_floats(hint: Any) -> Any:
+    """Replace hints that allow any value by hints that convert its Decimals to floats."""
     parts, origin = get_args(hint), get_origin(hint)
     if not parts:
         return _OPEN.get(hint, hint) if isinstance(hint, Hashable) else hint
     if origin is Annotated:
-        return Annotated[(_plain(parts[0]), *parts[1:])]
+        return Annotated[(_with_floats(parts[0]), *parts[1:])]
     if origin in {typing.Union, types.UnionType}:
-        return typing.Union[tuple(map(_plain, parts))]  # noqa: UP007 - the parts are computed
+        return typing.Union[tuple(map(_with_floats, parts))]  # noqa: UP007 - the parts are computed
     if origin in {list, dict, tuple, Sequence, Mapping}:
-        return types.GenericAlias(origin, tuple(map(_plain, parts)))
+        return types.GenericAlias(origin, tuple(map(_with_floats, parts)))
     return hint
 
 
-def _modern(hint: Any, where: str, within: tuple[Any, ...] = ()) -> Any:
+def _with_backports(hint: Any, where: str, within: tuple[Any, ...] = ()) -> Any:
     """Replace typing.TypedDict, which pydantic cannot read before Python 3.12, by its backport.
 
-    ``within`` are those that are being replaced. Raises InputError for one that refers to itself.
+    ``within`` are the classes that enclose the hint. Raises InputError for one that refers to itself.
     """
     if typing_extensions.is_typeddict(hint) and type(hint).__module__ == "typing":
         if hint in within:
@@ -249,21 +254,21 @@ def _modern(hint: Any, where: str, within: tuple[Any, ...] = ()) -> Any:
         return typing_extensions.TypedDict(hint.__name__, fields)  # type: ignore[operator]
     parts = get_args(hint)
     if get_origin(hint) is Annotated:
-        return Annotated[(_modern(parts[0], where, within), *parts[1:])]
+        return Annotated[(_with_backports(parts[0], where, within), *parts[1:])]
     if get_origin(hint) in {typing.Union, types.UnionType}:
-        parts = tuple(_modern(part, where, within) for part in parts)
+        parts = tuple(_with_backports(part, where, within) for part in parts)
         return typing.Union[parts]  # noqa: UP007 - the parts are computed
     if isinstance(hint, types.GenericAlias):
-        parts = tuple(_modern(part, where, within) for part in parts)
+        parts = tuple(_with_backports(part, where, within) for part in parts)
         return types.GenericAlias(typing.cast("type", hint.__origin__), parts)
     return hint
 
 
 def _key(hint: Any, is_required: bool, where: str, within: tuple[Any, ...]) -> Any:
-    """Return the hint of a TypedDict's key with its qualifier outermost.
+    """Return the hint of a key of a TypedDict with its qualifier outermost.
 
-    ``is_required`` is what the class recorded. It cannot read a qualifier in an annotation that was
-    deferred (`from __future__ import annotations`), so one that stands there wins.
+    ``is_required`` is what the class recorded. It cannot read a qualifier in a deferred annotation (`from
+    __future__ import annotations`), so a qualifier in the hint wins.
     """
     extras: tuple[Any, ...] = ()
     while (origin := get_origin(hint)) in {Annotated, Required, NotRequired}:
@@ -273,12 +278,12 @@ def _key(hint: Any, is_required: bool, where: str, within: tuple[Any, ...]) -> A
         else:
             is_required = origin is Required
         hint = first
-    hint = _modern(Annotated[(hint, *extras)] if extras else hint, where, within)
+    hint = _with_backports(Annotated[(hint, *extras)] if extras else hint, where, within)
     return (Required if is_required else NotRequired)[hint]
 
 
 def _would_be_rounded(value: Any) -> bool:
-    """Whether pydantic, which reads numbers of JSON as floats, would round a number that is no float."""
+    """Return whether pydantic, which reads JSON numbers as floats, would round a number."""
     if isinstance(value, Decimal):
         return isinstance(float_if_exact(value), Decimal)
     parts = value.values() if isinstance(value, Mapping) else value
@@ -295,11 +300,11 @@ def _field(
         )
     if hint is inspect.Parameter.empty:
         raise InputError("it has no type hint", where=where, hint="say what it is, such as `: str`")
-    _express(hint, where)
-    said = _description(hint) or doc.parameters.get(parameter.name)
+    _check_expressible(hint, where)
+    description = _description(hint) or doc.parameters.get(parameter.name)
     about: dict[str, Any] = {"alias": parameter.name}
-    if said:
-        about["description"] = said
+    if description:
+        about["description"] = description
     if parameter.default is not inspect.Parameter.empty:
         if isinstance(parameter.default, FieldInfo):
             raise InputError(
@@ -310,7 +315,7 @@ def _field(
 
 
 def _description(hint: Any) -> str | None:
-    """Return what ``Annotated[T, "text"]`` or ``Field(description=...)`` says."""
+    """Return the text of ``Annotated[T, "text"]`` or ``Field(description=...)``."""
     if get_origin(hint) is not Annotated:
         return None
     for extra in get_args(hint)[1:]:
@@ -321,22 +326,22 @@ def _description(hint: Any) -> str | None:
     return None
 
 
-def _express(hint: Any, where: str) -> None:
-    """Raise InputError if JSON Schema has no words for ``hint``."""
+def _check_expressible(hint: Any, where: str) -> None:
+    """Raise InputError if JSON Schema cannot express ``hint``."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             TypeAdapter(hint).json_schema()
     except PydanticInvalidForJsonSchema:
-        raise InputError(f"JSON Schema cannot express {_spelt(hint)}", where=where) from None
+        raise InputError(f"JSON Schema cannot express {_hint_name(hint)}", where=where) from None
     except (PydanticUserError, TypeError) as error:
         reason = str(error).splitlines()[0]
         raise InputError(
-            f"JSON Schema cannot express {_spelt(hint)} ({reason})", where=where
+            f"JSON Schema cannot express {_hint_name(hint)} ({reason})", where=where
         ) from None
 
 
-def _spelt(hint: Any) -> str:
+def _hint_name(hint: Any) -> str:
     return hint.__qualname__ if isinstance(hint, type) else str(hint)
 
 
@@ -348,9 +353,9 @@ def _model(
     return create_model(tool, __config__=config, **definitions)
 
 
-def _schema(tool: str, model: type[pydantic.BaseModel]) -> Mapping[str, Any]:
+def _schema(model: type[pydantic.BaseModel]) -> Mapping[str, Any]:
     with warnings.catch_warnings():
-        # A default that JSON cannot carry makes the parameter optional, without saying its default.
+        # A parameter whose default JSON cannot carry is optional, and its schema has no default.
         warnings.simplefilter("ignore")
         schema = model.model_json_schema(by_alias=True, schema_generator=_Untitled)
     schema.pop("title", None)
@@ -360,19 +365,18 @@ def _schema(tool: str, model: type[pydantic.BaseModel]) -> Mapping[str, Any]:
     schema.setdefault("properties", {})
     if not schema["properties"]:
         schema = {"type": "object", "properties": {}, "additionalProperties": False}
-    del tool
     return schema
 
 
 def _returns(
-    tool: str, hints: Mapping[str, Any], doc: Docstring, *, is_run: bool
+    tool: str, hints: Mapping[str, Any], doc: Docstring, *, is_required: bool
 ) -> Mapping[str, Any] | None:
     if "return" not in hints or hints["return"] is Any:
         return None
     try:
-        _express(hints["return"], f"tool {tool}, return value")
+        _check_expressible(hints["return"], f"tool {tool}, return value")
     except InputError:
-        if is_run:
+        if is_required:
             raise
         return None
     schema = TypeAdapter(hints["return"]).json_schema(
