@@ -3,8 +3,9 @@
     python ratchets/run.py            measure and compare with the committed results
     python ratchets/run.py --write    measure and write the results
 
-The data lie beside the repository in ../shared/data (or --data): the official JSON Schema test suite,
-drafts 7 and 2020-12, and a sample of MaskBench. An instance counts as accepted if its text, written
+The suites are the official JSON Schema test suite, drafts 7 and 2020-12, and a sample of MaskBench. They are
+read from --data, from ../shared/data beside the repository, or from ratchets/data, where
+`python ratchets/fetch.py` puts them. An instance counts as accepted if its text, written
 as json.dumps(ensure_ascii=False) does, is in the grammar's language, as it is or with its keys in
 schema order; or with whole numbers as integers (from draft 6 on 1.0 and 1 are one value).
 
@@ -41,7 +42,9 @@ from callmemaybe.grammar.json_schema import DeferredCheck
 from callmemaybe.grammar.json_schema.entry import in_schema_order
 
 HERE = Path(__file__).parent
-DATA = HERE.parents[1] / "shared" / "data"
+_PLACES = (HERE.parents[1] / "shared" / "data", HERE / "data")
+#: Where the suites are; where there are none, the place that fetch.py fills.
+DATA = next((place for place in _PLACES if (place / "maskbench").exists()), _PLACES[-1])
 #: Results by badness, the worst first. "checked": the grammar is wider than the schema and says so.
 RESULTS = ("wrong accept", "wrong reject", "refused", "checked", "exact")
 SHOWN = 20
@@ -192,6 +195,11 @@ def main() -> int:
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--write", action="store_true", help="write the result files")
     options = parser.parse_args()
+    if not (options.data / "maskbench").exists():
+        print(
+            f"the suites are not at {options.data}: run python ratchets/fetch.py", file=sys.stderr
+        )
+        return 2
     failed = False
     for name, cases in sources(options.data).items():
         start = time.process_time()

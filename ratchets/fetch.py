@@ -1,0 +1,102 @@
+"""Fetch the outside suites from their public sources, at the commits that were measured.
+
+    python ratchets/fetch.py               clone with git into ratchets/data (about 100 MB, a minute or two)
+    python ratchets/fetch.py --from DIR    take DIR/JSON-Schema-Test-Suite and DIR/jsonschemabench, your own clones
+
+Afterwards `python ratchets/run.py` and the tests find them. Nothing of it is committed: the suites belong to
+their makers.
+"""
+
+# ruff: noqa: INP001 - a script, not a package
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).parent
+DATA = HERE / "data"
+#: Repository -> commit.
+SOURCES = {
+    "json-schema-org/JSON-Schema-Test-Suite": "44401e0c046704b476ec9d2e2fccdaee618f259d",
+    "guidance-ai/jsonschemabench": "ba103c73756198dd9b149ddc7db7867da7a077f6",
+}
+
+
+def checkout(repository: str, folder: Path) -> None:
+    """Put the files of a repository at its commit into ``folder``, under the repository's name."""
+    commit = SOURCES[repository]
+    target = folder / repository.split("/")[1]
+    print(f"{repository} at {commit[:12]} ...", flush=True)
+    _git("init", "-q", str(target))
+    source = f"https://github.com/{repository}.git"
+    _git("-C", str(target), "fetch", "-q", "--depth", "1", source, commit)
+    _git("-C", str(target), "checkout", "-q", "FETCH_HEAD")
+
+
+def _git(*arguments: str) -> None:
+    try:
+        done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise SystemExit("git is needed to fetch the suites, and is not installed") from None
+    if done.returncode:
+        reason = done.stderr.strip().splitlines() or ["git failed"]
+        raise SystemExit(f"could not fetch: {reason[-1]}; is there a way to the network?")
+
+
+def write_suite(files: Path, data: Path) -> None:
+    """Lay the drafts and remotes of the official suite as run.py reads them."""
+    target = data / "json-schema-test-suite"
+    shutil.rmtree(target, ignore_errors=True)
+    for draft in ("draft7", "draft2020-12"):
+        shutil.copytree(files / "tests" / draft, target / draft)
+    shutil.copytree(files / "remotes", target / "remotes")
+    shutil.copy(files / "LICENSE", target / "LICENSE")
+
+
+def write_sample(files: Path, data: Path) -> None:
+    """Write the sampled schemas of MaskBench with their instances, one a line."""
+    lines = (HERE / "maskbench_sample.txt").read_text(encoding="utf-8").splitlines()
+    names = [line for line in lines if line and not line.startswith("#")]
+    target = data / "maskbench"
+    target.mkdir(parents=True, exist_ok=True)
+    sources = [files / "maskbench" / "data" / f"{name}.json" for name in names]
+    missing = [path.name for path in sources if not path.is_file()]
+    if missing:
+        raise SystemExit(f"{files} lacks {len(missing)} of the schemas, {missing[0]} for one")
+    with gzip.open(target / "sample.jsonl.gz", "wt", encoding="utf-8") as out:
+        for name, path in zip(names, sources, strict=True):
+            row = json.loads(path.read_text("utf-8"))
+            out.write(json.dumps({**row, "id": name}, ensure_ascii=False) + "\n")
+
+
+def main() -> int:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--from", dest="clones", type=Path, help="a folder with both clones")
+    parser.add_argument("--data", type=Path, default=DATA, help="where to write")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        clones = options.clones or Path(folder)
+        for repository in SOURCES if options.clones is None else ():
+            checkout(repository, clones)
+        suite, bench = (clones / name for name in ("JSON-Schema-Test-Suite", "jsonschemabench"))
+        for place in (suite / "tests", bench / "maskbench" / "data"):
+            if not place.is_dir():
+                raise SystemExit(f"{place} is not there: is {clones} the folder of both clones?")
+        write_suite(suite, options.data)
+        write_sample(bench, options.data)
+    print(f"written to {options.data}; now: python ratchets/run.py")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
