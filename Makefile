@@ -8,6 +8,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install --no-compile
 ARGS ?=
 PYTHON ?=
+ROOM ?=
+JOBS ?= auto
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-slow lint format types contract tests train clean
@@ -15,6 +17,7 @@ PYTHON ?=
 help:
 	@echo 'make run     install, then turn the example prompts into calls (no network model needed)'
 	@echo 'make test    lint, types, import contract and tests'
+	@echo 'make tests   the tests alone; make tests ROOM=wire those of one room, in seconds'
 	@echo 'make test-slow  the long variants: the whole fault matrix, a database gone for 30 s'
 	@echo 'make train   train the embedded model again (needs PyTorch; see training/);'
 	@echo '             make train ARGS=--resume goes on from its last checkpoint'
@@ -35,8 +38,9 @@ types: $(VENV)/.dev
 contract: $(VENV)/.dev
 	$(BIN)/lint-imports
 
+# All rooms on all cores; one room (make tests ROOM=wire) in one process, which starts faster.
 tests: $(VENV)/.dev
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest $(if $(ROOM),tests/$(ROOM),-n $(JOBS) --dist worksteal) $(ARGS)
 
 test-slow: $(VENV)/.dev
 	$(BIN)/pytest -m slow $(ARGS)

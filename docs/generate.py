@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -266,21 +267,252 @@ def conversation() -> str:
     return CONVERSATION.format(diagram=diagram(), rows="".join(rows))
 
 
+ARCHITECTURE = """# The house
+
+This page is written by `docs/generate.py` from `.importlinter`, the docstrings of the rooms and the names in the code;
+do not edit it by hand. It is for whoever works on Call Me Maybe: read it once from top to bottom.
+
+## What problem the house is built around
+
+A small language model writes a valid function call about one time in three. It is not asked to do better: at every step
+the tokens that cannot lead to a valid call are masked. So the text is right by construction, and what is left to do is to
+make that exact, fast, and safe where a call becomes an effect.
+
+Three times over, that is the same shape: a **programme** that is frozen data, a pure **cursor** over it that can be forked
+and owns no clock and no IO, and a **driver**, the only part that waits, draws at random or reads a clock.
+
+| programme (frozen data) | cursor (pure) | driver (waits) |
+|---|---|---|
+{triples}
+Whoever looks for a bug in *what may happen* reads a programme; in *where we stand*, a cursor; in *when and how long*, a
+driver. Tests of the first two need no model, no time and no thread.
+
+## The floors
+
+A folder of `src/callmemaybe/` is a room. A room imports only rooms on lower floors, never a neighbour, and no two files
+import each other; `make contract` checks it.
+
+```mermaid
+flowchart TB
+{mermaid}
+```
+
+| floor | room | what it is for |
+|---|---|---|
+{floors}
+Beside the package stand `training/` (how the embedded model is made; it imports the package, never the reverse),
+`benchmarks/`, `ratchets/` (outside suites whose results may only improve), `docs/` and `examples/`.
+
+## What each room does not know
+
+Not knowing is what keeps a room small. Each line is a contract in `.importlinter`, checked by machine.
+
+| rooms | must not import |
+|---|---|
+{contracts}
+## The walk of one request
+
+`Caller(load_model("nano"), tools).call("A table for four at Luigi's")`, and `Caller.run` where tools run. Every name below
+exists; the page is not written otherwise.
+
+| where | what happens |
+|---|---|
+{walk}
+Values go down, values come up: no room calls back into a higher one. What a higher room wants to see on the way (steps,
+events) it gets by iterating; a single request also takes an `on_step`.
+
+## One vocabulary of stream events
+
+`tools.events.StreamEvent` is what a model writes, as it is written: text, thought, a call that starts, more of its
+arguments, its end. The reader makes them, generation passes them on, a conversation takes them, the server sends them.
+A call is committed only when its turn has ended by itself: until then every event is provisional. `decoding.Step` is no
+event of this kind: it is about tokens, which no room above generation knows.
+
+## Who is to blame
+
+`callmemaybe.errors` draws the tree of exceptions. An `InputError` is the caller's (what, where, what to do), a
+`ModelOutputError` the model's, a `ModelError` that of the model or store behind us, a `DecodingError` ours. A tool's failure
+is no exception but a result that the model reads.
+
+## Where to add what
+
+See [CONTRIBUTING.md](../CONTRIBUTING.md).
+"""
+
+#: Programme, cursor, driver: three times the same shape.
+TRIPLES = (
+    ("grammar.automaton:Automaton", "matching.matcher:Matcher", "decoding.decoder:Decoder"),
+    (
+        "conversation.state:TRANSITIONS",
+        "conversation.conversation:Conversation",
+        "agent.runner:AgentRunner",
+    ),
+    ("gateway.lifecycle:TABLE", "gateway.lifecycle:CallRecord", "gateway.gateway:Gateway"),
+)
+TRIPLE_MEANINGS = (
+    "a language over bytes",
+    "the states of a conversation",
+    "the life of one tool call",
+)
+
+#: The walk of one request: names of the code, and what happens there.
+WALK = (
+    (
+        "caller:Caller.call",
+        "chooses the tools (all, or those that a `ToolIndex` finds) and asks its generator for one call",
+    ),
+    ("retrieval:ToolIndex.search", "only where there are more tools than a prompt can hold"),
+    (
+        "generation.local:LocalGenerator.stream_call",
+        "puts the turn together: prompt, constraint, budget, session",
+    ),
+    (
+        "generation.constraint:Constraint.of",
+        "once for each list of tools: the constraint of a turn, compiled and cached",
+    ),
+    (
+        "wire.format:Format.output_grammar",
+        "what this family of models may write, as a grammar; JSON Schemas of the arguments included",
+    ),
+    (
+        "grammar:json_schema_node",
+        "a JSON Schema as a language over bytes; a keyword is exact, checked afterwards, an annotation, or an error",
+    ),
+    (
+        "grammar:compile",
+        "grammar -> `Automaton`: deterministic, expanded where it is visited, states interned",
+    ),
+    ("wire.format:Format.prompt", "the prompt's text; control tokens apart from text"),
+    ("generation.config:encode", "text -> token ids"),
+    (
+        "decoding.prefix_cache:PrefixCache.fork",
+        "a session that has read instructions and tools already",
+    ),
+    (
+        "decoding.strategy:decode",
+        "decoded once, drawn several times (`best_of`) or searched for (`beam`)",
+    ),
+    (
+        "decoding.decoder:Decoder.steps",
+        "the loop: forced tokens are accepted without a forward pass, others chosen under the mask",
+    ),
+    (
+        "matching.matcher:Matcher.mask",
+        "the tokens that keep a valid end within reach, from the automaton's state; cached by state",
+    ),
+    (
+        "decoding.name_choice:NameChoices.at",
+        "at a function's name: the probabilities of all names, exactly",
+    ),
+    ("models.base:Session.feed", "token ids -> logits"),
+    (
+        "generation.turn:TurnReader.end",
+        "what was written, read by the format's own reader into events and calls",
+    ),
+    (
+        "generation.validation:CallValidator.check",
+        "the finished call against its schema, by a validator of another make",
+    ),
+    ("generation.result:CallResult.of", "the call, its probability, what it took"),
+    (
+        "agent.runner:AgentRunner.run",
+        "in a conversation: turn after turn, until there is an answer",
+    ),
+    (
+        "conversation.loop:conversation_loop",
+        "which of the two comes next: a turn of the model, or calls to run",
+    ),
+    ("agent.executors:PythonExecutor.execute", "calls run as Python functions; or"),
+    (
+        "agent.executors:GatewayExecutor.execute",
+        "through the gateway, where intent is recorded before effect",
+    ),
+)
+
+
+def architecture() -> str:
+    """Return the page for developers: floors, contracts and the walk of a request."""
+    import ast
+    import configparser
+
+    parser = configparser.ConfigParser()
+    parser.read(ROOT / ".importlinter")
+    layers = [
+        [room.strip(" ()") for room in re.split("[|:]", line)]
+        for line in parser["importlinter:contract:rooms"]["layers"].split("\n")
+        if line.strip()
+    ]
+
+    def purpose(room: str) -> str:
+        folder = ROOT / "src" / "callmemaybe" / room
+        file = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
+        text = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+        return text.split("\n\n")[0].replace("\n", " ").replace("``", "`")
+
+    rows, drawn = [], []
+    for number, rooms in zip(range(len(layers), 0, -1), layers, strict=True):
+        rows += [(str(number), f"`{room}`", purpose(room)) for room in rooms]
+        names = " · ".join(room.strip("_") for room in rooms)
+        drawn.append(f'    F{number}["{number}: {names}"]')
+    drawn += [f"    F{number} --> F{number - 1}" for number in range(len(layers), 1, -1)]
+    contracts = []
+    for section in parser.sections():
+        table = parser[section]
+        if table.get("type") == "forbidden" and section.rsplit(":", 1)[1] not in ("heavy", "http"):
+            sources, forbidden = (
+                ", ".join(f"`{one.removeprefix('callmemaybe.')}`" for one in table[key].split())
+                for key in ("source_modules", "forbidden_modules")
+            )
+            contracts.append((sources, forbidden))
+    contracts.append(
+        (
+            "every file but the one named after it",
+            "`torch`, `onnxruntime`, `llama_cpp`, `vllm`, `ray`, ...",
+        )
+    )
+    triples = [
+        tuple(
+            f"`{_exists(name)}`" + (f", {about}" if at == 0 else "")
+            for at, name in enumerate(names)
+        )
+        for names, about in zip(TRIPLES, TRIPLE_MEANINGS, strict=True)
+    ]
+    walk = [(f"`{_exists(name)}`", about) for name, about in WALK]
+    return ARCHITECTURE.format(
+        triples=_rows(triples), mermaid="\n".join(drawn), floors=_rows(rows),
+        contracts=_rows(contracts), walk=_rows(walk),
+    )  # fmt: skip
+
+
+def _exists(name: str) -> str:
+    """Return a name as the page writes it; raise if the package has no such thing."""
+    module, _, path = name.partition(":")
+    found: Any = import_module(f"callmemaybe.{module}")
+    for part in path.split("."):
+        found = getattr(found, part)
+    return f"{module}.{path}"
+
+
+def _rows(rows: list[Any]) -> str:
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in rows)
+
+
 #: Every page that is written here, and by what.
 PAGES = {
-    "masks.md": masks,
-    "command-line.md": command_line,
-    "gateway.md": gateway,
-    "nano.md": embedded_model,
-    "retrieval.md": retrieval,
-    "conversation.md": conversation,
-    "server.md": server,
-    "settings.md": settings,
-    "decoding.md": decoding,
-    "suites.md": suites,
+    "reference/masks.md": masks,
+    "reference/command-line.md": command_line,
+    "reference/gateway.md": gateway,
+    "reference/nano.md": embedded_model,
+    "reference/retrieval.md": retrieval,
+    "reference/conversation.md": conversation,
+    "reference/server.md": server,
+    "reference/settings.md": settings,
+    "reference/decoding.md": decoding,
+    "reference/suites.md": suites,
+    "architecture.md": architecture,
 }
 
 
 if __name__ == "__main__":
     for name, write in PAGES.items():
-        (ROOT / "docs" / "reference" / name).write_text(write(), encoding="utf-8")
+        (ROOT / "docs" / name).write_text(write(), encoding="utf-8")

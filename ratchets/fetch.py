@@ -42,9 +42,8 @@ def checkout(repository: str, folder: Path) -> None:
 
 def _git(*arguments: str) -> None:
     try:
-        done = subprocess.run(  # noqa: S607 - git is found on the PATH
-            ["git", *arguments], capture_output=True, text=True, check=False
-        )
+        command = ["git", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError:
         raise SystemExit("git is needed to fetch the suites, and is not installed") from None
     if done.returncode:

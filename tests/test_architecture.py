@@ -56,6 +56,16 @@ def test_every_test_states_its_law(path: Path) -> None:
     assert not silent
 
 
+def test_no_class_name_stands_for_two_things() -> None:
+    """A name of a class is defined once in the package; private helpers of a file are its own."""
+    defined: dict[str, list[str]] = {}
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                defined.setdefault(node.name, []).append(str(path.relative_to(PACKAGE)))
+    assert {name: files for name, files in defined.items() if len(files) > 1} == {}
+
+
 def imported_by(statement: str) -> set[str]:
     code = f"import sys, json; {statement}; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
