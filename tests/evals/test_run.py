@@ -36,7 +36,7 @@ def case(identity: str, *names: str, expected: Any = None) -> Case:
 def bench(most: int = 2, **options: Any) -> EvalRunner:
     settings = {"format": "nano", "vocabulary": MARKED, "max_tokens": 60}
     model = ScriptedModel(MARKED.size, 1)
-    return EvalRunner(model, EvalSettings(settings=settings, **options), most=most)
+    return EvalRunner(model, EvalSettings(settings=settings, **options), cache_size=most)
 
 
 def test_one_caller_for_each_list_of_functions(monkeypatch: pytest.MonkeyPatch) -> None:

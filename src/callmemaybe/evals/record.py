@@ -1,4 +1,4 @@
-"""What a model answered to a case, apart from whether that was right."""
+"""The recorded answers to cases, apart from whether they are right."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class UnconstrainedAttempt:
-    """One unconstrained answer: a call, no call, or what is wrong with it (``problem``)."""
+    """One unconstrained answer: a call, no call, or the ``problem`` that makes it invalid."""
 
     call: ToolCall | None
     problem: str | None
@@ -45,13 +45,13 @@ class UnconstrainedAttempt:
 
 @dataclass(frozen=True)
 class EvalRecord:
-    """One answer. ``failure`` says why there is none; ``attempts`` are the unconstrained ones."""
+    """One answer. ``failure`` is the reason if there is none; ``attempts`` are unconstrained answers."""
 
     id: str
     key: str
     call: ToolCall | None = None
     failure: str | None = None
-    #: Probability of what was chosen (a name, or no call), where the caller weighs names.
+    #: Probability of the chosen name (or of no call), where names are chosen exactly.
     probability: float | None = None
     forced: int = 0
     chosen: int = 0
@@ -62,7 +62,7 @@ class EvalRecord:
 
     @classmethod
     def of(cls, identity: str, key: str, outcome: CallResult) -> Self:
-        """Return the record of what a Caller returned."""
+        """Return the record of the result of a ``Caller``."""
         return cls(
             identity,
             key,
@@ -95,10 +95,10 @@ class EvalRecord:
                 tuple(UnconstrainedAttempt.from_json(one) for one in value.get("attempts", ())),
             )
         except (AssertionError, KeyError, TypeError, ValueError, OverflowError) as error:
-            raise InputError("this is no record of an evaluation") from error
+            raise InputError("not a record of an evaluation") from error
 
     def as_json(self) -> dict[str, Any]:
-        """Return the record as a JSON value; arguments stay the text that was written."""
+        """Return the record as a JSON value; arguments stay JSON text."""
         found: dict[str, Any] = {
             "id": self.id,
             "key": self.key,
@@ -120,7 +120,7 @@ def _call(value: Any) -> ToolCall | None:
     if value is None:
         return None
     call = ToolCall(str(value["name"]), str(value["arguments"]))
-    _ = call.parsed  # A damaged one is an InputError here, where one is expected.
+    _ = call.parsed  # Raises InputError for damaged arguments.
     return call
 
 

@@ -1,4 +1,4 @@
-"""From answers to figures: one JSON value that the table and the page are drawn from."""
+"""From answers to metrics: one JSON value, from which the tables and the page are made."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from callmemaybe.evals.statistics import Proportion, calibration, percentile
 
 Judged = tuple[Case, EvalRecord, Score]
 
-#: Every figure of a group of cases: its key, and what it says; tables are drawn in this order.
+#: Every metric of a group of cases: its key and its meaning, in the order of the tables.
 FIGURES: Mapping[str, str] = {
     "right": "of all cases: answered rightly (the exact call, or rightly none)",
     "name": "of the cases that want a call: the right function",
@@ -56,7 +56,7 @@ def figures(judged: Sequence[Judged]) -> dict[str, dict[str, Any]]:
 
 
 def report(judged: Sequence[Judged], about: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all figures; ``about`` says what was measured and stands first."""
+    """Return all metrics; ``about`` describes what was measured, and comes first."""
     by_tag: dict[str, list[Judged]] = defaultdict(list)
     by_type: dict[str, list[bool]] = defaultdict(list)
     for one in judged:

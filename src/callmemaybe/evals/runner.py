@@ -1,4 +1,4 @@
-"""Asks a model all cases: one Caller for each list of functions, the last few of them kept."""
+"""Runs a model on cases: one ``Caller`` for each list of functions, with a small cache of them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from callmemaybe.generation.local import LocalGenerator
 from callmemaybe.models.base import Model
 from callmemaybe.models.remote import RemoteModel
 
-#: Callers kept; each holds its functions' grammar and the model's memory of them.
-KEPT = 8
+#: The size of the cache; a caller holds the grammar of its functions and their cached prefix.
+CALLER_CACHE_SIZE = 8
 
 
 @dataclass(frozen=True)
 class EvalSettings:
-    """How cases are asked. ``settings`` goes to every Caller as it is."""
+    """How cases are run. ``settings`` are passed to every ``Caller``."""
 
     no_call: bool = True
     unconstrained: bool = False
@@ -30,17 +30,21 @@ class EvalSettings:
 
 
 class EvalRunner:
-    """Turns cases into records with one model.
+    """Runs one model on cases, and returns a record of each.
 
     Raises InputError if a model on a server is to run unconstrained.
     """
 
     def __init__(
-        self, model: Model | RemoteModel, options: EvalSettings | None = None, *, most: int = KEPT
+        self,
+        model: Model | RemoteModel,
+        options: EvalSettings | None = None,
+        *,
+        cache_size: int = CALLER_CACHE_SIZE,
     ) -> None:
         self._model = model
         self._options = options or EvalSettings()
-        self._most = most
+        self._cache_size = cache_size
         self._callers: OrderedDict[str, tuple[Caller, UnconstrainedGenerator | None]] = (
             OrderedDict()
         )
@@ -53,18 +57,15 @@ class EvalRunner:
             )
 
     def records(
-        self, cases: Iterable[Case], kept: Mapping[str, EvalRecord] | None = None
+        self, cases: Iterable[Case], resumed: Mapping[str, EvalRecord] | None = None
     ) -> Iterator[EvalRecord]:
-        """Answer the cases in order; what is ``kept`` (by id, of an equal case) is not asked again."""
+        """Run the cases in order; those with a record in ``resumed`` (by id, of an equal case) are not run."""
         for case in cases:
-            before = (kept or {}).get(case.id)
-            yield before if before is not None and before.key == case.key else self.ask(case)
+            before = (resumed or {}).get(case.id)
+            yield before if before is not None and before.key == case.key else self.run(case)
 
-    def ask(self, case: Case) -> EvalRecord:
-        """Answer one case; whatever goes wrong becomes the failure of this record alone.
-
-        Raises ModelError and VocabularyError only through the record, so that a run goes on.
-        """
+    def run(self, case: Case) -> EvalRecord:
+        """Run one case; every error becomes the failure of its record, so that the evaluation continues."""
         try:
             caller, free = self._of(case)
             record = EvalRecord.of(case.id, case.key, caller.call(case.prompt))
@@ -82,7 +83,7 @@ class EvalRunner:
             caller = Caller(self._model, case.tools, no_call=self._options.no_call, **self._shared)
             free = None
             if isinstance(caller.generator, LocalGenerator):
-                # Reading a vocabulary and telling a format take longer than answering.
+                # Reading a vocabulary and detecting a format take longer than answering.
                 self._shared |= {
                     "vocabulary": caller.generator.vocabulary,
                     "format": caller.generator.format,
@@ -91,7 +92,7 @@ class EvalRunner:
                     free = UnconstrainedGenerator(caller, no_call=self._options.no_call)
             found = caller, free
         self._callers[case.offered] = found
-        while len(self._callers) > self._most:
+        while len(self._callers) > self._cache_size:
             self._callers.popitem(last=False)
         return found
 

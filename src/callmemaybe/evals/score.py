@@ -1,4 +1,4 @@
-"""Whether one answer is right: the function, each argument, and the whole."""
+"""The score of one answer: whether the function, each argument, and the whole are right."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from callmemaybe.tools import ToolCall, ToolSpec
 
 @dataclass(frozen=True)
 class Score:
-    """How far an answer is right.
+    """Which parts of an answer are right.
 
     ``name``: the function is right, or rightly none. ``exact``: all of the answer is.
     ``arguments``: which are right (missing and superfluous ones are wrong), with their ``types``;
@@ -28,7 +28,7 @@ class Score:
 
 
 def score(case: Case, call: ToolCall | None) -> Score:
-    """Judge an answer by the right one that it comes closest to."""
+    """Score an answer by the expected one that is closest to it."""
     if call is None:
         is_right = None in case.expected
         return Score(called=False, name=is_right, exact=is_right)

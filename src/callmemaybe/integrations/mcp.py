@@ -1,8 +1,8 @@
 """MCP both ways: a server's tools through the gateway, and the gateway's tools as a server.
 
 A server's definitions are pinned by hash: a tool whose definition changes is not called again. Its
-annotations are hints for people; what a tool does to the world is declared here, and undeclared means
-``once``. Its results are never trusted.
+annotations are hints for people; the effect class of a tool is declared here, and is ``once`` by
+default. Results of a server are never trusted.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from callmemaybe.tools import (
 META_RUN = "io.callmemaybe/run"
 META_TURN = "io.callmemaybe/turn"
 
-#: Seconds for the look at the definitions. Less than a gateway's attempt (30), which must not be
-#: what ends it: of an attempt that is cut off nobody knows whether the tool was called.
-_LOOK = 10.0
+#: Seconds for the check of a definition. Less than a gateway's attempt (30): whether an attempt that
+#: timed out has called the tool would be unknown.
+_CHECK_SECONDS = 10.0
 #: The version of the protocol that dropped sessions; versions are dates.
 _SESSIONLESS = "2026-07-28"
 
@@ -157,24 +157,26 @@ class McpTools:
 
     def _caller(self, name: str) -> Callable[..., Any]:
         async def call(**arguments: Any) -> Any:
-            await self._unchanged(name)
+            await self._check_definition(name)
             return _value(await self._client.call_tool(name, arguments))
 
         return call
 
-    async def _unchanged(self, name: str) -> None:
-        """Look at the definitions again before anything is called: notifications may not come.
+    async def _check_definition(self, name: str) -> None:
+        """Check that the definition has not changed; notifications of changes may be missing.
 
-        Raises NotExecuted, whatever goes wrong: the tool has not been called.
+        Every error is raised as NotExecuted, since the tool has not been called.
         """
         try:
-            async with asyncio.timeout(_LOOK):
+            async with asyncio.timeout(_CHECK_SECONDS):
                 now = {definition.name: _pin(definition) for definition in await self._list()}
         except (Exception, asyncio.CancelledError) as error:
             why = f"{type(error).__name__}: {error}"
             if isinstance(error, TimeoutError):
-                why = f"no answer in {_LOOK:g} s"
-            elif isinstance(error, asyncio.CancelledError):  # whoever calls had less time than that
+                why = f"no answer in {_CHECK_SECONDS:g} s"
+            elif isinstance(
+                error, asyncio.CancelledError
+            ):  # the caller's own time limit was shorter
                 why = "no answer before the call was given up"
             raise NotExecuted(f"the definitions could not be looked at: {why}") from error
         if now.get(name) != self.pins[name]:

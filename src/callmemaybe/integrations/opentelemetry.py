@@ -1,6 +1,6 @@
 """Spans and metrics of the gateway and the server, for OpenTelemetry.
 
-What users and models wrote is left out; arguments of calls are told only if asked for.
+They contain nothing that users or models wrote; arguments of calls are included on request only.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class RequestFields(Protocol):
     traceparent: str | None
 
 
-#: Calls that are open at once; beyond it the oldest span is ended unfinished.
-_MOST_OPEN = 10_000
+#: The most open spans; beyond it the oldest is ended.
+_MAX_OPEN = 10_000
 
-#: States of answers that are given without the call having been started by whoever gets them: what
-#: runs under the same key, started by an earlier delivery, runs on.
+#: States of answers to deliveries that did not start the call; a call that an earlier delivery started
+#: under the same key runs on.
 _NOT_STARTED = frozenset(
     {CallState.REJECTED, CallState.DENIED, CallState.AWAITING_APPROVAL, CallState.RUNNING}
 )
@@ -49,7 +49,7 @@ class GatewayTelemetry:
     """An observer for ``Gateway(observer=...)``: a span and two metrics per call.
 
     The names are those of OpenTelemetry's conventions for generative AI where there are any.
-    ``arguments`` adds the calls' arguments to the spans; they may hold what nobody should keep.
+    ``arguments`` adds the arguments of calls to the spans; they may contain secrets.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class GatewayTelemetry:
         overtaken = self._open.pop(key, None)
         if overtaken is not None:
             overtaken[0].end()
-        if len(self._open) >= _MOST_OPEN:
+        if len(self._open) >= _MAX_OPEN:
             self._open.pop(next(iter(self._open)))[0].end()
         self._open[key] = (span, self._clock(), effect)
 

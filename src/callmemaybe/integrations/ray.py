@@ -7,8 +7,8 @@
     prompts = ray.data.read_json("prompts.jsonl")
     with_calls(prompts, tools, model="nano", workers=4).write_json("calls")
 
-Each worker loads the model once. A row whose prompt no call could be made for says why in ``error``
-(so does one whose prompt is missing, or no text); the others of its batch are not held up.
+Each worker loads the model once. A row without a call has the reason in ``error``, also if its prompt is
+missing or no text; the other rows of its batch are not affected.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class RayBatchCaller:
         """Return the batch (columns by name) with the calls."""
         found: list[tuple[str | None, str | None, str | None]] = []
         with self._caller.submitting(self._at_once) as submit:
-            # A missing prompt comes as None, or as pandas' nan; as text it would be asked about.
+            # A missing prompt is None, or pandas' nan, which must not be sent to the model as text.
             submitted = [
                 submit(prompt) if isinstance(prompt, str) else None
                 for prompt in batch[self._column]
