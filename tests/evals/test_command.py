@@ -85,7 +85,7 @@ def test_filters(run: Run, tmp_path: Path) -> None:
 def test_stop_and_go_on(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that is stopped reports what is done; --resume asks only the rest."""
     asked: list[str] = []
-    whole = EvalRunner.ask
+    whole = EvalRunner.run
 
     def ask(bench: EvalRunner, one: Any) -> EvalRecord:
         asked.append(one.id)
@@ -93,7 +93,7 @@ def test_stop_and_go_on(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             raise StopRequested(ExitCode.INTERRUPTED)
         return whole(bench, one)
 
-    monkeypatch.setattr(EvalRunner, "ask", ask)
+    monkeypatch.setattr(EvalRunner, "run", ask)
     code, _, err = run()
     assert (code, "--resume continues" in err) == (ExitCode.INTERRUPTED, True)
     assert json.loads((tmp_path / "out" / "report.json").read_text())["cases"] == 1
@@ -162,7 +162,7 @@ def test_failures_are_told_and_tried_again(
     """A case that failed is named with its reason, counts as wrong, and is not kept."""
     with monkeypatch.context() as patched:
         patched.setattr(
-            EvalRunner, "ask", lambda _, one: EvalRecord(one.id, one.key, failure="broken")
+            EvalRunner, "run", lambda _, one: EvalRecord(one.id, one.key, failure="broken")
         )
         code, _, err = run("--quiet")
     assert (code, err.count("broken")) == (ExitCode.SOME_FAILED, 1)

@@ -146,7 +146,7 @@ def test_what_never_reached_the_server_is_not_unknown(
     monkeypatch: pytest.MonkeyPatch, mood: str, look: float, attempt: float
 ) -> None:
     """A look at the definitions that fails had no effect: nothing is blocked, the next call runs."""
-    monkeypatch.setattr(ours, "_LOOK", look)
+    monkeypatch.setattr(ours, "_CHECK_SECONDS", look)
     shop = Shop()
 
     async def go() -> None:

@@ -65,7 +65,7 @@ class EvalRunner:
             yield before if before is not None and before.key == case.key else self.run(case)
 
     def run(self, case: Case) -> EvalRecord:
-        """Run one case; every error becomes the failure of its record, so that the evaluation continues."""
+        """Run one case; every error becomes the failure of its record."""
         try:
             caller, free = self._of(case)
             record = EvalRecord.of(case.id, case.key, caller.call(case.prompt))
