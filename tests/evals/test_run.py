@@ -20,6 +20,7 @@ from callmemaybe.models.remote import RemoteModel
 from callmemaybe.models.scripted import ScriptedModel
 from callmemaybe.tools import ToolCall, ToolSpec
 from tests.decoding.helpers import CHATML, NANO, vocabulary
+from tests.settings import prefix_ids, prompt_ids
 
 HERMES = vocabulary(CHATML, ("<|im_end|>",))
 MARKED = vocabulary(NANO, ("<|end|>",))
@@ -118,22 +119,23 @@ def saying(ids: list[int], size: int, after: int) -> Script:
 def attempts(form: str, vocab: Any, written: Any, no_call: bool = False, tool: Any = TOOL) -> Any:
     """Let a model answer with calls as its format writes them, or with a text; then it ends."""
     model = ScriptedModel(vocab.size, 0)
-    caller = Caller(model, [tool], format=form, vocabulary=vocab, no_call=no_call, max_tokens=80)
-    controls = frozenset(vocab.controls)
-    encode = UnconstrainedGenerator(caller, model, no_call=no_call)._encode
+    options: dict[str, Any] = {"vocabulary": vocab, "no_call": no_call, "max_tokens": 80}
+    caller = Caller(model, [tool], format=form, **options)
+    controls, wire_format = frozenset(vocab.controls), caller.generator.format
     prompt = [{"role": "user", "content": "p"}]
-    length = len(encode(caller.format.prefix(caller.tools, controls)))
-    length += len(encode(caller.format.request(prompt, caller.tools, controls)))
+    length = len(prefix_ids(caller))
+    length += len(prompt_ids(caller, wire_format.request(prompt, caller.tools, controls)))
     parts = (
         [written]
         if isinstance(written, str)
-        else caller.format.render(written, tools=caller.tools, controls=controls)
+        else wire_format.render(written, tools=caller.tools, controls=controls)
     )
-    ids = encode(parts)
+    ids = prompt_ids(caller, parts)
     if not ids or ids[-1] not in vocab.ends:
         ids.append(min(vocab.ends))
     model = ScriptedModel(vocab.size, saying(ids, vocab.size, length))
-    return UnconstrainedGenerator(caller, model, no_call=no_call).attempts("p")
+    caller = Caller(model, [tool], format=form, **options)
+    return UnconstrainedGenerator(caller, no_call=no_call).attempts("p")
 
 
 @pytest.mark.parametrize(("form", "vocab"), [("hermes", HERMES), ("nano", MARKED)])
@@ -215,5 +217,5 @@ def test_a_prompt_that_does_not_fit_is_no_failure() -> None:
     model = ScriptedModel(MARKED.size, 1, context=200)
     caller = Caller(model, [TOOL], format="nano", vocabulary=MARKED, no_call=False, max_tokens=40)
     assert caller.call("x" * 1000).omitted > 0
-    (found,) = UnconstrainedGenerator(caller, model, no_call=False).attempts("x" * 1000)
+    (found,) = UnconstrainedGenerator(caller, no_call=False).attempts("x" * 1000)
     assert found.problem == "the prompt does not fit into the context"
