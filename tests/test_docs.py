@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 BLOCK = re.compile(r"(<!-- not run: [^>]*-->\n+)?^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 GENERATED = runpy.run_path(str(ROOT / "docs" / "generate.py"))["PAGES"]
