@@ -47,7 +47,7 @@ class InputError(CallMeMaybeError):
 
 
 class GroundingError(InputError):
-    """No function can be called: each needs an argument that nothing that was said can be.
+    """No function can be called: each needs an argument whose value the request does not contain.
 
     ``functions`` are their names.
     """
@@ -56,14 +56,14 @@ class GroundingError(InputError):
         self.functions = tuple(functions)
         names = ", ".join(self.functions[:3]) + (", ..." if len(self.functions) > 3 else "")
         super().__init__(
-            f"nothing that was said can be what the arguments of {names} have to be",
+            f"the request contains no value that the arguments of {names} may have",
             where="ground",
             hint="ask for what is missing, or ground with prompt-or-free",
         )
 
 
 class UnsupportedSchema(InputError):
-    """A JSON Schema uses what the engine can neither mask nor check; never ignored silently.
+    """A JSON Schema has a keyword that the engine can neither mask nor check; it is never ignored.
 
     ``pointer`` is the JSON pointer of the offending keyword, from the root of the schema.
     """
@@ -122,9 +122,9 @@ class ModelOutputError(CallMeMaybeError):
 
 
 class DuplicateKeyError(ModelOutputError):
-    """An object of a finished call or answer has a key twice, which no grammar can see to; ``key`` is the one.
+    """An object of a finished call or answer has the key ``key`` twice, which no grammar can prevent.
 
-    Which of the two is meant cannot be told, so nothing of it counts. ``function`` is the one that was called
+    Which of the two is meant is unknown, so the call is discarded. ``function`` is the function called
     (None: an answer), and ``text`` its arguments as they were written (or the answer).
     """
 
@@ -134,19 +134,18 @@ class DuplicateKeyError(ModelOutputError):
         self.key = key
         what = "the answer has" if function is None else f"the arguments of {function!r} have"
         super().__init__(
-            f"{what} the key {key!r} twice, and which is meant cannot be told; list the properties "
+            f"{what} the key {key!r} twice, and which is meant is unknown; list the properties "
             "in the schema, or try again"
         )
 
 
 class SchemaViolationError(ModelOutputError):
-    """A finished call or answer is not what its schema wants, which no grammar could see to.
+    """A finished call or answer violates its schema, which no grammar could prevent; it is discarded.
 
-    Of such schemas the grammar is wider, and what was written is checked before it counts: nothing of
-    it does. ``function`` is the one that was called (None: an answer), ``text`` its arguments as they were
-    written (or the answer), ``pointer`` the JSON pointer of the wrong value in them, ``problem`` what is wrong
-    with it, and ``keyword`` the JSON pointer of what forbids it in the schema (empty where the value nests
-    too deep to be checked).
+    ``function`` is the function called (None: an answer), ``text`` its arguments as they were written (or
+    the answer), ``pointer`` the JSON pointer of the wrong value in them, ``problem`` what is wrong with it, and
+    ``keyword`` the JSON pointer of what forbids it in the schema (empty where the value nests too deep
+    to be checked).
     """
 
     def __init__(
@@ -161,5 +160,5 @@ class SchemaViolationError(ModelOutputError):
         asked = f" ({keyword} of the schema)" if keyword else ""
         super().__init__(
             f"{what} not what the schema wants, at {pointer or '/'}: {problem}{asked}; no grammar can "
-            "see to that: try again with a temperature, draw several (best_of), or simplify the schema"
+            "prevent that: try again with a temperature, draw several (best_of), or simplify the schema"
         )

@@ -84,7 +84,7 @@ def test_arguments_may_be_limited_to_what_was_said(program: Program) -> None:
     assert {*first["parameters"].values()} <= {17.0, 4000.0}
     assert {*first["parameters"]} == {"a", "b"}
     assert second["name"] is None
-    assert "nothing that was said" in done.stderr
+    assert "the request contains no value" in done.stderr
     marked = {"name": "add", "parameters": {"a": {"type": "number", "x-ground": "prompt"}}}
     program.write("functions.json", [marked])
     assert program.run().returncode == 1

@@ -198,7 +198,7 @@ def test_a_value_that_nests_too_deep_to_be_checked_does_not_count() -> None:
     tree = {"type": "array", "items": {"$ref": "#/properties/it"}, "uniqueItems": True}
     for value, is_left in ((tree, True), (tree | {"uniqueItems": False}, False)):
         validators = CallValidator([tool_of(value)])
-        validators.language(formats.get("hermes"), OutputSpec(), None)
+        validators.grammar(formats.get("hermes"), OutputSpec(), None)
         for depth in (CHECKED_DEPTH - 1, CHECKED_DEPTH, 1000):
             call = ToolCall("f", f'{{"it": {"[" * depth}{"]" * depth}}}')
             if is_left and depth >= CHECKED_DEPTH:
@@ -210,7 +210,7 @@ def test_a_value_that_nests_too_deep_to_be_checked_does_not_count() -> None:
     for _ in range(1000):
         schema = {"type": "array", "items": schema}
     with pytest.raises(UnsupportedSchema):
-        CallValidator([tool_of(schema)]).language(formats.get("hermes"), OutputSpec(), None)
+        CallValidator([tool_of(schema)]).grammar(formats.get("hermes"), OutputSpec(), None)
 
 
 @pytest.mark.parametrize(("host", "is_valid"), [("例え.example", True), ("xn--x", False)])
@@ -237,7 +237,7 @@ def test_a_mistake_in_what_was_masked_is_ours() -> None:
     validators = CallValidator([DISTINCT])
     with pytest.raises(DecodingError, match="a bug in this package"):
         validators.check(BAD)
-    validators.language(formats.get("hermes"), OutputSpec(), None)
+    validators.grammar(formats.get("hermes"), OutputSpec(), None)
     with pytest.raises(
         SchemaViolationError, match=r"at /it: \[1,1\] has non-unique elements"
     ) as caught:
@@ -267,7 +267,7 @@ def test_what_the_validator_reads_otherwise_is_no_mistake(value: Any, text: Any)
     tool = tool_of(value)
     call = ToolCall("f", json.dumps({"it": text}, ensure_ascii=False))
     validators, form = CallValidator([tool]), formats.get("llama3_json")
-    automaton = compile_grammar(validators.language(form, OutputSpec(), frozenset()))
+    automaton = compile_grammar(validators.grammar(form, OutputSpec(), frozenset()))
     (written,) = form.render([call], controls=frozenset())
     assert isinstance(written, str)
     assert automaton.is_accepting(automaton.walk(automaton.start, written.encode()))
@@ -283,7 +283,7 @@ def test_a_pattern_that_is_read_alike_is_no_excuse() -> None:
             )
     both = tool_of({"type": "object", "properties": {"s": {"pattern": r"\ba"}, "n": DIGITS}})
     validators = CallValidator([both])
-    validators.language(formats.get("hermes"), OutputSpec(), None)
+    validators.grammar(formats.get("hermes"), OutputSpec(), None)
     with pytest.raises(SchemaViolationError, match="non-unique"):
         validators.check(ToolCall("f", '{"it": {"s": "a", "n": [1, 1]}}'))
 
@@ -307,7 +307,7 @@ def test_other_words_are_read_as_the_grammar_reads_them(value: Any, valid: str, 
     """Law: OpenAPI's nullable and the leaderboard's types mean to the validator what they are masked by."""
     for schema in (value, {"type": "array", "items": value, "uniqueItems": True}):
         validators, form = CallValidator([tool_of(schema)]), formats.get("llama3_json")
-        automaton = compile_grammar(validators.language(form, OutputSpec(), frozenset()))
+        automaton = compile_grammar(validators.grammar(form, OutputSpec(), frozenset()))
         for text, is_valid in ((valid, True), (wrong, False)):
             call = ToolCall("f", f'{{"it": {text if schema is value else f"[{text}]"}}}')
             (written,) = form.render([call], controls=frozenset())
@@ -325,7 +325,7 @@ def test_formats_that_are_left_are_checked() -> None:
     """Law: a host that is masked widely beside what cannot be masked is checked as well."""
     both = {"type": "object", "properties": {"host": {"format": "hostname"}, "n": DIGITS}}
     validators = CallValidator([tool_of(both)])
-    validators.language(formats.get("hermes"), OutputSpec(), None)
+    validators.grammar(formats.get("hermes"), OutputSpec(), None)
     validators.check(ToolCall("f", '{"it": {"host": "a.example"}}'))
     with pytest.raises(SchemaViolationError) as caught:
         validators.check(ToolCall("f", '{"it": {"host": "xn--X"}}'))

@@ -28,6 +28,6 @@ def test_a_required_call_that_nothing_allows_is_the_askers_error(start: Start) -
     nothing = [{"role": "user", "content": " "}]
     refused = running.chat(messages=nothing, tools=[SAID], tool_choice="required")
     assert refused.status_code == 400
-    assert "nothing that was said" in refused.json()["error"]["message"]
+    assert "the request contains no value" in refused.json()["error"]["message"]
     told = running.chat(messages=nothing, tools=[SAID]).json()["choices"][0]["message"]
     assert not told.get("tool_calls")

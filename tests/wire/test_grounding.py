@@ -133,7 +133,7 @@ def test_a_function_without_anything_to_say_is_left_out() -> None:
         (ToolCall("ping", "{}"), True),
     ):
         assert accepts(automaton, form.render([call])) is allowed
-    with pytest.raises(GroundingError, match="nothing that was said") as caught:
+    with pytest.raises(GroundingError, match="the request contains no value") as caught:
         form.output_grammar([add], OutputSpec(ground=ground))
     assert caught.value.functions == ("add",)
     silent = automaton_of(form.output_grammar([add], OutputSpec(ground=ground, no_call=True)))

@@ -1,4 +1,4 @@
-"""Many prompts at a time: handed in, worked on together, given back in order."""
+"""Many prompts at a time: submitted, worked on concurrently, returned in order."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from callmemaybe.models.base import Model
 
 T = TypeVar("T")
 OnStep = Callable[[Step], None] | None
-#: How many prompts are handed in for each one that is worked on.
+#: How many prompts are submitted for each one that is worked on.
 AHEAD = 4
-#: How many are worked on where nothing was said: of a server, and of a model in this process. There
-#: it was no gain to share passes: the embedded model took 40.5, 43.6, 39.4 and 40.1 ms of CPU a call
-#: with 1, 2, 4 and 8 at once on one core, and each of them has a cache of its own.
+#: Default concurrency: for a server, and for a model in this process. For the latter sharing forward
+#: passes brought nothing: the embedded model took 40.5, 43.6, 39.4 and 40.1 ms of CPU a call
+#: with 1, 2, 4 and 8 at once on one core, and each has a key-value cache of its own.
 ON_SERVER, AT_ONCE = 8, 1
 
 
 class Submit(Protocol[T]):
-    """Hands in a prompt."""
+    """Submits a prompt."""
 
     def __call__(self, prompt: str, on_step: OnStep = None) -> Future[T]:
         """Return the future of its outcome; from any thread. ``on_step`` is called in another."""
@@ -33,9 +33,9 @@ class Submit(Protocol[T]):
 
 
 class _Threads(Generic[T]):
-    """At most ``most`` threads for ``call``, which nobody waits for at the end.
+    """At most ``most`` threads that run ``call`` and are not joined at the end.
 
-    Those of a ThreadPoolExecutor are awaited by the interpreter, too: a server may take minutes to answer.
+    The interpreter joins those of a ThreadPoolExecutor at exit, and a server may take minutes to answer.
     """
 
     def __init__(self, call: Callable[[str, OnStep], T], most: int) -> None:
@@ -46,11 +46,11 @@ class _Threads(Generic[T]):
         self._is_closed = False
 
     def submit(self, prompt: str, on_step: OnStep = None) -> Future[T]:
-        """Hand in a prompt; raises RuntimeError after the end."""
+        """Submit a prompt; raises RuntimeError after :meth:`close`."""
         future: Future[T] = Future()
         with self._lock:
             if self._is_closed:
-                raise RuntimeError("nothing may be submitted any more")
+                raise RuntimeError("nothing may be submitted after the end")
             self._waiting.append((future, prompt, on_step))
             starts = self._idle > 0
             self._idle -= starts
@@ -59,7 +59,7 @@ class _Threads(Generic[T]):
         return future
 
     def close(self) -> None:
-        """Cancel what has not begun, and leave what runs behind."""
+        """Cancel what has not begun; what runs is left to end by itself."""
         with self._lock:
             self._is_closed = True
             dropped = [future for future, _, _ in self._waiting]
@@ -68,7 +68,7 @@ class _Threads(Generic[T]):
             future.cancel()
 
     def _work(self) -> None:
-        """Work on what waits; a thread ends where nothing does."""
+        """Work until nothing waits."""
         while True:
             with self._lock:
                 if not self._waiting:

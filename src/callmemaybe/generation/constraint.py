@@ -45,11 +45,11 @@ class Constraint:
         """Compile the constraint.
 
         ``is_shared``: other requests will need it again, so its automaton is cached; an automaton that
-        only one request can use takes no place in the cache. Raises what ``Format.language`` does, and
+        only one request can use takes no place in the cache. Raises what ``Format.output_grammar`` does, and
         UnsupportedSchema for a schema that can be neither masked nor checked.
         """
         validator = CallValidator(tools, spec.answer)
-        grammar = validator.language(form, spec, frozenset(vocabulary.controls))
+        grammar = validator.grammar(form, spec, frozenset(vocabulary.controls))
         automaton = compile_grammar(grammar) if is_shared else automaton_of(grammar)
         return cls(
             tools, Matcher(automaton, vocabulary), NameChoices(automaton, vocabulary), validator,

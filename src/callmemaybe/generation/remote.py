@@ -219,7 +219,7 @@ class RemoteGenerator(TurnGenerator):
         self, form: Format, tools: Sequence[ToolSpec], spec: OutputSpec
     ) -> _RemoteConstraint:
         validator = CallValidator(tools, spec.answer)
-        grammar = validator.language(form, spec, _NO_CONTROLS)
+        grammar = validator.grammar(form, spec, _NO_CONTROLS)
         notations = _notations(form, grammar, tools, spec)
         if (
             form is CONVERSATION_FORMAT

@@ -68,7 +68,7 @@ class TurnStream:
 
         Raises ModelError where the model fails; for a finished call, or an answer by a schema,
         DuplicateKeyError if a key came twice, and SchemaViolationError if it is not what the schema
-        wants where no grammar can see to that; DecodingError for a bug of ours.
+        wants where no grammar can prevent that; DecodingError for a bug of ours.
         """
         try:
             return next(self._run)

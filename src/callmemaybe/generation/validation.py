@@ -1,7 +1,8 @@
-"""Looks through what a model wrote once it is whole, with a validator of another make.
+"""Checks finished calls and answers by a JSON Schema validator that is independent of the grammar.
 
-Of most schemas a grammar says everything, and what is found here would be a bug. Some say what no grammar
-can (items that all differ, say): their grammar is wider, and this is where the rest is seen to.
+For most schemas the grammar is exact, and a mistake found here is a bug of ours. Some schemas demand what no
+grammar can express (items that all differ, for example): their grammar is wider, and the rest is checked
+here.
 """
 
 from __future__ import annotations
@@ -27,42 +28,42 @@ from callmemaybe.wire.output_grammar import DeferredChecks, OutputSpec
 
 #: Validators recurse; a value nested deeper is only checked by the grammar that generated it.
 CHECKED_DEPTH = 100
-#: Keywords that are named in a remark, and characters of what a validator says.
-_MOST_NAMED, _MOST_SAID = 3, 300
+#: Most keywords named in a remark, and most characters of a validator's message.
+_MAX_KEYWORDS, _MAX_MESSAGE = 3, 300
 
 
 class CallValidator:
-    """The validators of some functions, and of an answer by a JSON Schema.
+    """Validates calls of some functions, and an answer by a JSON Schema.
 
-    Each is made when it is needed first. Several threads may use them.
+    Each schema's validator is made when it is first needed. Several threads may share one object.
     """
 
     def __init__(self, tools: Sequence[ToolSpec], answer: Any = None) -> None:
         self._tools = tools
         self._schemas: dict[str | None, Any] = {tool.name: tool.parameters for tool in tools}
         self._schemas[None] = answer
-        self._made: dict[str | None, Any] = {}
-        self._left: dict[str | None, tuple[DeferredCheck, ...]] = {}
+        self._validators: dict[str | None, Any] = {}
+        self._deferred: dict[str | None, tuple[DeferredCheck, ...]] = {}
 
-    def language(self, form: Format, wish: OutputSpec, controls: Controls) -> Grammar:
-        """Return what a model may write, and take over what that leaves to be checked.
+    def grammar(self, form: Format, spec: OutputSpec, controls: Controls) -> Grammar:
+        """Return the grammar of what a model may write, and record the checks that it defers.
 
-        Raises what ``Format.language`` does, and UnsupportedSchema where the validator cannot read a
+        Raises what ``Format.output_grammar`` does, and UnsupportedSchema where the validator cannot read a
         schema that it would have to check.
         """
-        left: DeferredChecks = {}
-        grammar = form.output_grammar(self._tools, wish, controls=controls, deferred=left)
-        self._take_over(left)
+        deferred: DeferredChecks = {}
+        grammar = form.output_grammar(self._tools, spec, controls=controls, deferred=deferred)
+        self._record(deferred)
         return grammar
 
-    def _take_over(self, left: DeferredChecks) -> None:
-        for name, checks in left.items():
-            if {*checks} <= {*self._left.get(name, ())}:
+    def _record(self, deferred: DeferredChecks) -> None:
+        for name, checks in deferred.items():
+            if {*checks} <= {*self._deferred.get(name, ())}:
                 continue
-            # Left unsaid, the latest drafts take formats for annotations.
+            # Unless told otherwise, the latest drafts treat formats as annotations.
             formats = any(check.pointer.endswith("/format") for check in checks) or None
             try:
-                self._made[name] = validator_for(self._schemas[name], formats=formats)
+                self._validators[name] = validator_for(self._schemas[name], formats=formats)
             except InputError as error:
                 first = checks[0]
                 of = "" if name is None else f"function {name!r}, parameters"
@@ -72,16 +73,16 @@ class CallValidator:
                     pointer=first.pointer,
                     where=f"{of}{first.pointer}",
                 ) from None
-            self._left[name] = tuple(dict.fromkeys((*self._left.get(name, ()), *checks)))
+            self._deferred[name] = tuple(dict.fromkeys((*self._deferred.get(name, ()), *checks)))
 
     def check(self, call: ToolCall) -> None:
         """Check a call by the schema of its function.
 
-        Raises DuplicateKeyError, see :func:`check_keys`; SchemaViolationError if the call is not what its schema
-        wants, where the grammar left something to be checked; DecodingError where it did not.
+        Raises DuplicateKeyError, see :func:`check_keys`; SchemaViolationError if the call violates its schema
+        and the grammar deferred checks of it; DecodingError if it did not.
         """
         check_keys(call.arguments, call.name)
-        error = self._mistake(call.name, call.parsed, call.arguments)
+        error = self._violation(call.name, call.parsed, call.arguments)
         if error is not None:
             raise DecodingError(
                 f"a bug in this package: the arguments {call.arguments} of {call.name!r} do "
@@ -91,39 +92,39 @@ class CallValidator:
     def check_answer(self, text: str) -> None:
         """Check an answer by a JSON Schema. Raises DuplicateKeyError and SchemaViolationError as :meth:`check` does."""
         check_keys(text)
-        if None in self._left:
-            self._mistake(None, loads(text), text)
+        if None in self._deferred:
+            self._violation(None, loads(text), text)
 
     def remarks(self, call: ToolCall | None) -> tuple[str, ...]:
-        """Say what of the schema of a call was checked in the call, and not masked, if anything."""
-        left = None if call is None else self._left.get(call.name)
-        if call is None or left is None:
+        """Say which keywords were checked in a finished call instead of masked, if any."""
+        deferred = None if call is None else self._deferred.get(call.name)
+        if call is None or deferred is None:
             return ()
-        named = ", ".join(check.pointer or "/" for check in left[:_MOST_NAMED])
-        more = ", ..." if len(left) > _MOST_NAMED else ""
+        named = ", ".join(check.pointer or "/" for check in deferred[:_MAX_KEYWORDS])
+        more = ", ..." if len(deferred) > _MAX_KEYWORDS else ""
         return (f"checked in the finished call of {call.name!r}, and not masked: {named}{more}",)
 
-    def _mistake(self, name: str | None, value: Any, text: str) -> str | None:
-        """Return what is wrong with a value that the grammar alone should have made right.
+    def _violation(self, name: str | None, value: Any, text: str) -> str | None:
+        """Return how a value violates a schema whose grammar is exact; None if it does not.
 
-        Raises SchemaViolationError where that was left to be checked.
+        Raises SchemaViolationError where the grammar deferred checks.
         """
-        is_left = name in self._left
+        has_deferred = name in self._deferred
         if depth_of(value) > CHECKED_DEPTH:
-            if is_left:
+            if has_deferred:
                 deep = f"it nests deeper than the {CHECKED_DEPTH} levels that can be checked"
                 raise SchemaViolationError(name, text, pointer="", problem=deep)
             return None
-        if name not in self._made:
-            self._made[name] = _validator_or_none(self._schemas[name])
-        validator = self._made[name]
+        if name not in self._validators:
+            self._validators[name] = _validator_or_none(self._schemas[name])
+        validator = self._validators[name]
         error = None if validator is None else next(iter(validator.iter_errors(value)), None)
         if error is None:
             return None
-        if not is_left:
-            # Of text beyond ASCII the validator may read a pattern differently: then the mask is right.
-            is_apart = not _is_plain(text) and has_engine_dependent_pattern(self._schemas[name])
-            return None if is_apart else str(error.message)
+        if not has_deferred:
+            # The validator may read a pattern differently on text beyond ASCII; there the mask is right.
+            is_excused = not _is_plain(text) and has_engine_dependent_pattern(self._schemas[name])
+            return None if is_excused else str(error.message)
         raise SchemaViolationError(
             name,
             text,
@@ -152,7 +153,7 @@ def _is_plain(text: str) -> bool:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= _MOST_SAID else f"{text[:_MOST_SAID]}..."
+    return text if len(text) <= _MAX_MESSAGE else f"{text[:_MAX_MESSAGE]}..."
 
 
 def pointer_of(path: Iterable[str | int]) -> str:
