@@ -182,7 +182,7 @@ def test_a_hostile_schema_is_refused_by_its_pointer(
     pattern = {"type": "string", "pattern": "^(?=.*a.{30}$)(?=.*b.{29}$).*$"}
     tool = {"type": "function", "function": {"name": "f", "parameters": {
         "type": "object", "properties": {"x": pattern}, "required": ["x"]}}}  # fmt: skip
-    monkeypatch.setattr(automaton, "WORK", 20_000)
+    monkeypatch.setattr(automaton, "WORK_BUDGET", 20_000)
     refused = server.chat(tools=[tool], tool_choice="required")
     assert refused.status_code == 400
     error = refused.json()["error"]
