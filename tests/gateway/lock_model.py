@@ -1,29 +1,30 @@
-"""An explicit-state check of the locks: two calls of two processes that need the same resource.
+"""An explicit-state model checker of the locks: two calls of two processes that need the same resource.
 
-The companion of ``check``, which follows one key. Processes die, stop for longer than their lease, and go
-on again, at any place. Each rule of the arbiter can be turned off, and a test shows that the check then
-finds the harm. Pure: breadth-first search, then backwards from every start.
+Processes die, are suspended for longer than their lease, and continue, at any step. Each rule of the arbiter
+can be turned off, and a test shows that the checker then finds a violation. Breadth-first search for safety,
+then a backward search from every start for liveness.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from tests.gateway.protocol_model import Violation
+from tests.gateway.protocol_model import Violation, path_to, search
 
 
 @dataclass(frozen=True)
 class LockRules:
-    """What the arbiter promises; False injects the bug."""
+    """What the arbiter guarantees; False injects the bug."""
 
     one_step: bool = True  # looking at the others and starting are one serialised transaction
     looks_at_leases: bool = True  # only a lost holder is passed over
     frees_the_dead: bool = True  # a lost holder is passed over
-    fences_off: bool = True  # passing over a holder moves its row on
+    fences_off: bool = True  # passing over a holder updates its row first
     holds_until_recorded: bool = True  # the resource is held until T3, not until the tool began
-    asks_before_it_begins: bool = True  # a process whose lease lapsed looks at its row first
+    checks_ownership: bool = (
+        True  # a process whose lease lapsed reads its row before it starts the tool
+    )
     finish_checks_fence: bool = True  # T3 compares key + fence + running
 
 
@@ -58,25 +59,21 @@ class Scene:
 
 
 def explore_locks(rules: LockRules = LockRules(), *, accidents: int = 3) -> Violation | int:
-    """Visit every reachable scene; return the first broken law, or how many scenes there are."""
-    start = Scene()
-    seen: dict[Scene, tuple[Scene, str] | None] = {start: None}
+    """Visit every reachable scene; return the first broken law, or the number of scenes."""
     before: dict[Scene, list[Scene]] = {}
-    queue = deque([start])
-    while queue:
-        scene = queue.popleft()
-        law = _broken(scene)
-        if law:
-            return Violation(law, _path(seen, scene))
+
+    def steps(scene: Scene) -> Iterator[tuple[str, Scene]]:
         for step, after in _steps(scene, rules, accidents):
             before.setdefault(after, []).append(scene)
-            if after not in seen:
-                seen[after] = (scene, step)
-                queue.append(after)
+            yield step, after
+
+    violation, seen = search(Scene(), steps, _broken)
+    if violation is not None:
+        return violation
     for who in (0, 1):
         stuck = _never_starts(seen, before, who)
         if stuck is not None:
-            return Violation(f"call {who} waits for ever", _path(seen, stuck))
+            return Violation(f"call {who} waits for ever", path_to(stuck, seen))
     return len(seen)
 
 
@@ -137,7 +134,7 @@ def _works(name: str, scene: Scene, who: int, rules: LockRules) -> Iterator[tupl
     mine, process = scene.calls[who], scene.processes[who]
     if mine.tool == "not begun" and mine.row in {"running", "unknown"}:
         fenced = mine.row == "unknown"
-        if fenced and (rules.asks_before_it_begins and process.lapsed):
+        if fenced and (rules.checks_ownership and process.lapsed):
             yield f"{name} finds itself fenced off", _call(scene, who, replace(mine, tool="dead"))
         else:
             begun = replace(mine, tool="inside", begun_fenced=fenced)
@@ -165,16 +162,6 @@ def _never_starts(
         if scene not in able and scene.processes[who].at == "alive":
             return scene
     return None
-
-
-def _path(seen: dict[Scene, tuple[Scene, str] | None], scene: Scene) -> tuple[str, ...]:
-    steps: list[str] = []
-    came = seen[scene]
-    while came is not None:
-        scene, step = came
-        steps.append(step)
-        came = seen[scene]
-    return tuple(reversed(steps))
 
 
 def _call(scene: Scene, who: int, call: Call) -> Scene:

@@ -1,15 +1,16 @@
-"""An explicit-state check of the protocol: two workers, crashes, expired leases, one key.
+"""An explicit-state model checker of the protocol: two workers, crashes, expired leases, one key.
 
-The ledger's moves are rows of :data:`~callmemaybe.gateway.lifecycle.TABLE`, handed in as data, so a
-changed table is checked as it is. What the gateway adds to the table is a set of ``ProtocolRules``; each can
-be turned off, and a test shows that the check then finds the harm. Pure: breadth-first search.
+The ledger's transitions are the rows of :data:`~callmemaybe.gateway.lifecycle.TABLE`, passed as data, so that a
+changed table can be checked. What the gateway adds to the table is a set of ``ProtocolRules``; each can be
+turned off, and a test shows that the checker then finds a violation. Breadth-first search.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from callmemaybe.gateway.lifecycle import (
     TABLE,
@@ -24,10 +25,10 @@ from callmemaybe.tools import Effect
 
 @dataclass(frozen=True)
 class ProtocolRules:
-    """What the gateway promises beside the table; False injects the bug."""
+    """What the gateway guarantees in addition to the table; False injects the bug."""
 
     intent_before_effect: bool = True  # T1 and T2 are durable before the tool starts
-    result_before_telling: bool = True  # T3 is durable before anyone is told
+    result_before_answer: bool = True  # T3 is durable before the answer is given
     finish_checks_fence: bool = True  # T3 compares key + fence + running
     claim_moves_fence: bool = True  # a recoverer takes fence + 1
     claim_is_exclusive: bool = True  # two recoverers cannot both claim one fence
@@ -47,14 +48,14 @@ class Worker:
 
 @dataclass(frozen=True)
 class World:
-    """All there is: the ledger's row, the audit, the outside world, and who was told what."""
+    """The whole state: the ledger's row, the audit, the effects, and the answers that were given."""
 
     row: CallState | None = None
     fence: int = 0
     owner: int = -1
     audited: bool = False
     effects: int = 0
-    told: frozenset[CallState] = frozenset()
+    answers: frozenset[CallState] = frozenset()
     workers: tuple[Worker, ...] = (Worker(), Worker())
     crashes: int = 0
     deliveries: int = 0
@@ -62,10 +63,47 @@ class World:
 
 @dataclass(frozen=True)
 class Violation:
-    """A broken law, and the shortest way to it."""
+    """A broken law and the shortest sequence of steps to it."""
 
     law: str
     steps: tuple[str, ...]
+
+
+State = TypeVar("State", bound=Hashable)
+
+
+def search(
+    start: State,
+    steps: Callable[[State], Iterable[tuple[str, State]]],
+    broken_law: Callable[[State], str | None],
+) -> tuple[Violation | None, dict[State, tuple[State, str] | None]]:
+    """Visit every reachable state, breadth first, up to the first that breaks a law.
+
+    Returns the violation, and the states that were seen with the first step that led to each.
+    """
+    seen: dict[State, tuple[State, str] | None] = {start: None}
+    queue = deque([start])
+    while queue:
+        state = queue.popleft()
+        law = broken_law(state)
+        if law:
+            return Violation(law, path_to(state, seen)), seen
+        for step, after in steps(state):
+            if after not in seen:
+                seen[after] = (state, step)
+                queue.append(after)
+    return None, seen
+
+
+def path_to(state: State, seen: dict[State, tuple[State, str] | None]) -> tuple[str, ...]:
+    """Return the shortest sequence of steps from the start to ``state``."""
+    steps: list[str] = []
+    came = seen[state]
+    while came is not None:
+        state, step = came
+        steps.append(step)
+        came = seen[state]
+    return tuple(reversed(steps))
 
 
 def explore(
@@ -76,31 +114,10 @@ def explore(
     crashes: int = 2,
     deliveries: int = 3,
 ) -> Violation | int:
-    """Visit every reachable world; return the first broken law, or how many worlds there are."""
-    machine = _ProtocolModel(effect, rules, tuple(table), crashes, deliveries)
-    start = World()
-    seen: dict[World, tuple[World, str] | None] = {start: None}
-    queue = deque([start])
-    while queue:
-        world = queue.popleft()
-        law = machine.broken(world)
-        if law:
-            return Violation(law, _path(seen, world))
-        for step, after in machine.steps(world):
-            if after not in seen:
-                seen[after] = (world, step)
-                queue.append(after)
-    return len(seen)
-
-
-def _path(seen: dict[World, tuple[World, str] | None], world: World) -> tuple[str, ...]:
-    steps: list[str] = []
-    came = seen[world]
-    while came is not None:
-        world, step = came
-        steps.append(step)
-        came = seen[world]
-    return tuple(reversed(steps))
+    """Visit every reachable state; return the first broken law, or the number of states."""
+    model = _ProtocolModel(effect, rules, tuple(table), crashes, deliveries)
+    violation, seen = search(World(), model.steps, model.broken)
+    return violation or len(seen)
 
 
 class _ProtocolModel:
@@ -129,16 +146,16 @@ class _ProtocolModel:
             return "succeeded without an effect"
         if world.effects and (world.row is None or not world.audited):
             return "an effect without a record of its intent"
-        if len(world.told) > 1:
+        if len(world.answers) > 1:
             return "two different final answers were given"
-        if world.told and world.row in TERMINAL and world.told != {world.row}:
+        if world.answers and world.row in TERMINAL and world.answers != {world.row}:
             return "the answer given is not what the ledger says"
-        if world.row in {None, CallState.COMMITTED} and world.told:
+        if world.row in {None, CallState.COMMITTED} and world.answers:
             return "an answer was given that the ledger does not hold"
         return None
 
     def steps(self, world: World) -> Iterator[tuple[str, World]]:
-        """Every next world, with the name of the step."""
+        """Yield every next state with the name of the step."""
         for index, worker in enumerate(world.workers):
             name = f"worker {index}"
             if worker.at == "idle" and world.deliveries < self._deliveries:
@@ -169,8 +186,8 @@ class _ProtocolModel:
             else:
                 yield from self._intend(name, _put(world, index, Worker("ready", 1)), index)
         elif world.row in TERMINAL:
-            told = replace(world, told=world.told | {world.row})
-            yield f"{name} replays {world.row}", told
+            replayed = replace(world, answers=world.answers | {world.row})
+            yield f"{name} replays {world.row}", replayed
         elif self._is_lost(world):
             yield f"{name} sees a lost call", _put(world, index, Worker("claiming", world.fence))
 
@@ -207,23 +224,23 @@ class _ProtocolModel:
         if row.target is CallState.RUNNING:
             yield f"{name} claims and runs again", _put(claimed, index, Worker("ready", fence))
         else:
-            told = replace(claimed, told=claimed.told | {row.target})
-            yield f"{name} declares it {row.target}", _put(told, index, Worker())
+            declared = replace(claimed, answers=claimed.answers | {row.target})
+            yield f"{name} declares it {row.target}", _put(declared, index, Worker())
 
     def _finish(self, name: str, world: World, index: int) -> Iterator[tuple[str, World]]:
         worker = world.workers[index]
         row = self._moves.get((CallState.RUNNING, LifecycleEvent.SUCCEED))
         if row is None:
             return
-        if not self._rules.result_before_telling and CallState.SUCCEEDED not in world.told:
-            yield f"{name} tells before T3", replace(world, told=world.told | {row.target})
+        if not self._rules.result_before_answer and CallState.SUCCEEDED not in world.answers:
+            yield f"{name} answers before T3", replace(world, answers=world.answers | {row.target})
         mine = world.row is CallState.RUNNING and world.fence == worker.fence
         if mine or not self._rules.finish_checks_fence:
-            done = replace(world, row=row.target, told=world.told | {row.target})
-            yield f"{name} commits T3 and tells", _put(done, index, Worker())
+            done = replace(world, row=row.target, answers=world.answers | {row.target})
+            yield f"{name} commits T3 and answers", _put(done, index, Worker())
         elif world.row in TERMINAL:
-            told = replace(world, told=world.told | {world.row})
-            yield f"{name} finds {world.row} and tells that", _put(told, index, Worker())
+            found = replace(world, answers=world.answers | {world.row})
+            yield f"{name} finds {world.row} and answers that", _put(found, index, Worker())
         else:
             yield f"{name} lost its fence", _put(world, index, Worker())
 

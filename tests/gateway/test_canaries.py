@@ -1,4 +1,4 @@
-"""Canaries: what is secret is found nowhere in what is written, logged, traced, printed or told."""
+"""Canaries: secrets occur nowhere in what is stored, logged, traced, printed or answered."""
 
 from __future__ import annotations
 
@@ -262,7 +262,7 @@ def test_the_command_line_prints_no_secret(tmp_path: Path) -> None:
     assert found_in(*[file.read_bytes() for file in files if file.is_file()]) == []
 
 
-def test_a_store_that_fails_tells_no_values(tmp_path: Path) -> None:
+def test_an_error_of_the_store_contains_no_values(tmp_path: Path) -> None:
     """An error of the database says what is wrong with it, and not what should have been written."""
     store = str(tmp_path / "x.db")
 

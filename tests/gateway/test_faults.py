@@ -57,7 +57,7 @@ def lapse(store: str) -> None:
 
 
 async def deliver(store: str, log: EffectLog, calls: list[ToolCall], **options: Any) -> list[Any]:
-    """Deliver a turn once through a gateway of its own; note what was told."""
+    """Deliver a turn once through a gateway of its own; log the answers."""
     tools = [logging_tool(log, effect, **_locks(options)) for effect in CLASSES]
     ledger = opened(store, options.get("probe"))
     try:
@@ -90,7 +90,7 @@ def in_child(store: str, log: EffectLog, calls: list[ToolCall], **options: Any) 
 
 
 def race(store: str, log: EffectLog, calls: list[ToolCall], **options: Any) -> list[Any]:
-    """Two recoverers deliver the same turn at once; each repeats while it is told `in_flight`."""
+    """Two recoverers deliver the same turn at once; each repeats while the answer is `in_flight`."""
 
     async def insist() -> list[Any]:
         while True:
@@ -204,8 +204,8 @@ def test_recover_without_a_redelivery(store: str, tmp_path: Path) -> None:
     backend.close()
 
 
-def test_recovery_reaches_what_stands_behind_others(store: str) -> None:
-    """What waits for its redelivery, and what nobody here can run, does not keep the rest from being helped."""
+def test_recovery_is_not_blocked_by_calls_it_cannot_run(store: str) -> None:
+    """Calls that wait for a redelivery or have an unknown tool do not use up the limit of a recovery."""
     stop = asyncio.Event()
 
     async def held(n: int) -> int:

@@ -111,7 +111,7 @@ def test_a_redelivery_is_answered_from_the_ledger(ledger) -> None:
 
 
 def test_two_deliveries_at_once_run_one(ledger) -> None:
-    """While a key is being run, a second delivery is told so, and runs nothing."""
+    """While a call runs, a second delivery is answered `in_flight` and runs nothing."""
     world = World()
 
     async def go() -> set[str]:
@@ -175,7 +175,7 @@ def test_references_feed_results_into_later_calls() -> None:
         ('{"source": "' + "a" * 70_000 + '", "amount": 3}', None),
     ],
 )
-def test_bad_arguments_are_told_where(text: str, path: str | None) -> None:
+def test_bad_arguments_are_reported_with_their_pointer(text: str, path: str | None) -> None:
     """Malformed or wrong arguments run nothing and are answered with invalid_arguments."""
     world = World()
 
@@ -190,7 +190,7 @@ def test_bad_arguments_are_told_where(text: str, path: str | None) -> None:
 
 
 def test_other_proposals_that_never_run() -> None:
-    """Unknown tools, half-streamed output and calls beyond the limit are told what they are."""
+    """Unknown tools, truncated output and calls beyond the limit are answered with their code."""
     world = World()
 
     async def go() -> None:
@@ -277,7 +277,7 @@ def test_an_expired_approval_is_a_denial(ledger) -> None:
 
 
 def test_an_approver_is_asked_and_recorded(ledger) -> None:
-    """With an approver at hand the call goes on in the same turn, and the audit says who decided."""
+    """With an approver the call runs in the same turn, and the audit records who decided."""
     world = World()
     seen = []
 
@@ -814,7 +814,7 @@ def test_writes_to_one_account_in_two_spellings_do_not_overlap(ledger) -> None:
 
 @pytest.mark.parametrize("change", ["description", "schema", "gone", "policy"])
 def test_of_what_has_begun_nobody_says_that_nothing_happened(store: str, change: str) -> None:
-    """A tool that changed while its call ran, or was lost, refuses the redelivery and tells of no effect "none"."""
+    """A tool that changed while its call ran or was lost refuses the redelivery, never with effect "none"."""
     begun, go_on = asyncio.Event(), asyncio.Event()
 
     async def pay(n: int) -> int:
@@ -951,9 +951,7 @@ def test_a_run_that_was_dropped_goes_on_counting(ledger, monkeypatch: pytest.Mon
     assert len(ran) == 24
 
 
-def test_finished_calls_at_hand_are_bounded_by_their_size(
-    ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cached_answers_are_bounded_by_their_size(ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     """Large results are answered from the ledger, and do not stay in memory by the thousand."""
     monkeypatch.setattr("callmemaybe.gateway.gateway._CACHED_CHARACTERS", 1_000_000)
 

@@ -304,7 +304,7 @@ def test_a_whole_reply_is_read_however_it_is_cut(reply: bytes, body: bytes) -> N
 
 @pytest.mark.parametrize(("status", "effect"), [(307, "none"), (302, "possible"), (303, "done")])
 def test_a_redirected_write_is_not_followed(status: int, effect: str) -> None:
-    """The ledger says what is true of it: 303 was handled, 307 was not, of 302 nobody knows."""
+    """The recorded effect is right: 303 was handled, 307 was not, 302 is unknown."""
     reply = b"HTTP/1.1 %d Go\r\nlocation: /y\r\ncontent-length: 0\r\n\r\n" % status
     with line(reply) as (port, heard):
         answer = answer_of(operation(port, near(), "post"))
@@ -394,7 +394,7 @@ def test_a_name_that_is_not_found_in_time_was_sent_nothing() -> None:
 
 
 @pytest.mark.parametrize("before", [0, 1])
-def test_a_tool_that_is_given_up_before_it_sends_is_not_unknown(before: int) -> None:
+def test_a_tool_that_times_out_before_it_sends_is_not_unknown(before: int) -> None:
     """Its time is over while a name is looked up: `refused`, unless a request of the attempt went out before."""
     found, asked = threading.Event(), []
 

@@ -82,7 +82,7 @@ def test_the_protocol_holds(effect: Effect) -> None:
     [
         ("intent_before_effect", Effect.ONCE),
         ("intent_before_effect", Effect.IDEMPOTENT),
-        ("result_before_telling", Effect.ONCE),
+        ("result_before_answer", Effect.ONCE),
         ("finish_checks_fence", Effect.ONCE),
         ("claim_is_exclusive", Effect.ONCE),
         ("lost_once_is_unknown", Effect.ONCE),
@@ -128,7 +128,7 @@ def test_without_t1_nothing_runs() -> None:
 
 
 def test_the_locks_hold() -> None:
-    """Two calls, two processes, kills and lapsed leases: never both inside, nobody waits for ever."""
+    """Two calls, two processes, kills and lapsed leases: never both run, and no call waits for ever."""
     scenes = explore_locks()
     assert isinstance(scenes, int), scenes
     assert scenes > 200

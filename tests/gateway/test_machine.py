@@ -20,6 +20,7 @@ from callmemaybe.gateway.keys import call_key
 from callmemaybe.gateway.ledger import open_ledger
 from callmemaybe.gateway.lifecycle import TERMINAL
 from callmemaybe.tools import Effect, ToolCall, tool
+from tests.gateway.conftest import MEMORY
 
 FINAL = {state.value for state in TERMINAL}
 
@@ -37,10 +38,10 @@ class Deliveries(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = tempfile.TemporaryDirectory(prefix="cmm-")
+        self.folder = tempfile.TemporaryDirectory(prefix="cmm-", dir=MEMORY)
         self.store = str(Path(self.folder.name) / "s.db")
         self.effects: Counter[str] = Counter()
-        self.told: dict[str, set[str]] = {}
+        self.answers: dict[str, set[str]] = {}
         self.classes: dict[str, Effect] = {}
         self.reader = open_ledger(self.store, reserve=0)
 
@@ -94,7 +95,7 @@ class Deliveries(RuleBasedStateMachine):
                 lost.cancel()
                 for answer in task.result():
                     if answer.state in TERMINAL:
-                        self.told.setdefault(key, set()).add(answer.content)
+                        self.answers.setdefault(key, set()).add(answer.content)
             ledger.close()
 
         asyncio.run(go())
@@ -110,10 +111,10 @@ class Deliveries(RuleBasedStateMachine):
                 assert self.effects[key] <= 1
             if row is not None and row.state == "succeeded":
                 assert self.effects[key] >= 1
-            told = self.told.get(key, set())
-            assert len(told) <= 1
-            if told and row is not None and row.state in FINAL:
-                assert told == {row.content}
+            answers = self.answers.get(key, set())
+            assert len(answers) <= 1
+            if answers and row is not None and row.state in FINAL:
+                assert answers == {row.content}
         assert not verify_chains(self.reader.backend.read_audit())[1]
 
 

@@ -140,7 +140,7 @@ def test_postgresql_goes_away_under_load(postgres: Any, tmp_path: Path, away: fl
 
 
 def test_disk_full_at_t1_refuses_and_recovers(tmp_path: Path) -> None:
-    """No room for an intent: nothing runs, nothing is told; with room again the same key runs."""
+    """Without disk space for an intent nothing runs and no answer is given; with space the same key runs."""
     log = EffectLog(tmp_path / "effects.log")
     ledger = open_ledger(str(tmp_path / "x.db"), reserve=0)
     backend: Any = ledger.backend
@@ -355,7 +355,7 @@ def test_an_anchor_that_fails_ends_no_lease(tmp_path: Path) -> None:
 
 
 def test_an_anchor_that_hangs_ends_no_lease(tmp_path: Path) -> None:
-    """While a head is being noted for minutes, nobody else takes the calls of its owner for lost."""
+    """An anchor that hangs for minutes does not let the lease lapse."""
     gone, running, go_on = threading.Event(), asyncio.Event(), asyncio.Event()
     noting = threading.Event()
 
@@ -389,7 +389,7 @@ def test_an_anchor_that_hangs_ends_no_lease(tmp_path: Path) -> None:
     second.close()
 
 
-def test_an_anchor_that_was_cut_off_spoils_no_other(tmp_path: Path) -> None:
+def test_a_truncated_anchor_is_skipped(tmp_path: Path) -> None:
     """Half a line, from a full disk, notes nothing; the heads before and after it are read."""
     path = tmp_path / "heads.jsonl"
     heads = [
@@ -447,7 +447,7 @@ def test_a_lost_answer_to_a_commit_stops_nothing(store: str) -> None:
 
 
 def test_closing_finishes_what_a_busy_store_put_off(tmp_path: Path) -> None:
-    """A record that nobody waits for is written, though another process holds the store at the end."""
+    """A record that was sent without waiting is written, even if another process locks the store on close."""
     store = str(tmp_path / "x.db")
 
     @tool(effect="once", name="once", writes="x")
@@ -532,7 +532,7 @@ def test_a_store_that_is_away_is_read_again(store: str, monkeypatch: Any) -> Non
 def test_a_recovery_that_is_given_up_leaves_nothing_in_flight(
     tmp_path: Path, monkeypatch: Any, failing: bool
 ) -> None:
-    """Cancelled, what it took over is run and recorded; what it cannot begin is left to a redelivery."""
+    """A cancelled recovery still runs and records what it took over; the rest waits for a redelivery."""
     ran: list[int] = []
     store = str(tmp_path / "x.db")
 

@@ -90,7 +90,7 @@ def test_plans_have_no_cycle_and_keep_conflicts_in_order(many: list[Any]) -> Non
 @quick
 @given(st.lists(locks, min_size=1, max_size=10), st.randoms())
 def test_lock_holders_never_conflict_and_all_get_their_turn(many: list[Any], rng: Any) -> None:
-    """At no time do two holders conflict; nobody waits for ever."""
+    """No two holders conflict at any time, and no call waits for ever."""
 
     async def go() -> None:
         table = LockTable()
@@ -245,7 +245,7 @@ def test_redaction_knows_the_json_spelling() -> None:
 
 @given(st.text(min_size=4, max_size=12), st.recursive(st.text(), st.lists, max_leaves=5))
 def test_no_spelling_of_a_secret_survives(secret: str, around: Any) -> None:
-    """Wherever a secret stands in a result, its letters are gone afterwards, and JSON is left."""
+    """A secret anywhere in a result is removed, and the text is still JSON."""
     found = redact.replacements({"S": secret}, {}, ())
     written = json.dumps([around, f"<{secret}>", {secret: secret}])
     cleaned = json.loads(redact.result(written, found))
@@ -309,7 +309,7 @@ def test_many_waiters_are_let_in_without_comparing_all_with_all() -> None:
 
 
 def test_who_gives_up_before_it_waits_leaves_no_place_behind() -> None:
-    """A waiter cancelled as soon as it asked holds nothing and blocks nobody."""
+    """A waiter that is cancelled at once holds no lock and blocks no other call."""
 
     async def go() -> None:
         table = LockTable()

@@ -29,7 +29,7 @@ def call(name: str, **arguments: Any) -> ToolCall:
 
 
 def test_a_warm_worker_runs_and_is_used_again(tmp_path: Path) -> None:
-    """A synchronous write runs in a process with an empty environment; its prints harm nobody."""
+    """A synchronous write runs in a process with an empty environment, and may print."""
 
     async def go() -> None:
         async with Gateway(load_tools(TOOLS), secrets={"T": "x"}) as gateway:
@@ -120,7 +120,7 @@ def test_decorated_and_positional_functions_run_as_they_are_defined(tmp_path: Pa
     )
 
 
-def test_a_function_that_its_module_does_not_hold_is_refused() -> None:
+def test_a_function_that_is_not_in_its_module_is_refused() -> None:
     """A worker would run the undecorated function of that name; so nothing runs at all."""
     wrapped = functools.wraps(os.path.basename)(lambda p: p)
     wrapped.__annotations__ = {"p": str}
@@ -135,7 +135,7 @@ NAPS += "    open(path, 'a').write(f'{n}\\n')\n    time.sleep(0.4)\n    return n
 
 
 def test_who_waits_for_a_process_waits_no_longer_than_the_turn(tmp_path: Path) -> None:
-    """Calls beyond the processes at hand wait in their turn's time; then nothing of them has run."""
+    """Calls that wait for a free process are refused at the turn's deadline without having run."""
     (tmp_path / "naps.py").write_text(NAPS)
     done = tmp_path / "done"
     calls = [ToolCall("nap", json.dumps({"n": n, "path": str(done)}), str(n)) for n in range(20)]

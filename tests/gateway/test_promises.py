@@ -26,7 +26,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "gateway.md"
 TESTS = Path(__file__).parents[1]
 
 
-def test_the_limits_are_those_that_are_told() -> None:
+def test_the_limits_are_the_documented_ones() -> None:
     """Seconds, bytes and counts are as the docs say, unless somebody asks for others."""
     limits = GatewayLimits()
     assert (limits.turn, limits.queue, limits.attempt, limits.reserve) == (60, 10, 30, 0.5)
@@ -66,7 +66,7 @@ def test_sqlite_is_current_and_syncs(tmp_path: Path) -> None:
 
 
 def test_postgresql_waits_for_its_disk_whatever_the_default(postgres: Any) -> None:
-    """A database that is set to answer before it has synced is told otherwise for the ledger."""
+    """The ledger syncs its commits even if the database's default does not."""
     import psycopg
 
     store = postgres.fresh()
@@ -136,7 +136,7 @@ def test_every_audit_record_of_a_call_names_the_policy(store: str) -> None:
 
 
 def test_a_turn_ends_in_time(store: str) -> None:
-    """What could not start before the deadline never runs, and says so; what ran is told."""
+    """Calls that did not start before the deadline never run; those that ran are answered."""
     ran: list[int] = []
 
     @tool(effect="idempotent", writes="x")
@@ -158,7 +158,7 @@ def test_a_turn_ends_in_time(store: str) -> None:
     assert len(ran) == 3 - len(late)
 
 
-def test_a_tool_that_keeps_failing_is_spared() -> None:
+def test_a_tool_that_keeps_failing_is_not_called() -> None:
     """Its breaker open, a tool is refused, and leaves the next grammar; nothing else changes."""
 
     @tool(effect="read", reads="x", attempts=1)
@@ -185,8 +185,8 @@ def test_a_tool_that_keeps_failing_is_spared() -> None:
 def test_each_promise_in_the_docs_has_its_test() -> None:
     """Every test that the docs name as proof exists."""
     section = DOCS.read_text(encoding="utf-8").partition("## What proves it")[2]
-    told = set(re.findall(r"`(test_\w+)`", section))
-    assert len(told) > 40
+    named = set(re.findall(r"`(test_\w+)`", section))
+    assert len(named) > 40
     written = {
         name
         for file in TESTS.rglob("test_*.py")
@@ -194,4 +194,4 @@ def test_each_promise_in_the_docs_has_its_test() -> None:
             r"^(?:def|class|async def) (\w+)", file.read_text("utf-8"), re.MULTILINE
         )
     }
-    assert sorted(told - written) == []
+    assert sorted(named - written) == []

@@ -1,4 +1,4 @@
-"""Resources are locked over all processes that share a store, and nobody's death locks them for ever."""
+"""Resources are locked over all processes that share a store; a dead process does not lock them for ever."""
 
 from __future__ import annotations
 
@@ -413,8 +413,8 @@ def test_the_longest_waiter_is_next(store: str) -> None:
     asyncio.run(go())
 
 
-def test_a_queue_that_takes_too_long_is_left(store: str) -> None:
-    """Whoever waits longer than `GatewayLimits.queue` is told that nothing happened, and blocks nobody."""
+def test_a_call_that_waits_too_long_is_cancelled(store: str) -> None:
+    """A call that waits longer than `GatewayLimits.queue` is cancelled with effect none and blocks no other."""
     limits = GatewayLimits(queue=0.2)
 
     @tool(effect="idempotent", writes="x", trusted=True)

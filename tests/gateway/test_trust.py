@@ -279,7 +279,7 @@ def test_a_redelivery_goes_on_with_what_was_found_before(ledger) -> None:
 
 
 def test_a_run_that_has_begun_can_be_narrowed(ledger) -> None:
-    """What is left goes on, here and wherever the run is gone on with; it never widens again."""
+    """A narrowed run continues with the remaining tools, here and in every process; it never widens again."""
 
     @tool(effect="read", reads="x")
     async def look() -> int:
@@ -415,7 +415,7 @@ def test_what_another_process_read_in_a_run_is_suspect_here(store: str) -> None:
 
 
 def test_verify_finds_what_was_changed_of_a_reconciliation(tmp_path: Path) -> None:
-    """What a person said became of a call is its answer: changed, dropped or invented, it is found."""
+    """A reconciliation is the call's answer; one that was changed, dropped or invented is found."""
     store = str(tmp_path / "x.db")
 
     @tool(effect="once", writes="x", timeout=0.05)
