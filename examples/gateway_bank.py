@@ -13,8 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from callmemaybe.gateway import Gateway
-from callmemaybe.gateway.ledger import open_ledger
+from callmemaybe.gateway import Gateway, open_ledger
 from callmemaybe.tools import ToolCall, Transaction, tool
 
 
