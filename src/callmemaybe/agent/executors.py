@@ -65,7 +65,7 @@ class PythonExecutor:
                 hint="await Caller.arun in place of Caller.run",
             )
         return [
-            _result(call, _tried(partial(_called, function, call, complete_result)))
+            _result(call, _attempt(partial(_run_function, function, call, complete_result)))
             for function, call in zip(found, calls, strict=True)
         ]
 
@@ -77,7 +77,7 @@ class PythonExecutor:
         """Run the calls from an event loop: an `async def` in it, any other function in a thread."""
         found = [self._function(call) for call in calls]
         return [
-            _result(call, await _awaited(function, call))
+            _result(call, await _await_function(function, call))
             for function, call in zip(found, calls, strict=True)
         ]
 
@@ -152,26 +152,26 @@ class _Raised:
     error: Exception
 
 
-def _tried(work: Callable[[], Any]) -> Any:
+def _attempt(work: Callable[[], Any]) -> Any:
     try:
         return work()
     except Exception as error:
         return _Raised(error)
 
 
-def _called(function: Callable[..., Any], call: ToolCall, ended: Callable[[Any], Any]) -> Any:
+def _run_function(function: Callable[..., Any], call: ToolCall, ended: Callable[[Any], Any]) -> Any:
     """Call the function, and return what ``ended`` makes of what it returns."""
     if isinstance(function, Tool) and function.signature is not None:
         return ended(function.call(function.bind(call.parsed)))  # which knows its kinds of numbers
     return ended(function(**map_decimals(call.parsed, float_if_exact)))
 
 
-async def _awaited(function: Callable[..., Any], call: ToolCall) -> Any:
+async def _await_function(function: Callable[..., Any], call: ToolCall) -> Any:
     """Return what the function comes to, or what it raised."""
     from callmemaybe.gateway.execution.completion import await_result, drain_generator
 
     # No exception may come out of a thread: asyncio cannot carry a StopIteration.
-    work = partial(_tried, partial(_called, function, call, drain_generator))
+    work = partial(_attempt, partial(_run_function, function, call, drain_generator))
     found = work() if _is_async(function) else await in_thread(work)
     try:
         return await await_result(found)
@@ -197,10 +197,10 @@ def _is_in_loop() -> bool:
 def _result(call: ToolCall, found: Any) -> ToolResult:
     if isinstance(found, _Raised):
         return ToolResult(call.id, correction(found.error, call.parsed), is_error=True)
-    return ToolResult(call.id, _written(found))
+    return ToolResult(call.id, _to_text(found))
 
 
-def _written(value: Any) -> str:
+def _to_text(value: Any) -> str:
     """Write a result for the model; one that JSON cannot carry is no error, for the function ran."""
     from callmemaybe.jsonio import to_json_value
 

@@ -268,7 +268,7 @@ class _Run:
         messages = self.conversation.messages()
         if ask.hint:
             messages.append({"role": "user", "content": ask.hint})
-        self._offered = self._on_offer()
+        self._offered = self._choose_tools()
         spec = self._spec(ask)
         decoding = self.config.decoding
         if self.config.plan and spec.calls:
@@ -295,7 +295,7 @@ class _Run:
         ended = FinishReason.LENGTH if result.ended == "length" else FinishReason.STOP
         return ModelReply(result.text, result.calls, ended)
 
-    def _on_offer(self) -> Sequence[ToolSpec]:
+    def _choose_tools(self) -> Sequence[ToolSpec]:
         """Return the tools for this turn; those that the choice names are always among them."""
         if isinstance(self.tools, Sequence):
             return self.tools
@@ -345,15 +345,15 @@ class _Run:
             raise InputError(wrong.message, where=f"/arguments{pointer_of(wrong.instance_path)}")
 
     def _missing(self, call: ToolCall, conversation: Conversation) -> Sequence[str]:
-        """Return the required arguments whose values are nowhere in what was said or returned."""
+        """Return the required arguments whose values occur in no message and no result."""
         from callmemaybe.gateway.provenance import Origin, label
 
         tool = next(one for one in self._offered if one.name == call.name)
-        said = [entry.text for entry in conversation.entries if isinstance(entry, UserMessage)]
+        messages = [entry.text for entry in conversation.entries if isinstance(entry, UserMessage)]
         results = [one.content for one in conversation.entries if isinstance(one, ToolResult)]
-        given = {name: value for name, value in call.parsed.items() if _can_be_said(value)}
-        arguments = map_decimals(given, _as_said)
-        labels = label(arguments, tool.parameters, user=said, untrusted=results)
+        given = {name: value for name, value in call.parsed.items() if _is_groundable(value)}
+        arguments = map_decimals(given, _plain_number)
+        labels = label(arguments, tool.parameters, user=messages, untrusted=results)
         invented = {one.pointer for one in labels if one.origin is Origin.UNGROUNDED}
         required = tool.parameters.get("required") or ()
         return [
@@ -365,7 +365,7 @@ class _Run:
 
 
 def _invalid(call: ToolCall, error: DuplicateKeyError | SchemaViolationError) -> ModelReply:
-    """Return a call that is not made, and what is wrong with it in words that a model can correct it by."""
+    """Return a call that is not run, and what is wrong with it, for the model to correct."""
     if isinstance(error, DuplicateKeyError):
         wrong = InputError(f"the key {error.key!r} is there twice", where="/arguments")
     else:
@@ -373,11 +373,11 @@ def _invalid(call: ToolCall, error: DuplicateKeyError | SchemaViolationError) ->
     return ModelReply("", (call,), problem=correction(wrong, call.parsed))
 
 
-def _can_be_said(value: Any) -> bool:
-    """Whether a value would be found in words; true and false are not, nor references."""
+def _is_groundable(value: Any) -> bool:
+    """Whether a value can occur in a text; booleans and references cannot."""
     return not isinstance(value, bool) and not (isinstance(value, dict) and "$ref" in value)
 
 
-def _as_said(value: Decimal) -> Any:
-    """Spell 3.0 as people do: 3."""
+def _plain_number(value: Decimal) -> Any:
+    """Write 3.0 as people do: 3."""
     return int(value) if value == value.to_integral_value() else value

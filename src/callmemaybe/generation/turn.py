@@ -260,7 +260,7 @@ async def in_thread(work: Callable[[], Any]) -> Any:
 
 
 class TurnReader:
-    """Reads one turn as it is written, and keeps what counts.
+    """Reads one turn as it is written, and collects its text, thought and calls.
 
     ``spec`` is what it may be. ``stops`` are texts that end it, within its text.
     """
@@ -281,7 +281,7 @@ class TurnReader:
         self._given = len(spec.given)
         self._stops = [stop.encode() for stop in stops]
         self._seen = 0
-        self.held = b""
+        self.withheld = b""
         self.spellings = form.encoded_names(tools)
         self.names = [tool.name for tool in tools if tool.name in (spec.only or [tool.name])]
         self.text = bytearray()
@@ -298,7 +298,7 @@ class TurnReader:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more counts, though the model may go on."""
+        """Whether the turn has ended, though the model could write more."""
         return self.is_repeated or self.is_discarded or self.stopped is not None
 
     def read(self, symbols: Sequence[int | str]) -> Iterator[StreamEvent]:
@@ -312,12 +312,12 @@ class TurnReader:
         """Read the rest; the turn is over."""
         yield from self.read(symbols)
         yield from self._events(self._reader.end())
-        yield from self._told(self.held)
+        yield from self._text_events(self.withheld)
 
     def check(self) -> None:
-        """Look through an answer by a JSON Schema, once it is whole. Raises DuplicateKeyError, SchemaViolationError.
+        """Check a finished answer by a JSON Schema. Raises DuplicateKeyError, SchemaViolationError.
 
-        A text in front of calls is none, nor is what a stop text cut off.
+        A text in front of calls is no answer, nor is one that a stop text cut off.
         """
         answer = self.spec.answer
         if answer is None or isinstance(answer, Grammar) or self.calls or self.stopped is not None:
@@ -334,50 +334,52 @@ class TurnReader:
         for event in events:
             if self.is_over:
                 return
-            # Calls that stood there before are not told again.
+            # Calls that the turn began with are not reported again.
             is_new = getattr(event, "index", self._given) >= self._given
             match event:
                 case TextDelta():
-                    yield from self._answered(event.data)
+                    yield from self._take_text(event.data)
                     continue
                 case CallStarted():
-                    yield from self._told(self.held)
+                    yield from self._text_events(self.withheld)
                 case CallEnded():
-                    self._ended(event.call)
+                    self._take_call(event.call)
                 case ThoughtDelta():
                     self.thought += event.data
             if is_new and not self.is_repeated:
                 yield event
 
-    def _answered(self, data: bytes) -> Iterator[StreamEvent]:
-        """Tell text, up to the first stop; keep back what may become one."""
-        held = self.held + data
-        found = [(at + len(stop), at, stop) for stop in self._stops if (at := held.find(stop)) >= 0]
+    def _take_text(self, data: bytes) -> Iterator[StreamEvent]:
+        """Yield text up to the first stop text; withhold what may become one."""
+        withheld = self.withheld + data
+        found = [
+            (at + len(stop), at, stop) for stop in self._stops if (at := withheld.find(stop)) >= 0
+        ]
         if found:
-            # The one that is whole first: then it does not matter how the text was cut.
+            # The one that is complete first, so that the result does not depend on how the text was cut.
             _, at, stop = min(found)
             self.stopped = stop.decode()
-            yield from self._told(held[:at])
+            yield from self._text_events(withheld[:at])
             return
         keep = max(
             (
                 size
                 for stop in self._stops
-                for size in range(min(len(stop) - 1, len(held)) + 1)
-                if held.endswith(stop[:size])
+                for size in range(min(len(stop) - 1, len(withheld)) + 1)
+                if withheld.endswith(stop[:size])
             ),
             default=0,
         )
-        yield from self._told(held[: len(held) - keep])
-        self.held = held[len(held) - keep :]
+        yield from self._text_events(withheld[: len(withheld) - keep])
+        self.withheld = withheld[len(withheld) - keep :]
 
-    def _told(self, data: bytes) -> Iterator[StreamEvent]:
-        self.held = b""
+    def _text_events(self, data: bytes) -> Iterator[StreamEvent]:
+        self.withheld = b""
         self.text += data
         if data:
             yield TextDelta(data)
 
-    def _ended(self, call: ToolCall) -> None:
+    def _take_call(self, call: ToolCall) -> None:
         if len(self.calls) >= self._given:
             if any(call.canonical == one.canonical for one in self.calls):
                 self.is_repeated = True
@@ -403,13 +405,13 @@ class TextTokens:
                 self._waiting.append((len(self._written), token))
             self._written += step.data
         if turn.text and self._start < 0:
-            # Nothing but what is held back has been written behind it.
-            self._start = self._written.rfind(turn.text + turn.held)
+            # Nothing but withheld text has been written behind it.
+            self._start = self._written.rfind(turn.text + turn.withheld)
         end = self._start + len(turn.text)
         while self._waiting and self._waiting[0][0] < end:
             at, token = self._waiting[0]
             if at >= self._start and at + len(token.data) > end:
-                break  # told in part only, so far
+                break  # reported only in part so far
             del self._waiting[0]
             if at >= self._start:
                 self.found.append(token)
