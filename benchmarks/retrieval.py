@@ -2,11 +2,11 @@
 
     python benchmarks/retrieval.py [--data ../shared/data] [--output benchmarks/results/retrieval.json]
 
-All functions of BFCL's single-turn categories make one catalogue (of functions that share a name, the
-first counts; a request counts if the function it means is in the catalogue as it was offered with
+All functions of BFCL's single-turn categories make one index (of functions that share a name, the
+first counts; a request counts if the function it means is in the index as it was offered with
 it). Recall@k is the share of the functions a request means that are among the k chosen. For
 measuring only: how tools are indexed was chosen on the functions of training/data/sources/tasks and on SGD's
-development set. Times are CPU times; the large catalogue is the pooled functions over again, under
+development set. Times are CPU times; the large index is the pooled functions over again, under
 other names.
 """
 
@@ -39,7 +39,7 @@ This page is written by `docs/generate.py` from `benchmarks/results/retrieval.js
 `benchmarks/retrieval.py` measures; do not edit it by hand.
 
 All {tools:,} functions of the single-turn categories of the Berkeley Function Calling Leaderboard in one
-catalogue. *Recall@k*: the share of the functions that a request means which are among the first k, in
+index. *Recall@k*: the share of the functions that a request means which are among the first k, in
 percent, with Wilson's 95% intervals for k = 8.
 
 {table}
@@ -96,12 +96,12 @@ def _tool(function: dict[str, Any]) -> ToolSpec:
     return ToolSpec(function["name"], function["description"], schema(function["parameters"]))
 
 
-def recall(catalogue: ToolIndex, asked: list[Asked]) -> dict[str, Any]:
+def recall(index: ToolIndex, asked: list[Asked]) -> dict[str, Any]:
     """Return how many of the functions that are meant are found, for each cut."""
     found = dict.fromkeys(CUTS, 0)
     meant = 0
     for one in asked:
-        names = [tool.name for tool in catalogue.search(one.text, max(CUTS))]
+        names = [tool.name for tool in index.search(one.text, max(CUTS))]
         meant += len(one.names)
         for cut in CUTS:
             found[cut] += len(one.names & {*names[:cut]})
@@ -116,12 +116,12 @@ def recall(catalogue: ToolIndex, asked: list[Asked]) -> dict[str, Any]:
 def cost(tools: list[ToolSpec], asked: list[Asked]) -> dict[str, float]:
     """Return the CPU seconds of indexing, and the median milliseconds of a search."""
     started = time.process_time()
-    catalogue = ToolIndex(tools)
+    index = ToolIndex(tools)
     built = time.process_time() - started
     times = []
     for one in asked:
         started = time.process_time()
-        catalogue.search(one.text)
+        index.search(one.text)
         times.append(time.process_time() - started)
     return {"tools": len(tools), "build_s": round(built, 3),
             "query_ms": round(1e3 * float(np.median(times)), 3)}  # fmt: skip
@@ -140,12 +140,12 @@ def copies(tools: list[ToolSpec], count: int) -> list[ToolSpec]:
 def measure(folder: Path) -> dict[str, Any]:
     """Measure everything."""
     tools, asked = pool(folder)
-    catalogue = ToolIndex(tools)
-    sets = {kind: recall(catalogue, [a for a in asked if a.kind == kind]) for kind in KINDS}
-    sets["all"] = recall(catalogue, asked)
+    index = ToolIndex(tools)
+    sets = {kind: recall(index, [a for a in asked if a.kind == kind]) for kind in KINDS}
+    sets["all"] = recall(index, asked)
     shown = [len(json.dumps(tool.as_openai())) for tool in tools]
     chosen = {tool.name: size for tool, size in zip(tools, shown, strict=True)}
-    eight = [sum(chosen[tool.name] for tool in catalogue.search(one.text)) for one in asked]
+    eight = [sum(chosen[tool.name] for tool in index.search(one.text)) for one in asked]
     return {
         "machine": machine(),
         "tools": len(tools),

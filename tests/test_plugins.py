@@ -23,9 +23,9 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     (folder / "two.py").write_text("raise RuntimeError('imported too early')")
     (folder / "_helper.py").touch()
     monkeypatch.syspath_prepend(tmp_path)
-    plugins.forget()
+    plugins.refresh()
     yield folder.name
-    plugins.forget()
+    plugins.refresh()
     for name in [name for name in sys.modules if name.startswith(folder.name)]:
         del sys.modules[name]
 
@@ -49,7 +49,7 @@ def test_third_parties_add_entries(package: str, monkeypatch: pytest.MonkeyPatch
         EntryPoint("whole", "math", package),
         EntryPoint("one", "math:e", package),
     ]
-    plugins.forget()
+    plugins.refresh()
     monkeypatch.setattr(plugins, "entry_points", lambda group: points if group == package else [])
     assert plugins.names(package) == ("one", "pi", "two", "whole")
     assert plugins.load(package, "pi", "THING") == pytest.approx(3.14159, abs=1e-4)

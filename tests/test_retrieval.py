@@ -33,7 +33,7 @@ TOOLS = [
     ToolSpec("天气", "查询城市的天气预报"),
     ToolSpec("ping"),
 ]  # fmt: skip
-CATALOGUE = ToolIndex(TOOLS, k=3)
+INDEX = ToolIndex(TOOLS, k=3)
 WORDS = st.lists(
     st.sampled_from(
         ["weather", "city", "send", "flight", "number", "ping", "zzz", "économie", "7"]
@@ -57,7 +57,7 @@ WORDS = st.lists(
 )
 def test_words_find_tools_wherever_they_stand(query: str, name: str) -> None:
     """In a name of any style, a description, a parameter at any depth, an option; in any script."""
-    assert CATALOGUE.search(query)[0].name == name
+    assert INDEX.search(query)[0].name == name
 
 
 @settings(max_examples=50, deadline=None)
@@ -66,7 +66,7 @@ def test_the_order_of_the_tools_does_not_matter(query: str, order: list[ToolSpec
     """Scores belong to tools, not to places; the best are those with the highest; ties by place."""
     other = ToolIndex(order)
     scores = dict(zip([t.name for t in order], other.scores(query).tolist(), strict=True))
-    assert dict(zip([t.name for t in TOOLS], CATALOGUE.scores(query), strict=True)) == scores
+    assert dict(zip([t.name for t in TOOLS], INDEX.scores(query), strict=True)) == scores
     found = [tool.name for tool in other.search(query, k)]
     best = sorted((n for n in scores if scores[n] > 0), key=lambda n: -scores[n])
     assert [scores[name] for name in found] == [scores[name] for name in best[:k]]
@@ -77,7 +77,7 @@ def test_the_order_of_the_tools_does_not_matter(query: str, order: list[ToolSpec
 @given(text=st.text(max_size=40))
 def test_any_text_can_be_asked(text: str) -> None:
     """Nothing raises, and no score is negative or unreal; case does not matter for plain letters."""
-    scores = CATALOGUE.scores(text)
+    scores = INDEX.scores(text)
     assert np.isfinite(scores).all()
     assert (scores >= 0).all()
     if text.isascii():
@@ -97,20 +97,20 @@ def test_what_a_long_request_wants_may_stand_at_its_end(length: int) -> None:
     letter = "Lorem ipsum dolor sit amet. " * (length // 28)
     started = time.process_time()
     for request in (f"{letter} Send this to Bob", f"Send this to Bob: {letter}"):
-        assert CATALOGUE.search(request)[0].name == "send_email"
+        assert INDEX.search(request)[0].name == "send_email"
     assert time.process_time() - started < 10
 
 
 def test_the_choice_moves_with_the_conversation() -> None:
     """What was said last counts most, what was said before still counts, what was called stays."""
     moved = conversation("book me a flight", "and the weather there?")
-    assert [tool.name for tool in CATALOGUE.choose(moved)][:2] == ["getWeather", "book_flight"]
+    assert [tool.name for tool in INDEX.choose(moved)][:2] == ["getWeather", "book_flight"]
     call = ToolCall("ping", "{}", "call_1")
     moved.take_all([TurnStarted(), CallStarted(0, "ping"), CallEnded(0, call)])
     moved.take_all([TurnEnded(FinishReason.STOP), ToolResult("call_1", "pong")])
-    chosen = [tool.name for tool in CATALOGUE.choose(moved)]
+    chosen = [tool.name for tool in INDEX.choose(moved)]
     assert chosen == ["ping", "getWeather", "book_flight"]
-    assert CATALOGUE.choose(conversation("zzz qqq")) == []
+    assert INDEX.choose(conversation("zzz qqq")) == []
 
 
 def test_meanings_may_count_too() -> None:
@@ -121,7 +121,7 @@ def test_meanings_may_count_too() -> None:
         return np.array([[one, not one] for one in is_about_air], np.float32)
 
     both = ToolIndex(TOOLS, embed=embed)
-    assert "book_flight" not in {tool.name for tool in CATALOGUE.search("cruise")}
+    assert "book_flight" not in {tool.name for tool in INDEX.search("cruise")}
     assert both.search("cruise", 1)[0].name == "book_flight"
     assert "ping" in {tool.name for tool in both.search("ping", 3)}
 
@@ -133,7 +133,7 @@ def test_a_name_used_twice_is_refused() -> None:
 
 
 def test_ten_thousand_tools_are_searched_in_milliseconds() -> None:
-    """The cost of a search is that of the words it has, not that of the catalogue's text."""
+    """The cost of a search is that of the words it has, not that of the tools' text."""
     many = ToolIndex([ToolSpec(f"{t.name}_{i}", t.description) for i in range(2000) for t in TOOLS])
     started = time.process_time()
     found = many.search("what will the weather of the city be", 8)

@@ -1,8 +1,8 @@
-"""The folder is the registry: what a room offers is what its plug-in folder contains.
+"""Plug-ins: a folder is the registry of what it contains.
 
-A module of the folder that carries the room's constant (``FORMAT``, ``MODEL``, ...) is an entry under
-its own file name. Third parties add entries through the entry-point group named after the folder,
-for example ``callmemaybe.wire.formats``. This module imports an entry only when it is asked for.
+A module of the folder that defines the constant of that folder (``FORMAT``, ``MODEL``, ...) is an entry,
+named after its file. Third parties add entries through the entry-point group named after the folder, for
+example ``callmemaybe.wire.formats``. An entry is imported only when it is loaded.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from callmemaybe.errors import InputError
 
 
 def names(package: str) -> tuple[str, ...]:
-    """Names of all entries of the folder ``package`` (a dotted name), sorted; imports none of them."""
-    return tuple(sorted({*_own(package), *_foreign(package)}))
+    """Return the sorted names of the entries of the folder ``package`` (a dotted name); imports none."""
+    return tuple(sorted({*_modules(package), *_entry_points(package)}))
 
 
 def load(package: str, name: str, constant: str) -> object:
     """Import entry ``name`` of the folder ``package`` and return its ``constant``.
 
-    A file of the folder wins over a third party's entry point of the same name. An entry point
-    may refer to the object itself or to a module that carries the constant.
-    Raises InputError when there is no such entry.
+    A file of the folder takes precedence over an entry point of the same name. An entry point may refer
+    to the object itself or to a module that defines the constant. Raises InputError if there is no such
+    entry.
     """
-    if name in _own(package):
+    if name in _modules(package):
         return getattr(importlib.import_module(f"{package}.{name}"), constant)
-    found = _foreign(package).get(name)
+    found = _entry_points(package).get(name)
     if found is None:
         raise InputError(
             f"there is no {name!r}",
@@ -40,15 +40,15 @@ def load(package: str, name: str, constant: str) -> object:
     return getattr(entry, constant, entry)
 
 
-def forget() -> None:
-    """Look again at the next question; for programs that install entries while they run."""
-    _own.cache_clear()
-    _foreign.cache_clear()
+def refresh() -> None:
+    """Forget the cached names, for programs that install entries while they run."""
+    _modules.cache_clear()
+    _entry_points.cache_clear()
 
 
-# What is installed does not change while a process lasts, and looking takes milliseconds.
+# What is installed seldom changes while a process runs, and listing it takes milliseconds.
 @cache
-def _own(package: str) -> frozenset[str]:
+def _modules(package: str) -> frozenset[str]:
     folder = importlib.import_module(package)
     return frozenset(
         module.name for module in pkgutil.iter_modules(folder.__path__) if module.name[0] != "_"
@@ -56,5 +56,5 @@ def _own(package: str) -> frozenset[str]:
 
 
 @cache
-def _foreign(package: str) -> dict[str, EntryPoint]:
+def _entry_points(package: str) -> dict[str, EntryPoint]:
     return {entry.name: entry for entry in entry_points(group=package)}

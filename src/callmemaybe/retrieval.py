@@ -1,9 +1,10 @@
-"""Chooses which tools to show where there are more than a prompt can hold.
+"""ToolIndex: chooses which tools to show a model when a prompt cannot hold all of them.
 
-Okapi BM25 (Robertson & Zaragoza, 2009) over the words of each tool's name, description and parameters,
-and over the runs of four characters in them: those find "factorials" for "factorial" without a rule
-for any language's endings (McNamee & Mayfield, 2004). No model, no chance: equal requests get equal
-tools.
+The data structure is an inverted index: term -> the tools that contain it and their weights. The weights
+are Okapi BM25 (Robertson & Zaragoza, 2009). Terms are the words of a tool's name, description and
+parameters, and the character 4-grams of these words, which match "factorials" with "factorial" without
+rules for the endings of any language (McNamee & Mayfield, 2004). It needs no model and is deterministic.
+With ``embed`` the ranking is fused with that of vectors. It knows no grammar and no token.
 """
 
 from __future__ import annotations
@@ -22,53 +23,52 @@ from callmemaybe.conversation import Conversation, ModelTurn, UserMessage
 from callmemaybe.errors import InputError
 from callmemaybe.tools import ToolLike, ToolSpec, tool_specs
 
-Doubles = NDArray[np.float64]
+Scores = NDArray[np.float64]
 #: Texts to vectors, float[len(texts), any width].
 Embed = Callable[[Sequence[str]], NDArray[np.floating[Any]]]
 
 #: The usual saturation and length normalisation of BM25.
 K1, B = 1.2, 0.75
-#: How much less a message counts than the one behind it.
-FADING = 0.3
-#: Rank fusion's constant (Cormack, Clarke & Büttcher, 2009).
+#: The weight of a message relative to the next one.
+MESSAGE_DECAY = 0.3
+#: The constant of reciprocal rank fusion (Cormack, Clarke & Büttcher, 2009).
 FUSION = 60
-#: How deep parameters are read, and how many characters of each text of a tool.
-DEPTH, LENGTH = 4, 4_000
-#: How many characters are read at either end of a request, which mostly says there what it wants.
-END = 32_000
+#: How deep parameters are indexed, and how many characters of each text of a tool.
+MAX_DEPTH, MAX_TEXT = 4, 4_000
+#: Of a longer query only so many characters at either end are read: that is where requests are made.
+QUERY_END = 32_000
 
-# Letters of one case, or an upper-case run in front of a word (HTTPServer), or digits.
 _WORDS = re.compile(r"[^\W\d_]+|\d+")
-_HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-# Scripts that put no spaces between words: they are indexed by pairs of characters.
+# Where a word begins inside of an identifier: getWeather, HTTPServer.
+_CAMEL_CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+# Scripts without spaces between words are indexed by character bigrams.
 _UNSPACED = re.compile(r"([\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+)")
-#: How many characters a run in a word has.
-GRAM = 4
+#: The length of the character n-grams.
+NGRAM = 4
 
 
 def terms(text: str) -> Iterator[str]:
-    """Yield the words of a text or an identifier, without case, and the runs of characters in them."""
+    """Yield the case-folded words of a text or identifier, and their character n-grams."""
     text = unicodedata.normalize("NFKC", text)
-    for run in _WORDS.findall(_HUMPS.sub(" ", text)):
+    for run in _WORDS.findall(_CAMEL_CASE.sub(" ", text)):
         cased = run.casefold()
-        # Words of other scripts stand among them without a space: every second part is unspaced.
-        for place, word in enumerate([cased] if cased.isascii() else _UNSPACED.split(cased)):
-            if place % 2:
+        # Of the parts of a split every second one is in a script without spaces.
+        for part, word in enumerate([cased] if cased.isascii() else _UNSPACED.split(cased)):
+            if part % 2:
                 yield from (word[at : at + 2] for at in range(max(len(word) - 1, 1)))
                 continue
             if word:
                 yield word
             if len(word) > 2:
                 edged = f"<{word}>"
-                yield from (f"#{edged[at : at + GRAM]}" for at in range(len(edged) - GRAM + 1))
+                yield from (f"#{edged[at : at + NGRAM]}" for at in range(len(edged) - NGRAM + 1))
 
 
 class ToolIndex:
-    """All tools there are; says which of them a request, or a conversation, may need.
+    """An index of all tools, which chooses those that a request or a conversation may need.
 
-    ``k`` is how many to choose. ``embed`` turns texts into vectors, if meanings are to count as well as
-    words: the two orders are then merged by their ranks. Raises InputError for a name that occurs
-    twice.
+    ``k`` is the number of tools to choose. ``embed`` maps texts to vectors, float[n, width]: similarity of
+    vectors is then fused with that of words. Raises InputError for a name that occurs twice.
     """
 
     def __init__(
@@ -86,15 +86,15 @@ class ToolIndex:
             raise InputError(f"the name {twice!r} is used twice", where="tools")
         self._postings = _index(self.tools)
         self._embed = embed
-        self._vectors = None if embed is None else _unit(embed([*map(_told, self.tools)]))
+        self._vectors = None if embed is None else _unit(embed([*map(_embedded_text, self.tools)]))
 
     def __len__(self) -> int:
         return len(self.tools)
 
-    def scores(self, query: str) -> Doubles:
-        """Return ``float64[len(tools)]``: how well each tool's words fit those of the query."""
-        if len(query) > 2 * END:
-            query = f"{query[:END]} {query[-END:]}"
+    def scores(self, query: str) -> Scores:
+        """Return ``float64[len(tools)]``: the BM25 score of each tool for the query."""
+        if len(query) > 2 * QUERY_END:
+            query = f"{query[:QUERY_END]} {query[-QUERY_END:]}"
         found = np.zeros(len(self.tools))
         for term in sorted(set(terms(query))):
             if term in self._postings:
@@ -103,13 +103,13 @@ class ToolIndex:
         return found
 
     def search(self, query: str, k: int | None = None) -> list[ToolSpec]:
-        """Return the ``k`` tools that fit best, best first; fewer where nothing else fits at all."""
+        """Return the ``k`` best tools, best first; fewer if no other tool matches at all."""
         return self._best(self._ranked(query, self.scores(query)), k or self.k)
 
     def choose(self, conversation: Conversation) -> list[ToolSpec]:
-        """Return the tools to offer now: those called before, and those that fit what was said.
+        """Return the tools to offer now: those called before, and the best for the user's messages.
 
-        Later messages count more; so the choice moves with the conversation.
+        Later messages weigh more, so the choice changes with the conversation.
         """
         called = {
             call.name
@@ -117,34 +117,34 @@ class ToolIndex:
             if isinstance(entry, ModelTurn)
             for call in entry.calls
         }
-        said = [
+        messages = [
             e.text for e in conversation.entries if isinstance(e, UserMessage) and e.role == "user"
         ]
         found = np.zeros(len(self.tools))
-        for age, text in enumerate(reversed(said[-8:])):
-            found += FADING**age * self.scores(text)
-        ranked = self._ranked(said[-1] if said else "", found)
-        kept = [tool for tool in self.tools if tool.name in called]
-        best = self._best(ranked, self.k + len(kept))
+        for age, text in enumerate(reversed(messages[-8:])):
+            found += MESSAGE_DECAY**age * self.scores(text)
+        ranked = self._ranked(messages[-1] if messages else "", found)
+        used = [tool for tool in self.tools if tool.name in called]
+        best = self._best(ranked, self.k + len(used))
         fresh = [tool for tool in best if tool.name not in called]
-        return [*kept, *fresh][: max(self.k, len(kept))]
+        return [*used, *fresh][: max(self.k, len(used))]
 
-    def _ranked(self, query: str, scores: Doubles) -> Doubles:
-        """Return the scores; where meanings count too, merged with theirs by rank."""
+    def _ranked(self, query: str, scores: Scores) -> Scores:
+        """Return the scores, fused with those of the vectors if there are any."""
         if self._embed is None or self._vectors is None:
             return scores
         near = self._vectors @ _unit(self._embed([query]))[0]
         return _fused(scores) + _fused(near)
 
-    def _best(self, scores: Doubles, k: int) -> list[ToolSpec]:
+    def _best(self, scores: Scores, k: int) -> list[ToolSpec]:
         order = np.argsort(-scores, kind="stable")[:k]
         return [self.tools[index] for index in order if scores[index] > 0]
 
 
-def _index(tools: Sequence[ToolSpec]) -> dict[str, tuple[NDArray[np.int64], Doubles]]:
-    """Return, for each term, the tools that have it and what it is worth for each."""
+def _index(tools: Sequence[ToolSpec]) -> dict[str, tuple[NDArray[np.int64], Scores]]:
+    """Return for each term the indices of the tools that contain it, and its weight in each."""
     bags = [
-        Counter(term for text in _texts(tool) for term in terms(text[:LENGTH])) for tool in tools
+        Counter(term for text in _texts(tool) for term in terms(text[:MAX_TEXT])) for tool in tools
     ]
     lengths = [sum(bag.values()) for bag in bags]
     usual = sum(lengths) / max(len(lengths), 1) or 1.0
@@ -162,13 +162,13 @@ def _index(tools: Sequence[ToolSpec]) -> dict[str, tuple[NDArray[np.int64], Doub
 
 
 def _texts(tool: ToolSpec) -> Iterator[str]:
-    """Yield what is said about the tool: names, descriptions, values to choose among."""
+    """Yield the texts of a tool: names, descriptions, values of enums."""
     yield tool.name
     yield tool.description
     stack: list[tuple[Any, int]] = [(tool.parameters, 0)]
     while stack:
         schema, depth = stack.pop()
-        if not isinstance(schema, Mapping) or depth > DEPTH:
+        if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
             continue
         properties = schema.get("properties")
         for name, inner in properties.items() if isinstance(properties, Mapping) else ():
@@ -181,18 +181,18 @@ def _texts(tool: ToolSpec) -> Iterator[str]:
         stack.append((schema.get("items"), depth + 1))
 
 
-def _told(tool: ToolSpec) -> str:
+def _embedded_text(tool: ToolSpec) -> str:
     return f"{tool.name}: {tool.description}"
 
 
-def _unit(vectors: Any) -> Doubles:
+def _unit(vectors: Any) -> Scores:
     found = np.asarray(vectors, np.float64)
     lengths = np.linalg.norm(found, axis=1, keepdims=True)
     return np.asarray(found / np.maximum(lengths, 1e-12))
 
 
-def _fused(scores: Doubles) -> Doubles:
-    """Return what each rank is worth; nothing for a score of nothing."""
+def _fused(scores: Scores) -> Scores:
+    """Return the reciprocal rank of each score, 0 for a score of 0."""
     ranks = np.empty(len(scores))
     ranks[np.argsort(-scores, kind="stable")] = np.arange(len(scores))
     return np.where(scores > 0, 1.0 / (FUSION + 1 + ranks), 0.0)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from callmemaybe import models
 from callmemaybe.models.base import Feed
 from callmemaybe.models.onnx import OnnxModel
-from callmemaybe.testing.sessions import LAWS, Subject
+from callmemaybe.testing.sessions import LAWS, ModelUnderTest
 from tests.models.conftest import Maker, tiny  # noqa: F401 - a fixture
 from tests.training.qwen3_reference import random_tensors, tiny_config
 from training.export import qwen3_rows as export_rows
@@ -34,7 +34,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> OnnxModel:
 @pytest.mark.parametrize("law", LAWS)
 def test_laws_hold_to_the_last_bit(rows: OnnxModel, law: str) -> None:
     """Every law of sessions holds with no tolerance at all."""
-    LAWS[law](Subject(rows, tolerance=0.0))
+    LAWS[law](ModelUnderTest(rows, tolerance=0.0))
 
 
 @settings(max_examples=15, deadline=None)

@@ -12,7 +12,7 @@ from callmemaybe import models
 from callmemaybe.errors import ModelError
 from callmemaybe.models.base import Feed
 from callmemaybe.models.gguf import GgufModel
-from callmemaybe.testing.sessions import LAWS, Subject
+from callmemaybe.testing.sessions import LAWS, ModelUnderTest
 from callmemaybe.vocabulary import Vocabulary
 from tests.training.qwen3_reference import forward, random_tensors, tiny_config
 from tests.vocabulary.samples import train
@@ -47,7 +47,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[Kind, Path]:
 @pytest.mark.parametrize("kind", TOLERANCE)
 def test_laws(files: dict[Kind, Path], kind: Kind, law: str) -> None:
     """A GGUF model of each precision obeys the laws of sessions."""
-    LAWS[law](Subject(models.load(files[kind]), tolerance=TOLERANCE[kind]))
+    LAWS[law](ModelUnderTest(models.load(files[kind]), tolerance=TOLERANCE[kind]))
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -59,7 +59,7 @@ def test_laws_where_nothing_can_be_cut(
     engine = model._engine
     whole = engine.cut
     monkeypatch.setattr(engine, "cut", lambda one, start: start < 0 and whole(one, start))
-    LAWS[law](Subject(model, tolerance=TOLERANCE["f32"], longest=24))
+    LAWS[law](ModelUnderTest(model, tolerance=TOLERANCE["f32"], longest=24))
 
 
 def test_logits_are_those_of_the_published_definition(files: dict[Kind, Path]) -> None:

@@ -10,7 +10,7 @@ import pytest
 from callmemaybe import models
 from callmemaybe.models.onnx import OnnxModel
 from callmemaybe.models.scripted import ScriptedModel
-from callmemaybe.testing.sessions import LAWS, Subject
+from callmemaybe.testing.sessions import LAWS, ModelUnderTest
 from tests.models.conftest import Maker
 
 # Where activations are rounded to 8 bits, the last bit of a sum over attention now and then flips a
@@ -22,7 +22,7 @@ NANO = Path(str(files("callmemaybe"))) / "data" / "nano"
 @pytest.mark.parametrize("law", LAWS)
 def test_scripted(law: str) -> None:
     """The shipped fake obeys the laws exactly."""
-    LAWS[law](Subject(ScriptedModel(size=40, context=70)))
+    LAWS[law](ModelUnderTest(ScriptedModel(size=40, context=70)))
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -36,7 +36,7 @@ def test_onnx(tiny: Maker, law: str, layout: str, precision: str, keep: bool) ->
     assert model.shares == (layout == "genai")
     model.limit_chunks(16)
     tolerance = 0.2 if (layout, precision) == ("optimum", "int8") else TOLERANCE[precision]
-    LAWS[law](Subject(model, tolerance=tolerance))
+    LAWS[law](ModelUnderTest(model, tolerance=tolerance))
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -48,7 +48,7 @@ def test_placed(tiny: Maker, law: str, keep: bool) -> None:
     assert model.shares
     assert model.batches
     model.limit_chunks(16)
-    LAWS[law](Subject(model, tolerance=TOLERANCE["fp32"]))
+    LAWS[law](ModelUnderTest(model, tolerance=TOLERANCE["fp32"]))
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -58,7 +58,7 @@ def test_fused_graph_without_sharing(tiny: Maker, law: str, precision: str) -> N
     folder = tiny("genai", precision)
     model = OnnxModel(folder / "model.onnx", folder, share=False)
     assert not model.shares
-    LAWS[law](Subject(model, tolerance=TOLERANCE[precision]))
+    LAWS[law](ModelUnderTest(model, tolerance=TOLERANCE[precision]))
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -66,7 +66,7 @@ def test_fused_graph_without_sharing(tiny: Maker, law: str, precision: str) -> N
 def test_long_sequences(tiny: Maker, law: str, layout: str, precision: str) -> None:
     """Sequences that outgrow a buffer and a chunk of the default size obey the laws."""
     model = models.load(tiny(layout, precision, max_position_embeddings=1000))
-    LAWS[law](Subject(model, tolerance=TOLERANCE[precision], longest=700))
+    LAWS[law](ModelUnderTest(model, tolerance=TOLERANCE[precision], longest=700))
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -75,4 +75,4 @@ def test_long_sequences(tiny: Maker, law: str, layout: str, precision: str) -> N
 )
 def test_nano(law: str) -> None:
     """The embedded model obeys the laws."""
-    LAWS[law](Subject(models.load("nano"), tolerance=TOLERANCE["int8"], longest=120))
+    LAWS[law](ModelUnderTest(models.load("nano"), tolerance=TOLERANCE["int8"], longest=120))

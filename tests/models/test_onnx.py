@@ -20,7 +20,7 @@ from callmemaybe.models.onnx import OnnxModel
 from callmemaybe.models.onnx.by_position import ByPositionSession
 from callmemaybe.models.onnx.kv_buffer import BufferReader, KVBuffer
 from callmemaybe.models.onnx.shared_kv import SharedKVSession
-from callmemaybe.testing.sessions import LAWS, Subject
+from callmemaybe.testing.sessions import LAWS, ModelUnderTest
 from tests.models.conftest import Maker
 
 
@@ -129,7 +129,7 @@ def test_graphs_that_show_only_the_last_position(tiny: Maker, layout: str, tmp_p
 
     model = models.load(edited(tiny(layout, keep=True), tmp_path, prune))
     for law in LAWS.values():
-        law(Subject(model, tolerance=1e-5, longest=24))
+        law(ModelUnderTest(model, tolerance=1e-5, longest=24))
 
 
 def test_other_names_and_integer_types(tiny: Maker, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from callmemaybe.models.onnx import onnxruntime as runtime
 from callmemaybe.models.onnx.engine import OnnxEngine
 from callmemaybe.models.onnx.graph_rewrite import BIAS, KEEP, POSITIONS, rewrite
 from callmemaybe.models.onnx.shared_kv import SharedKVSession
-from callmemaybe.testing.sessions import LAWS, Subject
+from callmemaybe.testing.sessions import LAWS, ModelUnderTest
 from tests.models.conftest import Maker
 
 
@@ -90,7 +90,7 @@ def test_a_fork_moves_out_where_graphs_cannot_be_rewritten(
     rival.feed([2])
     assert moved == [30]
     for law in LAWS.values():
-        law(Subject(model, tolerance=1e-5))
+        law(ModelUnderTest(model, tolerance=1e-5))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -100,8 +100,8 @@ def test_moving_and_closing_up_change_nothing(
     """Where next to no strangers and holes are put up with, sessions get the same logits."""
     monkeypatch.setattr(shared_kv, "_FOREIGN_CELLS", 6)
     monkeypatch.setattr(shared_kv, "_UNUSED_CELLS", 3)
-    for law in ("together_is_alone", "any_history_is_its_ids"):
-        LAWS[law](Subject(models.load(tiny("genai")), tolerance=1e-5, seed=seed))
+    for law in ("batched_feeds_equal_single_feeds", "only_the_current_ids_matter"):
+        LAWS[law](ModelUnderTest(models.load(tiny("genai")), tolerance=1e-5, seed=seed))
     assert moved
 
 
@@ -255,7 +255,7 @@ def test_graphs_that_turn_by_position_ids(tiny: Maker, tmp_path: Path, law: str)
     assert isinstance(model, OnnxModel)
     assert model.batches
     assert not model._engine.graph.rotates
-    LAWS[law](Subject(model, tolerance=1e-5))
+    LAWS[law](ModelUnderTest(model, tolerance=1e-5))
     ids = [3, 1, 4, 1, 5]
     expected = models.load(tiny("genai")).open().feed(ids)
     np.testing.assert_allclose(model.open().feed(ids), expected, atol=1e-5)

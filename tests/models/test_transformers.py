@@ -13,7 +13,7 @@ from callmemaybe import models
 from callmemaybe.errors import ModelError
 from callmemaybe.models.base import Feed
 from callmemaybe.models.transformers import TransformersModel
-from callmemaybe.testing.sessions import LAWS, Subject
+from callmemaybe.testing.sessions import LAWS, ModelUnderTest
 from tests.training.qwen3_reference import forward, random_tensors, tiny_config
 
 pytest.importorskip("torch", reason="the extra 'torch' is not installed")
@@ -37,14 +37,14 @@ def written(folder: Path, config: dict[str, Any]) -> Path:
 @pytest.mark.parametrize("law", LAWS)
 def test_laws(folder: Path, law: str) -> None:
     """A PyTorch model obeys the laws of sessions."""
-    LAWS[law](Subject(models.load(folder), tolerance=1e-4))
+    LAWS[law](ModelUnderTest(models.load(folder), tolerance=1e-4))
 
 
 @pytest.mark.parametrize("law", LAWS)
 def test_laws_with_a_cache_that_cannot_be_cut(folder: Path, law: str, monkeypatch: Any) -> None:
     """The laws hold where a rewind means feeding again and a fork means copying."""
     monkeypatch.setattr("callmemaybe.models.transformers._is_plain", lambda _: False)
-    LAWS[law](Subject(models.load(folder), tolerance=1e-4, longest=24))
+    LAWS[law](ModelUnderTest(models.load(folder), tolerance=1e-4, longest=24))
 
 
 def test_many_sessions_go_through_in_one_pass(folder: Path, monkeypatch: Any) -> None:

@@ -29,8 +29,8 @@ from callmemaybe.errors import DuplicateKeyError, InputError, SchemaViolationErr
 from callmemaybe.generation.config import DecodingConfig, check_callable, check_settings, check_text
 from callmemaybe.generation.result import TurnResult
 from callmemaybe.generation.turn import TurnGenerator, in_thread
-from callmemaybe.generation.validation import pointer_of, validator_of
-from callmemaybe.jsonio import map_decimals
+from callmemaybe.generation.validation import validator_of
+from callmemaybe.jsonio import join_pointer, map_decimals
 from callmemaybe.tools import StreamEvent, ToolCall, ToolLike, ToolResult, ToolSpec, tool_specs
 from callmemaybe.wire.format_nodes import IdNode
 from callmemaybe.wire.output_grammar import OutputSpec
@@ -342,7 +342,7 @@ class _Run:
         validator = None if tool is None else validator_of(tool)
         wrong = None if validator is None else next(validator.iter_errors(call.parsed), None)
         if wrong is not None:
-            raise InputError(wrong.message, where=f"/arguments{pointer_of(wrong.instance_path)}")
+            raise InputError(wrong.message, where=f"/arguments{join_pointer(wrong.instance_path)}")
 
     def _missing(self, call: ToolCall, conversation: Conversation) -> Sequence[str]:
         """Return the required arguments whose values occur in no message and no result."""

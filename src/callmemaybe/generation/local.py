@@ -56,10 +56,10 @@ from callmemaybe.generation.turn import (
     TurnStream,
     plain_messages,
 )
-from callmemaybe.generation.validation import CHECKED_DEPTH, depth_of
+from callmemaybe.generation.validation import CHECKED_DEPTH
 from callmemaybe.grammar import Grammar
 from callmemaybe.grammar.compile import TRIM_INTERVAL, trim, trim_cache
-from callmemaybe.jsonio import dumps
+from callmemaybe.jsonio import dumps, is_deeper
 from callmemaybe.models.base import Model, Session
 from callmemaybe.tools import ToolSpec
 from callmemaybe.vocabulary import Vocabulary
@@ -424,7 +424,7 @@ class LocalGenerator(TurnGenerator):
         if not found.logprobs or not reader.calls:
             return {}
         call = reader.calls[0]
-        if depth_of(call.parsed) > CHECKED_DEPTH:
+        if is_deeper(call.arguments, CHECKED_DEPTH):
             return {}
         lengths = [len(self.vocabulary.token(index)) or 1 for index in found.matcher.ids]
         again = self.format.reader(constraint.tools, controls=self._controls)

@@ -7,7 +7,7 @@ here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from callmemaybe.errors import (
@@ -18,8 +18,8 @@ from callmemaybe.errors import (
     UnsupportedSchema,
 )
 from callmemaybe.grammar.grammar import Grammar
-from callmemaybe.grammar.json_schema.document import DeferredCheck, escape_token
-from callmemaybe.jsonio import find_duplicate_key, loads
+from callmemaybe.grammar.json_schema.document import DeferredCheck
+from callmemaybe.jsonio import find_duplicate_key, is_deeper, join_pointer, loads
 from callmemaybe.tools import ToolCall, ToolSpec
 from callmemaybe.tools.schemas import has_engine_dependent_pattern, validator_for
 from callmemaybe.wire import Format
@@ -110,7 +110,7 @@ class CallValidator:
         Raises SchemaViolationError where the grammar deferred checks.
         """
         has_deferred = name in self._deferred
-        if depth_of(value) > CHECKED_DEPTH:
+        if is_deeper(text, CHECKED_DEPTH):
             if has_deferred:
                 deep = f"it nests deeper than the {CHECKED_DEPTH} levels that can be checked"
                 raise SchemaViolationError(name, text, pointer="", problem=deep)
@@ -128,9 +128,9 @@ class CallValidator:
         raise SchemaViolationError(
             name,
             text,
-            pointer=pointer_of(error.instance_path),
+            pointer=join_pointer(error.instance_path),
             problem=_short(error.message),
-            keyword=pointer_of(error.schema_path),
+            keyword=join_pointer(error.schema_path),
         )
 
 
@@ -156,11 +156,6 @@ def _short(text: str) -> str:
     return text if len(text) <= _MAX_MESSAGE else f"{text[:_MAX_MESSAGE]}..."
 
 
-def pointer_of(path: Iterable[str | int]) -> str:
-    """Return a path as a JSON pointer."""
-    return "".join(f"/{escape_token(str(step))}" for step in path)
-
-
 def check_keys(text: str, function: str | None = None) -> None:
     """Look through a finished JSON text for what no grammar can see to: a key that came twice.
 
@@ -169,20 +164,3 @@ def check_keys(text: str, function: str | None = None) -> None:
     key = find_duplicate_key(text)
     if key is not None:
         raise DuplicateKeyError(function, text, key)
-
-
-def depth_of(value: Any) -> int:
-    """Return how deep arrays and objects nest, without recursion."""
-    deepest, stack = 0, [(value, 1)]
-    while stack:
-        value, depth = stack.pop()
-        inner: Iterable[Any]
-        if isinstance(value, dict):
-            inner = value.values()
-        elif isinstance(value, list):
-            inner = value
-        else:
-            continue
-        deepest = max(deepest, depth)
-        stack.extend((one, depth + 1) for one in inner)
-    return deepest

@@ -121,7 +121,7 @@ def find_duplicate_key(text: str) -> str | None:
     except _DuplicateKey as error:
         return error.key
     except RecursionError:
-        parser = _Parser(text, "JSON", str, max_depth=None, strict=False)
+        parser = _JsonParser(text, "JSON", str, max_depth=None, strict=False)
         parser.document()
         return parser.duplicate_key
     return None
@@ -311,7 +311,7 @@ def read(
     line. ``strict`` is that of :func:`loads`. Raises InputError with file, line, column, JSON pointer
     and what to change.
     """
-    parser = _Parser(
+    parser = _JsonParser(
         text, source, number, first_line=first_line, max_depth=max_depth, strict=strict
     )
     value = parser.document()
@@ -343,7 +343,7 @@ class _OpenContainer:
     key: str = ""
 
 
-class _Parser:
+class _JsonParser:
     """One pass over a text; the stack holds the open arrays and objects."""
 
     def __init__(

@@ -16,8 +16,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from callmemaybe.errors import InputError
-from callmemaybe.generation.validation import depth_of
-from callmemaybe.jsonio import LongNumber, dumps, loads
+from callmemaybe.jsonio import LongNumber, dumps, has_lone_surrogate, is_deeper, loads
 from callmemaybe.server.config import ServerConfig
 from callmemaybe.server.http_errors import ApiError
 
@@ -25,7 +24,6 @@ from callmemaybe.server.http_errors import ApiError
 MAX_DEPTH = 64
 #: How many digits a number may have before and after the point; more than any float has.
 MAX_DIGITS = 400
-_HALF_PAIR = re.compile("[\ud800-\udfff]")
 #: Header names (RFC 9110, section 5.6.2) separated by commas.
 _HEADER_NAMES = re.compile(r"[!#$%&'*+.^_`|~\w-]+(?:[ \t]*,[ \t]*[!#$%&'*+.^_`|~\w-]+)*", re.ASCII)
 _DEFAULT_HEADERS = "authorization, content-type, x-request-id"
@@ -71,7 +69,8 @@ async def read_json(request: Request, config: ServerConfig) -> Any:
         )  # fmt: skip
     body = await _read(request, config)
     try:
-        value = loads(body.decode(), max_digits=MAX_DIGITS)
+        text = body.decode()
+        value = loads(text, max_digits=MAX_DIGITS)
     except UnicodeDecodeError as error:
         raise ApiError(400, f"The body is not UTF-8: {error.reason} at byte {error.start}.",
                       code="invalid_json") from None  # fmt: skip
@@ -79,7 +78,7 @@ async def read_json(request: Request, config: ServerConfig) -> Any:
         raise _number_too_large() from None
     except InputError as error:
         raise ApiError(400, f"The body is {error.message}.", code="invalid_json") from None
-    if depth_of(value) > MAX_DEPTH:
+    if is_deeper(text, MAX_DEPTH):
         raise ApiError(400, f"The body nests deeper than {MAX_DEPTH} levels.", code="too_deep")
     _check_values(value)
     return value
@@ -98,7 +97,7 @@ def _check_values(value: Any) -> None:
         elif isinstance(value, list):
             stack += value
         elif isinstance(value, str):
-            if not value.isascii() and _HALF_PAIR.search(value):
+            if not value.isascii() and has_lone_surrogate(value):
                 raise ApiError(
                     400, "A string holds half of a surrogate pair, which is no character.",
                     code="invalid_json",

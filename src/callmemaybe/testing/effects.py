@@ -1,7 +1,8 @@
-"""The gateway's invariant, runnable: a log of what really happened, kept outside any ledger.
+"""A check that a store loses no call and lets none happen twice, for authors of stores.
 
-For authors of stores: run tools that write to an :class:`EffectLog`, kill processes wherever you like,
-deliver again, and :func:`check_invariant` says whether anything was lost or happened twice.
+:class:`EffectLog` is a file outside the store that records each effect and each answer. Run tools of
+:func:`logging_tool` through a gateway on your store, kill the process at any of ``WRITE_POINTS`` with
+:func:`kill_at`, deliver the same calls again, and then call :func:`check_invariant`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ WRITE_POINTS = (
 
 
 class EffectLog:
-    """An append-only file: one line per effect, one per answer given. Survives kill -9."""
+    """An append-only file with a line per effect and per final answer; it survives kill -9."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -54,14 +55,14 @@ class EffectLog:
             self.write("answered", answer.key, answer.content)
 
     def effects(self) -> Counter[str]:
-        """How often each key had its effect."""
+        """Return how often each key had its effect."""
         return Counter(key for kind, key, _ in self._lines() if kind == "effect")
 
     def answers(self) -> dict[str, set[str]]:
-        """Every final answer that was given, by key."""
+        """Return the final answers that were given, by key."""
         found: dict[str, set[str]] = {}
         for kind, key, what in self._lines():
-            if kind == "answer":
+            if kind == "answered":
                 found.setdefault(key, set()).add(what)
         return found
 
@@ -74,10 +75,10 @@ class EffectLog:
 
 
 def logging_tool(log: EffectLog, effect: Effect, **declared: Any) -> Tool:
-    """Return a tool of the given class, called by that name, whose effect is a line in ``log``.
+    """Return a tool named after its effect class whose effect is a line in ``log``.
 
-    A transactional one writes a row into the table ``effects`` of the store instead, so that
-    the log does not outlive what the store rolled back.
+    A transactional tool writes a row into the table ``effects`` of the store instead, since a line
+    in the log would stay when the store rolls back.
     """
     declared = {"name": effect.value, "effect": effect, "trusted": True, **declared}
     if effect is Effect.TRANSACTIONAL:
@@ -117,9 +118,10 @@ def check_invariant(
     delivered: Iterable[str],
     effects: Counter[str] | None = None,
 ) -> None:
-    """Raise AssertionError if a call was lost, happened twice, or was answered in two ways.
+    """Raise AssertionError if a call was lost, happened twice, or got two different answers.
 
-    ``effects`` adds those counted elsewhere (the rows of transactional tools).
+    ``delivered`` are the keys of all calls; ``effects`` are effects counted outside the log (the rows
+    of transactional tools).
     """
     happened = log.effects() + (effects or Counter())
     answers = log.answers()

@@ -1,4 +1,6 @@
-"""The laws of a model's sessions: whoever writes an engine runs these over it.
+"""The laws of a model's sessions, for authors of engines.
+
+A law is a function that takes the model and raises AssertionError if the model breaks it:
 
 >>> from callmemaybe.models.scripted import ScriptedModel
 >>> for law in LAWS.values():
@@ -17,12 +19,12 @@ from callmemaybe.models.base import Feed, Logits, Model, Session
 
 
 @dataclass(frozen=True)
-class Subject:
-    """A model under law, with what may be expected of its arithmetic.
+class ModelUnderTest:
+    """A model to be checked, and how exact its arithmetic is.
 
-    ``tolerance`` bounds the difference of two ways to the same logits, relative to the largest
-    of them: 0 for exact models, about 1e-4 in float32, more for half precision, most where
-    activations are quantised together. ``longest`` is how many ids a law may feed.
+    ``tolerance`` bounds the difference of logits that should be equal, relative to the largest logit:
+    0 for exact models, about 1e-4 in float32, more in half precision, most where activations are
+    quantised together. ``longest`` is the most ids that a law may feed.
     """
 
     model: Model
@@ -39,11 +41,11 @@ class Subject:
         return [int(token) for token in self.random.integers(0, self.model.size, count)]
 
     def fresh(self, ids: list[int], keep: int) -> Logits:
-        """Feed a new session everything at once."""
+        """Return the last ``keep`` rows of logits of a new session that is fed all ids at once."""
         return self.model.open().feed(ids, keep=keep)
 
     def same(self, found: Logits, expected: Logits, what: str) -> None:
-        """Raise AssertionError unless two ways to the same logits agree."""
+        """Raise AssertionError unless ``found`` equals ``expected`` within the tolerance."""
         assert found.dtype == np.float32, f"{what}: logits are {found.dtype}, not float32"
         assert found.shape == expected.shape, f"{what}: {found.shape} is not {expected.shape}"
         if expected.size:
@@ -52,7 +54,7 @@ class Subject:
             assert worst <= allowed, f"{what}: off by {worst:.3g}, {allowed:.3g} allowed"
 
 
-def feeding_is_associative(subject: Subject) -> None:
+def feeding_is_associative(subject: ModelUnderTest) -> None:
     """Check that feeding at once, one by one, or in any pieces gives the same logits."""
     ids = subject.ids(subject.longest)
     expected = subject.fresh(ids, len(ids))
@@ -69,8 +71,8 @@ def feeding_is_associative(subject: Subject) -> None:
         assert session.length == at
 
 
-def kept_rows_are_the_last(subject: Subject) -> None:
-    """Check that ``keep`` chooses how many rows come back and changes nothing else."""
+def keep_returns_the_last_rows(subject: ModelUnderTest) -> None:
+    """Check that ``keep`` only decides how many of the last rows are returned."""
     ids = subject.ids(subject.longest // 2)
     expected = subject.fresh(ids, len(ids))
     for keep in {0, 1, 2, len(ids) // 2, len(ids)}:
@@ -80,8 +82,8 @@ def kept_rows_are_the_last(subject: Subject) -> None:
         subject.same(session.feed([ids[0]]), subject.fresh([*ids, ids[0]], 1), "the id after")
 
 
-def logits_belong_to_the_caller(subject: Subject) -> None:
-    """Check that written-over logits disturb nothing, and that feeding leaves them alone."""
+def logits_are_copies(subject: ModelUnderTest) -> None:
+    """Check that the caller may overwrite logits, and that later feeds do not change them."""
     ids = subject.ids(6)
     session = subject.model.open()
     first = session.feed(ids[:3], keep=3)
@@ -95,8 +97,8 @@ def logits_belong_to_the_caller(subject: Subject) -> None:
     subject.same(session.feed(ids[3:], keep=3), expected, "after writing")
 
 
-def rewound_is_never_fed(subject: Subject) -> None:
-    """Check that after ``rewind(n)`` it is as if the last n ids had never been."""
+def rewind_undoes_feeding(subject: ModelUnderTest) -> None:
+    """Check that after ``rewind(n)`` a session behaves as if the last n ids had never been fed."""
     ids, other = subject.ids(subject.longest // 2), subject.ids(5)
     session = subject.model.open()
     session.feed(ids)
@@ -111,8 +113,8 @@ def rewound_is_never_fed(subject: Subject) -> None:
     subject.same(session.feed(other), subject.fresh(other, 1), "all forgotten")
 
 
-def forks_are_independent(subject: Subject) -> None:
-    """Check that what one of two forked sessions is told, the other never learns."""
+def forks_are_independent(subject: ModelUnderTest) -> None:
+    """Check that feeding or rewinding a fork does not change the session it was forked from."""
     stem, ours, theirs = (subject.ids(count) for count in (8, 6, 4))
     one = subject.model.open()
     one.feed(stem)
@@ -132,7 +134,7 @@ def forks_are_independent(subject: Subject) -> None:
     subject.same(empty.feed(stem), subject.fresh(stem, 1), "a fork of nothing")
 
 
-def branches_are_forks(subject: Subject) -> None:
+def branches_are_forks(subject: ModelUnderTest) -> None:
     """Check that ``branches`` gives what forks give, and leaves the session alone."""
     stem, shared = subject.ids(9), subject.ids(3)
     a, b, c, d = subject.ids(4)
@@ -160,8 +162,8 @@ def branches_are_forks(subject: Subject) -> None:
     subject.same(start[1], subject.fresh([b, c], 2), "from an empty session")
 
 
-def any_history_is_its_ids(subject: Subject) -> None:
-    """Check that whatever was fed, forgotten and forked, only the ids held matter."""
+def only_the_current_ids_matter(subject: ModelUnderTest) -> None:
+    """Check that after any feeds, rewinds and forks only the ids of the session matter."""
     pool: list[tuple[Session, list[int]]] = [(subject.model.open(), [])]
     for _ in range(40):
         index = int(subject.random.integers(len(pool)))
@@ -184,7 +186,7 @@ def any_history_is_its_ids(subject: Subject) -> None:
         assert session.length == len(ids)
 
 
-def together_is_alone(subject: Subject) -> None:
+def batched_feeds_equal_single_feeds(subject: ModelUnderTest) -> None:
     """Check that sessions fed in one pass, joining and leaving, get what each would get alone."""
     stem = subject.ids(subject.longest // 3)
     base = subject.model.open()
@@ -228,8 +230,8 @@ def together_is_alone(subject: Subject) -> None:
     assert [feed.session.length for feed in wrong] == [before[0] + 1, *before[1:]]
 
 
-def mistakes_change_nothing(subject: Subject) -> None:
-    """Check that a wrong argument raises ModelError and leaves the session as it was."""
+def errors_change_nothing(subject: ModelUnderTest) -> None:
+    """Check that a wrong argument raises ModelError and does not change the session."""
     ids = subject.ids(5)
     size, context = subject.model.size, subject.model.context
     session = subject.model.open()
@@ -256,21 +258,21 @@ def mistakes_change_nothing(subject: Subject) -> None:
         except ModelError:
             assert session.length == len(ids), f"mistake {number} moved the session"
         else:
-            raise AssertionError(f"mistake {number} went unnoticed")
+            raise AssertionError(f"mistake {number} raised nothing")
     subject.same(session.feed([1]), subject.fresh([*ids, 1], 1), "after the mistakes")
 
 
-LAWS: Mapping[str, Callable[[Subject], None]] = {
+LAWS: Mapping[str, Callable[[ModelUnderTest], None]] = {
     law.__name__: law
     for law in (
         feeding_is_associative,
-        kept_rows_are_the_last,
-        logits_belong_to_the_caller,
-        rewound_is_never_fed,
+        keep_returns_the_last_rows,
+        logits_are_copies,
+        rewind_undoes_feeding,
         forks_are_independent,
         branches_are_forks,
-        any_history_is_its_ids,
-        together_is_alone,
-        mistakes_change_nothing,
+        only_the_current_ids_matter,
+        batched_feeds_equal_single_feeds,
+        errors_change_nothing,
     )
 }
