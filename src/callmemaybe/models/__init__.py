@@ -1,9 +1,18 @@
-"""Models: ids in, logits out. They know nothing else: no grammar, no tool, no token's bytes.
+"""Models: ids in, logits out.
 
-One seam (:class:`Model`, :class:`Session`), one file per engine; an engine's package is imported
-only in the file named after it, and only when a model is loaded. ``scripted`` is the shipped fake.
-The folder is the registry: a file with a constant ``MODEL`` (see :class:`base.ModelBackend`) serves the
-weights whose file ending it names.
+A language model is a function from a sequence of token ids to logits, one number for each id that may
+come next. Computing it again from the start for every token would be quadratic, so engines keep the
+keys and values of the ids they have seen (the KV cache). A :class:`Session` is one such sequence with
+its cache: ``feed`` appends ids in one forward pass, ``rewind`` drops the last ones, ``fork`` copies the
+session, as far as possible without copying memory, and ``feed_batch`` serves several sessions in one
+pass. A :class:`Model` is the frozen network that opens sessions.
+
+One file or folder per engine: ``onnx``, ``gguf``, ``transformers``; ``remote`` talks to a server that
+returns text instead of logits; ``scripted`` is the fake for tests. The folder is the registry: a module
+with a constant ``MODEL`` (a :class:`base.ModelBackend`) serves the weight files whose ending it names.
+An engine's package is imported only in the file named after it, and only when a model is loaded.
+
+Models do not know what ids mean: no grammar, no tool, no token's bytes.
 """
 
 from __future__ import annotations
@@ -15,8 +24,7 @@ from typing import cast
 
 from callmemaybe import plugins
 from callmemaybe.errors import ModelError
-from callmemaybe.models import _hub
-from callmemaybe.models import _model_files as _model_files
+from callmemaybe.models import _hub, _model_files
 from callmemaybe.models.base import Files, Logits, Model, ModelBackend, Session
 
 __all__ = ["Files", "Logits", "Model", "ModelBackend", "Session", "load", "variants_in"]
@@ -39,11 +47,11 @@ def load(
     followed by ``:variant`` too. A variant is what the file names of the model carry (``q4``,
     ``fp16``, ``int8``, ``Q8_0``, ...), a folder inside, or the kind of weights (``onnx``, ``gguf``,
     ``safetensors``) where there are several; of PyTorch weights it is the precision to run in.
-    ``cache`` is where downloads go (default: the hub's own cache). What is there is used as it is;
+    ``cache`` is where downloads go (default: the hub's own cache). Files that are there are used as they are;
     ``offline=False`` asks the hub for a newer revision, ``True`` never asks (default:
     HF_HUB_OFFLINE). ``threads`` and ``providers`` go to the engine: by default as many threads as
-    the model's size deserves, on the CPU; other providers are handed on untested. Raises
-    ModelError if the model cannot be had.
+    suit the model's size, on the CPU; other providers are passed on untested. Raises ModelError if
+    the model cannot be loaded.
     """
     text = str(name)
     if text.startswith(("http://", "https://")):
@@ -55,7 +63,7 @@ def load(
         place = None if cache is None else Path(cache).expanduser()
         folder, weights = _locate(text, place, offline)
     except (OSError, RuntimeError) as error:
-        # A folder that may not be entered, a name that is too long, somebody who has no home.
+        # A folder without permission, a name that is too long, a user without a home.
         why = str(getattr(error, "strerror", None) or error).rstrip(".")
         raise ModelError(
             f"{text} cannot be looked for: {why}; correct the name, or the permissions of its folder"
@@ -64,12 +72,12 @@ def load(
     return backend.load(weights, folder, name=text, threads=threads, providers=providers)
 
 
-#: Our own engines by the endings of their files, so that only the one that is needed is imported.
+#: The package's own engines by file ending, so that only the needed one is imported.
 _ENGINES = {".onnx": "onnx", ".gguf": "gguf", ".safetensors": "transformers"}
 
 
 def _backend(weights: Path) -> ModelBackend:
-    """Return the engine for a weight file: ours, else a third party's."""
+    """Return the backend for a weight file: the package's own, else a third party's."""
     own = _ENGINES.get(weights.suffix)
     if own is not None:
         return cast("ModelBackend", plugins.load(__name__, own, "MODEL"))
@@ -92,7 +100,7 @@ def _locate(name: str, cache: Path | None, offline: bool | None) -> tuple[Path, 
     """Return the folder with the model's configuration, and its weight file."""
     if name in EMBEDDED:
         return _in_folder(Path(str(resources("callmemaybe") / "data" / name)), None, name)
-    if not name.strip():  # which Path takes for the current folder
+    if not name.strip():  # Path("") would be the current folder
         raise ModelError("a model's name is empty; name one, such as nano, a folder or org/name")
     path = Path(name).expanduser()
     if path.is_dir():

@@ -1,7 +1,7 @@
-"""Fetches models from a hub: lists a repository, chooses, downloads only what is needed.
+"""Fetches models from a hub: lists a repository, chooses files, downloads only those.
 
-``huggingface_hub`` does the work and honours its usual variables (HF_HOME, HF_ENDPOINT, HF_TOKEN,
-HF_HUB_OFFLINE, proxies); every way in which it can fail becomes one ModelError that says what to do.
+``huggingface_hub`` does the work and reads its usual variables (HF_HOME, HF_ENDPOINT, HF_TOKEN,
+HF_HUB_OFFLINE, proxies). Each of its errors becomes a ModelError that says what to do.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from callmemaybe.models import _model_files
 
 REPOSITORY = re.compile(r"([A-Za-z0-9][\w.-]*/[\w.-]+?)(?:@([\w./-]+))?(?::(.+))?")
 _CONFIGURATION = ["*.json", "*.jinja"]
-#: What the file system says where nothing can be written.
+#: Errors of a file system that cannot be written.
 _UNWRITABLE = frozenset(
     (errno.EACCES, errno.EDQUOT, errno.EFBIG, errno.ENOSPC, errno.ENOTDIR, errno.EPERM, errno.EROFS)
 )
@@ -51,9 +51,9 @@ class HubName:
 def fetch(hub_name: HubName, *, cache: Path | None, offline: bool | None) -> FetchedModel:
     """Return the local folder of a repository and which of its files are the model.
 
-    What is in the cache is used without asking the hub, unless ``offline`` is False; then the hub
-    is asked for a newer revision, and the cache is used if it does not answer. Raises ModelError
-    for anything missing.
+    A cached model is used without asking the hub, unless ``offline`` is False; then the hub is
+    asked for a newer revision, and the cache is used if it does not answer. Raises ModelError if
+    files are missing.
     """
     from huggingface_hub import constants
 
@@ -84,7 +84,7 @@ def fetch(hub_name: HubName, *, cache: Path | None, offline: bool | None) -> Fet
 
 
 def _cached(hub_name: HubName, cache: Path | None) -> FetchedModel | None:
-    """Return what an earlier download left, if that is a whole model."""
+    """Return the model in the cache, if it is complete."""
     try:
         folder = _snapshot(hub_name, cache, _CONFIGURATION, offline=True)
         present = [path.relative_to(folder).as_posix() for path in folder.rglob("*")]
@@ -93,16 +93,16 @@ def _cached(hub_name: HubName, cache: Path | None) -> FetchedModel | None:
         return None
     settings = [folder / choice.folder / name for name in ("config.json", "genai_config.json")]
     is_whole = choice.weights.endswith(".gguf") or any(path.exists() for path in settings)
-    if not is_whole or _lacks_data(folder, choice):
+    if not is_whole or _is_incomplete(folder, choice):
         return None  # a download that was interrupted
     return folder, choice
 
 
-def _lacks_data(folder: Path, choice: _model_files.WeightFiles) -> bool:
-    """Whether the weights are not all there: shards, or the files beside it that a graph refers to."""
+def _is_incomplete(folder: Path, choice: _model_files.WeightFiles) -> bool:
+    """Whether weight files are missing: shards, or external data that a graph refers to."""
     weights = folder / choice.weights
     if weights.suffix != ".onnx":
-        return not all(_is_there(folder / name) for name in _model_files.shards(choice.weights))
+        return not all(_has_content(folder / name) for name in _model_files.shards(choice.weights))
     named = re.compile(re.escape(weights.name).encode() + rb"(?:_data|\.data)(?:_\d+)?")
     try:
         with (
@@ -111,12 +111,12 @@ def _lacks_data(folder: Path, choice: _model_files.WeightFiles) -> bool:
         ):
             found = set(named.findall(graph))
     except (OSError, ValueError):
-        return True  # a link to what is gone, or empty
-    return not all(_is_there(weights.with_name(name.decode())) for name in found)
+        return True  # a dangling link, or an empty file
+    return not all(_has_content(weights.with_name(name.decode())) for name in found)
 
 
-def _is_there(path: Path) -> bool:
-    """Whether a file is there and holds anything: a crash may leave empty ones."""
+def _has_content(path: Path) -> bool:
+    """Whether a file exists and is not empty; a crash may leave empty files."""
     try:
         return path.stat().st_size > 0
     except OSError:
@@ -124,10 +124,10 @@ def _is_there(path: Path) -> bool:
 
 
 def _download(hub_name: HubName, cache: Path | None, choice: _model_files.WeightFiles) -> Path:
-    """Fetch what is not there of the chosen files; return their folder."""
+    """Fetch those of the chosen files that are missing; return their folder."""
     folder = _snapshot(hub_name, cache, [_escape(name) for name in choice.files])
-    empty = [_escape(name) for name in choice.files if not _is_there(folder / name)]
-    if empty:  # which to the hub's own client is as good as whole
+    empty = [_escape(name) for name in choice.files if not _has_content(folder / name)]
+    if empty:  # the hub's client takes an empty file for complete
         _snapshot(hub_name, cache, empty, force=True)
     return folder
 
@@ -172,7 +172,7 @@ def _escape(name: str) -> str:
 
 
 def _refuse(hub_name: HubName, error: Exception) -> None:
-    """Raise for what no cache can help with; return for a network that does not answer."""
+    """Raise for errors that a cached model cannot help with; return for a network failure."""
     from huggingface_hub import errors
 
     name = hub_name.repository

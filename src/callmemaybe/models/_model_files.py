@@ -1,4 +1,4 @@
-"""Which of the files of a model folder are the model: pure reasoning over file names."""
+"""Chooses the weight files of a model folder by name alone; reads no file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The seam: a Model opens Sessions, a Session turns ids into logits. Knows no engine."""
+"""The interface of models (a Model opens Sessions) and what engines share. Knows no engine."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from callmemaybe.errors import ModelError
 
 Logits = NDArray[np.float32]
 Array = NDArray[Any]
-#: What a session holds, as arrays to be stored.
+#: The KV cache of a session as arrays, to be stored.
 KVSnapshot = tuple[NDArray[Any], ...]
 
 #: What a pass costs by itself, in rows (measured: 2 to 5).
 _PASS_COST = 3.0
-#: Logits of branches that are held at a time.
+#: Bytes of logits of branches that are in memory at a time.
 _LOGITS_BYTES = 64 << 20
 
 
 class Session(Protocol):
-    """One sequence of ids inside a model: append, look, take back, split.
+    """One sequence of ids inside a model, which can be extended, cut and forked.
 
     A session is used by one thread at a time; sessions of one model are independent of each other
     and may run in parallel.
@@ -46,22 +46,22 @@ class Session(Protocol):
 
     @property
     def memory(self) -> int:
-        """About how many bytes of keys and values the session holds; 0 where that is not known.
+        """About how many bytes of keys and values the session uses; 0 where that is not known.
 
-        Room to grow counts, as does what is shared with forks.
+        Unused capacity counts, and so does memory that is shared with forks.
         """
         return 0
 
     def trim(self) -> None:
-        """Give back what the session has room for and does not hold; it stays as it is otherwise."""
+        """Release unused capacity; the session is otherwise unchanged."""
         return  # a body: without one it would be abstract
 
     def feed(self, ids: Sequence[int], keep: int = 1) -> Logits:
         """Append ids; return ``float32[keep, size]``, the logits after each of the last ``keep``.
 
-        ``keep`` is between 0 and ``len(ids)``. The array is the caller's to change.
+        ``keep`` is between 0 and ``len(ids)``. The caller may change the array.
         Raises ModelError for no ids, an id outside ``range(size)``, a ``keep`` out of range, or
-        more ids than the model can hold; the session is then as it was before.
+        more ids than the model can hold; the session is then unchanged.
         """
         ...
 
@@ -79,38 +79,38 @@ class Session(Protocol):
     def branches(self, paths: Sequence[Sequence[int]]) -> list[Logits]:
         """Return, for each path, ``float32[len(path), size]``: the logits after each of its ids.
 
-        Equals ``fork().feed(path, keep=len(path))`` for each path; the session stays as it is.
-        Each id of the paths' common prefixes is fed once here; engines may do better.
+        Equals ``fork().feed(path, keep=len(path))`` for each path; the session is unchanged. This
+        default feeds common prefixes once, path after path; engines may share passes.
         """
         return feed_trie(self.fork(), paths)
 
     def snapshot(self) -> KVSnapshot | None:
-        """Return what the session holds, for :meth:`restore`; None where an engine cannot say.
+        """Return the KV cache for :meth:`restore`; None where an engine cannot export it.
 
-        The arrays may be views: they are not to be changed, and to be used before the session is.
+        The arrays may be views: do not change them, and use them before the session is fed again.
         """
         return None
 
-    def restore(self, length: int, frozen: KVSnapshot) -> bool:
-        """Let an empty session hold the ``length`` ids that ``frozen`` was made of.
+    def restore(self, length: int, snapshot: KVSnapshot) -> bool:
+        """Fill an empty session with the ``length`` ids whose KV cache ``snapshot`` is.
 
-        Returns False, and stays empty, for what is none of this model's.
+        Returns False, and stays empty, if the snapshot cannot be from this model.
         """
-        del length, frozen
+        del length, snapshot
         return False
 
     def feed_batch(self, feeds: Sequence[Feed]) -> list[Logits | ModelError]:
         """Feed several sessions of this one's model, in as few passes as the engine can.
 
-        Equals ``feed`` on each: what that would return, or the ModelError that it would raise,
-        which concerns its own session only. No session may be named twice. One after another
-        here; engines may do better.
+        Equals ``feed`` on each: the result is its return value, or the ModelError that it would raise
+        for that session alone. No session may be in the list twice. This default feeds one after
+        another; engines may share passes.
         """
         return feed_each(feeds)
 
 
 class Feed(NamedTuple):
-    """One session's share of a pass: see :meth:`Session.feed`."""
+    """The arguments of one session's :meth:`Session.feed`, as part of a batch."""
 
     session: Session
     ids: Sequence[int]
@@ -156,7 +156,7 @@ class Model(Protocol):
 
 
 class ModelBackend(Protocol):
-    """What a file of this folder offers as ``MODEL``: an engine for one kind of weights."""
+    """The type of a module's ``MODEL``: loads one kind of weight files."""
 
     @property
     def suffix(self) -> str:
@@ -178,9 +178,9 @@ class ModelBackend(Protocol):
 
 @dataclass(frozen=True)
 class Files:
-    """What lies beside a model's weights, for those who build vocabularies and prompts.
+    """The files beside a model's weights: tokenizer, configuration, chat template.
 
-    Nothing is read before it is asked for; a broken file raises ModelError then.
+    Each is read when it is first needed; a broken file raises ModelError then.
     """
 
     folder: Path
@@ -193,7 +193,7 @@ class Files:
 
     @property
     def vocabulary(self) -> Path | None:
-        """What the vocabulary is read from, if there is anything."""
+        """The path to read the vocabulary from, if there is one."""
         return self.folder if self.tokenizer is not None else None
 
     @cached_property
@@ -218,7 +218,7 @@ class Files:
 
     @property
     def ends(self) -> frozenset[int]:
-        """Ids that end a turn, as the first file that names any has them."""
+        """Ids that end a turn, from the first file that names any."""
         genai = _object(self.genai.get("model"))
         for source in (self.generation, genai, self.config):
             found = source.get("eos_token_id")
@@ -276,12 +276,12 @@ class Files:
 
 
 def _object(value: Any) -> Mapping[str, Any]:
-    """Return a JSON object, and for anything else an empty one: what it should say is not known."""
+    """Return ``value`` if it is a JSON object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def feed_trie(session: Session, paths: Sequence[Sequence[int]]) -> list[Logits]:
-    """Score ``paths`` by feeding them as a trie, depth first, into a session of our own.
+    """Score ``paths`` by feeding them as a trie, depth first, into ``session``, which is changed.
 
     One feed per leaf of the trie; ids that paths have in common are fed once.
     """
@@ -304,10 +304,10 @@ def feed_trie(session: Session, paths: Sequence[Sequence[int]]) -> list[Logits]:
 def feed_forks(
     session: Session, paths: Sequence[Sequence[int]], context: int | None, most: int | None = None
 ) -> list[Logits]:
-    """Score ``paths`` with a fork for each that is no beginning of another, all fed together.
+    """Score ``paths`` with a fork for each that is no prefix of another, fed as a batch.
 
-    What all have in common is fed once. ``most`` is how many forks there may be at a time. Raises
-    ModelError before anything is fed for a path that cannot be.
+    The common prefix of all is fed once. ``most`` limits the forks at a time. Raises ModelError for a
+    path that cannot be fed, before any is.
     """
     leaves = maximal_paths(paths)
     for leaf in leaves:
@@ -339,7 +339,7 @@ def feed_forks(
 
 
 def feed_each(feeds: Sequence[Feed]) -> list[Logits | ModelError]:
-    """Feed sessions one after another; what fails stands in its place."""
+    """Feed sessions one after another; an error is a result."""
     found: list[Logits | ModelError] = []
     for session, ids, keep in feeds:
         try:
@@ -377,7 +377,7 @@ def common_prefix_length(left: Sequence[int], right: Sequence[int]) -> int:
 
 
 def check_feed(ids: Sequence[int], keep: int, size: int, room: int | None) -> NDArray[np.int64]:
-    """Return ids as an array after the checks every session owes; raise ModelError otherwise.
+    """Return ids as an array after the checks that every session makes; raise ModelError otherwise.
 
     ``room`` is how many ids the session can still hold, None for no limit.
     """

@@ -3,9 +3,9 @@
 The package is not among the core dependencies: ``pip install 'callmemaybe[gguf]'``.
 
 A model has one llama.cpp context, whose cells all sessions share: a session is a sequence of it.
-So a fork copies nothing (its cells belong to two sequences until one of them goes on), a rewind
-takes cells away, and several sequences go through in one pass. When the cells are used up the
-context is replaced by one twice as large.
+So a fork copies nothing (llama.cpp marks its cells as belonging to two sequences), a rewind frees
+cells, and several sequences share a pass. When the cells are used up, a context of twice the size
+replaces the first.
 """
 
 from __future__ import annotations
@@ -62,23 +62,23 @@ MODEL = GgufBackend()
 
 
 class GgufFiles(Files):
-    """What a GGUF file says about itself, in the places where a folder would say it."""
+    """The metadata of a GGUF file, under the names of the files that a folder would have."""
 
     def __init__(self, path: Path, folder: Path) -> None:
         super().__init__(folder)
         object.__setattr__(self, "path", path)
         try:
-            object.__setattr__(self, "held", gguf_metadata.metadata(path))
+            object.__setattr__(self, "metadata", gguf_metadata.metadata(path))
         except (OSError, ValueError) as error:
             raise ModelError(f"{path} cannot be read: {error}") from error
 
     path: Path
-    held: dict[str, Any]
+    metadata: dict[str, Any]
 
     @property
     def vocabulary(self) -> Path | None:
-        """The file itself, or a tokenizer.json beside it where the file holds no BPE."""
-        if self.held.get("tokenizer.ggml.model") != "gpt2" and self.tokenizer is not None:
+        """The file itself, or a tokenizer.json beside it where the file has no byte-level BPE."""
+        if self.metadata.get("tokenizer.ggml.model") != "gpt2" and self.tokenizer is not None:
             return self.folder
         return self.path
 
@@ -86,26 +86,28 @@ class GgufFiles(Files):
     def ends(self) -> frozenset[int]:
         """Ids that end a turn."""
         names = ("eos_token_id", "eot_token_id", "eom_token_id")
-        found = (self.held.get(f"tokenizer.ggml.{name}") for name in names)
+        found = (self.metadata.get(f"tokenizer.ggml.{name}") for name in names)
         return frozenset(end for end in found if isinstance(end, int) and end >= 0)
 
     @property
     def context(self) -> int | None:
         """The longest sequence the model was made for."""
-        found = self.held.get(f"{self.held.get('general.architecture')}.context_length")
+        found = self.metadata.get(f"{self.metadata.get('general.architecture')}.context_length")
         return found if isinstance(found, int) else None
 
     @property
     def chat_template(self) -> str | None:
         """The Jinja text of the chat template."""
-        found = self.held.get("tokenizer.chat_template")
+        found = self.metadata.get("tokenizer.chat_template")
         return found if isinstance(found, str) else super().chat_template
 
     @cached_property
     def tokenizer_config(self) -> dict[str, Any]:
-        """What a tokenizer_config.json would say of the tokens with a name."""
-        tokens = self.held.get("tokenizer.ggml.tokens") or []
-        stated = {name: self.held.get(f"tokenizer.ggml.{name}_token_id") for name in ("bos", "eos")}
+        """The named tokens as a tokenizer_config.json has them."""
+        tokens = self.metadata.get("tokenizer.ggml.tokens") or []
+        stated = {
+            name: self.metadata.get(f"tokenizer.ggml.{name}_token_id") for name in ("bos", "eos")
+        }
         return {
             f"{name}_token": tokens[index]
             for name, index in stated.items()
@@ -154,7 +156,7 @@ def _cores() -> int:
 
 
 class _Span(NamedTuple):
-    """Ids of one sequence, from a position on; the last ``keep`` of them want logits."""
+    """Ids of one sequence from position ``start``; logits are wanted for the last ``keep``."""
 
     sequence: int
     start: int
@@ -163,7 +165,7 @@ class _Span(NamedTuple):
 
 
 class _LlamaContext:
-    """llama.cpp's model and its context; one pass at a time."""
+    """llama.cpp's model with its context, which runs one pass at a time."""
 
     def __init__(self, weights: Path, threads: int, cells: int) -> None:
         try:
@@ -210,7 +212,7 @@ class _LlamaContext:
     # -- sequences ----------------------------------------------------------------------------
 
     def take(self, origin: int | None = None) -> int:
-        """Return an unused sequence that holds what ``origin`` holds."""
+        """Return an unused sequence, with the ids of ``origin`` if given."""
         with self._lock:
             self._sweep()
             if not self._free:
@@ -221,11 +223,11 @@ class _LlamaContext:
             return sequence
 
     def release(self, sequence: int) -> None:
-        """Give a sequence back; from any thread, also in the middle of a pass."""
+        """Mark a sequence as free; callable from any thread, also during a pass."""
         self._released.append(sequence)
 
     def cut(self, sequence: int, start: int) -> bool:
-        """Take away the cells from position ``start`` on; False where the model cannot do that."""
+        """Free the cells from position ``start`` on; False where the model cannot do that."""
         with self._lock:
             return bool(self._lib.llama_memory_seq_rm(self._memory, sequence, start, -1))
 
@@ -249,7 +251,7 @@ class _LlamaContext:
     # -- passes -------------------------------------------------------------------------------
 
     def run(self, spans: Sequence[_Span]) -> list[Logits]:
-        """Run all spans, as many ids in a pass as fit; return the kept rows of each."""
+        """Run all spans, as many ids in a pass as fit; return the wanted logits of each."""
         rows = [
             (token, span.start + at, span.sequence, at >= len(span.ids) - span.keep)
             for span in spans
@@ -285,7 +287,7 @@ class _LlamaContext:
         return np.ctypeslib.as_array(pointer, (count, self.size)).astype(np.float32)
 
     def _grow(self) -> None:
-        """Move everything into a context twice as large."""
+        """Move all cells into a context of twice the size."""
         lib = self._lib
         larger = self._start(2 * self._cells)
         size = lib.llama_state_get_size(self._context)
@@ -307,7 +309,7 @@ def _free(lib: Any, model: Any, batch: Any, holder: list[Any]) -> None:
 
 
 class _Log:
-    """Keeps llama.cpp's last complaint instead of letting it write to standard error."""
+    """Stores llama.cpp's last warning or error instead of printing it to standard error."""
 
     def __init__(self, lib: Any) -> None:
         lines: deque[str] = deque(maxlen=1)
@@ -319,17 +321,17 @@ class _Log:
 
         self._lines, self._listen = lines, listen
         lib.llama_log_set(listen, lib.ctypes.c_void_p(0))
-        _KEPT.append(listen)
-        del _KEPT[:-_LISTENERS]
+        _CALLBACKS.append(listen)
+        del _CALLBACKS[:-_MAX_CALLBACKS]
 
     @property
     def last(self) -> str:
         return self._lines[-1] if self._lines else "it does not say why"
 
 
-#: llama.cpp holds one listener for the process, which must outlive whoever set it.
-_LISTENERS = 8
-_KEPT: list[Any] = []
+#: llama.cpp has one log callback per process, which must outlive the model that set it.
+_MAX_CALLBACKS = 8
+_CALLBACKS: list[Any] = []
 
 
 class GgufSession(Session):
@@ -345,7 +347,7 @@ class GgufSession(Session):
     ) -> None:
         self._engine, self._limit = engine, context
         self._ids = list(ids)
-        #: How many of the ids the sequence's cells hold; fewer after a rewind that had to drop all.
+        #: How many of the ids are in cells; 0 after a rewind of a model that cannot drop single cells.
         self._seen = seen
         self._sequence = engine.take(origin)
         weakref.finalize(self, engine.release, self._sequence)
@@ -366,19 +368,19 @@ class GgufSession(Session):
         return self.length * self._engine.cell_bytes
 
     def check(self, ids: Sequence[int], keep: int) -> list[int]:
-        """Return the ids after the checks every session owes."""
+        """Return the ids after the checks that every session makes."""
         room = None if self._limit is None else self._limit - self.length
         return [int(token) for token in check_feed(ids, keep, self.size, room)]
 
     def claim(self) -> int:
-        """Return the sequence, with all ids in its cells."""
+        """Return the sequence, after feeding the ids that are not in its cells."""
         if self._seen < self.length:
             self._engine.run([_Span(self._sequence, 0, tuple(self._ids), 0)])
             self._seen = self.length
         return self._sequence
 
     def extend(self, ids: Sequence[int]) -> None:
-        """Note ids that went through in a pass with others."""
+        """Append ids that were fed in a pass."""
         self._ids += ids
         self._seen = self.length
 
@@ -402,7 +404,7 @@ class GgufSession(Session):
             self.forget(self.length)
 
     def forget(self, start: int) -> None:
-        """Take away what the cells hold from ``start`` on."""
+        """Free the cells from position ``start`` on."""
         if self._seen < start:
             return
         if self._engine.cut(self._sequence, start):
@@ -421,7 +423,7 @@ class GgufSession(Session):
         return feed_forks(self, paths, self._limit, max(1, self._engine.available - 1))
 
     def feed_batch(self, feeds: Sequence[Feed]) -> list[Logits | ModelError]:
-        """Feed several sessions in one pass; what they have in common is stored once."""
+        """Feed several sessions in one pass; a common prefix is stored once."""
         found: dict[int, Logits | ModelError] = {}
         spans: dict[int, _Span] = {}
         for at, (session, ids, keep) in enumerate(feeds):

@@ -1,4 +1,4 @@
-"""The shipped fake: logits are a pure function of the ids so far. Counts its forward passes."""
+"""The fake for tests: logits are a pure function of the ids so far; forward passes are counted."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def seeded(size: int, seed: int = 0, scale: float = 3.0) -> Script:
 
 @dataclass
 class PassCounter:
-    """What the sessions of a model have done: forward passes (one per feed), and ids fed."""
+    """Counts over all sessions of a model: forward passes (one per feed), and ids fed."""
 
     feeds: int = 0
     tokens: int = 0
@@ -72,7 +72,7 @@ class ScriptedModel:
 
 
 class ScriptedSession(Session):
-    """A session that remembers its ids and nothing else."""
+    """A session whose only state is its ids."""
 
     def __init__(self, model: ScriptedModel, ids: tuple[int, ...] = ()) -> None:
         self._model = model
@@ -100,7 +100,7 @@ class ScriptedSession(Session):
         return found
 
     def feed_batch(self, feeds: Sequence[Feed]) -> list[Logits | ModelError]:
-        """Feed several sessions in what counts as one forward pass."""
+        """Feed several sessions, counted as one forward pass."""
         found: list[Logits | ModelError] = []
         for session, ids, keep in feeds:
             assert isinstance(session, ScriptedSession)

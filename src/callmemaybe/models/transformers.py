@@ -15,18 +15,20 @@ import copy
 import inspect
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from callmemaybe.errors import ModelError
 from callmemaybe.models.base import (
+    CheckedFeed,
     Feed,
     Files,
     Logits,
     Session,
     check_feed,
     check_rewind,
+    checked_feeds,
     feed_forks,
     need_extra,
     padded_runs,
@@ -93,7 +95,7 @@ class TransformersModel:
             raise need_extra("PyTorch models", "torch", error) from error
         if threads is not None:
             torch.set_num_threads(threads)
-        # Its advice is for those who call it themselves.
+        # Its warnings are for those who call it directly.
         transformers.logging.set_verbosity_error()
         transformers.logging.disable_progress_bar()
         try:
@@ -130,7 +132,7 @@ class TransformersModel:
             held = cache.get_seq_length()
             lengths = np.asarray(starts)[:, None]
             count = array.shape[1]
-            # What pads behind the ids of a sequence at the end of its context has no place of its own.
+            # Padding behind a sequence at the end of its context has no position of its own.
             last = held + count if self.context is None else self.context - 1
             rows |= {
                 name: torch.from_numpy(value).to(self._network.device)
@@ -159,7 +161,7 @@ def _best(torch: Any) -> str:
 
 
 class TransformersSession(Session):
-    """A session that holds its ids, and the cache of those the network has seen."""
+    """A session: its ids, and the cache of those that were fed to the network."""
 
     def __init__(
         self, model: TransformersModel, ids: Sequence[int] = (), cache: Any = None, seen: int = 0
@@ -167,7 +169,7 @@ class TransformersSession(Session):
         self._model = model
         self._ids = list(ids)
         self.cache = cache
-        # How many of the ids the cache holds; the rest is fed before anything else.
+        # How many of the ids are in the cache; the others are fed in the next pass.
         self._seen = seen
 
     @property
@@ -231,97 +233,87 @@ class TransformersSession(Session):
         return TransformersSession(self._model, self._ids, copied(self.cache), self._seen)
 
     def branches(self, paths: Sequence[Sequence[int]]) -> list[Logits]:
-        """Score all paths in padded passes, where the cache is one that can be repeated."""
+        """Score all paths in padded passes, where caches can be joined."""
         return feed_forks(self, paths, self._model.context)
 
     def feed_batch(self, feeds: Sequence[Feed]) -> list[Logits | ModelError]:
-        """Feed several sessions in padded passes; those whose caches cannot be joined go alone."""
-        found: list[Any] = [None] * len(feeds)
-        shares: list[_Share] = []
-        for at, (session, ids, keep) in enumerate(feeds):
-            assert isinstance(session, TransformersSession)
+        """Feed several sessions in padded passes; those whose caches cannot be joined are fed alone."""
+        checked, results = checked_feeds(feeds, self.size, self._model.context)
+        batch: list[CheckedFeed] = []
+        for feed in checked:
+            if feed.session.can_join:
+                batch.append(feed)
+                continue
             try:
-                if session.joins:
-                    shares.append(_Share(at, session, session.check(ids, keep), keep))
-                else:
-                    found[at] = session.feed(ids, keep)
+                results[feed.index] = feed.session.feed(feed.ids, feed.keep)
             except ModelError as error:
-                found[at] = error
-        shares.sort(key=lambda share: len(share.ids))
+                results[feed.index] = error
+        batch.sort(key=lambda feed: len(feed.ids))
         most = max(1, _LOGITS_BYTES // (4 * self.size))
         at = 0
-        for size in padded_runs([len(share.ids) for share in shares], most) if shares else ():
-            group, at = shares[at : at + size], at + size
-            for share, logits in zip(group, _joined(self._model, group), strict=True):
-                found[share.at] = logits
-        return found
+        for size in padded_runs([len(feed.ids) for feed in batch], most) if batch else ():
+            group, at = batch[at : at + size], at + size
+            for feed, logits in zip(group, _padded(self._model, group), strict=True):
+                results[feed.index] = logits
+        return results
 
     def check(self, ids: Sequence[int], keep: int) -> list[int]:
-        """Return the ids after the checks every session owes."""
+        """Return the ids after the checks that every session makes."""
         room = None if self._model.context is None else self._model.context - self.length
         checked: list[int] = check_feed(ids, keep, self.size, room).tolist()
         return checked
 
     @property
-    def joins(self) -> bool:
-        """Whether its cache, of all its ids, can stand beside others in a batch."""
+    def can_join(self) -> bool:
+        """Whether its cache has all its ids and can be joined with others in a batch."""
         is_whole = 0 < self._seen == self.length and _is_plain(self.cache)
         return self._model.pads and is_whole
 
     def extend(self, ids: Sequence[int], cache: Any) -> None:
-        """Note ids that went through in a pass with others, and the cache that holds them."""
-        self._ids = self._ids + list(ids)
+        """Append ids that were fed in a shared pass, and take over the cache with them."""
+        self._ids = self._ids + [int(token) for token in ids]
         self.cache, self._seen = cache, self.length
 
     def _owned(self) -> Any:
-        """Return the cache for a pass that may write to it; another than plain ones is ours alone."""
+        """Return the cache for a pass that may write to it; caches that are not plain have no other user."""
         return _shared(self.cache) if _is_plain(self.cache) else self.cache
 
 
-class _Share(NamedTuple):
-    """One session's ids of a pass, and where its answer belongs."""
-
-    at: int
-    session: TransformersSession
-    ids: list[int]
-    keep: int
-
-
-def _joined(model: TransformersModel, group: Sequence[_Share]) -> list[Logits | ModelError]:
+def _padded(model: TransformersModel, group: Sequence[CheckedFeed]) -> list[Logits | ModelError]:
     """Feed a group (ascending by ids), padded in front of the caches and behind the ids."""
     if len(group) == 1:
-        # Plainly: nothing is copied but what grows.
+        # A pass of its own copies no caches.
         only = group[0]
         try:
             return [only.session.feed(only.ids, only.keep)]
         except ModelError as error:
             return [error]
     width = len(group[-1].ids)
-    firsts = [len(share.ids) - share.keep for share in group]
+    firsts = [len(feed.ids) - feed.keep for feed in group]
     keep = max(1, width - min(firsts))
     ids = np.zeros((len(group), width), np.int64)
-    for row, share in zip(ids, group, strict=True):
-        row[: len(share.ids)] = share.ids
-    lengths = [share.session.length for share in group]
+    for row, feed in zip(ids, group, strict=True):
+        row[: len(feed.ids)] = feed.ids
+    lengths = [feed.session.length for feed in group]
     longest = max(lengths)
     try:
         logits, cache = model.run(
-            ids, _stacked([share.session.cache for share in group], longest), keep, lengths
+            ids, _stacked([feed.session.cache for feed in group], longest), keep, lengths
         )
     except ModelError as error:
         return [error] * len(group)
     found: list[Logits | ModelError] = []
-    for at, (share, first) in enumerate(zip(group, firsts, strict=True)):
-        part = slice(longest, longest + len(share.ids))
-        share.session.extend(share.ids, _grown(share.session.cache, cache, at, part))
+    for at, (feed, first) in enumerate(zip(group, firsts, strict=True)):
+        part = slice(longest, longest + len(feed.ids))
+        feed.session.extend(feed.ids, _grown(feed.session.cache, cache, at, part))
         skipped = width - keep
-        end = first + share.keep - skipped
-        found.append(logits[at, end - share.keep : end].copy() if share.keep else logits[at, :0])
+        end = first + feed.keep - skipped
+        found.append(logits[at, end - feed.keep : end].copy() if feed.keep else logits[at, :0])
     return found
 
 
 def _stacked(caches: Sequence[Any], longest: int) -> Any:
-    """Return a cache with a sequence for each of several, filled up in front."""
+    """Return one cache of all sequences, padded in front to ``longest``."""
     import torch
 
     found = _shared(caches[0])
@@ -337,7 +329,7 @@ def _stacked(caches: Sequence[Any], longest: int) -> Any:
 
 
 def _grown(cache: Any, batch: Any, at: int, part: slice) -> Any:
-    """Return ``cache`` with what sequence ``at`` of a batch has in the columns ``part``."""
+    """Return ``cache`` extended by the columns ``part`` of sequence ``at`` of a batch."""
     import torch
 
     found = _shared(cache)
@@ -354,7 +346,7 @@ def _is_plain(cache: Any) -> bool:
 
 
 def _shared(cache: Any) -> Any:
-    """Return a cache with the same tensors, whose growth the first one does not see."""
+    """Return a cache with the same tensors, which can grow without changing the first."""
     other = copy.copy(cache)
     other.layers = [copy.copy(layer) for layer in cache.layers]
     return other
