@@ -88,13 +88,14 @@ class Hub:
 
 
 def main() -> None:
-    """Try each name of the arguments; print one JSON object a line."""
+    """Load each argument, a name or the arguments of ``load`` as JSON; print a JSON object a line."""
     from callmemaybe import models
     from callmemaybe.errors import ModelError
 
-    for name in sys.argv[1:]:
+    for argument in sys.argv[1:]:
+        options = json.loads(argument) if argument.startswith("{") else {"name": argument}
         try:
-            model = models.load(name)
+            model = models.load(**options)
         except ModelError as error:
             print(json.dumps({"error": str(error)}))
         else:

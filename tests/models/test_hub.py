@@ -118,35 +118,39 @@ def test_weights_in_files_of_their_own(
     assert cached[2]["logits"] == pytest.approx(float(expected.sum()), rel=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("name", "damage"),
-    [
+def test_what_is_damaged_is_fetched_again(
+    cached: tuple[Path, hub.Hub, dict[str, Any]], tmp_path: Path
+) -> None:
+    """A file that is gone from the cache, or was left empty, is fetched again, and only that."""
+    home, server, first = cached
+    loads = []
+    for name, damage in (
         ("model_q4.onnx", "dangling"),
         ("model_q4.onnx", "empty"),
         ("model_q4.onnx_data_1", "lost"),
         ("model_q4.onnx_data_1", "empty"),
-    ],
-)
-def test_what_is_damaged_is_fetched_again(
-    cached: tuple[Path, hub.Hub, dict[str, Any]], tmp_path: Path, name: str, damage: str
-) -> None:
-    """A file that is gone from the cache, or was left empty, is fetched again, and only that."""
-    home, server, first = cached
-    shutil.copytree(home, tmp_path / "home", symlinks=True)
-    (file,) = (tmp_path / "home").rglob(name)
-    if damage == "lost":
-        file.unlink()
-    elif damage == "dangling":
-        file.resolve().unlink()
-    else:
-        file.resolve().write_bytes(b"")
-    (absent,) = ask(tmp_path / "home", server.url, "org/tiny:q4", HF_HUB_OFFLINE="1")
-    assert "offline mode is on" in absent["error"]
+    ):
+        copy = tmp_path / f"{name}-{damage}"
+        shutil.copytree(home / "hub", copy, symlinks=True)
+        (file,) = copy.rglob(name)
+        if damage == "lost":
+            file.unlink()
+        elif damage == "dangling":
+            file.resolve().unlink()
+        else:
+            file.resolve().write_bytes(b"")
+        loads.append({"name": "org/tiny:q4", "cache": str(copy)})
     server.downloaded.clear()
-    (again,) = ask(tmp_path / "home", server.url, "org/tiny:q4")
-    assert again == first
+    attempts = [
+        json.dumps(load | {"offline": offline}) for load in loads for offline in (True, None)
+    ]
+    found = ask(tmp_path / "home", server.url, *attempts)
+    for absent, again in zip(found[::2], found[1::2], strict=True):
+        assert "offline mode is on" in absent["error"]
+        assert again == first
     # A file to which only the link is lost is still among the blobs.
-    assert server.downloaded == ([] if damage == "lost" else [f"onnx/{name}"])
+    fetched = ["onnx/model_q4.onnx", "onnx/model_q4.onnx", "onnx/model_q4.onnx_data_1"]
+    assert server.downloaded == fetched
 
 
 def test_a_disk_that_cannot_be_written_is_not_the_hubs_fault(split: Path, tmp_path: Path) -> None:

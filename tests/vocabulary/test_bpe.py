@@ -242,7 +242,7 @@ def test_short_words_are_merged_as_long_ones_are(word: str) -> None:
     encoder = merging()
     of_byte = vars(encoder)["_of_byte"]
     ids = [of_byte[byte] for byte in word.encode() if of_byte[byte] >= 0]
-    assert encoder._merged_here(ids.copy()) == encoder._merged(ids.copy())
+    assert encoder._merge_short(ids.copy()) == encoder._merge_long(ids.copy())
 
 
 def test_pairs_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,8 @@ import numpy.typing as npt
 Mask = npt.NDArray[np.uint32]
 Ids = npt.NDArray[np.int64]
 
-#: Up to here setting bits one by one is faster than packing booleans (measured at 151,936 ids).
+#: Number of ids up to which setting bits one by one is faster than packing booleans (measured at
+#: 151,936 ids).
 _FEW = 48
 
 

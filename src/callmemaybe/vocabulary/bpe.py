@@ -1,12 +1,11 @@
-"""Byte-level BPE over flat arrays: encodes as ``tokenizers`` does, and is ready at once.
+"""Byte-level BPE over flat arrays: the same ids as ``tokenizers``, without its start-up time.
 
 The library takes most of a second, and 90 MB, to read the merges of a large vocabulary. Here they
-are sorted arrays that can lie in a mapped file; a word is merged when it is first met, and
-remembered. Splitting text into words is left to the library, which needs no vocabulary for it;
-ASCII text is split by Python's own expressions where those of the tokenizer can be translated.
+are sorted arrays that can be mapped from a file; the ids of each word are computed once and cached.
+Splitting text into words is not done here (see :mod:`.pretokenizer` and :mod:`.encoders`).
 
-The merging is that of ``tokenizers`` (models/bpe/word.rs): of all neighbours that may merge those
-that were learnt first, the leftmost of them.
+The algorithm is that of ``tokenizers`` (models/bpe/word.rs): of all neighbours that can merge, take
+the pair of the lowest rank, and of equals the leftmost.
 """
 
 from __future__ import annotations
@@ -20,20 +19,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-#: Words of which the tokens are remembered, and up to which length: longer ones hardly come again.
+#: Size of the cache of words, and the longest word in it; longer ones hardly come again.
 WORD_CACHE_SIZE = 8192
 LONGEST_CACHED_WORD = 64
-#: Pairs of tokens of which it is remembered whether they merge.
+#: Size of the cache of pairs of tokens and their ranks.
 PAIR_CACHE_SIZE = 16_384
-#: Words up to this length are merged by looking at all places for each merge, longer ones by a heap.
+#: Words up to this length are merged by a scan for each merge, longer ones with a heap.
 SHORT_WORD = 32
-#: The rank of what does not merge.
+#: The rank of a pair that does not merge.
 NO_MERGE = 1 << 31
-#: Positions of a word are told in so many bits; a word of more bytes is not text.
+#: Bits of a position in a word, in the entries of the heap.
 _PLACE = 32
 _HERE = (1 << _PLACE) - 1
 
-#: What :func:`merge_tables` returns: for each left token from ``first[left]`` to ``first[left + 1]`` the
+#: The arrays of :func:`merge_tables`: for each left token from ``first[left]`` to ``first[left + 1]`` the
 #: right tokens it merges with, ascending, and the rank of each; ``target`` is the token by rank;
 #: ``of_byte`` the token of each byte, -1 for none.
 ARRAYS: Mapping[str, type[np.generic]] = {
@@ -89,7 +88,7 @@ def merge_tables(
 
 
 class Bpe:
-    """Encodes text; the bytes of the ids are those of the text that have a token at all."""
+    """Encodes text; bytes without a token are dropped."""
 
     def __init__(
         self,
@@ -97,7 +96,7 @@ class Bpe:
         split: Splitter,
         whole: Callable[[bytes], int] | None = None,
     ) -> None:
-        """Take the arrays of :func:`merge_tables` and what splits a text into words in GPT-2's alphabet.
+        """Take the arrays of :func:`merge_tables` and a function that splits text into words, in GPT-2's alphabet.
 
         ``whole`` gives the token that is a whole word, or -1; with it, such words are not merged
         (the setting ``ignore_merges``).
@@ -118,18 +117,18 @@ class Bpe:
         ids: list[int] = []
         for word in self._split(text):
             found = known.get(word)
-            ids += self._met(word) if found is None else found
+            ids += self._encode_word(word) if found is None else found
         return ids
 
-    def _met(self, word: str) -> list[int]:
-        """Return the ids of a word that was not met before."""
+    def _encode_word(self, word: str) -> list[int]:
+        """Return the ids of a word that is not in the cache, and cache them."""
         data = word.translate(ALPHABET).encode("latin-1")
         index = -1 if self._whole is None else self._whole(data)
         of_byte = self._of_byte
         found = [index]
         if index < 0:
             ids = [of_byte[byte] for byte in data if of_byte[byte] >= 0]
-            found = self._merged_here(ids) if len(ids) <= SHORT_WORD else self._merged(ids)
+            found = self._merge_short(ids) if len(ids) <= SHORT_WORD else self._merge_long(ids)
         if len(word) <= LONGEST_CACHED_WORD:
             if len(self._known) >= WORD_CACHE_SIZE:
                 self._known.clear()
@@ -144,8 +143,8 @@ class Bpe:
             return self._rank[place]
         return -1
 
-    def _met_rank(self, left: int, right: int) -> int:
-        """Return the rank at which two tokens merge, or NEVER; remembers it."""
+    def _cache_rank(self, left: int, right: int) -> int:
+        """Return the rank at which two tokens merge, or NO_MERGE; caches it."""
         found = self._rank_of(left, right)
         if found < 0:
             found = NO_MERGE
@@ -154,9 +153,9 @@ class Bpe:
         self._pairs[left, right] = found
         return found
 
-    def _merged_here(self, ids: list[int]) -> list[int]:
-        """Merge a short word, as :meth:`_merged` does; most of its pairs were met in other words."""
-        known, met, target = self._pairs, self._met_rank, self._target
+    def _merge_short(self, ids: list[int]) -> list[int]:
+        """Merge a short word, as :meth:`_merge_long` does; most of its pairs are in the cache."""
+        known, met, target = self._pairs, self._cache_rank, self._target
         ranks = [
             met(*pair) if (rank := known.get(pair)) is None else rank for pair in pairwise(ids)
         ]
@@ -174,12 +173,11 @@ class Bpe:
                 ranks[at - 1] = met(*pair) if rank is None else rank
         return ids
 
-    def _merged(self, ids: list[int]) -> list[int]:
+    def _merge_long(self, ids: list[int]) -> list[int]:
         """Merge neighbours, best rank first and the leftmost of equals, until none merge.
 
-        The places of a merged pair become one: the left one's; ``ranks`` holds at each place the
-        rank at which it merges with the next, so that a waiting merge whose pair has changed is
-        known.
+        A merged token takes the left place of its pair. ``ranks[at]`` is the rank at which the token
+        at a place merges with the next; an entry of the heap with another rank is out of date.
         """
         count = len(ids)
         rank_of = self._rank_of

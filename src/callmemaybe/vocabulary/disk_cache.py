@@ -1,12 +1,12 @@
-"""Arrays kept between processes, in the user's cache folder: one file for each key.
+"""A cache of arrays on disk, shared by processes: one file per key in the user's cache folder.
 
-A file is mapped, not read: processes share its pages. It is whole or not there, because it is
-written under another name and then renamed; readers of a replaced file keep the old one. What is
-damaged, cut off, or was written for another key is as good as missing, and so is a folder that
-cannot be read or written: nothing here ever fails, it only costs the work again.
+A file is mapped, not read, so processes share its pages. It is written under another name and then
+renamed, so it is complete or absent; a process that has mapped a replaced file keeps the old one. A
+damaged or truncated file, one of another key, and a folder that cannot be read or written count as
+a miss: nothing here raises an error, the caller computes the arrays again.
 
-The folder is ``callmemaybe`` in the platform's cache folder, or what the environment variable
-CALLMEMAYBE_CACHE names; if that is empty, nothing is kept.
+The folder is ``callmemaybe`` in the platform's cache folder, or the value of the environment
+variable CALLMEMAYBE_CACHE; if that is set but empty, nothing is cached.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ import numpy.typing as npt
 
 ENVIRONMENT_VARIABLE = "CALLMEMAYBE_CACHE"
 SUFFIX = ".arrays"
-#: So many files are kept, those used last.
+#: The files used last that are kept; older ones are deleted.
 MAX_FILES = 16
-#: What a writer that died left behind is removed after so many seconds.
+#: Age in seconds at which the temporary file of a dead writer is deleted.
 STALE_SECONDS = 3600
 
 _MAGIC = b"callmemaybe\x00\x01\n\x1a\n"
@@ -44,14 +44,14 @@ log = logging.getLogger(__name__)
 
 
 class CacheEntry(NamedTuple):
-    """Anything that JSON can say, and named arrays of one dimension."""
+    """The content of a cache file: JSON values, and named arrays of one dimension."""
 
     facts: dict[str, Any]
     arrays: Mapping[str, npt.NDArray[Any]]
 
 
 def folder() -> Path | None:
-    """Return where files are kept; None where nothing is."""
+    """Return the cache folder; None if caching is off."""
     named = os.environ.get(ENVIRONMENT_VARIABLE)
     if named is not None:
         return Path(named) if named else None
@@ -62,13 +62,13 @@ def folder() -> Path | None:
             base = Path.home() / "Library" / "Caches"
         else:
             base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    except RuntimeError:  # nobody's home
+    except RuntimeError:  # a user without a home
         return None
     return base / "callmemaybe"
 
 
 def load(key: str) -> CacheEntry | None:
-    """Return what was kept under a key, read-only; None if there is nothing usable."""
+    """Return the entry of a key, read-only; None on a miss."""
     place = folder()
     if place is None:
         return None
@@ -87,12 +87,12 @@ def load(key: str) -> CacheEntry | None:
         log.info("%s is damaged and will be made again: %s", path, error)
         return None
     with contextlib.suppress(OSError):
-        os.utime(path)  # it was used last
+        os.utime(path)  # marks the file as used last
     return found
 
 
-def save(key: str, kept: CacheEntry) -> None:
-    """Keep arrays under a key, for whoever comes next; does nothing where that cannot be done."""
+def save(key: str, entry: CacheEntry) -> None:
+    """Store an entry under a key; does nothing where the folder cannot be written."""
     place = folder()
     if place is None:
         return
@@ -101,27 +101,27 @@ def save(key: str, kept: CacheEntry) -> None:
         place.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=place, suffix=".part")
         with os.fdopen(handle, "wb") as file:
-            for part in _written(key, kept):
+            for part in _serialize(key, entry):
                 file.write(part)
         os.replace(temporary, place / f"{key}{SUFFIX}")
-        _tidy(place)
+        _evict(place)
     except OSError as error:
-        log.info("nothing is kept in %s: %s", place, error)
+        log.info("%s cannot be written: %s", place, error)
         if temporary is not None:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
 
 
-def _written(key: str, kept: CacheEntry) -> list[bytes]:
-    """Return the file in parts."""
+def _serialize(key: str, entry: CacheEntry) -> list[bytes]:
+    """Return the content of the file in parts."""
     listed, parts, at = [], [], 0
-    for name, array in kept.arrays.items():
+    for name, array in entry.arrays.items():
         gap = -at % _ALIGNED
         data = np.ascontiguousarray(array).tobytes()
         listed.append([name, array.dtype.str, len(array), at + gap])
         parts += [bytes(gap), data]
         at += gap + len(data)
-    head = json.dumps({"key": key, "facts": kept.facts, "arrays": listed}).encode()
+    head = json.dumps({"key": key, "facts": entry.facts, "arrays": listed}).encode()
     head += b" " * (-(_START.size + len(head)) % _ALIGNED)
     parts.insert(0, head)
     checksum = 0
@@ -132,7 +132,7 @@ def _written(key: str, kept: CacheEntry) -> list[bytes]:
 
 
 def _parse(content: mmap.mmap, key: str) -> CacheEntry:
-    """Return what a file says; ValueError and others if it is not such a file, or not whole."""
+    """Return the entry in a file; raises ValueError and others if the file is damaged."""
     magic, checksum, size, length = _START.unpack_from(content)
     if magic != _MAGIC or length != len(content):
         raise ValueError("it is cut off, or something else")
@@ -150,8 +150,8 @@ def _parse(content: mmap.mmap, key: str) -> CacheEntry:
     return CacheEntry(head["facts"], arrays)
 
 
-def _tidy(place: Path) -> None:
-    """Remove the files that were not used for longest, and what writers that died have left."""
+def _evict(place: Path) -> None:
+    """Delete the files used least recently, and temporary files of dead writers."""
     now = time.time()
     aged = []
     for path in place.iterdir():

@@ -1,8 +1,7 @@
-"""The canonical ids of a text: by ``tokenizers`` itself, or the same by :mod:`..bpe`, at once.
+"""The canonical ids of a text, by :mod:`.bpe` where it gives the same as ``tokenizers``, else by that.
 
-Both are set up so that what they return has exactly the bytes they were given: no control tokens,
-no prefix space, no Unicode normalisation. For text in normal form that is what the tokenizer gives
-anyway.
+Both are configured to keep the bytes of the text: no control tokens, no prefix space, no Unicode
+normalisation. For text in normal form the ids are those of the tokenizer itself.
 """
 
 from __future__ import annotations
@@ -36,17 +35,17 @@ def flatten_components(component: Mapping[str, Any] | None) -> list[dict[str, An
     return [dict(component)]
 
 
-# -- ours -----------------------------------------------------------------------------------------
+# -- by flat arrays -----------------------------------------------------------------------------------------
 
 
 def compile_encoding(data: Mapping[str, Any], controls: Iterable[str]) -> CacheEntry | None:
     """Return what :func:`array_encoder` needs of a ``tokenizer.json``; None if only the library can encode.
 
-    The library also gets what is malformed, because it says what is wrong.
+    Malformed files are left to the library too, which reports what is wrong.
     """
     model = data["model"]
     pieces, unknown = model["vocab"], model.get("unk_token")
-    faithful = _faithful(data)
+    faithful = _byte_preserving(data)
     splitters = flatten_components(faithful["pre_tokenizer"])
     kinds = [part.get("type") for part in splitters]
     byte_level = kinds.count("ByteLevel") == 1 and kinds[-1] == "ByteLevel"
@@ -86,14 +85,14 @@ def array_encoder(file: Path, found: CacheEntry, trie: Trie) -> Encode:
     return bpe.Bpe(arrays, split, whole if facts["ignore_merges"] else None).encode
 
 
-# -- the library's --------------------------------------------------------------------------------
+# -- by the library --------------------------------------------------------------------------------
 
 
 class LibraryEncoder:
-    """The library's encoder, read when it is first needed: that takes long, and much memory."""
+    """The encoder of ``tokenizers``, loaded on first use because it takes long and much memory."""
 
     def __init__(self, file: Path, content: Callable[[], bytes], controls: Iterable[str]) -> None:
-        """Take what gives the content of a ``tokenizer.json``; ``file`` is named in messages."""
+        """Take a function that returns a ``tokenizer.json``; ``file`` is for messages."""
         self._file, self._controls = file, list(controls)
         self._content: Callable[[], bytes] | None = content
         self._encode: Encode | None = None
@@ -114,8 +113,8 @@ class LibraryEncoder:
     def _encoder(self, content: bytes) -> Encode:
         try:
             data = json.loads(content)
-            tokenizer = tokenizers.Tokenizer.from_str(_unstripping(content, data))
-            faithful = tokenizers.Tokenizer.from_str(json.dumps(_faithful(data)))
+            tokenizer = tokenizers.Tokenizer.from_str(_without_stripping(content, data))
+            faithful = tokenizers.Tokenizer.from_str(json.dumps(_byte_preserving(data)))
         except Exception as error:  # the library raises bare Exceptions
             raise VocabularyError(f"{self._file}: tokenizers refuses it: {error}") from error
         tokenizer.no_truncation()
@@ -138,8 +137,8 @@ class LibraryEncoder:
         return encode
 
 
-def _unstripping(content: bytes, data: dict[str, Any]) -> str:
-    """Return the tokenizer with added tokens that leave the spaces beside them alone: those are text."""
+def _without_stripping(content: bytes, data: dict[str, Any]) -> str:
+    """Return the tokenizer with added tokens that do not strip the spaces beside them."""
     stripping = [
         entry
         for entry in data.get("added_tokens") or ()
@@ -150,10 +149,10 @@ def _unstripping(content: bytes, data: dict[str, Any]) -> str:
     return json.dumps(data) if stripping else content.decode()
 
 
-def _faithful(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a tokenizer with the file's normalizer and pre-tokenizer, and nothing else.
+def _byte_preserving(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a tokenizer with the file's normalizer and pre-tokenizer only.
 
-    They are without whatever would change the bytes.
+    Settings that would change the bytes of the text are removed.
     """
     normalizers = [
         part

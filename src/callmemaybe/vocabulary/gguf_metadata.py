@@ -1,4 +1,4 @@
-"""Reads what a GGUF file says about itself: its metadata, and how large its tensors are.
+"""Reads the metadata of a GGUF file.
 
 The layout is that of ggml's ``docs/gguf.md`` (versions 2 and 3, little-endian). Weights are not
 touched; engines map them themselves.
@@ -47,7 +47,7 @@ def metadata(path: Path) -> dict[str, Any]:
 
 
 class _Cursor:
-    """A place in the file, and how to read what stands there."""
+    """Reads values from the file, one after the other."""
 
     def __init__(self, content: mmap.mmap) -> None:
         self._content = content
@@ -83,7 +83,7 @@ class _Cursor:
             raise IndexError
         text = self._content[self._at : end]
         self._at = end
-        # Tokens of some files are bytes that are no text on their own.
+        # Tokens of some files are not valid UTF-8 on their own.
         return text.decode(errors="surrogateescape")
 
     def _value(self, kind: int, depth: int = 0) -> Any:

@@ -1,8 +1,8 @@
-"""How a tokenizer splits ASCII text into words, by Python's own regular expressions.
+"""Pre-tokenization of ASCII text: splits it into words with Python's ``re``, as a tokenizer does.
 
-``tokenizers`` splits with Onigmuruma's Unicode classes, which Python's ``re`` does not have; within
-ASCII they are a few letters and digits, so the same expressions can be written for ``re``, which is
-ten times as fast. What cannot be translated for sure is left to the library.
+``tokenizers`` splits with Oniguruma's Unicode classes, which Python's ``re`` does not have. Within
+ASCII these classes are a few letters and digits, so the same expressions can be written for ``re``,
+which is ten times as fast. Expressions that cannot be translated exactly are left to the library.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any
 
 Splitter = Callable[[str], list[str]]
 
-#: What GPT-2's pre-tokenizer does where its ``use_regex`` is set.
+#: The expression of a ByteLevel pre-tokenizer with ``use_regex``: GPT-2's.
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 
-#: The ASCII characters of each class, as they stand between brackets.
+#: The ASCII characters of each class, as written between brackets.
 _CLASSES: Mapping[str, str] = {
     r"\p{L}": "A-Za-z", r"\p{Lu}": "A-Z", r"\p{Ll}": "a-z", r"\p{Lt}": "", r"\p{Lm}": "",
     r"\p{Lo}": "", r"\p{M}": "", r"\p{N}": "0-9", r"\p{Nd}": "0-9", r"\d": "0-9",
@@ -33,9 +33,9 @@ _MEMBER = re.compile(r"\\p\{\w+\}|\\[dsrnt]|\\[^\w\s]|-|[^\\\[\]&~|-]", re.DOTAL
 
 
 def ascii_splitter(parts: Sequence[Mapping[str, Any]]) -> Splitter | None:
-    """Return what splits ASCII text as these pre-tokenizers do, one after the other; None: unknown.
+    """Return a function that splits ASCII text as these pre-tokenizers do in turn; None if unknown.
 
-    ``parts`` are as a ``tokenizer.json`` writes them, sequences flattened.
+    ``parts`` are the pre-tokenizers of a ``tokenizer.json``, with sequences flattened.
     """
     splits: list[Splitter] = []
     for part in parts:
@@ -64,17 +64,17 @@ def _in_turn(splits: Sequence[Splitter], text: str) -> list[str]:
 
 
 def _isolated(pattern: str | None) -> Splitter | None:
-    """Return what makes every match a word of its own, and what lies between matches too."""
+    """Return a splitter whose words are the matches and the texts between matches."""
     translated = None if pattern is None else translate(pattern)
     if translated is None:
         return None
     try:
         matches = re.compile(translated, re.DOTALL)
-        # What lies between matches is matched as well, as far as the next match.
+        # The second alternative matches the text up to the next match.
         words: Splitter = re.compile(f"{translated}|(?:(?!{translated}).)+", re.DOTALL).findall
     except re.error:
         return None
-    # A match of nothing would come in front of what lies between.
+    # An expression with an empty match would split differently.
     starts = map(matches.match, ["", *map(chr, range(128))])
     return words if all(start is None or start.end() for start in starts) else None
 
@@ -89,7 +89,7 @@ def translate(pattern: str) -> str | None:
     while at < len(pattern):
         piece = _PIECE.match(pattern, at)
         if piece is None or (piece["times"] and was_times):
-            return None  # what a second quantifier means differs
+            return None  # a second quantifier means something else in re
         was_times = bool(piece["times"])
         at, text = piece.end(), piece[0]
         if piece["klass"]:

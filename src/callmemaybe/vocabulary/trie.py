@@ -1,8 +1,8 @@
 """The tokens of a vocabulary as a prefix tree in flat arrays, built level by level with numpy.
 
-Nodes are numbered breadth first, so the children of a node are neighbours (sorted by byte) and the
-children of a run of nodes are one run. Every node also knows which tokens begin with it, as a range
-of the sorted tokens; so one tree serves a walk along few bytes and a sweep over whole levels.
+Nodes are numbered breadth first, so the children of a node are consecutive (sorted by byte), and so
+are the children of consecutive nodes. Every node has the range of the sorted tokens that begin with
+it. So one tree serves a walk along a few bytes as well as vectorised steps over whole levels.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy.typing as npt
 Int32 = npt.NDArray[np.int32]
 
 _SLOTS = 1 << 16
-#: Of how many nodes it is remembered which bytes follow.
+#: Nodes whose next bytes are cached.
 _NEXT_BYTES_CACHE_SIZE = 4096
 #: Bit for "this long or longer" in the table of prefix lengths.
 _LONGEST = 63
@@ -66,7 +66,7 @@ class Trie:
         "starts",
     )  # fmt: skip
 
-    #: What :meth:`arrays` returns, and the type of each.
+    #: The arrays of :meth:`arrays`, and the type of each.
     ARRAYS: Mapping[str, type[np.generic]] = {
         "order": np.int32, "byte": np.uint8, "parent": np.intp, "first": np.int32, "low": np.int32,
         "high": np.int32, "own": np.int32, "starts": np.int64,
@@ -82,7 +82,7 @@ class Trie:
     ) -> None:
         """Build the tree of all non-empty ``tokens``; ``ids`` defaults to their positions.
 
-        ``arrays`` is what :meth:`arrays` gave for the same tokens; with it nothing is built.
+        ``arrays`` is the result of :meth:`arrays` for the same tokens; with it nothing is built.
         """
         self._tokens = tokens
         self._texts: list[bytes] | None = None
@@ -158,7 +158,7 @@ class Trie:
 
     @property
     def wide_byte(self) -> npt.NDArray[np.intp]:
-        """``byte`` as indices, made when first asked for."""
+        """``byte`` as indices, computed on first use."""
         if self._wide_byte is None:
             self._wide_byte = self.byte.astype(np.intp)
         return self._wide_byte
@@ -188,7 +188,7 @@ class Trie:
         return np.repeat(begins - (ends - counts), counts) + np.arange(total), counts
 
     def next_bytes(self, node: int) -> int:
-        """Return the bytes with which tokens go on behind a node, as a 256-bit set; remembers some."""
+        """Return the bytes that can follow a node, as a 256-bit set; cached for some nodes."""
         found = self._next_bytes.get(node)
         if found is None:
             found = 0
@@ -206,8 +206,8 @@ class Trie:
     def suffix_lengths(self, data: bytes) -> Iterator[int]:
         """Yield, ascending, each length at which the end of ``data`` may be a proper prefix of tokens.
 
-        Every length at which it is one is among them; :meth:`find` tells which are. Told by a table
-        of the last three bytes of all such prefixes, so that few others come.
+        All lengths at which it is one are among them, and few others, which :meth:`find` excludes: a
+        table of the last three bytes of all proper prefixes serves as a filter.
         """
         lengths = int(self.lengths[_last_three(*data[-3:])]) if len(data) > 2 else 0
         yield from range(1, min(2, len(data)) + 1)

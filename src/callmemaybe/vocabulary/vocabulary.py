@@ -1,7 +1,7 @@
-"""A vocabulary as frozen data: what each token id means in bytes, and how text is encoded.
+"""A vocabulary as frozen data: the bytes of each token id, and how text is encoded.
 
-Control tokens are named, not spelled: their bytes are empty, and text that looks like one encodes
-as ordinary text. Nothing here knows a grammar.
+Control tokens have a name instead of bytes: their bytes are empty, and text that spells one is encoded
+as ordinary text.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ READERS = "callmemaybe.vocabulary.readers"
 
 
 class VocabularyReader(Protocol):
-    """What a module of ``readers/`` offers as its constant READER."""
+    """The type of the constant READER in a module of ``readers/``."""
 
     def recognises(self, path: Path) -> bool:
         """Whether ``path`` (a file or a folder) looks like this reader's format."""
 
     def read(self, path: Path, size: int | None, ends: Iterable[int] | None) -> Vocabulary:
-        """Read it; ``size`` and ``ends`` replace what the files say. Raises VocabularyError."""
+        """Read the vocabulary; ``size`` and ``ends`` override the files. Raises VocabularyError."""
 
 
 class Vocabulary:
@@ -50,8 +50,9 @@ class Vocabulary:
         """Take the bytes of each id (empty: a control token or unused) and the control tokens' ids.
 
         ``encode`` gives the canonical ids of a text; without it the longest token that fits is
-        taken, from left to right. ``trie`` is the prefix tree of these tokens where it is known. Raises VocabularyError for ids out of range, for a control token
-        that also has bytes, and for a vocabulary without any token.
+        taken, from left to right. ``trie`` is the prefix tree of these tokens, if it exists already.
+        Raises VocabularyError for ids out of range, for a control token that also has bytes, and for
+        a vocabulary without any token.
         """
         self.size = len(tokens) if size is None else size
         named = {text: index for text, index in (controls or {}).items() if index < self.size}
@@ -64,7 +65,7 @@ class Vocabulary:
             raise VocabularyError(f"ends {sorted(self.ends)} are not all ids below {self.size}")
         padded = [*tokens[: self.size], *[b""] * (self.size - len(tokens))]
         for index in self.ends:
-            padded[index] = b""  # what ends a turn is not text, whatever it looks like
+            padded[index] = b""  # an end of turn is not text, even if the file gives it bytes
         self.tokens: tuple[bytes, ...] = tuple(padded)
         if not any(self.tokens):
             raise VocabularyError("the vocabulary has no token")
@@ -76,10 +77,10 @@ class Vocabulary:
     def from_file(
         cls, path: str | Path, *, size: int | None = None, ends: Iterable[int] | None = None
     ) -> Vocabulary:
-        """Read a vocabulary from a file or a model's folder, by the first reader that knows it.
+        """Read a vocabulary from a file or a model's folder, by the first reader that recognises it.
 
-        ``size`` (the width of the logits) and ``ends`` replace what the folder's configuration says.
-        Raises VocabularyError if there is no such file, no reader knows it, or it is malformed.
+        ``size`` (the width of the logits) and ``ends`` override the folder's configuration. Raises
+        VocabularyError if there is no such file, no reader recognises it, or it is malformed.
         """
         place = Path(path)
         try:
@@ -89,7 +90,7 @@ class Vocabulary:
                 reader: VocabularyReader = plugins.load(READERS, name, "READER")  # type: ignore[assignment]
                 if reader.recognises(place):
                     return reader.read(place, size, ends)
-        except OSError as error:  # a folder that may not be entered, a name that is too long
+        except OSError as error:  # a folder without permission, a name that is too long
             raise VocabularyError(f"{place}: cannot be read: {error}") from error
         raise VocabularyError(f"{place}: no known vocabulary format; expected a tokenizer.json")
 
@@ -132,8 +133,8 @@ class Vocabulary:
     def encode(self, data: bytes) -> list[int]:
         """Return the ids that the tokenizer itself gives for this text; never a control token.
 
-        The bytes of the ids are exactly ``data``: where the tokenizer itself would lose or change
-        some of them, that part becomes the longest tokens that fit. Bytes that are not UTF-8 become
+        The bytes of the ids are exactly ``data``: a part that the tokenizer itself would lose or
+        change is encoded with the longest tokens that fit. Bytes that are not UTF-8 become
         single-byte tokens. Raises VocabularyError if the vocabulary cannot express the data.
         """
         ids: list[int] = []
@@ -144,7 +145,7 @@ class Vocabulary:
                 spelled, broken = data[: error.start], data[error.start : error.end]
                 text, rest = spelled.decode(), data[error.end :]
             if text:
-                ids += self._exactly(text, spelled)
+                ids += self._encode_exactly(text, spelled)
             ids += [self._byte(byte) for byte in broken]
             data = rest
         return ids
@@ -158,18 +159,18 @@ class Vocabulary:
             raise VocabularyError(f"the vocabulary has no token for the byte {bytes([byte])!r}")
         return self.single_bytes[byte]
 
-    def _exactly(self, text: str, data: bytes) -> list[int]:
-        """Return the tokenizer's ids of a text, as far as their bytes are ``data``, the text's own."""
+    def _encode_exactly(self, text: str, data: bytes) -> list[int]:
+        """Return ids whose bytes are ``data`` (``text`` in UTF-8): the tokenizer's, as far as it keeps them."""
         if self._encode_text is None:
-            return self._longest(data)
+            return self._encode_longest(data)
         ids = self._encode_text(text)
         try:
             if self.decode(ids) == data:
                 return ids
         except IndexError:
-            pass  # a token that is in the file, but not within the width of the logits
-        # Pre-tokenizers may drop spaces, bytes may have no token, and what is a space in a piece may
-        # be a character of the text. What is right before and behind that stays.
+            pass  # a token of the file outside the width of the logits
+        # Pre-tokenizers may drop spaces, bytes may have no token, and the character that stands for a
+        # space in tokens may be in the text. The ids before and behind such a place are kept.
         tokens = [self.tokens[index] if index < self.size else b"" for index in ids]
         low, high, start, end = 0, len(ids), 0, len(data)
         while low < high and tokens[low] and data.startswith(tokens[low], start):
@@ -178,9 +179,9 @@ class Vocabulary:
         while low < high and tokens[high - 1] and data.endswith(tokens[high - 1], start, end):
             high -= 1
             end -= len(tokens[high])
-        return [*ids[:low], *self._longest(data[start:end]), *ids[high:]]
+        return [*ids[:low], *self._encode_longest(data[start:end]), *ids[high:]]
 
-    def _longest(self, data: bytes) -> list[int]:
+    def _encode_longest(self, data: bytes) -> list[int]:
         at, ids, trie = 0, [], self.trie
         while at < len(data):
             node, depth, best = 0, 0, (-1, 0)

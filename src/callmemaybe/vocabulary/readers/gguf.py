@@ -1,9 +1,9 @@
 """``.gguf``: the tokenizer that llama.cpp's converter put into the model file.
 
-A GGUF file holds the tokens, their kinds and the merges, but how text is split before merging only
-by a name (``tokenizer.ggml.pre``). The splits behind those names are llama.cpp's
-(``llama-vocab.cpp``). From all this a ``tokenizer.json`` is written in memory and read by the reader
-of those, so that encoding is done by one library, whatever the file.
+A GGUF file has the tokens, their kinds and the merges, but only the name of the pre-tokenizer
+(``tokenizer.ggml.pre``); the expressions behind the names are llama.cpp's (``llama-vocab.cpp``). From
+these a ``tokenizer.json`` is made in memory and read by :mod:`.tokenizer_json`, so that all formats are
+encoded by the same code.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from callmemaybe.vocabulary import gguf_metadata
 from callmemaybe.vocabulary.readers import tokenizer_json
 from callmemaybe.vocabulary.vocabulary import Vocabulary
 
-#: So many bytes at the beginning of a file, its length and its date tell it from others; tokenizers
-#: are within them (Qwen's takes 6 MB).
+#: A file is identified by so many bytes at its beginning, its length and its date; tokenizers are within
+#: those bytes (Qwen's takes 6 MB).
 FIRST = 1 << 24
 _NORMAL, _UNKNOWN, _CONTROL, _USER, _UNUSED, _BYTE = range(1, 7)
 
@@ -31,7 +31,7 @@ _LLAMA3 = (
 )
 _QWEN2 = _LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
 _DIGITS = r"\p{N}"
-#: How each name splits text: regular expressions, applied one after the other.
+#: The regular expressions of each name, applied one after the other.
 SPLITS: Mapping[str, tuple[str, ...]] = {
     "gpt-2": (_GPT2,),
     "default": (_GPT2,),
@@ -57,14 +57,14 @@ class Gguf:
 
     def read(self, path: Path, size: int | None, ends: Iterable[int] | None) -> Vocabulary:
         """Read the tokenizer; see ``Reader``."""
-        # Reading hundreds of thousands of strings is what takes long, so the key is made without.
+        # Parsing hundreds of thousands of strings takes long, so the cache key is made without it.
         try:
             facts = path.stat()
             with path.open("rb") as file:
-                told = repr((facts.st_size, facts.st_mtime_ns)).encode() + file.read(FIRST)
+                identity = repr((facts.st_size, facts.st_mtime_ns)).encode() + file.read(FIRST)
         except OSError as error:
             raise VocabularyError(f"{path}: cannot be read: {error}") from error
-        return tokenizer_json.read(path, told, lambda: _source(path), size, ends)
+        return tokenizer_json.read(path, identity, lambda: _source(path), size, ends)
 
 
 READER = Gguf()
@@ -72,46 +72,46 @@ READER = Gguf()
 
 def _source(path: Path) -> tokenizer_json.Source:
     try:
-        held = gguf_metadata.metadata(path)
+        metadata = gguf_metadata.metadata(path)
     except (OSError, ValueError) as error:
         raise VocabularyError(f"{path}: cannot be read: {error}") from error
-    tokens = _listed(path, held, "tokens", str)
+    tokens = _listed(path, metadata, "tokens", str)
     if not tokens:
         raise VocabularyError(f"{path}: holds no tokenizer")
-    data = _tokenizer_json(path, held, tokens)
-    return tokenizer_json.Source(json.dumps(data).encode(), len(tokens), _ends(held))
+    data = _tokenizer_json(path, metadata, tokens)
+    return tokenizer_json.Source(json.dumps(data).encode(), len(tokens), _ends(metadata))
 
 
-def _listed(path: Path, held: Mapping[str, Any], name: str, kind: type) -> list[Any]:
-    """Return a list of the tokenizer, empty where there is none."""
-    found = held.get(f"tokenizer.ggml.{name}") or []
+def _listed(path: Path, metadata: Mapping[str, Any], name: str, kind: type) -> list[Any]:
+    """Return a list from the tokenizer's metadata, empty if it is missing."""
+    found = metadata.get(f"tokenizer.ggml.{name}") or []
     if not isinstance(found, list) or not all(isinstance(item, kind) for item in found):
         raise VocabularyError(f"{path}: its tokenizer.ggml.{name} is damaged; fetch the file again")
     return found
 
 
-def _ends(held: Mapping[str, Any]) -> frozenset[int]:
+def _ends(metadata: Mapping[str, Any]) -> frozenset[int]:
     """Return the ids that end a turn."""
     names = ("eos_token_id", "eot_token_id", "eom_token_id")
-    found = (held.get(f"tokenizer.ggml.{name}") for name in names)
+    found = (metadata.get(f"tokenizer.ggml.{name}") for name in names)
     return frozenset(end for end in found if isinstance(end, int) and end >= 0)
 
 
-def _tokenizer_json(path: Path, held: Mapping[str, Any], tokens: list[str]) -> dict[str, Any]:
-    """Return what a ``tokenizer.json`` of the same tokenizer says."""
-    kind = held.get("tokenizer.ggml.model")
+def _tokenizer_json(path: Path, metadata: Mapping[str, Any], tokens: list[str]) -> dict[str, Any]:
+    """Return the ``tokenizer.json`` of the same tokenizer."""
+    kind = metadata.get("tokenizer.ggml.model")
     if kind != "gpt2":
         raise VocabularyError(
             f"{path}: its tokenizer is of the kind {kind!r}, which is not read from GGUF files; "
             "put the model's tokenizer.json beside it"
         )
-    name = held.get("tokenizer.ggml.pre", "default")
+    name = metadata.get("tokenizer.ggml.pre", "default")
     if name not in SPLITS:
         raise VocabularyError(
             f"{path}: it is not known how its tokenizer ({name!r}) splits text; put the model's "
             "tokenizer.json beside it"
         )
-    kinds = _listed(path, held, "token_type", int) or [_NORMAL] * len(tokens)
+    kinds = _listed(path, metadata, "token_type", int) or [_NORMAL] * len(tokens)
     if len(kinds) != len(tokens):
         raise VocabularyError(
             f"{path}: has {len(tokens)} tokens, but says of {len(kinds)} what they are; fetch the "
@@ -129,7 +129,7 @@ def _tokenizer_json(path: Path, held: Mapping[str, Any], tokens: list[str]) -> d
         for index, (text, kind) in enumerate(zip(tokens, kinds, strict=True))
         if index not in left_out and kind != _UNUSED
     }
-    merges = [merge.split(" ", 1) for merge in _listed(path, held, "merges", str)]
+    merges = [merge.split(" ", 1) for merge in _listed(path, metadata, "merges", str)]
     splits = [
         {"type": "Split", "pattern": {"Regex": split}, "behavior": "Isolated", "invert": False}
         for split in SPLITS[name]
@@ -148,10 +148,10 @@ def _tokenizer_json(path: Path, held: Mapping[str, Any], tokens: list[str]) -> d
             "type": "BPE",
             "vocab": pieces,
             "merges": merges,
-            "ignore_merges": name in _WHOLE,
+            "ignore_merges": name in _IGNORE_MERGES,
         },
     }
 
 
-#: Names whose words are looked up whole before they are merged.
-_WHOLE = frozenset({"llama-bpe", "llama3", "llama-v3"})
+#: Names of tokenizers that look a word up as a whole token before merging.
+_IGNORE_MERGES = frozenset({"llama-bpe", "llama3", "llama-v3"})

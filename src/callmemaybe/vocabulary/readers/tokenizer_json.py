@@ -1,8 +1,8 @@
 """``tokenizer.json`` of Hugging Face tokenizers: byte-level BPE, and BPE in SentencePiece's style.
 
-The tokens' bytes are read from the file. What follows from it (the bytes, their prefix tree, the
-merges as arrays) is kept in the user's cache folder, so that the next process does not read the
-file again, but maps what is kept; both go the same way from there.
+Everything derived from the file (the tokens' bytes, their prefix tree, the merges) is stored as arrays
+in the user's cache folder, and the next process maps those instead of parsing the file. Both build the
+vocabulary from the same arrays.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from callmemaybe.vocabulary.encoders import (
 from callmemaybe.vocabulary.trie import Trie
 from callmemaybe.vocabulary.vocabulary import Vocabulary
 
-#: Raise it whenever anything that is kept comes out differently.
+#: Version of the cached arrays: raise it whenever they change.
 FORMAT = 3
-#: What beside the file tells the width of the logits and the ends of a turn.
+#: The files beside it with the width of the logits and the ends of a turn.
 CONFIGURATIONS = ("config.json", "generation_config.json", "tokenizer_config.json")
 #: Added tokens of this shape are control tokens even where the file does not call them special
 #: (Qwen's ``<tool_call>``); what else was added (runs of spaces, words) is text.
@@ -65,7 +65,7 @@ READER = TokenizerJson()
 
 
 class Source(NamedTuple):
-    """What a ``tokenizer.json`` holds, and what is known besides of the width and the ends."""
+    """The content of a ``tokenizer.json``, and the width and ends where known from elsewhere."""
 
     content: bytes
     size: int | None = None
@@ -74,21 +74,22 @@ class Source(NamedTuple):
 
 def read(
     file: Path,
-    told: bytes,
+    identity: bytes,
     source: Callable[[], Source],
     size: int | None,
     ends: Iterable[int] | None,
 ) -> Vocabulary:
     """Return the vocabulary that ``source()`` describes.
 
-    ``told`` tells sources apart without making them. ``file`` is named in messages; what neither
-    arguments nor source say is read from the configuration beside it. Raises VocabularyError.
+    ``identity`` identifies the source for the cache without computing it. ``file`` is for messages;
+    what neither arguments nor source give is read from the configuration beside it. Raises
+    VocabularyError.
     """
     asked = None if ends is None else frozenset(ends)
-    key = _key(file.parent, told, size, asked)
+    key = _key(file.parent, identity, size, asked)
     found = disk_cache.load(key)
     if found is not None:
-        return _made(file, lambda: source().content, found)
+        return _build(file, lambda: source().content, found)
     made = source()
     size = made.size if size is None else size
     try:
@@ -96,13 +97,13 @@ def read(
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         what = f"{type(error).__name__}: {error}"
         raise VocabularyError(f"{file}: is damaged ({what}); fetch the file again") from error
-    vocabulary = _made(file, lambda: made.content, found, is_new=True)
+    vocabulary = _build(file, lambda: made.content, found, is_new=True)
     disk_cache.save(key, found)
     return vocabulary
 
 
-def _key(folder: Path, told: bytes, size: int | None, ends: frozenset[int] | None) -> str:
-    """Return what tells apart all that a vocabulary is made of, and by which code."""
+def _key(folder: Path, identity: bytes, size: int | None, ends: frozenset[int] | None) -> str:
+    """Return the cache key: a hash of all inputs of a vocabulary and of the format's version."""
     machine = (FORMAT, sys.byteorder, np.dtype(np.intp).str)
     asked = (size, None if ends is None else sorted(ends))
     digest = hashlib.blake2b(repr((machine, asked)).encode(), digest_size=16)
@@ -112,14 +113,14 @@ def _key(folder: Path, told: bytes, size: int | None, ends: frozenset[int] | Non
         except OSError:
             beside = b""
         digest.update(len(beside).to_bytes(8, "little") + beside)
-    digest.update(told)
+    digest.update(identity)
     return digest.hexdigest()
 
 
-def _made(
+def _build(
     file: Path, content: Callable[[], bytes], found: CacheEntry, is_new: bool = False
 ) -> Vocabulary:
-    """Return the vocabulary that these facts and arrays describe."""
+    """Return the vocabulary of a cache entry."""
     facts, arrays = found
     controls: dict[str, int] = facts["controls"]
     blob, bounds = arrays["tokens"].tobytes(), arrays["bounds"].tolist()
@@ -132,14 +133,14 @@ def _made(
         merges = {name: arrays[f"merges.{name}"] for name in bpe.ARRAYS}
         encode = array_encoder(file, CacheEntry(facts["encoding"], merges), trie)
     if is_new:
-        encode(" ")  # the library only now sees what it may refuse
+        encode(" ")  # so that the library reports a file it refuses now
     return Vocabulary(tokens, controls, encode, facts["ends"], trie=trie)
 
 
 def _compile(
     file: Path, content: bytes, size: int | None, ends: frozenset[int] | None
 ) -> CacheEntry:
-    """Return all that follows from the files."""
+    """Return the cache entry that is derived from the files."""
     data = _parse(file, content)
     tokens, controls, is_plain = _tokens(file, data)
     width = max(_size(file.parent, len(tokens)), 1) if size is None else size
@@ -152,7 +153,7 @@ def _compile(
         "bounds": bounds,
         **{f"trie.{name}": array for name, array in made.trie.arrays().items()},
     }
-    # Ours knows no tokens but those of the merges, and all of them are in the vocabulary.
+    # The array encoder has no tokens but those of the merges, so all must be in the vocabulary.
     is_whole = [*tokens, *[b""] * (width - len(tokens))] == list(made.tokens)
     encoding = compile_encoding(data, controls) if is_plain and is_whole else None
     if encoding is not None:
@@ -234,7 +235,7 @@ def _byte_level(pieces: list[str]) -> list[bytes]:
     """Translate GPT-2's alphabet to bytes."""
     alphabet = frozenset(map(chr, bpe.ALPHABET))
     joined = "".join(pieces)
-    if not alphabet.issuperset(joined):  # an added word that sits in the vocabulary in plain text
+    if not alphabet.issuperset(joined):  # an added word that is in the vocabulary as plain text
         return [_byte_level([p])[0] if alphabet.issuperset(p) else _plain(p) for p in pieces]
     raw = joined.translate(bpe.ALPHABET).encode("latin-1")
     ends = [0]
@@ -253,7 +254,7 @@ def _sentencepiece(pieces: list[str]) -> list[bytes]:
 
 
 def _plain(text: str) -> bytes:
-    return text.encode(errors="surrogateescape")  # bytes that are no text, out of a GGUF file
+    return text.encode(errors="surrogateescape")  # bytes that are not UTF-8, from a GGUF file
 
 
 def _configuration(folder: Path, name: str) -> dict[str, Any]:
@@ -267,7 +268,7 @@ def _configuration(folder: Path, name: str) -> dict[str, Any]:
 
 
 def _size(folder: Path, count: int) -> int:
-    """Return the width of the logits: what config.json says, else as many as there are tokens."""
+    """Return the width of the logits: from config.json, else the number of tokens."""
     config = _configuration(folder, "config.json")
     inner = config.get("text_config")
     if not isinstance(inner, dict):
@@ -282,7 +283,7 @@ def _size(folder: Path, count: int) -> int:
 
 
 def _ends(folder: Path, controls: Mapping[str, int]) -> frozenset[int]:
-    """Return the ids that end a turn, as far as the folder says."""
+    """Return the ids that end a turn, from the folder's configuration."""
     found: set[int] = set()
     for name in ("generation_config.json", "config.json"):
         stated = _configuration(folder, name).get("eos_token_id")
