@@ -1,4 +1,4 @@
-"""Ship the mean of several checkpoints: `python -m training.average CHECKPOINT CHECKPOINT ... [--run RECIPE]`.
+"""Average checkpoints: `python -m training.average CHECKPOINT CHECKPOINT ... [--run RECIPE]`.
 
 Weights of one run whose rates have fallen to zero more than once lie on different sides of a valley, and their mean
 may be better than each (stochastic weight averaging: Izmailov et al., 2018; model soups: Wortsman et al., 2022). The mean
@@ -19,7 +19,7 @@ from torch import Tensor
 from training import checkpoint
 from training import recipe as recipes
 from training.checkpoint import new_model
-from training.nn.growth import grown
+from training.nn.growth import grow_weights
 
 
 def mean(weights: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
@@ -36,7 +36,7 @@ def mean(weights: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
 def averaged(states: Sequence[Mapping[str, Any]], fresh: Mapping[str, Tensor]) -> dict[str, Any]:
     """The last checkpoint with the mean of all averages, and the minutes they are of; a mean among them by its own."""
     minutes = [state.get("mean_of") or round(state["counters"][3] / 60) for state in states]
-    average = mean([grown(state["average"], fresh) for state in states])
+    average = mean([grow_weights(state["average"], fresh) for state in states])
     return {**states[-1], "average": average, "mean_of": minutes}
 
 

@@ -2,9 +2,9 @@
 
 The model weighs "no function fits" against every function offered. A constant on those log-odds trades
 requests wrongly refused against requests rightly refused; nothing else changes, neither which function
-is preferred nor what is written. This asks the model requests for held-out functions and domains (drawn
-apart from those that it is evaluated on) and prints the trade-off, and the constant with which at most so
-many of the requests that want a call are refused. With `--write` the constant goes into the graph, and
+is preferred nor what is written. This command gives the model requests for held-out functions and domains (drawn
+apart from those of the evaluation) and prints the trade-off, and the constant with which at most a given share
+of the requests that want a call is refused. With `--write` the constant goes into the graph, and
 with what was found into the manifest.
 """
 
@@ -38,7 +38,7 @@ FORESEEN = (0.005, 0.01, 0.02, 0.03, 0.05, 0.1)  # false refusals of the table
 Margins = NDArray[np.float64]
 
 
-class Trade(NamedTuple):
+class RefusalTradeoff(NamedTuple):
     """What one constant does: shares of requests."""
 
     constant: float
@@ -64,10 +64,10 @@ def margins(model: Model, asked: Sequence[Case]) -> tuple[Margins, Margins]:
     return np.array(call), np.array(none)
 
 
-def trade(call: Margins, none: Margins, constant: float) -> Trade:
+def tradeoff(call: Margins, none: Margins, constant: float) -> RefusalTradeoff:
     """Return what becomes of the requests with `constant` added."""
     shares = (float((some + constant > 0).mean()) if len(some) else 0.0 for some in (call, none))
-    return Trade(constant, *shares)
+    return RefusalTradeoff(constant, *shares)
 
 
 def constant_for(call: Margins, most: float) -> float:
@@ -84,7 +84,7 @@ def constant_for(call: Margins, most: float) -> float:
 
 
 def held_out(part: str, count: int) -> list[Case]:
-    """Requests of a held-out part, other ones than evaluation asks."""
+    """Requests of a held-out part, drawn apart from those of the evaluation."""
     found = cases(recipes.load(recipes.DEFAULT), part, count, stream="refusals")
     return [Case.from_json(one) for one in found]
 
@@ -102,7 +102,7 @@ def written(folder: Path) -> float:
     return float(numpy_helper.to_array(_tensor(onnx.load(folder / "model.onnx"))).sum())
 
 
-def write(folder: Path, constant: float, told: Mapping[str, object]) -> None:
+def write(folder: Path, constant: float, figures: Mapping[str, object]) -> None:
     """Put the constant into the graph, and with what it does into the manifest."""
     path = folder / "model.onnx"
     model = onnx.load(path)
@@ -114,7 +114,7 @@ def write(folder: Path, constant: float, told: Mapping[str, object]) -> None:
         table = json.loads(manifest.read_text("utf-8"))
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         table["files"]["model.onnx"] = {"sha256": digest, "bytes": path.stat().st_size}
-        table["refusals"] = {"none_bias": round(constant, 6), **told}
+        table["refusals"] = {"none_bias": round(constant, 6), **figures}
         manifest.write_text(json.dumps(table, indent=2, ensure_ascii=False) + "\n", "utf-8")
 
 
@@ -155,17 +155,21 @@ def main() -> None:
     print("| constant | false refusals | refused | " + " | ".join(parts) + " |")
     print("|---|---|---|" + "---|" * len(parts))
     for constant in (0.0, *(constant_for(call, most) for most in FORESEEN), chosen):
-        one = trade(call, none, constant)
-        each = (trade(*some, constant) for some in parts.values())
+        one = tradeoff(call, none, constant)
+        each = (tradeoff(*some, constant) for some in parts.values())
         cells = (f"{100 * t.false_refusals:.1f} / {100 * t.refused:.1f}" for t in each)
         print(
             f"| {before + constant:+.3f} | {100 * one.false_refusals:.1f} | "
             f"{100 * one.refused:.1f} | {' | '.join(cells)} |"
         )
     if arguments.write:
-        one = trade(call, none, chosen)
-        told = {"false_refusals": one.false_refusals, "refused": one.refused, "requests": len(call)}
-        write(folder, before + chosen, {k: round(v, 4) for k, v in told.items()})
+        one = tradeoff(call, none, chosen)
+        figures = {
+            "false_refusals": one.false_refusals,
+            "refused": one.refused,
+            "requests": len(call),
+        }
+        write(folder, before + chosen, {k: round(v, 4) for k, v in figures.items()})
         print(f"wrote {before + chosen:+.3f} into {folder}")
 
 

@@ -1,4 +1,4 @@
-"""Held-out cases as JSON lines, for `callmemaybe eval` and whoever measures another model.
+"""Held-out cases as JSON lines, for `callmemaybe eval` or for another model.
 
     python -m training.cases --part function|domain --out CASES.jsonl [--cases 1200]
 
@@ -36,7 +36,7 @@ SIGNS = {
 def cases(
     recipe: Recipe, part: str, count: int, *, stream: str = "cases"
 ) -> Iterator[dict[str, Any]]:
-    """Yield `count` cases of a held-out part, always the same ones; other ones for each `stream`."""
+    """Yield `count` cases of a held-out part; they depend on the recipe's seed, `part` and `stream` alone."""
     maker = recipe.maker(part)
     rng = Random(f"{recipe.seed}:{stream}:{part}")
     number = 0
@@ -85,7 +85,7 @@ def case(name: str, block: Block, pair: Pair) -> dict[str, Any]:
 
 
 def shares_word(prompt: str, tool: dict[str, Any]) -> bool:
-    """Whether a request says a word of its function's name or description, in any of its commonest forms."""
+    """Whether a request shares a word with its function's name or description; inflections count."""
     about = re.sub(r"[_.\-]", " ", f"{tool['name']} {tool.get('description', '')}")
     return not (stem_set(about) - SMALL).isdisjoint(stem_set(prompt))
 

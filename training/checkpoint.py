@@ -9,7 +9,7 @@ import torch
 from training.data import tokenizer as tokenizers
 from training.data.packing import Encoder
 from training.files import atomic_write
-from training.nn.growth import grow_momenta, grown
+from training.nn.growth import grow_momenta, grow_weights
 from training.nn.model import Nano, NanoConfig
 from training.nn.word_vectors import load_word_vectors
 from training.optim.muon import build_optimizers
@@ -76,8 +76,8 @@ class TrainingState:
         """Read the checkpoint; a smaller network is grown to the recipe's sizes."""
         file = self.recipe.out / FILE
         state = torch.load(file, map_location=self.device, weights_only=True)
-        self.model.load_state_dict(grown(state["model"], self.average))
-        self.average = grown(state["average"], self.average)
+        self.model.load_state_dict(grow_weights(state["model"], self.average))
+        self.average = grow_weights(state["average"], self.average)
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
             if _size(saved["param_groups"]) != _size(optimizer.param_groups):
                 continue  # a network with more weights: all momenta begin at zero

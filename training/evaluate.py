@@ -1,6 +1,6 @@
 """Measure a run on the held-out sets: `python -m training.evaluate --run R [--cases N]`.
 
-Writes `report.json` beside the checkpoint; `training.export.model_folder` puts it into card and manifest.
+Writes `report.json` to the run's folder; `training.export` puts it into card and manifest.
 """
 
 from __future__ import annotations

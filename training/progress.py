@@ -6,7 +6,7 @@ import signal
 import time
 
 from training.checkpoint import TrainingState
-from training.data.packing import Batch
+from training.data.packing import TokenBatch
 from training.optim.data_parallel import ProcessGroup
 from training.optim.schedule import Schedule
 
@@ -19,7 +19,7 @@ class Progress:
     ) -> None:
         """`stop`: becomes non-empty when a signal asks this process to stop."""
         self.state, self.group, self.schedule, self.stop = state, group, schedule, stop
-        self.tokens = self.pairs = 0  # since the processes met
+        self.tokens = self.pairs = 0  # since the processes averaged their weights
         self.finished = schedule.done(state.pairs, state.seconds) >= 1
         self.restart_clock()
 
@@ -27,7 +27,7 @@ class Progress:
         """Leave out the time since the last step: evaluation is not training."""
         self.tick = time.monotonic()
 
-    def add(self, batch: Batch, *, sync: bool, steps: int) -> None:
+    def add(self, batch: TokenBatch, *, sync: bool, steps: int) -> None:
         """Count a step; with `sync`, average the weights of all processes, `steps` steps after the last time."""
         state = self.state
         self.tokens += len(batch.ids)
@@ -55,7 +55,7 @@ class Progress:
         self.tick = now
 
 
-class Report:
+class LossLog:
     """The running log: means over `steps` steps."""
 
     def __init__(self, state: TrainingState, steps: int) -> None:

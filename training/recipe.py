@@ -1,4 +1,4 @@
-"""A recipe: one TOML file that says everything about a run."""
+"""A recipe: the TOML file that determines a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from training import recipe_schema
 from training.data import dialogues
 from training.data.leak_filter import LeakFilter, build_leak_filter
 from training.data.mixture import BlockMaker, Mix, Sources
-from training.data.tasks import Function, read_tasks
+from training.data.tasks import TaskFunction, read_tasks
 
 ROOT = Path(__file__).parents[1]
 DEFAULT = ROOT / "training/runs/nano-2.toml"
@@ -45,7 +45,7 @@ class Recipe:
 
     @property
     def shown(self) -> str:
-        """Where it lies: in the repository, or else on this machine."""
+        """Its path in the repository, or else on this machine."""
         path = self.path.resolve()
         return (path.relative_to(ROOT) if path.is_relative_to(ROOT) else path).as_posix()
 
@@ -54,8 +54,8 @@ class Recipe:
         """What training must not draw, because an evaluation set holds it."""
         return build_leak_filter(ROOT / self.table["evaluation"], ROOT / self.table["examples"])
 
-    def is_held_out(self, function: Function) -> str:
-        """ "" for training functions, else why it is held out ("aside": from measuring too)."""
+    def is_held_out(self, function: TaskFunction) -> str:
+        """Why a function is held out: "function", "domain", "aside" (from measuring too), or "" for training functions."""
         rule = self.table["held_out"]
         if function.key in rule.get("aside", ()):
             return "aside"
@@ -67,13 +67,13 @@ class Recipe:
             return "function"
         return ""
 
-    def functions(self, part: str) -> list[Function]:
+    def functions(self, part: str) -> list[TaskFunction]:
         """`train`, `function` (held out in a known domain) or `domain` (a whole domain held out)."""
         reason = "" if part == "train" else part
         return [function for function in read_tasks() if self.is_held_out(function) == reason]
 
     def dialogues(self, part: str) -> dialogues.Dialogues | None:
-        """SGD requests; training drops what comes near dev or test, dev keeps unseen services."""
+        """Requests of SGD: in training without any that overlap dev or test, in dev of unseen services alone."""
         folder = ROOT / self.table["sgd"]
         if not folder.is_dir():
             return None
@@ -94,7 +94,7 @@ class Recipe:
 
     @property
     def excess(self) -> float:
-        """How much likelier training makes it that nothing fits than what is held out does, in log-odds."""
+        """How much likelier than in use it is in training that no tool fits, in log-odds."""
         usual = self.table["mix"]["none"]
         drawn = self.table["mix"].get("training", {}).get("none", usual)
         return log(drawn / (1 - drawn)) - log(usual / (1 - usual)) if drawn != usual else 0.0
@@ -120,7 +120,7 @@ class Recipe:
 
 
 def load(path: Path) -> Recipe:
-    """Read a recipe; raises SystemExit with one sentence for a file that is none."""
+    """Read a recipe; raises SystemExit with one sentence for an invalid file."""
     return Recipe(path, recipe_schema.read(path))
 
 

@@ -1,4 +1,4 @@
-"""What a recipe may say, and one sentence for the first thing in it that is wrong."""
+"""The keys and values that a recipe may have; one sentence for the first mistake."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class TrainingTable(StrictTable):
 
 
 class TrainingMixTable(StrictTable):
-    """What training alone draws; what is held out is drawn the same for ever."""
+    """What only training draws, so that the held-out requests stay the same."""
 
     none: Inner | None = None
     close: Share | None = None
@@ -90,7 +90,7 @@ class MixTable(StrictTable):
 
 
 class HeldOutTable(StrictTable):
-    """What is never seen in training."""
+    """What is held out of training."""
 
     domains: list[str]
     every: Size
@@ -127,7 +127,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def first_error(problem: ValidationError) -> str:
-    """The first thing that is wrong, in words."""
+    """The first mistake, in words."""
     first = problem.errors(include_url=False)[0]
     name = ".".join(str(part) for part in first["loc"] if part != "[key]")
     match first["type"]:

@@ -1,8 +1,8 @@
-"""Go on from the shipped files: `python -m training.restore --run training/runs/nano-2.toml`.
+"""Continue from the shipped files: `python -m training.restore --run training/runs/nano-2.toml`.
 
-Makes the run's folder anew from `src/callmemaybe/data/nano`: tokenizer, what is known of words, and a checkpoint
-with the graph's weights, so that whoever has a clone can train on. Weights come back to half a step of their eight
-bits. What the graph does not hold begins anew: momenta, and the two weights that only training asks.
+Makes the run's folder from `src/callmemaybe/data/nano`: tokenizer, word vectors, and a checkpoint with the graph's
+weights, so that a clone is enough to train on. Weights are exact to half a step of their eight bits. What the graph does
+not hold starts from zero: momenta, and the two weights that only training uses.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def places(model: Nano, graph: onnx.GraphProto) -> dict[str, tuple[str, bool]]:
     return found
 
 
-def unfolded(model: Nano, held: Mapping[str, Array]) -> dict[str, Array]:
+def split_fused(model: Nano, held: Mapping[str, Array]) -> dict[str, Array]:
     """What `CachedNano` put together, apart again; weights of norms stay where they were multiplied in."""
     s = model.shape
     ones = np.ones(s.width, np.float32)
@@ -137,7 +137,7 @@ def weights(model: Nano, encoder: Encoder, held: Mapping[str, Array]) -> dict[st
             raise ValueError(
                 "the graph is of another network: check out the commit its manifest names"
             )
-    found = unfolded(model, held)
+    found = split_fused(model, held)
     for name, (other, turned) in places(model, graph).items():
         if name not in found:
             found[name] = held[other].T if turned else held[other]
@@ -154,16 +154,20 @@ def weights(model: Nano, encoder: Encoder, held: Mapping[str, Array]) -> dict[st
 
 
 def known_words(recipe: Recipe, held: Mapping[str, Array]) -> None:
-    """Write what the run knows of words: of cut words as the graph has it, of others found anew and turned to that."""
+    """Write the word vectors: of split words from the graph, of others computed and rotated towards those."""
     keys, rows = held["model.wholes.held"], held["model.wholes.rows"]
     used = np.flatnonzero(keys)
     tokenizer = tokenizers.load(recipe.out / "tokenizer.json")
     of_bases, of_words = word_vectors.compute_word_vectors(recipe, tokenizer, rows.shape[1])
     here = np.array([of_words.get(int(key), np.zeros(rows.shape[1])) for key in keys[used]])
-    told = rows.shape[1] - recipe.table["model"].get("associations", 0)
-    parts = [slice(told), slice(told, None)] if told < rows.shape[1] else [slice(None)]
+    width_of_wordnet = rows.shape[1] - recipe.table["model"].get("associations", 0)
+    parts = (
+        [slice(width_of_wordnet), slice(width_of_wordnet, None)]
+        if width_of_wordnet < rows.shape[1]
+        else [slice(None)]
+    )
     turned = [
-        wordnet_vectors.turned(of_bases[:, part], here[:, part], rows[used][:, part])
+        wordnet_vectors.rotated(of_bases[:, part], here[:, part], rows[used][:, part])
         for part in parts
     ]
     np.save(recipe.out / "lexicon.npy", np.hstack(turned))

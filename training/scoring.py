@@ -15,10 +15,10 @@ from torch import Tensor
 
 from training.checkpoint import TrainingState, new_model
 from training.data.mixture import BlockMaker
-from training.data.packing import Batch, Encoder, Limits, draw_row, stack
+from training.data.packing import BatchLimits, Encoder, TokenBatch, draw_row, stack
 from training.files import atomic_write
 from training.nn.batch_tensors import to_tensors
-from training.nn.growth import grown
+from training.nn.growth import grow_weights
 from training.nn.model import BatchTensors, Nano
 from training.progress import log
 from training.recipe import Recipe
@@ -27,10 +27,10 @@ SIZES = range(4, 13)
 PARTS = ("function", "domain", "dev")
 LATER = ("pointer.begun",)  # parts that write something before they are trained
 CASES = 380  # of each held-out part, while a run is trained
-LIMITS = Limits(8, 12, 200, 320)
+LIMITS = BatchLimits(8, 12, 200, 320)
 
 
-def fixed_set(maker: BlockMaker, encoder: Encoder, seed: str, cases: int) -> list[Batch]:
+def fixed_set(maker: BlockMaker, encoder: Encoder, seed: str, cases: int) -> list[TokenBatch]:
     """Draw the same batches every time, with 4 to 12 functions per list where a part has them."""
     rng = Random(seed)
     per_batch = LIMITS.blocks * LIMITS.pairs
@@ -44,8 +44,8 @@ def fixed_set(maker: BlockMaker, encoder: Encoder, seed: str, cases: int) -> lis
 
 @torch.no_grad()
 def likeliest(model: Nano, x: Tensor, own: Tensor, p: BatchTensors) -> Tensor:
-    """The likeliest next token behind each graded place, nothing forbidden. int64 [G]."""
-    base, form, copy, ids = model.parts(x, own, p)
+    """The likeliest next token after each graded place, without a grammar. int64 [G]."""
+    base, form, copy, ids = model.mixture_parts(x, own, p)
     size = len(model.base)
     best = torch.empty(len(base), dtype=torch.int64, device=base.device)
     for start in range(0, len(base), 64):
@@ -57,7 +57,9 @@ def likeliest(model: Nano, x: Tensor, own: Tensor, p: BatchTensors) -> Tensor:
     return best
 
 
-def count(batch: Batch, right_token: np.ndarray, called: np.ndarray, tally: Counter[str]) -> None:
+def count(
+    batch: TokenBatch, right_token: np.ndarray, called: np.ndarray, tally: Counter[str]
+) -> None:
     """Add the cases of a batch to a tally of `what/right` and `what/all`."""
     right_call = called == batch.call_right
     none = batch.row_tools.shape[1]
@@ -84,7 +86,7 @@ def count(batch: Batch, right_token: np.ndarray, called: np.ndarray, tally: Coun
             tally[f"{kind}/right"] += bool(right_token[mine].all())
 
 
-def evaluate(model: Nano, batches: list[Batch]) -> dict[str, Any]:
+def evaluate(model: Nano, batches: list[TokenBatch]) -> dict[str, Any]:
     """Shares by what was asked, with the number of cases."""
     was = model.training
     model.eval()
@@ -129,7 +131,7 @@ def score_checkpoints(
     for file in checkpoints:
         state = torch.load(file, map_location="cpu", weights_only=True)
         _, tokens, requests, elapsed = state["counters"]
-        model.load_state_dict(grown(state["average"], fresh))
+        model.load_state_dict(grow_weights(state["average"], fresh))
         with torch.no_grad():  # a checkpoint is scored with what it knew of words
             model.meaning.weight[:, state["average"]["meaning.weight"].shape[1] :] = 0
         model.wholes = wholes if elapsed > 60 * words_from else None

@@ -14,13 +14,13 @@ import torch
 from training import build_tokenizer
 from training import recipe as recipes
 from training.checkpoint import FILE, TrainingState, new_model
-from training.data.packing import Batch, Limits
+from training.data.packing import BatchLimits, TokenBatch
 from training.data.prefetch import Prefetch
 from training.nn.loss import compute_loss
 from training.optim.allocator import release_memory
 from training.optim.data_parallel import ProcessGroup, run_in_parallel
 from training.optim.schedule import Schedule
-from training.progress import Progress, Report, save_if_possible, stop_on_signals
+from training.progress import LossLog, Progress, save_if_possible, stop_on_signals
 from training.recipe import Recipe
 from training.scoring import Evaluation
 
@@ -44,7 +44,9 @@ def train(
     sync_steps = table.get("sync_steps", 1) if group.size > 1 else 1
 
     # Data: each process draws batches of its own; held-out sets are the same every time.
-    limits = Limits(table["blocks"], table["pairs"], table["longest_tool"], table["longest_pair"])
+    limits = BatchLimits(
+        table["blocks"], table["pairs"], table["longest_tool"], table["longest_pair"]
+    )
     start = state.step * group.size + group.rank
     maker = recipe.maker("train")
     batches = Prefetch(maker, state.encoder, recipe.seed, limits, start, group.size)
@@ -52,7 +54,7 @@ def train(
 
     # Loop.
     progress = Progress(state, group, schedule, stop_on_signals(state, group, sync_steps))
-    report = Report(state, table["report_steps"])
+    report = LossLog(state, table["report_steps"])
     saved = scored = state.seconds
     while not progress.finished:
         batch = batches.get()
@@ -78,7 +80,7 @@ def train(
 
 
 def train_step(
-    state: TrainingState, batch: Batch, schedule: Schedule, excess: float
+    state: TrainingState, batch: TokenBatch, schedule: Schedule, excess: float
 ) -> dict[str, float]:
     """Take one step; returns the terms of the loss and the shares of right choices."""
     table = schedule.table

@@ -10,7 +10,7 @@ pytest.importorskip("scipy", reason="training needs scipy")
 import numpy as np  # noqa: E402
 
 from training.data import tokenizer as tokenizers  # noqa: E402
-from training.data.packing import Batch, Encoder, Limits, draw_batch  # noqa: E402
+from training.data.packing import BatchLimits, Encoder, TokenBatch, draw_batch  # noqa: E402
 from training.nn.attention import SegmentAttention, VoteAttention, by_head  # noqa: E402
 from training.nn.batch_tensors import to_tensors  # noqa: E402
 from training.recipe import ROOT, load  # noqa: E402
@@ -19,13 +19,15 @@ HEADS, KV, HEAD = 4, 2, 8
 
 
 @pytest.fixture(scope="module")
-def batch() -> Batch:
+def batch() -> TokenBatch:
     recipe = load(ROOT / "training/runs/nano-2.toml")
     tokenizer = tokenizers.load(ROOT / "src/callmemaybe/data/nano/tokenizer.json")
-    return draw_batch(recipe.maker("function"), Encoder(tokenizer), "see", Limits(2, 8, 150, 280))
+    return draw_batch(
+        recipe.maker("function"), Encoder(tokenizer), "see", BatchLimits(2, 8, 150, 280)
+    )
 
 
-def sees(batch: Batch) -> torch.Tensor:
+def sees(batch: TokenBatch) -> torch.Tensor:
     """Who sees whom, place by place: what stands before it in its segment, and the tool its call names."""
     count = len(batch.ids)
     at = np.arange(count)
@@ -54,7 +56,7 @@ def drawn(*shape: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("answers", [False, True])
-def test_attention_in_groups_is_attention(batch: Batch, answers: bool) -> None:
+def test_attention_in_groups_is_attention(batch: TokenBatch, answers: bool) -> None:
     """Every place, or every place of an answer, attends as one mask over the whole batch has it."""
     torch.manual_seed(0)
     p = to_tensors(batch)
@@ -70,7 +72,7 @@ def test_attention_in_groups_is_attention(batch: Batch, answers: bool) -> None:
     agree([made.view(wanted.shape)], [wanted], [q, k, v])
 
 
-def test_votes_are_shared_among_the_tokens_of_a_list(batch: Batch) -> None:
+def test_votes_are_shared_among_the_tokens_of_a_list(batch: TokenBatch) -> None:
     """A token's votes are a softmax over its own list and "elsewhere", summed by tool."""
     torch.manual_seed(1)
     p = to_tensors(batch)
@@ -94,7 +96,7 @@ def test_votes_are_shared_among_the_tokens_of_a_list(batch: Batch) -> None:
     agree(list(made), [read, votes], [q, k, v, sink])
 
 
-def test_the_lists_of_votes_hold_the_tools_and_the_second_reading(batch: Batch) -> None:
+def test_the_lists_of_votes_hold_the_tools_and_the_second_reading(batch: TokenBatch) -> None:
     """`again` and `listed` are the places of the pads, list by list, and a token's tool is its own."""
     p = to_tensors(batch)
     ours, theirs = zip(*p.list_sizes, strict=True)

@@ -12,7 +12,7 @@ pytest.importorskip("scipy", reason="training needs scipy")
 import numpy as np  # noqa: E402
 
 from training.data import tokenizer as tokenizers  # noqa: E402
-from training.data.packing import Encoder, Limits, draw_batch  # noqa: E402
+from training.data.packing import BatchLimits, Encoder, draw_batch  # noqa: E402
 from training.data.rendering import ARGS, CONTROL_TOKENS, NONE, TOOLS  # noqa: E402
 from training.export import onnx_graph  # noqa: E402
 from training.export.cached_network import CachedNano, caches  # noqa: E402
@@ -45,11 +45,11 @@ def scene():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.05)
     encoder = Encoder(tokenizer)
-    batch = draw_batch(RECIPE.maker("function"), encoder, "step", Limits(1, 6, 150, 280))
+    batch = draw_batch(RECIPE.maker("function"), encoder, "step", BatchLimits(1, 6, 150, 280))
     p = to_tensors(batch)
     with torch.no_grad():
         x, own, odds = model(p)
-        likely = model.tokens(x, own, p, p.ids[p.graded + 1])
+        likely = model.token_logprobs(x, own, p, p.ids[p.graded + 1])
     controls = {text: encoder.control(text) for text in CONTROL_TOKENS}
     step = CachedNano(model, controls, encoder.text("\n")[0]).eval()
     return batch, step, controls, odds.softmax(-1), likely

@@ -23,7 +23,7 @@ def test_no_more_are_refused_than_allowed(call: list[float], most: float) -> Non
     """The constant keeps to the share, and one that refuses another request would not."""
     margins = np.array(call)
     constant = calibrate.constant_for(margins, most)
-    found = calibrate.trade(margins, margins, constant)
+    found = calibrate.tradeoff(margins, margins, constant)
     assert found.false_refusals <= most + 1e-12
     assert found.false_refusals + 1 / len(call) > most
 
@@ -48,7 +48,7 @@ def test_the_constant_reaches_graph_and_manifest(tmp_path: Path) -> None:
     assert calibrate.written(tmp_path) == -1.5
     session = ort.InferenceSession(str(tmp_path / "model.onnx"))
     assert session.run(None, {"x": np.ones(1, np.float32)})[0] == [-0.5]
-    told = json.loads((tmp_path / "manifest.json").read_text())
-    assert told["refusals"] == {"none_bias": -1.5, "refused": 0.5}
+    figures = json.loads((tmp_path / "manifest.json").read_text())
+    assert figures["refusals"] == {"none_bias": -1.5, "refused": 0.5}
     digest = sha256((tmp_path / "model.onnx").read_bytes()).hexdigest()
-    assert told["files"]["model.onnx"]["sha256"] == digest
+    assert figures["files"]["model.onnx"]["sha256"] == digest

@@ -13,8 +13,8 @@ import pytest
 from callmemaybe.wire.enum_glosses import listed_values
 from training import recipe as recipes
 from training.data.generators import association_tasks, slots, synthetic
-from training.data.generators.boolean_parameters import draw_features, say_state, slot
-from training.data.mixture import GREETINGS, Block, BlockMaker, Mix, Offer, Sources
+from training.data.generators.boolean_parameters import draw_features, phrase_state, slot
+from training.data.mixture import GREETINGS, Block, BlockMaker, Mix, OfferedTool, Sources
 from training.data.openings import NO_VERB, SYNONYMS, reword
 from training.data.rendering import to_json
 from training.data.requests import draw_request, expand, with_article
@@ -22,16 +22,16 @@ from training.data.scenes import draw_scene, read_scenes
 from training.data.scenes import read_file as read_scene_file
 from training.data.similarity import FunctionSimilarity, describe_function
 from training.data.statistics import count_drawn, count_written, table
-from training.data.tasks import Function, Parameter, check, read_file, read_tasks
+from training.data.tasks import TaskFunction, TaskParameter, check, read_file, read_tasks
 from training.data.variants import BlockStyle, draw_variant
 
 FULL = BlockStyle("snake", 1.0, 1.0)
 
 
-def one(kind: str, generator: str, *requests: str, **more: object) -> Function:
+def one(kind: str, generator: str, *requests: str, **more: object) -> TaskFunction:
     """A function of one parameter `x`."""
-    parameter = Parameter(("x",), kind, generator, ("A thing",), False, **more)  # type: ignore[arg-type]
-    return Function("test", ("do",), ("Do it.",), [parameter], list(requests))
+    parameter = TaskParameter(("x",), kind, generator, ("A thing",), False, **more)  # type: ignore[arg-type]
+    return TaskFunction("test", ("do",), ("Do it.",), [parameter], list(requests))
 
 
 @pytest.mark.parametrize("draw", synthetic.NATURAL)
@@ -116,9 +116,11 @@ def test_a_switch_can_be_fixed(wording: str, value: bool) -> None:
 
 def test_parallel_lists_have_one_length() -> None:
     """A list declared `as` another one is as long as it, whichever is said first."""
-    first = Parameter(("a",), "[integer]", "list int(0,9) 1 6", ("First",), False)
-    second = Parameter(("b",), "[integer]", "list int(0,9) 1 6", ("Second",), False, "a")
-    function = Function("test", ("do",), ("Do it.",), [first, second], ["{a} and {b}", "{b}, {a}"])
+    first = TaskParameter(("a",), "[integer]", "list int(0,9) 1 6", ("First",), False)
+    second = TaskParameter(("b",), "[integer]", "list int(0,9) 1 6", ("Second",), False, "a")
+    function = TaskFunction(
+        "test", ("do",), ("Do it.",), [first, second], ["{a} and {b}", "{b}, {a}"]
+    )
     check(function)
     lengths = set()
     for number in range(60):
@@ -168,9 +170,9 @@ def test_kinship_has_two_sides() -> None:
     """If one function would answer another's requests, the other would answer its."""
     functions = read_tasks()[:400]
     similarity = FunctionSimilarity({f.key: describe_function(f) for f in functions})
-    assert any(similarity.kin.values())
-    for key, others in similarity.kin.items():
-        assert all(key in similarity.kin[other] for other in others)
+    assert any(similarity.similar.values())
+    for key, others in similarity.similar.items():
+        assert all(key in similarity.similar[other] for other in others)
 
 
 @pytest.mark.parametrize(
@@ -253,7 +255,7 @@ def test_what_is_held_out_has_no_twin_in_training() -> None:
         (key, other)
         for key, part in why.items()
         if part not in ("", "aside")
-        for other in similarity.kin[key]
+        for other in similarity.similar[key]
         if not why[other]
     }
     assert not twins
@@ -315,10 +317,13 @@ def test_a_mistake_in_a_scene_is_told(tmp_path: Path, text: str, word: str) -> N
 def test_two_lists_and_two_units_differ_to_the_eye() -> None:
     """Of two lists none is joined by "and"; two choices among the same values are two values."""
     lists = [
-        Parameter((key,), "[integer]", "list int(0,99) 2 4", (key,), False) for key in ("a", "b")
+        TaskParameter((key,), "[integer]", "list int(0,99) 2 4", (key,), False)
+        for key in ("a", "b")
     ]
-    units = [Parameter((key,), "enum", "km,mi,ft,m", (key,), False) for key in ("c", "d")]
-    function = Function("t", ("do",), ("Do.",), [*lists, *units], ["{a} and {b} from {c} to {d}"])
+    units = [TaskParameter((key,), "enum", "km,mi,ft,m", (key,), False) for key in ("c", "d")]
+    function = TaskFunction(
+        "t", ("do",), ("Do.",), [*lists, *units], ["{a} and {b} from {c} to {d}"]
+    )
     same = 0
     for number in range(200):
         rng = Random(number)
@@ -353,7 +358,7 @@ def test_opposites_and_negations_mean_what_they_say() -> None:
     state = ("read", ["read"], ["unread"])
     said = Counter[bool]()
     for number in range(300):
-        request = say_state(state, "the letter", Random(f"state:{number}"))
+        request = phrase_state(state, "the letter", Random(f"state:{number}"))
         value = "{read:/" not in request
         words = re.sub(r"\{read:/?|\}", "", request)
         negated = (
@@ -446,12 +451,12 @@ def test_a_made_up_function_is_asked_for_by_its_own_requests() -> None:
 def test_dates_of_one_function_are_written_alike() -> None:
     """If a schema says how one of its dates is written, it says so of all; else all are passed as said."""
     parameters = [
-        Parameter((key,), "string", "isodate", (about,), False)
+        TaskParameter((key,), "string", "isodate", (about,), False)
         for key, about in (("a", "First day"), ("b", "Last day"), ("c", "Day (YYYY-MM-DD)"))
     ]
     seen = Counter[bool]()
     for chosen in (parameters, parameters[:2]):
-        function = Function("t", ("do",), ("Do.",), chosen, ["{a} {b}"])
+        function = TaskFunction("t", ("do",), ("Do.",), chosen, ["{a} {b}"])
         for number in range(100):
             described = BlockStyle("snake", 1.0, number % 3 / 2)
             variant = draw_variant(function, Random(number), described)
@@ -460,7 +465,7 @@ def test_dates_of_one_function_are_written_alike() -> None:
             properties = variant.tool["parameters"]["properties"].values()
             told = ["yyyy" in p.get("description", "").lower() for p in properties]
             assert len(set(told)) == 1
-            assert len(variant.as_said) == (0 if told[0] else len(chosen))
+            assert len(variant.as_worded) == (0 if told[0] else len(chosen))
             seen[told[0]] += 1
     assert min(seen.values()) > 20
 
@@ -541,7 +546,7 @@ def test_a_choice_of_riddles_has_one_answer() -> None:
 def test_a_tool_described_at_length_keeps_what_it_said() -> None:
     """Documentation is put behind a legend or a form that tells how to write a value, never in their place."""
     function = one("enum", "red=scarlet,green=emerald", "paint it {x}")
-    function = replace(function, parameters=[replace(function.parameters[0], told=True)])
+    function = replace(function, parameters=[replace(function.parameters[0], legend_only=True)])
     lengths = []
     for number in range(100):
         short, long = (
@@ -589,7 +594,7 @@ def test_a_near_miss_is_drawn_where_no_other_function_may_serve_it() -> None:
         offers = []
         for each in (function, *others):
             variant = draw_variant(each, Random(1), FULL)
-            offers.append(Offer(each.key, variant.tool, lambda _: ("", {}), "", each.near))
+            offers.append(OfferedTool(each.key, variant.tool, lambda _: ("", {}), "", each.near))
         drawn = {maker.near_miss(offers, Random(number)) for number in range(50)}
         assert any("launch" in text.lower() for text in drawn) == expected
 
@@ -606,17 +611,19 @@ def test_a_group_hides_nothing_that_only_a_description_says(told: bool) -> None:
     """Of a field in a group the network reads name and type: neither what a code means, nor which values there are,
     nor how a date is written. What is measured is grouped as it was."""
     parameters = [
-        Parameter(("kind",), "enum", "csv=commas,parquet=columns,excel=sheets", ("Format",), False),
-        Parameter(("begin",), "string", "isodate", ("First",), False),
-        Parameter(("pause",), "integer", "mins", ("Rest",), False),
-        Parameter(("pause_minutes",), "integer", "mins", ("Rest",), False),
-        Parameter(("copies",), "integer", "int(1,9)", ("How many",), False),
+        TaskParameter(
+            ("kind",), "enum", "csv=commas,parquet=columns,excel=sheets", ("Format",), False
+        ),
+        TaskParameter(("begin",), "string", "isodate", ("First",), False),
+        TaskParameter(("pause",), "integer", "mins", ("Rest",), False),
+        TaskParameter(("pause_minutes",), "integer", "mins", ("Rest",), False),
+        TaskParameter(("copies",), "integer", "int(1,9)", ("How many",), False),
     ]
     request = "{kind} {begin} {pause} {pause_minutes} {copies}"
-    function = Function("test", ("do",), ("Do it.",), parameters, [request])
+    function = TaskFunction("test", ("do",), ("Do it.",), parameters, [request])
     hidden = groups = 0
     for number in range(3000):
-        style = replace(FULL, listed=0.3, told=told)
+        style = replace(FULL, listed=0.3, keeps_legends=told)
         variant = draw_variant(function, Random(f"group:{number}"), style)
         groups += bool(variant.groups)
         for key, group in variant.groups.items():
@@ -625,7 +632,7 @@ def test_a_group_hides_nothing_that_only_a_description_says(told: bool) -> None:
             ]
             values = inner.get("enum", ["csv"] * (key != "kind"))
             is_code = any(not isinstance(value, str) or len(value) == 1 for value in values)
-            is_form = key in ("begin", "pause") and key not in variant.as_said
+            is_form = key in ("begin", "pause") and key not in variant.as_worded
             hidden += is_code or not values or is_form
     assert groups > 10
     assert (hidden == 0) is told
@@ -634,8 +641,8 @@ def test_a_group_hides_nothing_that_only_a_description_says(told: bool) -> None:
 def test_two_requests_keep_what_they_say() -> None:
     """Between two requests neither a mark that belongs to a text is lost nor a name made small, and none is asked twice."""
 
-    def offer(name: str, prompt: str, arguments: dict[str, object]) -> Offer:
-        return Offer(f"test/{name}", {"name": name}, lambda _: (prompt, dict(arguments)))
+    def offer(name: str, prompt: str, arguments: dict[str, object]) -> OfferedTool:
+        return OfferedTool(f"test/{name}", {"name": name}, lambda _: (prompt, dict(arguments)))
 
     offers = [
         offer("reply", "write back: See you!", {"text": "See you!"}),

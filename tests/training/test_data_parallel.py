@@ -30,8 +30,8 @@ def learn(rank: int) -> nn.Module:
 
 def average(crew: ProcessGroup, target: Path) -> None:
     net = learn(crew.rank)
-    told = crew.average(net.parameters(), [4.0, 2.0**40 + 1])
-    torch.save({"state": net.state_dict(), "told": told}, target / f"{crew.rank}.pt")
+    numbers = crew.average(net.parameters(), [4.0, 2.0**40 + 1])
+    torch.save({"state": net.state_dict(), "told": numbers}, target / f"{crew.rank}.pt")
 
 
 @pytest.mark.parametrize("size", [1, 2])

@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch", reason="training needs PyTorch (make train 
 pytest.importorskip("scipy", reason="training needs scipy")
 
 from training.data import tokenizer as tokenizers  # noqa: E402
-from training.data.packing import Encoder, Limits, draw_batch  # noqa: E402
+from training.data.packing import BatchLimits, Encoder, draw_batch  # noqa: E402
 from training.nn.batch_tensors import moved, to_tensors  # noqa: E402
 from training.nn.model import Nano, NanoConfig  # noqa: E402
 from training.recipe import ROOT, load  # noqa: E402
@@ -21,7 +21,9 @@ def test_a_step_of_training_stays_on_one_device(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("torch.fx.experimental._config.meta_nonzero_assume_all_nonzero", True)
     recipe = load(ROOT / "training/runs/nano-2.toml")
     tokenizer = tokenizers.load(ROOT / "src/callmemaybe/data/nano/tokenizer.json")
-    batch = draw_batch(recipe.maker("function"), Encoder(tokenizer), "gpu", Limits(1, 4, 150, 280))
+    batch = draw_batch(
+        recipe.maker("function"), Encoder(tokenizer), "gpu", BatchLimits(1, 4, 150, 280)
+    )
     bases, *tables = tokenizers.forms(tokenizer)
     shape = NanoConfig(
         len(bases), deep=2, width=64, heads=4, kv_heads=2, head=16, inner=96, lexicon=8
@@ -30,9 +32,9 @@ def test_a_step_of_training_stays_on_one_device(monkeypatch: pytest.MonkeyPatch)
     p = to_tensors(batch, ELSEWHERE)
     model.to(ELSEWHERE)
     x, own, odds, last = model.read(p)
-    meant = model.means(last, p)
-    likely = model.tokens(x, own, p, p.ids[p.graded + 1])
-    found = model.finds(last, x, own, p)
+    meant = model.meant_log_odds(last, p)
+    likely = model.token_logprobs(x, own, p, p.ids[p.graded + 1])
+    found = model.found_logprobs(last, x, own, p)
     assert {each.device for each in (x, odds, meant, likely, found)} == {ELSEWHERE}
     (likely.sum() + odds.sum() + meant.sum() + found.sum()).backward()
     assert all(weight.grad is not None for weight in model.parameters())

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from training.data.generators import extra_parameters
-from training.data.generators.extra_parameters import said_with, with_extra_parameter
+from training.data.generators.extra_parameters import with_addition, with_extra_parameter
 from training.data.requests import draw_request
 from training.data.tasks import check, read_tasks
 from training.data.variants import BlockStyle, draw_variant
@@ -76,4 +76,4 @@ def test_it_is_asked_for_in_part_of_the_requests() -> None:
 )
 def test_nothing_follows_free_words(request_: str, more: str) -> None:
     """What ends with free words, or with an option, stays as it is; a question mark stays at the end."""
-    assert said_with(request_, "{deep:all}", {"text"}) == more
+    assert with_addition(request_, "{deep:all}", {"text"}) == more

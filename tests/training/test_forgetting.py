@@ -25,9 +25,9 @@ def test_a_word_that_is_forgotten_keeps_its_meaning() -> None:
     model = small()
     model.word_dropout = 0.3
     whole, meant = model.table(), model.meaning(model.lexicon)
-    heard = [model.heard() for _ in range(20)]
-    lost = torch.stack([(each != whole).any(1) for each in heard])
-    for each, words in zip(heard, lost, strict=True):
+    tables = [model.input_table() for _ in range(20)]
+    lost = torch.stack([(each != whole).any(1) for each in tables])
+    for each, words in zip(tables, lost, strict=True):
         torch.testing.assert_close(each[words], meant[words])
         assert (each[~words] == whole[~words]).all()
     assert not lost[:, BASES // 2 :].any()
@@ -38,7 +38,7 @@ def test_a_word_that_is_forgotten_keeps_its_meaning() -> None:
 def test_nothing_is_forgotten_outside_of_training() -> None:
     """What is measured and shipped knows every word."""
     model = small()
-    assert (model.heard() == model.table()).all()
+    assert (model.input_table() == model.table()).all()
     model.word_dropout = 0.3
     model.eval()
-    assert (model.heard() == model.table()).all()
+    assert (model.input_table() == model.table()).all()

@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch", reason="training needs PyTorch (make train 
 
 from torch import nn  # noqa: E402
 
-from training.nn.growth import fitted, grow_momenta, grown  # noqa: E402
+from training.nn.growth import grow_momenta, grow_weights, pad_to_size  # noqa: E402
 from training.nn.model import Layer, NanoConfig  # noqa: E402
 from training.optim.muon import Muon  # noqa: E402
 
@@ -26,7 +26,7 @@ def test_a_wider_layer_says_the_same() -> None:
     small, wide = layer(24), layer(40)
     nn.init.normal_(small.down.weight)
     fresh = wide.gate.weight[24:].clone()
-    wide.load_state_dict(grown(small.state_dict(), wide.state_dict()))
+    wide.load_state_dict(grow_weights(small.state_dict(), wide.state_dict()))
     x, attended = torch.randn(5, 16), torch.randn(5, 16)
     torch.testing.assert_close(wide.rest(x, attended), small.rest(x, attended))
     assert (wide.gate.weight[24:] == fresh).all()
@@ -43,7 +43,7 @@ def test_a_deeper_network_says_the_same() -> None:
     few["layers"] = nn.ModuleList([layer(24), layer(24)])
     many["layers"] = nn.ModuleList([layer(24) for _ in range(3)])
     nn.init.normal_(few["layers"][1].down.weight)
-    many.load_state_dict(grown(few.state_dict(), many.state_dict()))
+    many.load_state_dict(grow_weights(few.state_dict(), many.state_dict()))
     x, attended = torch.randn(5, 16), torch.randn(5, 16)
     for old, new in zip(few["layers"], many["layers"], strict=False):
         torch.testing.assert_close(new.rest(x, attended), old.rest(x, attended))
@@ -65,7 +65,7 @@ def test_what_is_newly_known_of_words_is_read_as_what_it_predicts() -> None:
         "lexicon": torch.cat((old, old @ turned), 1),
         "wholes.rows": torch.randn(5),
     }
-    found = grown(saved, fresh)
+    found = grow_weights(saved, fresh)
     assert (found["meaning.weight"][:, :3] == saved["meaning.weight"]).all()
     said = fresh["lexicon"][:, 3:] @ found["meaning.weight"][:, 3:].T
     torch.testing.assert_close(said, 0.5 * old @ saved["meaning.weight"].T, rtol=1e-4, atol=1e-5)
@@ -94,6 +94,6 @@ def test_momenta_grow_with_their_weights() -> None:
 def test_nothing_shrinks(had: tuple[int, ...], has: tuple[int, ...]) -> None:
     """A checkpoint larger than the recipe, or of another kind, is refused."""
     with pytest.raises(ValueError, match="grow, not shrink"):
-        fitted(torch.ones(had), torch.ones(has))
+        pad_to_size(torch.ones(had), torch.ones(has))
     with pytest.raises(ValueError, match="no b: a run can grow, not shrink"):
-        grown({"a": torch.ones(had), "b": torch.ones(had)}, {"a": torch.ones(had)})
+        grow_weights({"a": torch.ones(had), "b": torch.ones(had)}, {"a": torch.ones(had)})

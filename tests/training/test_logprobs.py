@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch", reason="training needs PyTorch (make train 
 pytest.importorskip("scipy", reason="training needs scipy")
 
 from training.data import tokenizer as tokenizers  # noqa: E402
-from training.data.packing import Encoder, Limits, draw_batch  # noqa: E402
+from training.data.packing import BatchLimits, Encoder, draw_batch  # noqa: E402
 from training.nn.batch_tensors import to_tensors  # noqa: E402
 from training.nn.logprobs import ChosenLogprob, match_length  # noqa: E402
 from training.nn.model import Nano, NanoConfig  # noqa: E402
@@ -41,7 +41,9 @@ def test_graded_tokens_have_the_chances_of_the_whole_distribution() -> None:
     """What the loss looks at is the sum over all the ways to write or copy the token; values and gradients."""
     recipe = load(ROOT / "training/runs/nano-2.toml")
     tokenizer = tokenizers.load(ROOT / "src/callmemaybe/data/nano/tokenizer.json")
-    batch = draw_batch(recipe.maker("function"), Encoder(tokenizer), "loss", Limits(1, 6, 150, 280))
+    batch = draw_batch(
+        recipe.maker("function"), Encoder(tokenizer), "loss", BatchLimits(1, 6, 150, 280)
+    )
     bases, *tables = tokenizers.forms(tokenizer)
     torch.manual_seed(0)
     shape = NanoConfig(len(bases), width=32, heads=2, kv_heads=1, head=16, inner=32, lexicon=8)
@@ -50,12 +52,12 @@ def test_graded_tokens_have_the_chances_of_the_whole_distribution() -> None:
     x, own = (torch.randn(len(p.ids), 32).requires_grad_() for _ in range(2))
     targets = p.ids[p.graded + 1]
 
-    base, form, copy, ids = model.parts(x, own, p)
+    base, form, copy, ids = model.mixture_parts(x, own, p)
     at = torch.arange(len(targets))
     ways = (base[at, model.base[targets]] + form[at, model.form[targets]]).exp()
     for way, known in enumerate((ids, model.bare[ids])):
         ways = ways + (copy[:, way] * (known == targets[:, None])[:, None]).sum((1, 2))
-    made, wanted = model.tokens(x, own, p, targets), (ways + 1e-9).log()
+    made, wanted = model.token_logprobs(x, own, p, targets), (ways + 1e-9).log()
     sources = [x, own, *model.pointer.parameters(), model.embedding]
     by = torch.randn(len(targets))
     grads = [torch.autograd.grad(each, sources, by) for each in (made, wanted)]
@@ -70,7 +72,7 @@ def test_a_copy_goes_on_where_it_began() -> None:
     recipe = load(ROOT / "training/runs/nano-2.toml")
     tokenizer = tokenizers.load(ROOT / "src/callmemaybe/data/nano/tokenizer.json")
     batch = draw_batch(
-        recipe.maker("function"), Encoder(tokenizer), "begun", Limits(1, 6, 150, 280)
+        recipe.maker("function"), Encoder(tokenizer), "begun", BatchLimits(1, 6, 150, 280)
     )
     bases, *tables = tokenizers.forms(tokenizer)
     torch.manual_seed(0)
@@ -80,7 +82,7 @@ def test_a_copy_goes_on_where_it_began() -> None:
     x, own = (torch.randn(len(p.ids), 32) for _ in range(2))
     with torch.no_grad():
         model.pointer.begun.copy_(torch.tensor([0.7, -0.4]))
-        shares, _ = model.copies(x, own, p)
+        shares, _ = model.copy_shares(x, own, p)
         keys = model.pointer.keys(x, own)
         queries = model.pointer.queries(model.final(x))
     token = model.base[p.ids].tolist()

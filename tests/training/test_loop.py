@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from training import checkpoint, progress, scoring, train
 from training.data import prefetch
-from training.data.packing import Limits
+from training.data.packing import BatchLimits
 from training.nn.loss import as_drawn
 from training.recipe import ROOT
 
@@ -31,7 +31,7 @@ def test_what_goes_wrong_in_drawing_ends_the_run(monkeypatch: pytest.MonkeyPatch
         raise KeyError("body")
 
     monkeypatch.setattr(prefetch, "draw_batch", draw)
-    source = prefetch.Prefetch(None, None, "seed", Limits(1, 1, 1, 1), 7)  # type: ignore[arg-type]
+    source = prefetch.Prefetch(None, None, "seed", BatchLimits(1, 1, 1, 1), 7)  # type: ignore[arg-type]
     with pytest.raises(KeyError, match="body") as caught:
         source.get()
     assert caught.value.__notes__ == ["drawing the batch 'seed:7'"]

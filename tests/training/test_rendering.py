@@ -11,8 +11,8 @@ import pytest
 from callmemaybe.tools import ToolCall, ToolSpec
 from callmemaybe.wire.formats import nano
 from training.data.rendering import (
-    Choice,
-    Number,
+    ChoiceKind,
+    NumberText,
     completion,
     escape,
     form,
@@ -74,15 +74,15 @@ def test_optional_keys_are_choices() -> None:
     """A key is chosen where the schema leaves several next keys or an end, and forced elsewhere."""
     schema = {"properties": {"a": {}, "b": {}, "c": {}}, "required": ["a"]}
     marks = [(s.text, s.choice) for s in object_segments({"a": "x", "c": "y"}, schema)]
-    assert ('a"', Choice.FORCED) in marks
-    assert (",", Choice.KEY) in marks
-    assert ('c"', Choice.KEY) in marks
-    assert marks[-1] == ("}", Choice.FORCED)
+    assert ('a"', ChoiceKind.FORCED) in marks
+    assert (",", ChoiceKind.KEY) in marks
+    assert ('c"', ChoiceKind.KEY) in marks
+    assert marks[-1] == ("}", ChoiceKind.FORCED)
 
 
 def test_a_refusal_is_one_choice() -> None:
     """No call is the token for none and the forced end."""
-    assert [s.choice for s in completion([], [])] == [Choice.CONTROL, Choice.FORCED]
+    assert [s.choice for s in completion([], [])] == [ChoiceKind.CONTROL, ChoiceKind.FORCED]
 
 
 def test_calls_are_written_as_the_package_reads_them() -> None:
@@ -122,7 +122,7 @@ def test_a_form_says_what_is_meant() -> None:
 
 def test_numbers_keep_their_digits() -> None:
     """A number is written as it was said; a request is the inside of a JSON string."""
-    assert to_json({"a": Number("2.50"), "b": [Number("-1")]}) == '{"a":2.50,"b":[-1]}'
+    assert to_json({"a": NumberText("2.50"), "b": [NumberText("-1")]}) == '{"a":2.50,"b":[-1]}'
     assert escape('say "hi"\n') == 'say \\"hi\\"\\n'
 
 

@@ -11,7 +11,7 @@ import pytest
 from training.data.generators.synthetic import draw_function
 from training.data.mixture import BlockMaker, Mix, Sources
 from training.data.requests import draw_request, expand
-from training.data.tasks import Function, check, read_file, read_tasks
+from training.data.tasks import TaskFunction, check, read_file, read_tasks
 from training.data.variants import BlockStyle, draw_variant, write_poles
 
 
@@ -72,7 +72,7 @@ def test_the_same_seed_draws_the_same_block() -> None:
 
 def test_poles_say_which_wording_is_true() -> None:
     """However the two values of a switch are described, each stands beside its own wording."""
-    function = Function(
+    function = TaskFunction(
         "home", ("switch_fan",), requests=["{on:, spin it up/ and let it rest} please"]
     )
     for seed in range(200):
@@ -83,4 +83,7 @@ def test_poles_say_which_wording_is_true() -> None:
             assert (first < second) == (true < false), told
         assert not told.startswith(",")
         assert "and let" not in told
-    assert write_poles(Function("home", ("f",), requests=["{on:only true}"]), "on", Random(0)) == ""
+    assert (
+        write_poles(TaskFunction("home", ("f",), requests=["{on:only true}"]), "on", Random(0))
+        == ""
+    )

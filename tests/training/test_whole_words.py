@@ -63,7 +63,7 @@ def test_a_word_is_found_in_every_form_and_nowhere_else(
 def test_every_key_has_a_place_of_its_own(keys: set[int]) -> None:
     """Hash and displace loses no key and gives no place twice."""
     listed = sorted(keys)
-    shifts, held, at = whole_words.displaced(listed)
+    shifts, held, at = whole_words.perfect_hash(listed)
     assert len(set(at.tolist())) == len(listed)
     assert [int(each) for each in held[at]] == listed
     for key, place in zip(listed, at.tolist(), strict=True):
@@ -76,7 +76,7 @@ def test_turning_brings_an_analysis_back() -> None:
     old = rng.normal(size=(50, 8))
     turn = np.linalg.qr(rng.normal(size=(8, 8)))[0]
     others = rng.normal(size=(5, 8))
-    assert np.allclose(wordnet_vectors.turned(others @ turn, old @ turn, old), others, atol=1e-5)
+    assert np.allclose(wordnet_vectors.rotated(others @ turn, old @ turn, old), others, atol=1e-5)
 
 
 def test_inflections_are_spelt() -> None:

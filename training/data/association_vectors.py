@@ -21,7 +21,7 @@ FIRST, FALL = 1.5, 0.07  # what the first word of a line counts, and how much le
 SMOOTH = 0.75  # rare words are less surprising than they look (Levy, Goldberg & Dagan, 2015)
 
 
-def surprise(lines: Sequence[Line]) -> tuple[sparse.csr_array, dict[str, int]]:
+def mutual_information(lines: Sequence[Line]) -> tuple[sparse.csr_array, dict[str, int]]:
     """Positive pointwise mutual information [words, words] of words that stand together, and their rows."""
     together: Counter[tuple[str, str]] = Counter()
     for head, words in lines:
@@ -47,7 +47,7 @@ def vectors(targets: Sequence[str], width: int, folder: Path = FOLDER) -> np.nda
     lines = list(read(folder))
     if not width or len({word for head, words in lines for word in (head, *words)}) <= width:
         return np.zeros((len(targets), width), np.float32)
-    table, known = surprise(lines)
+    table, known = mutual_information(lines)
     left, strength, _ = svds(table, k=width, random_state=0)
     order = np.argsort(-strength)
     return of_forms(left[:, order], known, targets)

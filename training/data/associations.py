@@ -1,9 +1,10 @@
-"""What words bring to mind, written for this project: one word and what a person who means it may say instead.
+"""Word associations, written for this project: a word, and words that a person who means it may use instead.
 
     umbrella: rain wet weather cover shower storm
 
-WordNet says what a thing is; people say what they see of it ("pitch dark" for a lamp that is off). The
-lines of `sources/associations/*.txt` give words vectors (`nearness.py`) and riddles (`riddles.py`).
+WordNet defines things; people describe what they see ("pitch dark" for a lamp that is off). From the lines of
+`sources/associations/*.txt` come word vectors (`association_vectors.py`) and made-up functions
+(`generators/association_tasks.py`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ Line = tuple[str, list[str]]
 
 
 def read(folder: Path = FOLDER) -> Iterator[Line]:
-    """Yield a word and its associations, line by line; what is wrong with a line is said with its number."""
+    """Yield a word and its associations, line by line; raises ValueError with file and line for a mistake."""
     for file in sorted(folder.glob("*.txt")):
         for number, line in enumerate(file.read_text("utf-8").splitlines(), 1):
             head, _, rest = line.partition(":")

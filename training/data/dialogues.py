@@ -22,8 +22,8 @@ class Dialogues:
     examples: dict[str, list[tuple[str, dict[str, Any], int]]]
 
 
-# Words of which one has to be there for a switch to be meant. Dialogues have switches that answer a question nobody
-# reads here ("Yes, that should be fine."), and some that nobody speaks of.
+# A boolean counts as meant if one of these words occurs. Some booleans of the dialogues answer a question of an earlier
+# turn ("Yes, that should be fine."), which is not read here, and some are not mentioned at all.
 MEANT = {
     "free_entry": r"free|entry|entrance|admission|cost|charg|pay|fees?\b|money|budget",
     "furnished": r"furnish|furniture",
@@ -43,7 +43,7 @@ MEANT = {
 
 
 def spelled(prompt: str, text: str) -> str:
-    """A text as a request spells it, in whole words; empty if it does not say it."""
+    """A text as a request spells it, in whole words; empty if it does not occur."""
     whole = rf"(?<!\w){re.escape(text)}(?!\w)"
     found = re.search(whole, prompt) or re.search(whole, prompt, re.IGNORECASE)
     return found[0] if found else ""
@@ -70,7 +70,7 @@ def as_spelled(prompt: str, value: Any, schema: dict[str, Any]) -> Any:
 
 
 def load(folder: Path, part: str, *, turns: int, strict: bool) -> Dialogues:
-    """Read one split; `strict` keeps only requests that say every argument."""
+    """Read one split; `strict` drops requests that leave an argument unsaid."""
     functions = json.loads((folder / "functions.json").read_text("utf-8"))
     tools = {function["name"]: function for function in functions}
     examples: dict[str, list[tuple[str, dict[str, Any], int]]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""Functions described as documentation does: at length, and for the most part of no use to whoever calls them.
+"""Functions described as documentation does: at length, and mostly of no use to the caller.
 
 Written functions are described in a sentence; published ones in paragraphs. A network that has read the former
 alone has never seen a word so far from the beginning of a tool.
@@ -42,31 +42,31 @@ Leave it out if the user does not mention it.|Defaults to None.|Can be omitted.|
 
 
 def sentences(parts: Sequence[str]) -> str:
-    """Sentences one behind the other, each with its end."""
+    """Join sentences, each with its full stop."""
     return " ".join(part if part[-1] in ".!?)" else f"{part}." for part in parts)
 
 
 def document_tool(tool: dict[str, Any], abouts: Sequence[str], domain: str, rng: Random) -> None:
-    """Describe a tool at length, in place: by all that is said of it, and by what is said of every tool."""
-    told = rng.sample(list(abouts), min(len(abouts), rng.choice((1, 2, 2, 3))))
+    """Describe a tool at length, in place: with all its descriptions, and with general remarks."""
+    parts = rng.sample(list(abouts), min(len(abouts), rng.choice((1, 2, 2, 3))))
     common = rng.sample(NOTES, rng.choice((0, 1, 1, 2, 3)))
     if rng.random() < 0.5:
         common.insert(0, rng.choice(RESULTS))
-    tool["description"] = sentences([*told, *common]).replace("{domain}", domain)
+    tool["description"] = sentences([*parts, *common]).replace("{domain}", domain)
 
 
 def document_parameter(
     schema: dict[str, Any], abouts: Sequence[str], rng: Random, *, optional: bool
 ) -> None:
-    """The same of a parameter; what its description tells already stays in front."""
-    told = [schema["description"]] if "description" in schema else []
-    others = [about for about in abouts if not told or about.lower() not in told[0].lower()]
-    if others and (not told or rng.random() < 0.4):
-        told.append(rng.choice(others))
+    """Describe a parameter at length, in place; its description stays in front."""
+    parts = [schema["description"]] if "description" in schema else []
+    others = [about for about in abouts if not parts or about.lower() not in parts[0].lower()]
+    if others and (not parts or rng.random() < 0.4):
+        parts.append(rng.choice(others))
     kind = "enum" if "enum" in schema else schema["type"]
     if rng.random() < 0.45 and kind in OF_TYPE:
-        told.append(rng.choice(OF_TYPE[kind].split("|")))
-    if rng.random() < 0.4 and not any("ption" in each or "efault" in each for each in told):
-        told.append(rng.choice(OPTIONAL if optional else REQUIRED))
-    if told:
-        schema["description"] = sentences(told)
+        parts.append(rng.choice(OF_TYPE[kind].split("|")))
+    if rng.random() < 0.4 and not any("ption" in each or "efault" in each for each in parts):
+        parts.append(rng.choice(OPTIONAL if optional else REQUIRED))
+    if parts:
+        schema["description"] = sentences(parts)

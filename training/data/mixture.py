@@ -11,7 +11,7 @@ from typing import Any
 from training.data import dialogues
 from training.data.generators import confusable_tools, synthetic
 from training.data.generators.extra_parameters import with_extra_parameter
-from training.data.requests import BEFORE_ANY, LEADS, draw_request, spoken, vary_style
+from training.data.requests import BEFORE_ANY, LEADS, draw_request, in_words, vary_style
 from training.data.scenes import read_scenes
 from training.data.similarity import (
     SMALL,
@@ -22,7 +22,7 @@ from training.data.similarity import (
     stems,
     without_slots,
 )
-from training.data.tasks import Function
+from training.data.tasks import TaskFunction
 from training.data.variants import BlockStyle, Variant, draw_variant
 
 Calls = list[tuple[int, dict[str, Any]]]
@@ -71,9 +71,7 @@ NATURAL = 0.2  # share of made-up functions of real things among the written one
 # quarter of all that calls something shares none, but 35% of what is asked of held-out functions; a network
 # that sees too few learns to refuse them, and one that sees too many (0.4) forgets the plain ones.
 INDIRECT = 0.2
-OTHER_CONFUSABLE = (
-    0.9  # below this share of what fits no function of siblings, it is another sibling's
-)
+OTHER_CONFUSABLE = 0.9  # share of the requests that fit none of a list of confusable tools which mean another tool of the kind
 NEAR = 0.5  # below this share of what fits nothing, it sounds like an offered function if that has such requests
 WORDY = 0.3  # share of the lists in training whose tools are described at length
 LISTED = 0.2  # share of the choices in training that are strings whose description lists the values
@@ -85,7 +83,7 @@ GREETINGS = tuple(words.strip().lower() for words in (*BEFORE_ANY, *LEADS))
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class OfferedTool:
     """A tool as shown, with a source of requests for it."""
 
     key: str
@@ -115,14 +113,16 @@ class Block:
     tools: list[dict[str, Any]]
     kind: str
     pairs: list[Pair] = field(default_factory=list)
-    others: list[Offer] = field(default_factory=list)  # what might stand in the list and does not
+    others: list[OfferedTool] = field(
+        default_factory=list
+    )  # what might stand in the list and does not
 
 
 @dataclass
 class Sources:
     """Where functions come from; `allow` refuses what would leak from an evaluation set."""
 
-    functions: Sequence[Function]
+    functions: Sequence[TaskFunction]
     dialogues: dialogues.Dialogues | None
     allow_tool: Callable[[dict[str, Any]], bool] = lambda tool: True
     allow_prompt: Callable[[str], bool] = lambda prompt: True
@@ -131,7 +131,7 @@ class Sources:
     )
 
     def __post_init__(self) -> None:
-        self.by_domain: dict[str, list[Function]] = {}
+        self.by_domain: dict[str, list[TaskFunction]] = {}
         for function in self.functions:
             self.by_domain.setdefault(function.domain, []).append(function)
         self.services = sorted(self.dialogues.tools) if self.dialogues else []
@@ -164,7 +164,7 @@ class Sources:
                 found[id(function)] = said
         return found
 
-    def offer(self, kind: str, rng: Random, style: BlockStyle, domain: str | None) -> Offer:
+    def offer(self, kind: str, rng: Random, style: BlockStyle, domain: str | None) -> OfferedTool:
         """Draw a tool of one kind."""
         if kind == "dialogue" and self.dialogues:
             return self.offer_dialogue(rng)
@@ -175,13 +175,13 @@ class Sources:
         else:
             among = self.by_domain[domain] if domain else self.functions
             function = rng.choice(among)
-            if self.augment and not chooses(function) and rng.random() < 0.5:
+            if self.augment and not has_choice(function) and rng.random() < 0.5:
                 function = rng.choice(among)  # switches, choices and lists are rare and hard
             if self.augment and rng.random() < WIDENED:
                 function = with_extra_parameter(function, rng)
         return self.shown(function, rng, style) or self.offer(kind, rng, style, None)
 
-    def shown(self, function: Function, rng: Random, style: BlockStyle) -> Offer | None:
+    def shown(self, function: TaskFunction, rng: Random, style: BlockStyle) -> OfferedTool | None:
         """A function as a tool; None if no way to show it is allowed."""
         for _ in range(20):
             variant = draw_variant(function, rng, style)
@@ -189,7 +189,7 @@ class Sources:
                 break
         else:
             return None
-        return Offer(
+        return OfferedTool(
             function.key,
             variant.tool,
             lambda r: self.ask(function, variant, r),
@@ -197,14 +197,16 @@ class Sources:
             function.near,
         )
 
-    def ask(self, function: Function, variant: Variant, rng: Random) -> tuple[str, dict[str, Any]]:
-        """Draw a request; for training more often one that says no word of the function's name."""
+    def ask(
+        self, function: TaskFunction, variant: Variant, rng: Random
+    ) -> tuple[str, dict[str, Any]]:
+        """Draw a request; in training more often one that shares no word with the function's name."""
         if not self.augment:
             return draw_request(function, variant, rng)
         among = self.indirect.get(id(function), ()) if rng.random() < INDIRECT else ()
         return draw_request(function, variant, rng, reworded=REWORDED, among=among)
 
-    def alike(self, one: Offer, other: Offer) -> bool:
+    def are_similar(self, one: OfferedTool, other: OfferedTool) -> bool:
         """Whether a request for one of two functions may mean the other."""
         similarity = self.similarity
         return (
@@ -213,12 +215,12 @@ class Sources:
             or similarity.touches(other.topic, one.described())
         )
 
-    def offer_dialogue(self, rng: Random) -> Offer:
+    def offer_dialogue(self, rng: Random) -> OfferedTool:
         assert self.dialogues
         name = rng.choice(self.services)
         examples = self.dialogues.examples[name]
         tool = dialogues.show(self.dialogues.tools[name], rng if self.augment else None)
-        return Offer(dialogues.family(name), tool, lambda r: r.choice(examples)[:2])
+        return OfferedTool(dialogues.family(name), tool, lambda r: r.choice(examples)[:2])
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,29 +244,31 @@ class BlockMaker:
         self.sources, self.mix = sources, mix
         self.sizes = mix.sizes
 
-    def start(self, rng: Random, size: int | None = None) -> tuple[Block, list[Offer]]:
+    def start(self, rng: Random, size: int | None = None) -> tuple[Block, list[OfferedTool]]:
         """Draw tools; half of the blocks keep to few domains, so that distractors nearly fit."""
         kind = rng.choices(list(self.mix.kinds), list(self.mix.kinds.values()))[0]
         size = size or rng.choice(self.sizes)
         style = BlockStyle.draw(rng)
         if self.sources.augment:
-            style = replace(style, wordy=rng.random() < WORDY, listed=LISTED, told=True)
+            style = replace(style, wordy=rng.random() < WORDY, listed=LISTED, keeps_legends=True)
         if self.mix.confusable and rng.random() < self.mix.confusable:
             return self.confusable(rng, size, style)
         close = rng.random() < 0.5
         domains = rng.sample(sorted(self.sources.by_domain), min(2, len(self.sources.by_domain)))
-        offers: dict[str, Offer] = {}
+        offers: dict[str, OfferedTool] = {}
         for _ in range(size * 4):
             each = rng.choice(("tasks", "synthetic", "dialogue")) if kind == "mixed" else kind
             offer = self.sources.offer(each, rng, style, rng.choice(domains) if close else None)
-            if not any(self.sources.alike(offer, other) for other in offers.values()):
+            if not any(self.sources.are_similar(offer, other) for other in offers.values()):
                 offers.setdefault(offer.tool["name"], offer)
             if len(offers) == size:
                 break
         chosen = list(offers.values())
         return Block([offer.tool for offer in chosen], kind), chosen
 
-    def confusable(self, rng: Random, size: int, style: BlockStyle) -> tuple[Block, list[Offer]]:
+    def confusable(
+        self, rng: Random, size: int, style: BlockStyle
+    ) -> tuple[Block, list[OfferedTool]]:
         """Draw functions that do different things with one kind of thing, and some that are not offered."""
         sides = (
             {o.tool["name"]: o for o in (self.sources.shown(f, rng, style) for f in side) if o}
@@ -273,22 +277,22 @@ class BlockMaker:
         offers, others = (list(side.values()) for side in sides)
         return Block([offer.tool for offer in offers], "confusable", others=others), offers
 
-    def request(self, offer: Offer, rng: Random) -> tuple[str, dict[str, Any]]:
+    def request(self, offer: OfferedTool, rng: Random) -> tuple[str, dict[str, Any]]:
         while True:
             prompt, arguments = offer.draw(rng)
             if self.sources.allow_prompt(prompt):
                 return prompt, arguments
 
-    def pair(self, block: Block, offers: list[Offer], rng: Random) -> Pair:
+    def pair(self, block: Block, offers: list[OfferedTool], rng: Random) -> Pair:
         """Draw one pair for a block."""
         luck = rng.random()
         if luck < self.mix.none:
-            return Pair(self.stray(block, offers, rng), [], "none")
+            return Pair(self.unanswerable(block, offers, rng), [], "none")
         index = rng.randrange(len(offers))
         prompt, arguments = self.request(offers[index], rng)
         if luck > 1 - self.mix.two and block.kind != "dialogue":
             second = rng.randrange(len(offers))
-            for _ in range(4):  # nobody says hello before the second thing
+            for _ in range(4):  # no greeting before the second request
                 more, others = self.request(offers[second], rng)
                 if not more.lower().startswith(GREETINGS):
                     break
@@ -301,12 +305,12 @@ class BlockMaker:
                 first = more.split(" ")[0]
                 if first[1:].islower() and first[:2].isalpha() and not begins(others, more):
                     more = more[0].lower() + more[1:]
-                both = unended(prompt, arguments) + joint + more
+                both = without_full_stop(prompt, arguments) + joint + more
                 if self.sources.allow_prompt(both):
                     return Pair(both, [(index, arguments), (second, others)], "two")
         return Pair(prompt, [(index, arguments)], "one")
 
-    def near_miss(self, offers: list[Offer], rng: Random) -> str:
+    def near_miss(self, offers: list[OfferedTool], rng: Random) -> str:
         """What sounds like one of the offered functions and is none; empty if the others may do it."""
         domains = [offer.key.split("/")[0] for offer in offers]
         lone = [
@@ -325,10 +329,10 @@ class BlockMaker:
             else ""
         )
 
-    def stray(self, block: Block, offers: list[Offer], rng: Random) -> str:
+    def unanswerable(self, block: Block, offers: list[OfferedTool], rng: Random) -> str:
         """A request that no tool of the block fits: idle talk, or what another function does.
 
-        Many of the latter are from the same domains, so that a likeness of topic is no reason to call.
+        Many of the latter are from the same domains, so that a similar topic is no reason to call.
         """
         luck = rng.random()
         if luck < 0.07:
@@ -351,7 +355,7 @@ class BlockMaker:
         for attempt in range(60):
             domain = rng.choice(near) if close and attempt < 15 else None
             offer = self.sources.offer(kind, rng, BlockStyle.draw(rng), domain)
-            if any(self.sources.alike(offer, other) for other in offers):
+            if any(self.sources.are_similar(offer, other) for other in offers):
                 continue
             prompt = self.request(offer, rng)[0]
             if not any(
@@ -362,7 +366,7 @@ class BlockMaker:
         return rng.choice(CHAT)
 
 
-def chooses(function: Function) -> bool:
+def has_choice(function: TaskFunction) -> bool:
     """Whether a function has a switch, a choice or a list among its parameters."""
     return any(p.type in ("boolean", "enum") or p.type[0] == "[" for p in function.parameters)
 
@@ -381,7 +385,7 @@ def begins(arguments: dict[str, Any], prompt: str) -> bool:
     return any(text and prompt.startswith(text) for text in texts(arguments))
 
 
-def unended(prompt: str, arguments: dict[str, Any]) -> str:
+def without_full_stop(prompt: str, arguments: dict[str, Any]) -> str:
     """A request without the marks that end it, but for those that belong to an argument."""
     short = prompt.rstrip(".?!")
     return (
@@ -390,6 +394,6 @@ def unended(prompt: str, arguments: dict[str, Any]) -> str:
 
 
 def talk_about(name: str, rng: Random) -> str:
-    """A sentence in which a function's words occur although nobody wants it called."""
-    words = spoken(name.rpartition(".")[2]).removeprefix("fn ")
+    """A sentence with a function's words that does not ask for it."""
+    words = in_words(name.rpartition(".")[2]).removeprefix("fn ")
     return rng.choice(ABOUT).format(rng.choice((words, words, words.split()[-1], f"'{words}'")))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-# Requests that begin so are no orders, so nobody puts "please" or "could you" before them.
+# Requests that begin with these words are not imperatives, so "please" and "could you" are not put before them.
 NO_VERB = frozenset(
     """a about accommodation affordable after against air alarms alcohol all altitude am among amounts an another
     any aperture appointment are as at automatically bacteria balance batch battle before berth between

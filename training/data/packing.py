@@ -1,8 +1,8 @@
 """Tool lists and requests as flat arrays.
 
-A tool is read on its own, whatever stands beside it, and a request sees itself and the tools it
+A tool is read on its own, independently of its list, and a request sees itself and the tools it
 calls; so a batch is a bag of short segments that attention never crosses, and tool lists cost nothing
-for the second request that shares them. `ids` holds all tokens one behind another, tools first.
+for the second request that shares them. `ids` concatenates all tokens, tools first.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from training.data.rendering import (
     FILL,
     TOOL,
     USER,
-    Choice,
-    Number,
+    ChoiceKind,
+    NumberText,
     Segment,
     completion,
     escape,
@@ -34,8 +34,10 @@ from training.data.rendering import (
     tool_text,
 )
 
-CHOICES = list(Choice)
-GRADED = frozenset((Choice.VALUE, Choice.KEY, Choice.STOP))  # by the token; names are chosen whole
+CHOICES = list(ChoiceKind)
+GRADED = frozenset(
+    (ChoiceKind.VALUE, ChoiceKind.KEY, ChoiceKind.STOP)
+)  # by the token; names are chosen whole
 
 
 class Encoder:
@@ -77,7 +79,7 @@ class Encoder:
     def where(self, segment: Segment, said: list[int]) -> list[tuple[int, list[int]]]:
         """For the lines of a form, by the token that ends them: where in `said` their values begin.
 
-        A list is where its first item is; what is not said literally is nowhere, and left out.
+        A list is where its first item is; values that do not occur literally are left out.
         """
         starts, found = [], []
         for end, value in segment.lines:
@@ -85,7 +87,7 @@ class Encoder:
             if isinstance(value, bool) or not isinstance(value, (str, int, float)):
                 continue
             text = to_json(value)
-            if isinstance(value, str) and not isinstance(value, Number):
+            if isinstance(value, str) and not isinstance(value, NumberText):
                 text = text[1:-1]
             ids = [self.bare[i] for i in self.text(text)]
             places = [
@@ -120,7 +122,7 @@ class EncodedPair:
 
 
 @dataclass(slots=True)
-class Row:
+class EncodedBlock:
     """A tool list and its requests."""
 
     block: Block
@@ -143,10 +145,10 @@ def encode_pair(encoder: Encoder, block: Block, pair: Pair) -> EncodedPair:
             owner = len(calls) if segment.text in (ARGS, FILL) else 0
             if segment.text == CALL:
                 calls.append(len(ids))
-        if segment.text == ":" and segment.choice is Choice.FORCED:
+        if segment.text == ":" and segment.choice is ChoiceKind.FORCED:
             inside = False
         number = 0
-        if segment.choice is Choice.VALUE and segment.kind:
+        if segment.choice is ChoiceKind.VALUE and segment.kind:
             if not inside:
                 kinds.append(segment.kind)
                 inside = True
@@ -166,7 +168,7 @@ def encode_pair(encoder: Encoder, block: Block, pair: Pair) -> EncodedPair:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class BatchLimits:
     """Sizes of a batch."""
 
     blocks: int
@@ -176,8 +178,8 @@ class Limits:
 
 
 def draw_row(
-    maker: BlockMaker, encoder: Encoder, rng: Random, limits: Limits, size: int | None = None
-) -> Row:
+    maker: BlockMaker, encoder: Encoder, rng: Random, limits: BatchLimits, size: int | None = None
+) -> EncodedBlock:
     """Draw a tool list with requests that fit the limits."""
     while True:
         block, offers = maker.start(rng, size)
@@ -187,7 +189,7 @@ def draw_row(
             continue
         block.tools[:] = [block.tools[i] for i in short]
         offers[:] = [offers[i] for i in short]
-        row = Row(block, [tools[i] for i in short], [])
+        row = EncodedBlock(block, [tools[i] for i in short], [])
         for _ in range(limits.pairs * 3):
             placed = encode_pair(encoder, block, maker.pair(block, offers, rng))
             if len(placed.ids) <= limits.longest_pair:
@@ -197,10 +199,10 @@ def draw_row(
 
 
 @dataclass(slots=True)
-class Batch:
+class TokenBatch:
     """`rows` lists of tools with P requests each; N tokens in all, T tool lists of equal P."""
 
-    rows: list[Row]
+    rows: list[EncodedBlock]
     ids: np.ndarray  # int64 [N]
     positions: np.ndarray  # int64 [N]: within its segment
     segments: np.ndarray  # int64 [N]: number of the segment (tools first, then requests)
@@ -237,7 +239,7 @@ def padded(lists: list[list[int]], least: int = 1) -> np.ndarray:
 
 
 class Stack:
-    """Tool lists and requests one behind another, on their way to a batch."""
+    """Collects tool lists and requests into the arrays of a batch."""
 
     def __init__(self, width: int) -> None:
         """`width`: tools of the longest list; as a tool's number it means none."""
@@ -290,9 +292,9 @@ class Stack:
         self.seen_owner.append([n for n, each in enumerate(chosen, 1) for _ in each])
         right = zip(placed.calls, called or [self.width], strict=True)
         self.calls += [(places[c], index, r) for c, r in right]
-        self.graded += [(places[p] - 1, index, *told) for p, *told in graded(placed)]
+        self.graded += [(places[p] - 1, index, *kind) for p, *kind in graded(placed)]
 
-    def batch(self, rows: list[Row]) -> Batch:
+    def batch(self, rows: list[EncodedBlock]) -> TokenBatch:
         """All of it as arrays."""
         calls = np.array(self.calls, np.int64).reshape(-1, 3)
         graded = np.array(self.graded, np.int64).reshape(-1, 4)
@@ -304,7 +306,7 @@ class Stack:
         numbers = [
             [n for n, t in enumerate(each) for _ in self.tools[t]] for each in self.row_tools
         ]
-        return Batch(
+        return TokenBatch(
             rows=rows,
             ids=np.array(self.ids, np.int64),
             positions=np.array(self.positions, np.int64),
@@ -334,7 +336,7 @@ class Stack:
         )
 
 
-def stack(rows: list[Row]) -> Batch:
+def stack(rows: list[EncodedBlock]) -> TokenBatch:
     """Put rows together; every row has the same number of requests."""
     made = Stack(max(len(row.tools) for row in rows))
     for row in rows:
@@ -348,21 +350,17 @@ def stack(rows: list[Row]) -> Batch:
 def graded(placed: EncodedPair) -> Iterator[tuple[int, int, int]]:
     """What is chosen token by token: place, index into CHOICES, number of the argument."""
     kinds = {CHOICES.index(choice) for choice in GRADED}
-    for encode_pair, told in enumerate(zip(placed.choices, placed.arguments, strict=True)):
-        if (
-            told[0] in kinds
-            and encode_pair > placed.calls[0] + 1
-            and not _ends_name(placed, encode_pair)
-        ):
-            yield encode_pair, *told
+    for at, token in enumerate(zip(placed.choices, placed.arguments, strict=True)):
+        if token[0] in kinds and at > placed.calls[0] + 1 and not _ends_name(placed, at):
+            yield at, *token
 
 
-def _ends_name(placed: EncodedPair, encode_pair: int) -> bool:
+def _ends_name(placed: EncodedPair, at: int) -> bool:
     """Whether a STOP is `<|args|>`: the end of a name is decided with the name."""
-    return placed.owners[encode_pair] > 0 and placed.owners[encode_pair - 1] == 0
+    return placed.owners[at] > 0 and placed.owners[at - 1] == 0
 
 
-def draw_batch(maker: BlockMaker, encoder: Encoder, seed: str, limits: Limits) -> Batch:
+def draw_batch(maker: BlockMaker, encoder: Encoder, seed: str, limits: BatchLimits) -> TokenBatch:
     """Draw a batch, always the same from the same seed."""
     rng = Random(seed)
     return stack([draw_row(maker, encoder, rng, limits) for _ in range(limits.blocks)])

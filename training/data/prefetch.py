@@ -6,7 +6,7 @@ import queue
 import threading
 
 from training.data.mixture import BlockMaker
-from training.data.packing import Batch, Encoder, Limits, draw_batch
+from training.data.packing import BatchLimits, Encoder, TokenBatch, draw_batch
 
 AHEAD = 4  # batches
 
@@ -19,13 +19,13 @@ class Prefetch:
         maker: BlockMaker,
         encoder: Encoder,
         seed: str,
-        limits: Limits,
+        limits: BatchLimits,
         start: int,
         stride: int = 1,
     ) -> None:
         self.maker, self.encoder, self.seed, self.limits = maker, encoder, seed, limits
         self.number, self.stride = start, stride
-        self.ready: queue.Queue[Batch | Exception] = queue.Queue(AHEAD)
+        self.ready: queue.Queue[TokenBatch | Exception] = queue.Queue(AHEAD)
         threading.Thread(target=self._draw, daemon=True).start()
 
     def _draw(self) -> None:
@@ -39,7 +39,7 @@ class Prefetch:
                 return
             self.number += self.stride
 
-    def get(self) -> Batch:
+    def get(self) -> TokenBatch:
         """Return the next batch; raises what drawing it raised."""
         found = self.ready.get()
         if isinstance(found, Exception):

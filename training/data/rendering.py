@@ -33,13 +33,13 @@ CONTROL_TOKENS = (PAD, TOOLS, USER, CALL, NONE, END, TOOL, ARGS, AGAIN, FILL, *S
 LONGEST_TYPE, LONGEST_FORM = 200, 400  # characters of a type in a form, and of a form
 
 
-class Number(str):
-    """A number kept as the digits that were said, so that `2.50` stays `2.50`."""
+class NumberText(str):
+    """A number as it was written, so that `2.50` stays `2.50`."""
 
     __slots__ = ()
 
 
-class Choice(Enum):
+class ChoiceKind(Enum):
     """Who decides a piece of a completion."""
 
     FORCED = "forced"  # the grammar leaves one way
@@ -52,10 +52,10 @@ class Choice(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A stretch of a completion; `control` tells a control token from its text."""
+    """A part of a completion; `control` distinguishes a control token from its text."""
 
     text: str
-    choice: Choice
+    choice: ChoiceKind
     control: bool = False
     kind: str = ""  # for values: the parameter's type, for reports
     marks: tuple[
@@ -70,8 +70,8 @@ def one_line(text: str) -> str:
 
 
 def to_json(value: Any) -> str:
-    """Write compact JSON, numbers as they were said."""
-    if isinstance(value, Number):
+    """Write compact JSON, with numbers as they were written."""
+    if isinstance(value, NumberText):
         return str(value)
     if isinstance(value, Mapping):
         return "{" + ",".join(f"{to_json(k)}:{to_json(v)}" for k, v in value.items()) + "}"
@@ -135,11 +135,11 @@ class Line:
     mark: str  # "?" if it may be left out
     kind: str  # its type behind a space; empty if that is too long
     choices: Sequence[Any] = ()  # the values that the type shows
-    told: Sequence[str] = ()  # what they stand for, as far as that is said
+    glosses: Sequence[str] = ()  # what they stand for, as far as that is said
 
     @property
     def values(self) -> int:
-        """Where the type begins behind the name."""
+        """Offset of the type after the name."""
         return len(self.mark) + 1
 
     @property
@@ -147,26 +147,26 @@ class Line:
         return self.mark + self.kind
 
 
-def told_values(schema: Mapping[str, Any]) -> tuple[str, Sequence[Any], Sequence[str]]:
-    """A type with what the description says of its values, those values, and what is said of each."""
+def glossed_values(schema: Mapping[str, Any]) -> tuple[str, Sequence[Any], Sequence[str]]:
+    """A type with the glosses of its values in the description; the values; and their glosses."""
     kind, about = type_text(schema), one_line(schema.get("description") or "")
     if "enum" in schema:
-        return explained(schema["enum"], about)
+        return with_glosses(schema["enum"], about)
     if kind == "boolean" and (sides := boolean_glosses(about)):
         return "{} true|{} false".format(*sides), (True, False), sides
     if kind == "string" and (listed := listed_values(about)):
-        text, values, told = explained(listed, about)
-        return f"{text}|{kind}", values, told
+        text, values, glosses = with_glosses(listed, about)
+        return f"{text}|{kind}", values, glosses
     return kind, (), ()
 
 
-def explained(values: Sequence[Any], about: str) -> tuple[str, Sequence[Any], Sequence[str]]:
-    """Values as a type, each behind what is said of it."""
-    told = enum_glosses(
+def with_glosses(values: Sequence[Any], about: str) -> tuple[str, Sequence[Any], Sequence[str]]:
+    """Values as a type, each after its gloss."""
+    glosses = enum_glosses(
         [each if isinstance(each, str) else to_json(each) for each in values], about
     )
-    pairs = zip(told, map(to_json, values), strict=True)
-    return "|".join(f"{words} {value}".lstrip() for words, value in pairs), values, told
+    pairs = zip(glosses, map(to_json, values), strict=True)
+    return "|".join(f"{words} {value}".lstrip() for words, value in pairs), values, glosses
 
 
 def form_lines(tool: Mapping[str, Any]) -> list[Line]:
@@ -191,11 +191,11 @@ def form_lines(tool: Mapping[str, Any]) -> list[Line]:
     for line in plain:
         schema = parameters["properties"][line.name]
         if isinstance(schema, Mapping) and line.kind:
-            kind, choices, told = told_values(schema)
+            kind, choices, glosses = glossed_values(schema)
             longer = len(kind) + 1 - len(line.kind)
             if len(kind) <= LONGEST_TYPE and longer <= room:
                 room -= longer
-                line = replace(line, kind=f" {kind}", choices=choices, told=told)
+                line = replace(line, kind=f" {kind}", choices=choices, glosses=glosses)
             elif "enum" in schema:
                 line = replace(line, choices=schema["enum"])
         lines.append(line)
@@ -231,14 +231,14 @@ def form(tool: Mapping[str, Any], arguments: Mapping[str, Any] | None = None) ->
             marks.append((len(text), given))
     lines = [(min(at, len(text) - 1), value) for at, value in lines]
     marks = [(min(at, len(text) - 1), true) for at, true in marks]
-    return Segment(text, Choice.FORCED, kind="form", marks=tuple(marks), lines=tuple(lines))
+    return Segment(text, ChoiceKind.FORCED, kind="form", marks=tuple(marks), lines=tuple(lines))
 
 
 def value_marks(line: Line, value: Any, *, ends_form: bool) -> Iterable[tuple[int, bool]]:
     """Where behind a given parameter's name it is asked whether a switch is on, or each value meant."""
     # Behind the type, a line that ends the form is asked something else.
     is_asked = not line.mark or not ends_form
-    if isinstance(value, bool) and line.kind and not line.told:
+    if isinstance(value, bool) and line.kind and not line.glosses:
         if is_asked:
             yield line.values, value
         return
@@ -246,7 +246,9 @@ def value_marks(line: Line, value: Any, *, ends_form: bool) -> Iterable[tuple[in
     if len(line.choices) < 2:
         return
     at = line.values
-    for each, words in zip(map(to_json, choices), line.told or [""] * len(choices), strict=False):
+    for each, words in zip(
+        map(to_json, choices), line.glosses or [""] * len(choices), strict=False
+    ):
         at += len(words) + 1 if words else 0
         yield at + each.startswith('"'), each == to_json(value)
         at += len(each) + 1
@@ -259,17 +261,17 @@ def value_segments(value: Any, schema: Any, kind: str | None = None) -> Iterable
     if isinstance(value, Mapping):
         yield from object_segments(value, schema)
     elif isinstance(value, list):
-        yield Segment("[", Choice.FORCED)
+        yield Segment("[", ChoiceKind.FORCED)
         for index, item in enumerate(value):
             if index:
-                yield Segment(",", Choice.VALUE, kind=kind)
+                yield Segment(",", ChoiceKind.VALUE, kind=kind)
             yield from value_segments(item, schema.get("items"), kind)
-        yield Segment("]", Choice.VALUE, kind=kind)
-    elif isinstance(value, str) and not isinstance(value, Number):
-        yield Segment('"', Choice.FORCED)
-        yield Segment(to_json(value)[1:], Choice.VALUE, kind=kind)
+        yield Segment("]", ChoiceKind.VALUE, kind=kind)
+    elif isinstance(value, str) and not isinstance(value, NumberText):
+        yield Segment('"', ChoiceKind.FORCED)
+        yield Segment(to_json(value)[1:], ChoiceKind.VALUE, kind=kind)
     else:
-        yield Segment(to_json(value), Choice.VALUE, kind=kind)
+        yield Segment(to_json(value), ChoiceKind.VALUE, kind=kind)
 
 
 def value_kind(schema: Mapping[str, Any]) -> str:
@@ -286,26 +288,32 @@ def object_segments(value: Mapping[str, Any], schema: Mapping[str, Any]) -> Iter
     names = list(properties) or list(value)
     required = set(schema.get("required", ()))
     given = [name for name in names if name in value]
-    yield Segment("{", Choice.FORCED)
+    yield Segment("{", ChoiceKind.FORCED)
     after_number = False
     for position, name in enumerate([*given, None]):
         start = names.index(given[position - 1]) + 1 if position else 0
         rest = names[start:]
         may_end = not required.intersection(rest)
         optional_key = may_end and bool(rest)
-        mark = Choice.VALUE if after_number else Choice.KEY if optional_key else Choice.FORCED
+        mark = (
+            ChoiceKind.VALUE
+            if after_number
+            else ChoiceKind.KEY
+            if optional_key
+            else ChoiceKind.FORCED
+        )
         if name is None:
             yield Segment("}", mark)
             return
         if position:
             yield Segment(",", mark)
-        yield Segment('"', mark if not position else Choice.FORCED)
+        yield Segment('"', mark if not position else ChoiceKind.FORCED)
         several = len(rest) > 1 and rest[0] not in required
-        yield Segment(name + '"', Choice.KEY if several else Choice.FORCED)
-        yield Segment(":", Choice.FORCED)
+        yield Segment(name + '"', ChoiceKind.KEY if several else ChoiceKind.FORCED)
+        yield Segment(":", ChoiceKind.FORCED)
         yield from value_segments(value[name], properties.get(name))
         item = value[name]
-        after_number = isinstance(item, (int, float, Number)) and not isinstance(item, bool)
+        after_number = isinstance(item, (int, float, NumberText)) and not isinstance(item, bool)
 
 
 def completion(
@@ -314,15 +322,15 @@ def completion(
 ) -> list[Segment]:
     """Write calls as (index of the tool, arguments); an empty sequence is a refusal."""
     if not calls:
-        return [Segment(NONE, Choice.CONTROL, True), Segment(END, Choice.FORCED, True)]
+        return [Segment(NONE, ChoiceKind.CONTROL, True), Segment(END, ChoiceKind.FORCED, True)]
     segments: list[Segment] = []
     for position, (index, arguments) in enumerate(calls):
         if position:
-            segments.append(Segment(CALL, Choice.STOP, True))
-        segments.append(Segment(escape(tools[index]["name"]), Choice.NAME))
-        segments.append(Segment(ARGS, Choice.STOP, True))
+            segments.append(Segment(CALL, ChoiceKind.STOP, True))
+        segments.append(Segment(escape(tools[index]["name"]), ChoiceKind.NAME))
+        segments.append(Segment(ARGS, ChoiceKind.STOP, True))
         segments.append(form(tools[index], arguments))
-        segments.append(Segment(FILL, Choice.FORCED, True))
+        segments.append(Segment(FILL, ChoiceKind.FORCED, True))
         segments.extend(object_segments(arguments, tools[index].get("parameters") or {}))
-    segments.append(Segment(END, Choice.STOP, True))
+    segments.append(Segment(END, ChoiceKind.STOP, True))
     return segments

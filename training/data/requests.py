@@ -1,4 +1,4 @@
-"""Requests: a template filled with slots, then worn by the way people write."""
+"""Requests: a template filled with values, then varied as people vary in writing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from training.data.generators import slots
 from training.data.generators.slots import Slot
 from training.data.openings import NO_VERB, reword
-from training.data.tasks import Function, Parameter, as_type
+from training.data.tasks import TaskFunction, TaskParameter, as_type
 from training.data.variants import Variant
 
 BEFORE_VERB = (
@@ -74,7 +74,7 @@ QUOTES = ("''", '""', "''", '""', "''", '""', "“”", "``", "«»", "‘’")
 def expand(template: str, rng: Random, often: str = "", keep: float = 0.5) -> str:
     """Choose among `(a|b)` and keep or drop `[parts]`, innermost first.
 
-    Parts in which the pattern `often` is found are kept more often than others.
+    Parts in which the pattern `often` is found are included more often than others.
     """
     inner = re.compile(r"\(([^()\[\]]*\|[^()\[\]]*)\)|\[((?:[^()\[\]]|\([^()|\[\]]*\))*)\]")
     while match := inner.search(template):
@@ -104,7 +104,7 @@ def quote_slot(slot: Slot, rng: Random, *, last: bool, marked: bool) -> str:
 
 
 def draw_slot(
-    parameter: Parameter,
+    parameter: TaskParameter,
     wording: str | None,
     variant: Variant,
     rng: Random,
@@ -113,7 +113,7 @@ def draw_slot(
     *,
     fenced: bool = False,
 ) -> Slot:
-    """Draw a value for one parameter, the same one wherever a request says it again."""
+    """Draw a value for one parameter, the same one wherever the request repeats it."""
     if parameter.type == "boolean":
         yes, _, no = (wording or parameter.key).partition("/")
         value = known.value if known else bool(yes) and (not no or rng.random() < 0.5)
@@ -127,14 +127,14 @@ def draw_slot(
         surface = rng.choice([value, value, *choices[value]])
         coded = not isinstance(shown, str) or (len(shown) == 1 and shown.lower() != value.lower())
         if coded and rng.random() < 0.8:
-            surface = value  # what the legend says
-        if parameter.told:
+            surface = value  # the wording of the legend
+        if parameter.legend_only:
             surface = choices[value][0] if rng.random() < 0.6 else value
         elif isinstance(shown, str) and len(shown) > 2 and rng.random() < 0.3:
             surface = shown.lower()
         return Slot(shown, surface.replace("_", " "), "number")
     slot = slots.make(rng, parameter.generator, length, fenced=fenced)
-    value = slot.surface if parameter.key in variant.as_said else slot.value
+    value = slot.surface if parameter.key in variant.as_worded else slot.value
     return Slot(as_type(value, parameter.type), slot.surface, slot.style)
 
 
@@ -221,23 +221,23 @@ def vary_style(parts: list[tuple[str, bool]], rng: Random, imperative: bool, loo
     return "".join(text for text, _ in parts)
 
 
-def spoken(name: str) -> str:
+def in_words(name: str) -> str:
     """An identifier as words."""
     return re.sub(r"[_.\-]+", " ", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)).lower()
 
 
-def plain_template(function: Function, variant: Variant, rng: Random) -> str:
+def plain_template(function: TaskFunction, variant: Variant, rng: Random) -> str:
     """A request that names function and parameters as the block does: works for every function."""
     chosen = [p for p in function.parameters if not p.optional or rng.random() < 0.4]
     rng.shuffle(chosen)
     joint = rng.choice((" = ", "=", ": ", " "))
     said = [
-        f"{spoken(variant.names[p.key])}{joint}"
+        f"{in_words(variant.names[p.key])}{joint}"
         + (f"{{{p.key}:true/false}}" if p.type == "boolean" else f"{{{p.key}}}")
         for p in chosen
     ]
     name = variant.tool["name"]
-    head = rng.choice((f"call {name}", f"use {name}", f"run {name}", spoken(name), f"{name}:"))
+    head = rng.choice((f"call {name}", f"use {name}", f"run {name}", in_words(name), f"{name}:"))
     if not said:
         return head
     return f"{head}{rng.choice((' with ', ' ', ' for '))}{rng.choice((', ', ' and ', '; ')).join(said)}"
@@ -258,7 +258,7 @@ def arrange(values: dict[str, Any], variant: Variant) -> dict[str, Any]:
     return arguments
 
 
-def draw_lengths(function: Function, rng: Random) -> dict[str, int]:
+def draw_lengths(function: TaskFunction, rng: Random) -> dict[str, int]:
     """How long the lists are that have to be equally long, by parameter."""
     lengths: dict[str, int] = {}
     for parameter in function.parameters:
@@ -270,7 +270,7 @@ def draw_lengths(function: Function, rng: Random) -> dict[str, int]:
 
 
 def draw_template(
-    function: Function, rng: Random, reworded: float, among: Sequence[str]
+    function: TaskFunction, rng: Random, reworded: float, among: Sequence[str]
 ) -> tuple[str, bool]:
     """One of the requests of `among`, its options chosen, and whether it is an imperative; see `draw_request`."""
     rare = [p.key for p in function.parameters if p.type in ("boolean", "enum")]
@@ -278,10 +278,12 @@ def draw_template(
     template = rng.choice(among)
     if rare and rng.random() < 0.3 and not re.search(often, template):
         template = rng.choice(among)
-    told = template.startswith("~")
+    is_sentence = template.startswith("~")
     template = expand(template.lstrip("~ "), rng, often)
     start = template.split(" ")[0].lower()
-    stated = told or template[-1] in "?:" or start[0] in '{#"' or "'" in start or ":" in start
+    stated = (
+        is_sentence or template[-1] in "?:" or start[0] in '{#"' or "'" in start or ":" in start
+    )
     stated = stated or template.split(" ", 2)[1:2] == ["of"] or " please" in template
     imperative = not stated and start not in NO_VERB
     if imperative and rng.random() < reworded:
@@ -290,9 +292,11 @@ def draw_template(
 
 
 class Filling:
-    """A template's places, filled one after another with what is said there and what it means."""
+    """Fills the slots of a template one after another, and collects their wordings and values."""
 
-    def __init__(self, function: Function, variant: Variant, template: str, rng: Random) -> None:
+    def __init__(
+        self, function: TaskFunction, variant: Variant, template: str, rng: Random
+    ) -> None:
         self.by_key = {parameter.key: parameter for parameter in function.parameters}
         self.variant, self.template, self.rng = variant, template, rng
         self.lengths = draw_lengths(function, rng)
@@ -301,8 +305,8 @@ class Filling:
         self.drawn: dict[str, Slot] = {}
         self.chosen: set[tuple[str, str]] = set()
 
-    def draw(self, parameter: Parameter, option: str | None) -> Slot:
-        """A value, as it was if it was drawn before; nobody converts km to km or goes from Rome to Rome."""
+    def draw(self, parameter: TaskParameter, option: str | None) -> Slot:
+        """Draw a value, or return that of an earlier slot of the parameter; no two parameters share a value (km to km, Rome to Rome)."""
         key = parameter.key
         known, length = self.drawn.get(key), self.lengths.get(key)
         for _ in range(4):
@@ -328,7 +332,7 @@ class Filling:
             position = match.end()
             last = position == len(self.template)
             if self.template[position : position + 1] in ("%", "°") and slot.surface.isalpha():
-                slot = replace(slot, surface=str(slot.value))  # nobody writes "five%"
+                slot = replace(slot, surface=str(slot.value))  # "five%" is never written
             said = quote_slot(slot, self.rng, last=last, marked=before[-1:] in ("'", '"', "`"))
             loose = last and slot.style == "text" and said == slot.surface
             if parameter.type == "boolean" and said[:1] in (",", ";", ".", ":"):
@@ -343,7 +347,7 @@ class Filling:
 
 
 def draw_request(
-    function: Function,
+    function: TaskFunction,
     variant: Variant,
     rng: Random,
     *,

@@ -1,19 +1,18 @@
-"""Scenes: functions whose values are of one type, told apart by the words beside them, in any order.
+"""Scenes: functions whose values are of one type, distinguished by the words beside them, in any order.
 
 `sources/scenes/*.txt`, one line per fact:
 
     == domain
     # name / other_name | what it is in a note         a function
     : One description. | Another.
-    = what is asked for? | how it is told to do it     an imperative, or a question
+    = what is asked for? | do it                        a question, or an imperative
     - key/other? type generator : description = said so {} | *a clause of its own with {}
     > a whole request with {key} and {other}
 
-Parameters and requests are those of `tasks.py`. Behind ` = ` stands how a value is said: as a phrase
+Parameters and requests are those of `tasks.py`. After ` = ` follow the wordings of a value: as a phrase
 that follows what is asked for, or with `*` as a clause that can stand before it. `{}` is the value;
-`?` stands behind any of the names. A boolean is said as `when true/when false`, with nothing before or behind the stroke if one of them is
-never said so. Each time a scene is drawn it has another choice of its optional parameters, and its
-requests another choice and order of phrases, so what a value means can only be read beside it.
+`?` may follow any of the names. A boolean is worded as `when true/when false`; one side may be empty. Each time a scene is drawn it has another choice of its optional parameters, and its
+requests another choice and order of phrases, so only the words beside a value show what it means.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from functools import lru_cache
 from pathlib import Path
 from random import Random
 
-from training.data.tasks import Function, Parameter, check, read_parameter, split
+from training.data.tasks import TaskFunction, TaskParameter, check, read_parameter, split
 
 SCENES = Path(__file__).parent / "sources" / "scenes"
 KEPT = 0.75  # share of optional parameters that a drawn function has
@@ -32,9 +31,9 @@ KEPT = 0.75  # share of optional parameters that a drawn function has
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A parameter with what is said beside its value."""
+    """A parameter with the wordings of its value."""
 
-    parameter: Parameter
+    parameter: TaskParameter
     phrases: tuple[str, ...]
     clauses: tuple[str, ...]
 
@@ -60,12 +59,12 @@ class Scene:
         """Whether it has a list or a choice among its values."""
         return any(r.parameter.type == "enum" or r.parameter.type[0] == "[" for r in self.roles)
 
-    def whole(self) -> Function:
+    def whole(self) -> TaskFunction:
         """The function with all its parameters and every way to say each, for comparing it with others."""
         said = [text for role in self.roles for text in (*role.phrases, *role.clauses)]
         parameters = [role.parameter for role in self.roles]
         requests = [*self.asks, *said, *self.requests]
-        return Function(self.domain, self.names, self.abouts, parameters, requests, self.noun)
+        return TaskFunction(self.domain, self.names, self.abouts, parameters, requests, self.noun)
 
 
 def read_role(line: str) -> Role:
@@ -85,7 +84,7 @@ def read_role(line: str) -> Role:
 
 
 def read_file(file: Path) -> list[Scene]:
-    """Read one file; what is wrong with it is said with its line."""
+    """Read one file; raises ValueError with file and line for a mistake."""
     scenes: list[Scene] = []
     domain = ""
     number = 0
@@ -112,14 +111,16 @@ def read_file(file: Path) -> list[Scene]:
                 raise ValueError(f"{scene.key}: needs a noun, an `=` line and two roles")
             if scene.requests:
                 check(
-                    Function(domain, scene.names, scene.abouts, parameters(scene), scene.requests)
+                    TaskFunction(
+                        domain, scene.names, scene.abouts, parameters(scene), scene.requests
+                    )
                 )
     except (ValueError, IndexError) as error:
         raise ValueError(f"{file.name}:{number}: {error}") from error
     return scenes
 
 
-def parameters(scene: Scene) -> list[Parameter]:
+def parameters(scene: Scene) -> list[TaskParameter]:
     """All parameters of a scene."""
     return [role.parameter for role in scene.roles]
 
@@ -130,15 +131,15 @@ def read_scenes() -> tuple[Scene, ...]:
     return tuple(scene for file in sorted(SCENES.glob("*.txt")) for scene in read_file(file))
 
 
-def draw_scene(rng: Random, scenes: tuple[Scene, ...] = ()) -> Function:
-    """Draw a scene with a choice of its roles and requests that say them in any order."""
+def draw_scene(rng: Random, scenes: tuple[Scene, ...] = ()) -> TaskFunction:
+    """Draw a scene with a choice of its roles and requests that state them in any order."""
     scene = rng.choice(scenes or read_scenes())
     if not scenes and not scene.chooses and rng.random() < 0.5:
         scene = rng.choice(read_scenes())  # lists and choices are rare and hard
     roles = [r for r in scene.roles if not r.parameter.optional or rng.random() < KEPT]
     if len(roles) < 2:
         roles = scene.roles
-    function = Function(
+    function = TaskFunction(
         scene.domain, scene.names, scene.abouts, [r.parameter for r in roles], topic=scene.noun
     )
     kept = frozenset(role.parameter.key for role in roles)
@@ -163,7 +164,7 @@ def shorten(request: str, kept: frozenset[str]) -> str:
 
 
 def phrase(scene: Scene, roles: list[Role], rng: Random) -> str:
-    """One request: what is asked for with phrases behind it, clauses before it, or a note."""
+    """One request: what is asked for with phrases after it, clauses before it, or a note."""
     said = [role for role in roles if not role.parameter.optional or rng.random() < 0.5]
     rng.shuffle(said)
     ask = rng.choice(scene.asks)
@@ -193,7 +194,7 @@ def phrase(scene: Scene, roles: list[Role], rng: Random) -> str:
 
 
 def join(ask: str, before: list[str], behind: list[str], rng: Random) -> str:
-    """Put clauses before what is asked for and phrases behind it."""
+    """Put clauses before what is asked for and phrases after it."""
     mark = "?" if ask.endswith("?") else ""
     core = ask.rstrip("?")
     joint = rng.choice((" ", " ", ", "))

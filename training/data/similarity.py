@@ -9,10 +9,10 @@ from functools import lru_cache
 from math import log
 from typing import Any
 
-from training.data.tasks import Function
+from training.data.tasks import TaskFunction
 
 KIN = 0.42  # cosine of tf-idf from which functions of two domains do much the same
-# A word of more functions than this, and than this share of them, says little about any.
+# A word of more functions than this, and than this share of them, is no evidence of similarity.
 COMMON, SHARE = 60, 1 / 30
 
 # Kinds of services of Schema-Guided Dialogue, and whose requests they would answer as well.
@@ -48,7 +48,7 @@ def stem_set(text: str) -> frozenset[str]:
     return frozenset(stems(text))
 
 
-#: Stems that say nothing of what a function is for.
+#: Stems that carry no meaning of their own.
 SMALL = stem_set(
     "the and for with from that this what how which who whom when where are was been has have had into all any some "
     "one its their they not can does did will would should could may than then there you your only each other onto"
@@ -56,12 +56,12 @@ SMALL = stem_set(
 
 
 def without_slots(request: str) -> str:
-    """What a request says besides its values."""
+    """The words of a request without its values."""
     return re.sub(r"\{\w+:?|[}]", " ", request)
 
 
-def describe_function(function: Function) -> str:
-    """All that is said of a function and to it, without its values."""
+def describe_function(function: TaskFunction) -> str:
+    """The words of a function's descriptions and requests, without values."""
     requests = " ".join(without_slots(request) for request in function.requests)
     names = " ".join(function.names).replace("_", " ")
     return f"{names} {names} {' '.join(function.abouts)} {requests}"
@@ -95,7 +95,7 @@ class FunctionSimilarity:
             length = sum(value * value for value in vector.values()) ** 0.5 or 1.0
             vectors[key] = {word: value / length for word, value in vector.items()}
         places: dict[str, list[tuple[str, float]]] = defaultdict(list)
-        self.kin: dict[str, set[str]] = {key: set() for key in texts}
+        self.similar: dict[str, set[str]] = {key: set() for key in texts}
         for key, vector in vectors.items():
             score: dict[str, float] = defaultdict(float)
             for word, value in vector.items():
@@ -104,25 +104,25 @@ class FunctionSimilarity:
                 places[word].append((key, value))
             for other, cosine in score.items():
                 if cosine > least and key.partition("/")[0] != other.partition("/")[0]:
-                    self.kin[key].add(other)
-                    self.kin[other].add(key)
+                    self.similar[key].add(other)
+                    self.similar[other].add(key)
 
     def are_similar(self, one: str, other: str) -> bool:
         """Whether one function may be meant by a request for the other."""
-        if one == other or other in self.kin.get(one, ()):
+        if one == other or other in self.similar.get(one, ()):
             return True
         kind, domain = one.partition("/")[0], other.partition("/")[0]
         return domain in SERVICES.get(kind, "").split() or kind in SERVICES.get(domain, "").split()
 
     @staticmethod
     def touches(topic: str, text: str) -> bool:
-        """Whether a text says all words of a topic; an empty topic is never touched."""
+        """Whether a text holds all words of a topic; False for an empty topic."""
         words = stem_set(topic)
         return bool(words) and words <= stem_set(text.replace("_", " "))
 
     @staticmethod
     def mentions(prompt: str, tool: Mapping[str, Any]) -> bool:
-        """Whether a request says all words of a tool's name."""
+        """Whether a request holds all words of a tool's name."""
         name = str(tool["name"]).rpartition(".")[2]
         words = stem_set(re.sub(r"[_\-]", " ", name)) - {"the", "tool"}
         return len(words) > 1 and words <= stem_set(prompt)

@@ -8,12 +8,12 @@ from random import Random
 from typing import Any
 
 from training.data.mixture import BlockMaker
-from training.data.tasks import Function
+from training.data.tasks import TaskFunction
 
 PAIRS = 12  # requests drawn for each tool list, as in training
 
 
-def count_written(functions: Iterable[Function]) -> dict[str, Any]:
+def count_written(functions: Iterable[TaskFunction]) -> dict[str, Any]:
     """Count what was written by hand."""
     functions = list(functions)
     parameters = [parameter for function in functions for parameter in function.parameters]

@@ -29,7 +29,7 @@ from random import Random
 from typing import Any
 
 from training.data.generators import domain_slots, slots
-from training.data.rendering import Number
+from training.data.rendering import NumberText
 
 slots.GENERATORS.update(domain_slots.MORE)
 TASKS = Path(__file__).parent / "sources" / "tasks"
@@ -38,7 +38,7 @@ FORMATS = {"date", "email", "uri", "time", "ipv4", "hostname", "uuid", "date-tim
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class TaskParameter:
     """A parameter with everything it may be called."""
 
     names: tuple[str, ...]
@@ -47,7 +47,9 @@ class Parameter:
     abouts: tuple[str, ...]
     optional: bool
     parallel: str = ""  # key of the list that has the same length
-    told: bool = False  # only the legend in the description says what the values of this enum mean
+    legend_only: bool = (
+        False  # only the legend in the description says what the values of this enum mean
+    )
 
     @property
     def key(self) -> str:
@@ -55,7 +57,7 @@ class Parameter:
 
     @property
     def literal(self) -> bool:
-        """Whether the values of an enum are symbols that nobody would number."""
+        """Whether the values of an enum are symbols, which no legend would number."""
         return any(not re.search("[a-z]", value) for value in self.choices)
 
     @property
@@ -66,16 +68,16 @@ class Parameter:
 
 
 @dataclass(slots=True)
-class Function:
+class TaskFunction:
     """A function definition with its requests."""
 
     domain: str
     names: tuple[str, ...]
     abouts: tuple[str, ...] = ()
-    parameters: list[Parameter] = field(default_factory=list)
+    parameters: list[TaskParameter] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
     near: list[str] = field(default_factory=list)  # what it cannot do, in words that sound like it
-    topic: str = ""  # of a made-up function: the words that a request for it would say
+    topic: str = ""  # of a made-up function: the words that its requests are about
 
     @property
     def key(self) -> str:
@@ -86,7 +88,7 @@ def split(text: str, mark: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(mark) if part.strip())
 
 
-def read_parameter(line: str) -> Parameter:
+def read_parameter(line: str) -> TaskParameter:
     """Parse one `-` line."""
     head, _, about = line.partition(" : ")
     names, kind, *drawn = head.split(None, 2)
@@ -94,7 +96,7 @@ def read_parameter(line: str) -> Parameter:
     if generator.startswith("list "):
         generator, _, parallel = generator.partition(" as ")
     optional = names.endswith("?")
-    parameter = Parameter(
+    parameter = TaskParameter(
         split(names.rstrip("?"), "/"),
         kind,
         generator.strip(),
@@ -111,7 +113,7 @@ def read_parameter(line: str) -> Parameter:
     return parameter
 
 
-def check(function: Function) -> None:
+def check(function: TaskFunction) -> None:
     """Refuse a function whose requests miss a required parameter, name an unknown one or are cut in two."""
     known = {parameter.key for parameter in function.parameters}
     required = {parameter.key for parameter in function.parameters if not parameter.optional}
@@ -135,17 +137,17 @@ def check(function: Function) -> None:
             raise ValueError(f"{function.key}: {near!r} is a request, or has a slot")
 
 
-def read_tasks(folder: Path = TASKS) -> list[Function]:
+def read_tasks(folder: Path = TASKS) -> list[TaskFunction]:
     """All written functions, in the order of `order.txt`; domains that it does not name follow by name.
 
     Raises ValueError for a file that cannot be read, a domain with two files, and an order that names no file.
     """
-    domains: dict[str, list[Function]] = {}
+    domains: dict[str, list[TaskFunction]] = {}
     for file in sorted(folder.glob("*/*.txt"), key=lambda file: file.stem):
         if file.stem in domains:
             raise ValueError(f"{file}: there is another file of the domain {file.stem}")
         domains[file.stem] = read_file(file)
-    functions: list[Function] = []
+    functions: list[TaskFunction] = []
     left = dict(domains)
     for domain, part in read_order(folder / "order.txt"):
         if domain not in domains:
@@ -164,9 +166,9 @@ def read_order(file: Path) -> Iterator[tuple[str, slice]]:
         yield domain, slice(int(start or 0), int(stop) if stop else None)
 
 
-def read_file(file: Path) -> list[Function]:
+def read_file(file: Path) -> list[TaskFunction]:
     """Read the functions of one domain; raises ValueError with file and line for a mistake."""
-    functions: list[Function] = []
+    functions: list[TaskFunction] = []
     starts: list[int] = []
     number = 0
     try:
@@ -175,7 +177,7 @@ def read_file(file: Path) -> list[Function]:
             if not line.strip():
                 continue
             if mark == "#":
-                functions.append(Function(file.stem, split(rest, "/")))
+                functions.append(TaskFunction(file.stem, split(rest, "/")))
                 starts.append(number)
             elif mark == ":":
                 functions[-1].abouts = split(rest, "|")
@@ -198,8 +200,8 @@ def as_type(value: Any, kind: str) -> Any:
     """Fit a drawn value to the declared type."""
     if kind.startswith("["):
         return [as_type(item, kind[1:-1]) for item in value]
-    if kind == "number" and not isinstance(value, Number):
-        return Number(value)
+    if kind == "number" and not isinstance(value, NumberText):
+        return NumberText(value)
     if kind == "integer" and isinstance(value, str):
         return int(value)
     return value

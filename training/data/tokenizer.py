@@ -1,4 +1,4 @@
-"""nano's own byte-level BPE, in which a word keeps its spelling wherever it stands.
+"""nano's own byte-level BPE, that splits a word at the same places wherever it stands.
 
 Every digit, mark and whitespace character stands alone; only letters merge, with at most one space
 before them. Merges are learnt on words in lower case and then mirrored: `paris`, `Paris`, `PARIS`, ` paris` and ` Paris`

@@ -1,4 +1,4 @@
-"""How a function is shown to the network: names, descriptions, values and order, drawn anew for every list."""
+"""How a function is presented: names, descriptions, values and order, drawn for every list."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from training.data.generators import slots
 from training.data.long_descriptions import document_parameter, document_tool
-from training.data.tasks import FORMATS, Function, Parameter
+from training.data.tasks import FORMATS, TaskFunction, TaskParameter
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Variant:
     names: dict[str, str]  # parameter key -> name shown
     enums: dict[str, dict[str, Any]]  # parameter key -> canonical value -> value shown
     groups: dict[str, str] = field(default_factory=dict)  # parameter key -> object it is in
-    as_said: frozenset[str] = frozenset()  # parameters whose values nothing asks to normalise
+    as_worded: frozenset[str] = frozenset()  # parameters whose values nothing asks to normalise
 
 
 def restyle(name: str, style: str, domain: str) -> str:
@@ -58,7 +58,7 @@ class BlockStyle:
     describe_parameter: float
     wordy: bool = False  # described at length, as documentation does
     listed: float = 0.0  # share of the choices whose values only the description lists
-    told: bool = False  # no group hides what only a description says of a value
+    keeps_legends: bool = False  # no group hides a description that a value needs
 
     @classmethod
     def draw(cls, rng: Random) -> BlockStyle:
@@ -110,10 +110,10 @@ def write_listing(shown: dict[str, Any], meaning: dict[str, str], rng: Random) -
     """List the values of a choice, some with what they stand for."""
     form, joint, last = rng.choice(LISTINGS)
     quote = rng.choice(("'", "'", '"', "`")) if "/" in joint + last or rng.random() < 0.7 else ""
-    is_explained = quote and rng.random() < 0.3
+    has_meanings = quote and rng.random() < 0.3
     values = [
         f"{quote}{value}{quote}"
-        + (f" ({meaning[key]})" if is_explained and meaning.get(key) else "")
+        + (f" ({meaning[key]})" if has_meanings and meaning.get(key) else "")
         for key, value in shown.items()
     ]
     return form.format(f"{joint.join(values[:-1])}{last}{values[-1]}")
@@ -135,7 +135,7 @@ def draw_codes(values: list[str], rng: Random) -> dict[str, Any] | None:
 
 
 def show_enum(
-    parameter: Parameter, rng: Random, case: Callable[[str], str], listed: float = 0.0
+    parameter: TaskParameter, rng: Random, case: Callable[[str], str], listed: float = 0.0
 ) -> tuple[dict[str, Any], dict[str, Any], str]:
     """Draw how the values of an enum are written, and a legend where they do not speak for themselves.
 
@@ -148,7 +148,7 @@ def show_enum(
     legend = ""
     luck = rng.random()
     codes = draw_codes(values, rng) if luck < 0.07 and not parameter.literal else None
-    if parameter.told:
+    if parameter.legend_only:
         shown = {value: value for value in values}
         legend = write_legend(shown, {value: choices[value][0] for value in values}, rng)
     elif codes:
@@ -162,13 +162,19 @@ def show_enum(
             legend = write_legend(shown, {v: rng.choice(choices[v]) for v in values}, rng)
     kind = "integer" if isinstance(shown[values[0]], int) else "string"
     shown = {value: shown[value] for value in values}
-    if listed and kind == "string" and not codes and not parameter.told and rng.random() < listed:
+    if (
+        listed
+        and kind == "string"
+        and not codes
+        and not parameter.legend_only
+        and rng.random() < listed
+    ):
         meaning = {value: rng.choice(words) for value, words in choices.items() if words}
         return {"type": kind}, shown, write_listing(shown, meaning, rng)
     return {"type": kind, "enum": list(shown.values())}, shown, legend
 
 
-# How the two values of a switch are told apart: what is said when it is on, and when it is off.
+# Legends of a boolean: the wordings of true and of false.
 POLES = (
     "true {}, false {}",
     "true for {}, false for {}",
@@ -183,7 +189,7 @@ TOLD = 0.3  # share of the switches whose description says what true and false m
 POLES_TURNED = ("false {1}, true {0}", "false: {1}, true: {0}", "{1} if false, {0} if true")
 
 
-def write_poles(function: Function, key: str, rng: Random) -> str:
+def write_poles(function: TaskFunction, key: str, rng: Random) -> str:
     """Say what the two values of a boolean stand for, in words of a request; empty if none has both."""
     said = [
         pair
@@ -197,7 +203,7 @@ def write_poles(function: Function, key: str, rng: Random) -> str:
     return form.format(*bare)
 
 
-# Values that are not passed as they are said: what in a schema tells so, and how to tell it.
+# Values that differ from their wording: the pattern in a schema that explains it, and an explanation to add.
 HINTS = {
     "isodate": (r"yyyy|\biso\b|\bformat\b", "(YYYY-MM-DD)", 0.75),
     "hhmm": (r"hh:mm|24", "(HH:MM, 24 hours)", 0.75),
@@ -209,8 +215,8 @@ HINTS = {
 }
 
 
-def is_explained(parameter: Parameter, shown: str, schema: dict[str, Any]) -> bool:
-    """Whether a schema says how a value is to be written, or need not."""
+def is_explained(parameter: TaskParameter, shown: str, schema: dict[str, Any]) -> bool:
+    """Whether a schema explains the format of a value, or the format needs no explanation."""
     generator = form_of(parameter)
     if generator not in HINTS or schema.get("format") in ("date", "time"):
         return True
@@ -218,18 +224,19 @@ def is_explained(parameter: Parameter, shown: str, schema: dict[str, Any]) -> bo
     return bool(re.search(pattern, f"{shown} {schema.get('description', '')}".lower()))
 
 
-def form_of(parameter: Parameter) -> str:
+def form_of(parameter: TaskParameter) -> str:
     """Generator of a parameter's values, or of those in its list."""
     return parameter.generator.removeprefix("list ").partition("(")[0].partition(" ")[0]
 
 
-def hint(shown: Sequence[tuple[Parameter, str, dict[str, Any]]], rng: Random) -> set[str]:
-    """Make sure that schemas say how values are to be written; where they do not, pass them as said.
+def explain_formats(
+    shown: Sequence[tuple[TaskParameter, str, dict[str, Any]]], rng: Random
+) -> set[str]:
+    """Explain the formats of values in their schemas; where that is left out, pass values as worded.
 
-    Values of one form are told, or not, together: nobody describes the first of two dates only. The keys of
-    those to pass as said are returned.
+    Values of one format are explained together or not at all. Returns the keys of those to pass as worded.
     """
-    as_said: set[str] = set()
+    as_worded: set[str] = set()
     decided: dict[str, bool] = {}
     for parameter, name, schema in shown:
         form = form_of(parameter)
@@ -241,11 +248,11 @@ def hint(shown: Sequence[tuple[Parameter, str, dict[str, Any]]], rng: Random) ->
         form = form_of(parameter)
         pattern, words, share = HINTS[form]
         if parameter.type != "string":
-            told = True
+            explained = True
         else:
-            told = decided.setdefault(form, rng.random() <= share)
-        if not told:
-            as_said.add(parameter.key)
+            explained = decided.setdefault(form, rng.random() <= share)
+        if not explained:
+            as_worded.add(parameter.key)
             continue
         about = schema.get("description") or (
             rng.choice(parameter.abouts) if parameter.abouts else name
@@ -253,7 +260,7 @@ def hint(shown: Sequence[tuple[Parameter, str, dict[str, Any]]], rng: Random) ->
         if not re.search(pattern, about.lower()):
             about = f"{about.rstrip('.')} {words}"
         schema["description"] = about
-    return as_said
+    return as_worded
 
 
 DEFAULTS = (
@@ -266,10 +273,10 @@ DEFAULTS = (
 EXAMPLES = (", e.g. {}", " (e.g. '{}')", ", like '{}'", ', for example "{}"', ", such as {}")
 
 
-def draw_default(parameter: Parameter, schema: dict[str, Any], rng: Random) -> str:
-    """Draw what a scalar is when nobody says it; empty for what has no such value.
+def draw_default(parameter: TaskParameter, schema: dict[str, Any], rng: Random) -> str:
+    """Draw the default of a scalar for its description; empty for types without one.
 
-    Nothing asks to write it: what a request does not say is left out.
+    It is never written into a call: what a request does not mention is left out.
     """
     if "enum" in schema:
         return str(rng.choice(schema["enum"]))
@@ -280,14 +287,14 @@ def draw_default(parameter: Parameter, schema: dict[str, Any], rng: Random) -> s
     return ""
 
 
-def draw_example(parameter: Parameter, rng: Random) -> str:
-    """Draw what such a value may look like: something in a description that nobody asks for."""
+def draw_example(parameter: TaskParameter, rng: Random) -> str:
+    """Draw an example for a description, which no request asks for."""
     value = str(slots.make(rng, parameter.generator).value)
     is_plain = form_of(parameter) not in HINTS and 0 < len(value) < 40 and value.isprintable()
     return rng.choice(EXAMPLES).format(value) if is_plain else ""
 
 
-def phrase_about(parameter: Parameter, about: str, schema: dict[str, Any], rng: Random) -> str:
+def phrase_about(parameter: TaskParameter, about: str, schema: dict[str, Any], rng: Random) -> str:
     """Describe a parameter, as briefly or as long-winded as documentation does."""
     luck = rng.random()
     if (
@@ -331,12 +338,12 @@ GROUPS = [
 ]
 
 
-def leaning(
-    written: Sequence[tuple[Parameter, str, dict[str, Any]]],
+def needs_description(
+    written: Sequence[tuple[TaskParameter, str, dict[str, Any]]],
     enums: dict[str, dict[str, Any]],
-    as_said: set[str],
+    as_worded: set[str],
 ) -> set[str]:
-    """Names of what is understood by its description alone: of a field in a group nobody is shown that."""
+    """Names of parameters that need their descriptions to be understood: fields of a group are rendered without."""
     found = set()
     for parameter, name, schema in written:
         if parameter.key in enums:
@@ -344,10 +351,10 @@ def leaning(
             coded = any(
                 not isinstance(v, str) or (len(v) == 1 and v.lower() != k.lower()) for k, v in shown
             )
-            leans = coded or parameter.told or "enum" not in schema
+            leans = coded or parameter.legend_only or "enum" not in schema
         else:
             kept = {key: schema[key] for key in ("format",) if key in schema}
-            leans = parameter.key not in as_said and not is_explained(parameter, name, kept)
+            leans = parameter.key not in as_worded and not is_explained(parameter, name, kept)
         if leans:
             found.add(name)
     return found
@@ -381,8 +388,8 @@ KIN = 0.8  # share of the functions whose parameters have names, and description
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Which of their names and descriptions the parameters of a function take: whoever calls one end of a
-    line `x1` calls the other `x2` and not `bx`."""
+    """Which of their names and descriptions the parameters of a function take: if one end of a line is `x1`,
+    the other is `x2` and not `bx`."""
 
     name: int | None  # the n-th of each that has so many; None: each its own
     about: int | None
@@ -402,8 +409,8 @@ class Family:
         return options[0] if rng.random() < first else rng.choice(options)
 
 
-def draw_variant(function: Function, rng: Random, style: BlockStyle) -> Variant:
-    """Show a function in a new dress."""
+def draw_variant(function: TaskFunction, rng: Random, style: BlockStyle) -> Variant:
+    """Draw names, descriptions and order of a function."""
     names_style = style.names if rng.random() < 0.8 else rng.choice(STYLES)
     name = function.names[0] if rng.random() < 0.5 else rng.choice(function.names)
     tool: dict[str, Any] = {"name": restyle(name, names_style, function.domain)}
@@ -419,7 +426,7 @@ def draw_variant(function: Function, rng: Random, style: BlockStyle) -> Variant:
     enums: dict[str, dict[str, Any]] = {}
     properties: dict[str, Any] = {}
     required = []
-    written: list[tuple[Parameter, str, dict[str, Any]]] = []
+    written: list[tuple[TaskParameter, str, dict[str, Any]]] = []
     case = rng.choice((str, str, str, str.upper, str.capitalize))
     family = Family.draw(rng)
     for parameter in parameters:
@@ -448,16 +455,18 @@ def draw_variant(function: Function, rng: Random, style: BlockStyle) -> Variant:
         properties[shown] = schema
         if not parameter.optional:
             required.append(shown)
-    as_said = hint(written, rng)
+    as_worded = explain_formats(written, rng)
     schema = {"type": "object", "properties": properties, "required": required}
     if style.wordy:
         document_tool(tool, function.abouts, function.domain, rng)
         for parameter, _, shown_schema in written:
             document_parameter(shown_schema, parameter.abouts, rng, optional=parameter.optional)
     grouped = len(properties) > 2 and rng.random() < 0.05
-    apart = leaning(written, enums, as_said) if grouped and style.told else set()
+    apart = (
+        needs_description(written, enums, as_worded) if grouped and style.keeps_legends else set()
+    )
     group = draw_group(schema, rng, apart) if grouped else None
     tool["parameters"] = schema
     inside = schema["properties"][group]["properties"] if group else {}
     groups = {key: group for key, shown in names.items() if group and shown in inside}
-    return Variant(function, tool, names, enums, groups, frozenset(as_said))
+    return Variant(function, tool, names, enums, groups, frozenset(as_worded))

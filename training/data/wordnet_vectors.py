@@ -1,7 +1,7 @@
 """What words mean before training begins: vectors from WordNet's glosses.
 
-A thousand functions are too few to learn from that "how hot is it" asks for a temperature. WordNet says
-so: each of its 117,000 synsets is taken as a small document (its words, its gloss, the words of
+A thousand functions are too few to learn from that "how hot is it" asks for a temperature. WordNet states
+it: each of its 117,000 synsets is taken as a small document (its words, its gloss, the words of
 its hypernyms), and latent semantic analysis (Deerwester et al., 1990) of the words' counts in them
 gives every word a short vector. The network adds the vector of a token to its embedding.
 
@@ -24,7 +24,7 @@ FOLDER = Path("/usr/share/wordnet")
 PARTS = ("noun", "verb", "adj", "adv")
 OWN, ABOVE, GLOSS = 4.0, 1.5, 1.0
 TOLD = 5  # what a text about a function counts, in uses of a word by WordNet
-INFLECTED = 0.15  # and an inflection that nobody used, in uses of its word
+INFLECTED = 0.15  # and an inflection that does not occur, in uses of its word
 WORD = re.compile(r"[a-z]+")
 Document = dict[str, float]
 
@@ -123,7 +123,7 @@ def common(extra: Iterable[Iterable[str]] = (), folder: Path = FOLDER) -> list[s
     return [word for word, _ in sorted(found.items(), key=lambda item: (-item[1], item[0]))]
 
 
-def turned(vectors: np.ndarray, here: np.ndarray, there: np.ndarray) -> np.ndarray:
+def rotated(vectors: np.ndarray, here: np.ndarray, there: np.ndarray) -> np.ndarray:
     """Vectors turned as brings those of `here` nearest to those of `there` (Schoenemann, 1966).
 
     Of other documents the same analysis has axes of its own.
@@ -139,7 +139,7 @@ def vectors(
     folder: Path = FOLDER,
     weight: float = 2.0,
 ) -> np.ndarray:
-    """Return float32[len(targets), width]: unit vectors, zero for words nobody describes.
+    """Return float32[len(targets), width]: unit vectors, zero for words without a document.
 
     `extra` are more documents (of words), such as a training function with its requests.
     """

@@ -3,7 +3,7 @@
 Training sees segments side by side; here everything is read off the ids (see `reading`). So a pass needs
 the ids, their positions and the cache, and rewinding, forking, batching are exact.
 
-All caches are addressed by position; columns behind a row's end are never looked at. Names are written as
+All caches are addressed by position; columns after a row's end are never read. Names are written as
 text: the chance of a name's next token is the sum of the chances of the tools whose names begin with what
 was written. A pass is many small products, so what counts is how many operators it takes.
 """
@@ -47,13 +47,13 @@ from training.nn.model import (
     unit,
 )
 
-MOST = 64  # tools that are told apart; those behind share the last place
+MOST = 64  # tools that are distinguished; any further ones share the last place
 FAR = -1e9
 EVEN = 1e-18  # what any base has at least; training grants every token 1e-9
 
 
 class CacheSpec(NamedTuple):
-    """One cache: sizes beside the batch, None for the length."""
+    """One cache: its sizes without the batch, None for the length."""
 
     sizes: tuple[int | None, ...]
     dtype: torch.dtype = torch.float32

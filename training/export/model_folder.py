@@ -20,7 +20,7 @@ from typing import Any
 
 from training import recipe as recipes
 from training.checkpoint import load_trained
-from training.data.packing import Encoder, Limits, draw_batch
+from training.data.packing import BatchLimits, Encoder, draw_batch
 from training.data.rendering import CONTROL_TOKENS, END, PAD, TOOLS
 from training.export import onnx_graph
 from training.export.model_card import card
@@ -63,7 +63,7 @@ def commit() -> str:
 
 def samples(recipe: Recipe, encoder: Encoder) -> Iterator[list[int]]:
     """Yield tools with a request and its answer, as in training, to measure activations: `PAIRS` of `LISTS` tool lists."""
-    maker, limits = recipe.maker("train"), Limits(1, PAIRS, 150, 280)
+    maker, limits = recipe.maker("train"), BatchLimits(1, PAIRS, 150, 280)
     tools = encoder.control(TOOLS)
     for number in range(LISTS):
         row = draw_batch(maker, encoder, f"{recipe.seed} export {number}", limits).rows[0]

@@ -24,7 +24,7 @@ from onnx import NodeProto, helper, numpy_helper
 
 from training.export.cached_network import CachedNano, caches
 from training.export.onnx_branches import conditional
-from training.export.onnx_shapes import Feeds, simplify, watch
+from training.export.onnx_shapes import Feeds, simplify, tensor_reader
 from training.nn.model import Nano
 
 OPSET = 20
@@ -266,7 +266,7 @@ class Quantizer:
         return int(np.prod(tensor.dims)) if tensor is not None else 0
 
     def sweep(self) -> None:
-        """Drop what nobody reads any more."""
+        """Drop initializers and nodes that are no longer read."""
         wanted = {output.name for output in self.graph.output}
         kept = []
         for node in reversed(self.graph.node):
@@ -280,7 +280,7 @@ class Quantizer:
         self.graph.initializer.extend(tensors)
 
 
-def reaches(
+def activation_ranges(
     graph: onnx.ModelProto, step: CachedNano, samples: Iterable[Sequence[int]]
 ) -> dict[str, Array]:
     """How far the columns go of norms that only products with weights read.
@@ -289,7 +289,7 @@ def reaches(
     """
     reader = Quantizer(graph, {})
     names = [node.output[0] for node in graph.graph.node if reader.is_private(node)]
-    see = watch(graph, names)
+    see = tensor_reader(graph, names)
     far: dict[str, Array] = {}
     for ids in samples:
         for name, found in zip(names, see(whole(step, ids)), strict=True):
@@ -307,10 +307,10 @@ def write(
     bits: int = 8,
     samples: Iterable[Sequence[int]] = (),
 ) -> None:
-    """Write the graph; `bits` 32 keeps float weights; see `reaches` for `samples`."""
+    """Write the graph; `bits` 32 keeps float weights; see `activation_ranges` for `samples`."""
     step = CachedNano(model, controls, newline)
     graph = simplify(trace(step), lambda *sizes: feeds(step, *sizes))
     if bits == 8:
-        graph = Quantizer(graph, reaches(graph, step, samples)).run()
+        graph = Quantizer(graph, activation_ranges(graph, step, samples)).run()
     graph = conditional(graph)
     target.write_bytes(graph.SerializeToString(deterministic=True))

@@ -15,8 +15,8 @@ from torch import Tensor
 EPSILON = 1e-6
 
 
-def loose(kind: Any, *last: int) -> Any:
-    """A tensor's type with no size told but the last: the exporter would take those traced for fixed."""
+def unsized(kind: Any, *last: int) -> Any:
+    """A tensor's type without sizes but the last ones: the exporter would fix those that it traced."""
     rank = kind.dim()
     return kind if rank is None else kind.with_sizes([None] * (rank - len(last)) + list(last))
 
@@ -36,7 +36,7 @@ class Conditional(torch.autograd.Function):
     @staticmethod
     def symbolic(g: Any, condition: Any, value: Any, otherwise: Any, stage: int) -> Any:
         made = g.op("nano::Only", condition, value, otherwise, stage_i=stage)
-        made.setType(loose(value.type()))
+        made.setType(unsized(value.type()))
         return made
 
 
@@ -54,8 +54,8 @@ class Reshape(torch.autograd.Function):
 
     @staticmethod
     def symbolic(g: Any, x: Any, sizes: tuple[int, ...]) -> Any:
-        told = sizes if -1 in sizes else (*sizes[:-1], -1)  # the exporter insists on one -1
-        made = g.op("Reshape", x, g.op("Constant", value_t=torch.tensor(told)))
+        known = sizes if -1 in sizes else (*sizes[:-1], -1)  # the exporter insists on one -1
+        made = g.op("Reshape", x, g.op("Constant", value_t=torch.tensor(known)))
         made.setType(x.type().with_sizes([size if size > 0 else None for size in sizes]))
         return made
 
@@ -74,8 +74,8 @@ class ReduceAny(torch.autograd.Function):
 
     @staticmethod
     def symbolic(g: Any, x: Any, axes: tuple[int, ...]) -> Any:
-        told = (g.op("Constant", value_t=torch.tensor(axes)),) if axes else ()
-        made = g.op("ReduceMax", x, *told, keepdims_i=0)
+        known = (g.op("Constant", value_t=torch.tensor(axes)),) if axes else ()
+        made = g.op("ReduceMax", x, *known, keepdims_i=0)
         made.setType(
             x.type().with_sizes([None] * ((x.type().dim() or 0) - len(axes) if axes else 0))
         )
@@ -97,7 +97,7 @@ class ScatterND(torch.autograd.Function):
     @staticmethod
     def symbolic(g: Any, buffer: Any, places: Any, values: Any) -> Any:
         made = g.op("ScatterND", buffer, places, values)
-        made.setType(loose(buffer.type()))
+        made.setType(unsized(buffer.type()))
         return made
 
 
@@ -111,7 +111,7 @@ class GatherND(torch.autograd.Function):
     @staticmethod
     def symbolic(g: Any, buffer: Any, places: Any, width: int) -> Any:
         made = g.op("GatherND", buffer, places)
-        made.setType(loose(buffer.type(), width))
+        made.setType(unsized(buffer.type(), width))
         return made
 
 
@@ -135,7 +135,7 @@ class RotaryEmbedding(torch.autograd.Function):
             "com.microsoft::RotaryEmbedding", x, rows, cos, sin,
             num_heads_i=heads, rotary_embedding_dim_i=2 * half,
         )  # fmt: skip
-        made.setType(loose(x.type()))
+        made.setType(unsized(x.type()))
         return made
 
 
@@ -167,7 +167,7 @@ class PickColumns(torch.autograd.Function):
         size = g.op("Shape", which)
         rows = g.op("Expand", which, g.op("Concat", lead, size, axis_i=0))
         made = g.op("GatherElements", x, rows, axis_i=2)
-        made.setType(loose(x.type()))
+        made.setType(unsized(x.type()))
         return made
 
 
@@ -216,6 +216,6 @@ class SkipRMSNorm(torch.autograd.Function):
             "com.microsoft::SkipSimplifiedLayerNormalization", x, more, ones,
             epsilon_f=EPSILON, outputs=4,
         )  # fmt: skip
-        made[0].setType(loose(x.type(), width))
-        made[3].setType(loose(x.type(), width))
+        made[0].setType(unsized(x.type(), width))
+        made[3].setType(unsized(x.type(), width))
         return made[0], made[3]

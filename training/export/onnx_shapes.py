@@ -19,7 +19,9 @@ from onnx import helper, numpy_helper
 Feeds = dict[str, np.ndarray]
 
 
-def watch(model: onnx.ModelProto, names: Sequence[str]) -> Callable[[Feeds], list[np.ndarray]]:
+def tensor_reader(
+    model: onnx.ModelProto, names: Sequence[str]
+) -> Callable[[Feeds], list[np.ndarray]]:
     """Return what runs the graph and returns the named tensors."""
     shown = onnx.ModelProto()
     shown.CopyFrom(model)
@@ -38,7 +40,9 @@ def watch(model: onnx.ModelProto, names: Sequence[str]) -> Callable[[Feeds], lis
     return partial(session.run, list(names))
 
 
-def rule(inputs: list[tuple[int, ...]], results: list[tuple[int, ...]]) -> list[int] | None:
+def reshape_sizes(
+    inputs: list[tuple[int, ...]], results: list[tuple[int, ...]]
+) -> list[int] | None:
     """Return the sizes of a Reshape as constants, 0 (as in the input) and one -1; None if there is none."""
     found: list[int] = []
     for axis in range(len(results[0])):
@@ -60,14 +64,14 @@ def simplify(model: onnx.ModelProto, feeds: Callable[[int, int, int], Feeds]) ->
     runs = [feeds(2, 3, 11), feeds(3, 5, 17), feeds(4, 7, 23)]
     sources = [n.input[0] for n in nodes]
     results = [n.output[0] for n in nodes]
-    see = watch(model, [*dict.fromkeys([*sources, *results])])
+    see = tensor_reader(model, [*dict.fromkeys([*sources, *results])])
     seen = [see(run) for run in runs]
     order = {name: i for i, name in enumerate(dict.fromkeys([*sources, *results]))}
     for number, node in enumerate(nodes):
         shapes = [
             [run[order[name]].shape for run in seen] for name in (node.input[0], node.output[0])
         ]
-        sizes = rule(*shapes)
+        sizes = reshape_sizes(*shapes)
         if sizes is None:
             continue
         name = f"sizes.{number}"

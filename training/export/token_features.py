@@ -1,6 +1,6 @@
-"""What the ids say, for the exported step: segments, tools, names, what a place may look at.
+"""Features of token ids for the exported network: segments, tools, names, what a place may attend to.
 
-All of it follows from the ids up to a place, so it is found for the new ids alone and kept by position:
+All of it follows from the ids up to a place, so it is computed for the new ids alone and cached by position:
 `running` is what the next place continues from, `columns` what later places compare themselves with.
 Names and trails of tokens are compared by hashes of 64 bits.
 """
@@ -17,11 +17,11 @@ from training.export.onnx_operators import ScatterND, reshape
 from training.nn.model import ALIKE, Nano
 from training.nn.whole_words import powers
 
-#: Control tokens whose latest place is kept (counted from 1; 0: there was none), in the order of `running`;
-#: behind them the number of tools and the hash of what was written since a tool, a request or a call began.
+#: Control tokens whose latest place is cached (counted from 1; 0: there was none), in the order of `running`;
+#: after them the number of tools and the hash of what was written since a tool, a request or a call began.
 MARKS = ("<|tool|>", "<|user|>", "<|again|>", "<|call|>", "<|args|>", "<|end|>", "<|fill|>")
 RUNNING = len(MARKS) + 2
-#: What is kept of a column: the hash of the name before it (as it stands; in tools; where a name ends), the
+#: What is cached of a column: the hash of the name before it (as it stands; in tools; where a name ends), the
 #: tool before it, its own tool, whether it is of the second reading, the token that goes on with the name
 #: before it, its token with and without the space, and the hashes of the tokens before it.
 COLUMNS = 9 + ALIKE
@@ -38,7 +38,7 @@ class TokenFeatures(NamedTuple):
     bases: Tensor  # [B, L, 3]: base of the new ids, the one before and the one before that
     forms: Tensor  # [B, L, 3]: their forms
     sums: Tensor  # [B, L, 3]: hashes of the last one, two and three bases
-    past: Tensor  # [B, L, T]: what is not behind a place
+    past: Tensor  # [B, L, T]: what is not after a place
     seen: Tensor  # [B, L, T]: what a place may look at
     tool: Tensor  # [B, L, 1]: number of the tool that a place stands in, from 1
     again: Tensor  # [B, L, 1]: place of the second reading
@@ -178,7 +178,7 @@ class FeatureReader(nn.Module):
         return window, base, hashes, trail, trails
 
     def keep(self, cache: dict[str, Tensor], corner: Tensor, new: Tensor) -> tuple[Tensor, ...]:
-        """Add to what is kept of columns: new [B, L, COLUMNS]; returns all of it, part by part, [B, parts, T]."""
+        """Append the features of new columns [B, L, COLUMNS]; returns those of all columns, part by part, [B, parts, T]."""
         columns = new.transpose(1, 2)
         cache["columns"] = ScatterND.apply(cache["columns"], corner + self.heights, columns)
         return cache["columns"].split((1,) * 7 + (2, ALIKE), 1)

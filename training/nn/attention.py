@@ -27,7 +27,7 @@ class AttentionGroup(NamedTuple):
 class AttentionGroups(NamedTuple):
     """All that ask, in groups, and the way back.
 
-    Where something is among the flattened [B, L] of all groups is told by three numbers: where its row
+    A position among the flattened [B, L] of all groups is given by three numbers: where its row
     begins, how long the row is, and where in the row it is.
     """
 
@@ -162,7 +162,7 @@ class VoteAttention(torch.autograd.Function):
         nothing = k.new_zeros(heads, 1, head)
         none = v.new_zeros(heads, 1, tools.shape[1])
         none[..., -1] = 1
-        for mine, keys, values, which in parted(sizes, q, k, v, tools):
+        for mine, keys, values, which in by_list(sizes, q, k, v, tools):
             mine, keys = mine.transpose(0, 1), torch.cat((keys.transpose(0, 1), nothing), 1)
             told = torch.cat((values.transpose(0, 1), which.to(v).expand(heads, -1, -1)), -1)
             told = torch.cat((told, torch.cat((nothing, none), -1)), 1)
@@ -197,7 +197,7 @@ class VoteAttention(torch.autograd.Function):
         return torch.cat(asked), torch.cat(keyed), torch.cat(valued), total, None, None
 
 
-def parted(sizes: list[tuple[int, int]], asks: Tensor, *seen: Tensor) -> Iterator[list[Tensor]]:
+def by_list(sizes: list[tuple[int, int]], asks: Tensor, *seen: Tensor) -> Iterator[list[Tensor]]:
     """The part of each list: so many of what asks, so many of what is seen."""
     ours, theirs = zip(*sizes, strict=True)
     return map(list, zip(asks.split(ours), *(x.split(theirs) for x in seen), strict=True))

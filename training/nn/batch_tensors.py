@@ -1,4 +1,4 @@
-"""A batch as the network wants it."""
+"""A batch of arrays as the tensors that the network reads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from training.data.packing import Batch, padded
+from training.data.packing import TokenBatch, padded
 from training.nn.attention import AttentionGroup, AttentionGroups
 from training.nn.model import ALIKE, BatchTensors
 
@@ -17,7 +17,7 @@ TOOL_GROUPS, PAIR_GROUPS = 4, 12  # more groups pad less; below 8 segments each 
 
 
 def added(seen: Tensor) -> Tensor:
-    """Turn "is seen" into what is added to scores."""
+    """Turn a mask of what is seen into what is added to scores."""
     return torch.zeros(seen.shape, dtype=torch.bfloat16).masked_fill_(~seen, -torch.inf)
 
 
@@ -29,7 +29,7 @@ def causal(pad: np.ndarray) -> np.ndarray:
 
 
 def trimmed(pad: np.ndarray) -> np.ndarray:
-    """Without columns that nobody uses, but for one."""
+    """Drop columns that no row uses; one always stays."""
     return pad[:, : max(1, (pad >= 0).sum(1).max())]
 
 
@@ -40,7 +40,7 @@ def cut(pad: np.ndarray, parts: int) -> list[np.ndarray]:
 
 
 def where(used: np.ndarray, shape: tuple[int, int], start: int) -> np.ndarray:
-    """Flattened places of a pad as `AttentionGroups` tells them: begin of the row, its length, place in it."""
+    """Flattened places of a pad as in `AttentionGroups`: begin of the row, its length, place in it."""
     _, length = shape
     at = used % length
     return np.stack((start + used - at, np.full_like(used, length), at))
@@ -49,10 +49,10 @@ def where(used: np.ndarray, shape: tuple[int, int], start: int) -> np.ndarray:
 class Collector:
     """Collects windows, and where whose places are in them."""
 
-    def __init__(self, askers: int, to_tensors: int) -> None:
+    def __init__(self, askers: int, places: int) -> None:
         self.groups: list[AttentionGroup] = []
         self.flat = np.zeros((3, askers), np.int64)
-        self.places, self.owner, self.sights = to_tensors, [], []  # type: int, list[Any], list[Any]
+        self.places, self.owner, self.sights = places, [], []  # type: int, list[Any], list[Any]
         self.asked = self.shown = 0
 
     def add(self, asks: np.ndarray, seen: np.ndarray, mask: np.ndarray) -> None:
@@ -87,7 +87,7 @@ class Collector:
 
 
 def windows(
-    batch: Batch, called: np.ndarray, answers: np.ndarray
+    batch: TokenBatch, called: np.ndarray, answers: np.ndarray
 ) -> tuple[AttentionGroups, AttentionGroups]:
     """What every place sees, and what the places `answers` see; `called` bool [pairs, Lp, Ls]."""
     count = len(batch.ids)
@@ -109,7 +109,7 @@ def windows(
     return everyone.windows(), answering.windows()
 
 
-def sight(batch: Batch, called: np.ndarray) -> Tensor:
+def sight(batch: TokenBatch, called: np.ndarray) -> Tensor:
     """What the graded places see: their segment so far, and the tool they call. bool [G, Lp + Ls]."""
     pads = batch.pair_pad[batch.graded_pair]
     local = (pads == batch.graded[:, None]).argmax(1)
@@ -129,13 +129,13 @@ def moved(value: Any, device: torch.device) -> Any:
     return value
 
 
-def to_tensors(batch: Batch, device: torch.device = CPU) -> BatchTensors:
+def to_tensors(batch: TokenBatch, device: torch.device = CPU) -> BatchTensors:
     """Build masks and indices, and put them where the network is."""
     made = _to_tensors(batch)
     return made if device == CPU else cast("BatchTensors", moved(made, device))
 
 
-def _to_tensors(batch: Batch) -> BatchTensors:
+def _to_tensors(batch: TokenBatch) -> BatchTensors:
     tool, pair, seen = (
         torch.from_numpy(a) for a in (batch.tool_pad, batch.pair_pad, batch.seen_pad)
     )

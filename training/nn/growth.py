@@ -1,9 +1,9 @@
-"""A network that goes on larger than it began.
+"""Continue the training of a network with larger sizes.
 
-What a recipe widens is put beside what was learnt: the new units of a layer read at random and write
-nothing yet, so the grown network says what the smaller one said (Net2Net: Chen, Goodfellow & Shlens, 2016;
-there units are split, here they are new). A new layer looks as the last one does and writes nothing yet. What is newly known of words is read as what it predicts of the old
-(`foreseen`), which gained about a point of right names before any training (LOG.md).
+New units of a widened layer have random input weights and zero output weights, so the grown network computes what
+the smaller one did (Net2Net: Chen, Goodfellow & Shlens, 2016;
+there units are split, here they are new). A new layer has the attention of the last one and zero output weights. New numbers of word vectors are read as what they
+predict of the old ones (`predicted_columns`), which gained about a point of right names before any training (LOG.md).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ WRITES = ("o.weight", "down.weight")  # of a layer: what it adds to the states
 OF_FILES = ("lexicon", "wholes.")  # what words mean belongs to the run's files, and may grow there
 
 
-def fitted(saved: Tensor, fresh: Tensor) -> Tensor:
+def pad_to_size(saved: Tensor, fresh: Tensor) -> Tensor:
     """`saved` in the first corner of `fresh`, which is as large or larger.
 
     Raises ValueError if it has another number of axes or is smaller along one.
@@ -35,30 +35,30 @@ def fitted(saved: Tensor, fresh: Tensor) -> Tensor:
             f"a checkpoint of {list(saved.shape)} does not fit into {list(fresh.shape)}: "
             "a run can grow, not shrink; begin it anew or restore the recipe's sizes"
         )
-    grown = fresh.clone()
-    grown[tuple(slice(size) for size in saved.shape)] = saved
-    return grown
+    padded = fresh.clone()
+    padded[tuple(slice(size) for size in saved.shape)] = saved
+    return padded
 
 
-def grown(saved: Mapping[str, Tensor], fresh: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def grow_weights(saved: Mapping[str, Tensor], fresh: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Weights of a checkpoint in the sizes of a fresh network; what the checkpoint lacks stays fresh.
 
-    Raises ValueError where the network lacks something of the checkpoint, as `fitted` does.
+    Raises ValueError where the network lacks something of the checkpoint, as `pad_to_size` does.
     """
     if lost := sorted(saved.keys() - fresh.keys()):
         raise ValueError(f"the recipe's network has no {lost[0]}: a run can grow, not shrink")
     kept = {
-        name: fitted(value, fresh[name])
+        name: pad_to_size(value, fresh[name])
         for name, value in saved.items()
         if not name.startswith(OF_FILES)
     }
     if MEANING in saved and saved[MEANING].shape != fresh[MEANING].shape:
-        kept[MEANING] = foreseen(saved[MEANING], fresh["lexicon"])
-    return dict(fresh) | deeper(kept, fresh) | kept
+        kept[MEANING] = predicted_columns(saved[MEANING], fresh["lexicon"])
+    return dict(fresh) | new_layers(kept, fresh) | kept
 
 
-def deeper(kept: Mapping[str, Tensor], fresh: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Layers behind the last: they look as that one does and write nothing yet, so the network says the same."""
+def new_layers(kept: Mapping[str, Tensor], fresh: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Weights of layers after the last: its attention, and zero output weights, so the network computes the same."""
     numbers = [int(name.split(".")[1]) for name in kept if name.startswith("layers.")]
     if not numbers:
         return {}
@@ -72,7 +72,7 @@ def deeper(kept: Mapping[str, Tensor], fresh: Mapping[str, Tensor]) -> dict[str,
     return found
 
 
-def foreseen(saved: Tensor, lexicon: Tensor) -> Tensor:
+def predicted_columns(saved: Tensor, lexicon: Tensor) -> Tensor:
     """Columns for what is newly known of words: read as the old numbers that it predicts best (least squares).
 
     saved: [width, old]; lexicon: [bases, old and new]. Words that are alike by the new numbers come to look alike
@@ -86,9 +86,9 @@ def foreseen(saved: Tensor, lexicon: Tensor) -> Tensor:
 
 
 def grow_momenta(optimizer: torch.optim.Optimizer) -> None:
-    """Give what an optimizer keeps of each weight the weight's size; new parts have not moved yet."""
+    """Grow an optimizer's momenta to the sizes of their weights, with zeros."""
     for weight, kept in optimizer.state.items():
         assert isinstance(weight, nn.Parameter)
         for name, value in kept.items():
             if isinstance(value, Tensor) and value.dim() == weight.dim() and value.dim():
-                kept[name] = fitted(value, torch.zeros_like(weight, dtype=value.dtype))
+                kept[name] = pad_to_size(value, torch.zeros_like(weight, dtype=value.dtype))

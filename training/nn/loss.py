@@ -8,8 +8,8 @@ import numpy as np
 import torch
 import torch.nn.functional as functional
 
-from training.data.packing import CHOICES, Batch
-from training.data.rendering import Choice
+from training.data.packing import CHOICES, TokenBatch
+from training.data.rendering import ChoiceKind
 from training.nn.batch_tensors import to_tensors
 from training.nn.model import Nano
 
@@ -20,14 +20,14 @@ STOP_WEIGHT = 0.5  # a token that may end the answer
 BOOLEAN_WEIGHT = 3.0  # true and false: one token, and nothing to copy it from
 
 
-def token_weights(batch: Batch) -> np.ndarray:
+def token_weights(batch: TokenBatch) -> np.ndarray:
     """The weight of each graded token. float64 [G]."""
     kinds = [placed.kinds for row in batch.rows for placed in row.pairs]
     boolean = [
         argument > 0 and kinds[pair][argument - 1] == "boolean"
         for pair, argument in zip(batch.graded_pair, batch.graded_argument, strict=True)
     ]
-    weight = np.where(batch.graded_kind == CHOICES.index(Choice.STOP), STOP_WEIGHT, 1.0)
+    weight = np.where(batch.graded_kind == CHOICES.index(ChoiceKind.STOP), STOP_WEIGHT, 1.0)
     return np.where(boolean, BOOLEAN_WEIGHT, weight)
 
 
@@ -41,16 +41,16 @@ def as_drawn(odds: torch.Tensor, excess: float) -> torch.Tensor:
 
 
 def compute_loss(
-    model: Nano, batch: Batch, device: torch.device, *, choice_weight: float, excess: float
+    model: Nano, batch: TokenBatch, device: torch.device, *, choice_weight: float, excess: float
 ) -> tuple[torch.Tensor, dict[str, float]]:
     """Return the loss of a batch, and its terms with the shares of right choices for the log."""
     p = to_tensors(batch, device)
     here = partial(torch.as_tensor, device=device)
     with torch.autocast(device.type, torch.bfloat16):
         x, own, odds, last = model.read(p)
-        likely = model.tokens(x, own, p, p.ids[p.graded + 1])
-        found = -model.finds(last, x, own, p).sum()
-        meaning = model.means(last, p)
+        likely = model.token_logprobs(x, own, p, p.ids[p.graded + 1])
+        found = -model.found_logprobs(last, x, own, p).sum()
+        meaning = model.meant_log_odds(last, p)
     odds = as_drawn(odds, excess)
     choice = functional.cross_entropy(odds, here(batch.call_right))
     pairs = len(batch.pair_pad)

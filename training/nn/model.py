@@ -1,7 +1,7 @@
 """The network: a small transformer in which choosing and copying are parts of their own.
 
 A transformer of a few million parameters needs billions of tokens to find out by itself how to look up
-a tool and how to repeat what was said. Both are known operations, so they are built in, and
+a tool and how to copy from the request. Both are known operations, so they are built in, and
 training only learns what they should look for:
 
 * **Segments.** A tool is read on its own, from position 0: its states do not depend on the list
@@ -11,8 +11,8 @@ training only learns what they should look for:
   adds the votes up by tool, weighing the request's tokens by attention, compares the whole request with whole
   tools, number by number, and chooses. Nothing in it knows how many tools there are, or in which order.
 * **Form.** Before an argument is written, the called tool's parameters are read once more, by places that
-  see the request (the votes' likeness, the other way round): what is not said can be left out, what is
-  meant can be pointed at.
+  see the request (the votes' similarity in the other direction): what is not mentioned can be left out, what
+  is meant can be pointed at.
 * **Answers read on.** Behind the last layer that all places pass, answers pass a few more, which look at the
   finished states of request and tool: what is asked of them takes more hops than reading does, and
   they are few.
@@ -75,7 +75,7 @@ class NanoConfig:
 
 
 class BatchTensors(NamedTuple):
-    """A batch as tensors; names as in `packing.Batch`, pads clamped to 0 with a mask beside them."""
+    """A batch as tensors; names as in `packing.TokenBatch`; pads are clamped to 0 and come with a mask."""
 
     ids: Tensor
     positions: Tensor
@@ -108,7 +108,7 @@ class BatchTensors(NamedTuple):
     answer_pair: Tensor
     answer_slot: Tensor  # number of the place within its answer
     answer_windows: AttentionGroups  # what answers see
-    found: Tensor  # int64 [F]: places of forms that end what is said of a parameter
+    found: Tensor  # int64 [F]: places of forms where the line of a parameter ends
     found_pair: Tensor
     found_at: Tensor  # bool [F, Lr]: where in the second reading the parameter's value begins
 
@@ -216,7 +216,7 @@ class Layer(nn.Module):
 
 
 class ToolVotes(nn.Module):
-    """Which tool is meant: tokens of the request vote, `<|call|>` counts."""
+    """Which tool is meant: tokens of the request vote, and `<|call|>` adds up the votes."""
 
     def __init__(self, shape: NanoConfig) -> None:
         super().__init__()
@@ -262,7 +262,7 @@ class ToolVotes(nn.Module):
         q = unit(self.heads(self.q(both), VOTE_HEAD))
         return q * self.gain[:, None].to(q.dtype)
 
-    def cast(self, x: Tensor, first: Tensor, p: BatchTensors) -> tuple[Tensor, Tensor]:
+    def vote(self, x: Tensor, first: Tensor, p: BatchTensors) -> tuple[Tensor, Tensor]:
         """Return the votes of the second reading [pairs, Lr, heads, J + 1] (the last: elsewhere),
         and what they read, added to x."""
         again, listed = p.again, p.listed
@@ -271,7 +271,7 @@ class ToolVotes(nn.Module):
         k = self.keys(told, take(first, listed))
         v = self.heads(self.v(norm(told)), VOTE_HEAD)
         read, votes = VoteAttention.apply(q, k, v, self.elsewhere, p.list_tool, p.list_sizes)
-        added = torch.cat((self.o(read.flatten(1)), self.listen(x, first, self.pad(q, p), p)))
+        added = torch.cat((self.o(read.flatten(1)), self.read_request(x, first, self.pad(q, p), p)))
         places = torch.cat((again, p.form_pad.view(-1)[p.form_flat]))
         return self.pad(votes, p), x.index_add(0, places, added.to(x.dtype))
 
@@ -280,8 +280,8 @@ class ToolVotes(nn.Module):
         pad = x.new_zeros(p.again_pad.numel(), *x.shape[1:])
         return pad.index_copy(0, p.again_flat, x).view(*p.again_pad.shape, *x.shape[1:])
 
-    def listen(self, x: Tensor, first: Tensor, q: Tensor, p: BatchTensors) -> Tensor:
-        """What the places of forms hear of the request, by the same likeness the other way round.
+    def read_request(self, x: Tensor, first: Tensor, q: Tensor, p: BatchTensors) -> Tensor:
+        """What the places of forms read of the request, by the votes' similarity in the other direction.
 
         q: queries of the request [pairs, Lr, heads, head] -> [places of forms, width].
         """
@@ -294,7 +294,7 @@ class ToolVotes(nn.Module):
         read = (shares.to(v.dtype) @ v).transpose(1, 2).flatten(2)
         return self.told(read).view(-1, x.shape[-1])[p.form_flat]
 
-    def count(self, x: Tensor, votes: Tensor, p: BatchTensors) -> Tensor:
+    def log_odds(self, x: Tensor, votes: Tensor, p: BatchTensors) -> Tensor:
         """Log-odds [calls, J + 1] of each tool of the list, and of none (last)."""
         said = take(x, p.again_pad)
         keys = self.heads(self.weigh(norm(said)), 32)  # [pairs, Lr, heads * WEIGHTS, 32]
@@ -389,10 +389,10 @@ class Nano(nn.Module):
             self.register_buffer(name, value)
         half = shape.turned // 2
         self.register_buffer("frequencies", shape.theta ** (-torch.arange(half) / half), False)
-        self.start()
+        self.initialize()
 
-    def start(self) -> None:
-        """What writes to the residual stream starts at zero."""
+    def initialize(self) -> None:
+        """Initialise: what writes to the residual stream starts at zero."""
         with torch.no_grad():
             self.meaning.weight.copy_(
                 nn.init.orthogonal_(torch.empty(self.shape.width, self.shape.lexicon)) * 11.0
@@ -409,8 +409,8 @@ class Nano(nn.Module):
         """One vector per base."""
         return self.embedding + self.meaning(self.lexicon)
 
-    def heard(self) -> Tensor:
-        """As `table`; in training some words, others at each step, are known by what they mean alone.
+    def input_table(self) -> Tensor:
+        """As `table`; in training some words, others at each step, are represented by their meaning alone.
 
         What is learnt by heart hangs on the words themselves (word dropout by type: Gal and Ghahramani, 2016).
         """
@@ -422,7 +422,7 @@ class Nano(nn.Module):
 
     def embed(self, p: BatchTensors) -> tuple[Tensor, Tensor]:
         """Embeddings [N, width] of the tokens, and of the tokens with what their words mean."""
-        own = take(self.heard(), self.base[p.ids]) + take(self.forms, self.form[p.ids])
+        own = take(self.input_table(), self.base[p.ids]) + take(self.forms, self.form[p.ids])
         if self.wholes is None:
             return own.to(self.dtype), own.to(self.dtype)
         at = torch.arange(len(p.ids), device=p.ids.device)
@@ -450,41 +450,41 @@ class Nano(nn.Module):
         middle, every = self.shape.layers // 2, self.shape.layers
         for layer in self.layers[:middle]:
             x = layer(x, turn, sight)
-        votes, x = self.votes.cast(x, own, p)
+        votes, x = self.votes.vote(x, own, p)
         for layer in self.layers[middle:every]:
             x = layer(x, turn, sight)
         last = x
         for layer in self.layers[every:]:
             last, x = x, layer.answer(x, turn, p.answers, answering)
-        return x, own, self.votes.count(x, votes, p), last
+        return x, own, self.votes.log_odds(x, votes, p), last
 
-    def tokens(self, x: Tensor, own: Tensor, p: BatchTensors, targets: Tensor) -> Tensor:
-        """Log-probabilities [G] of the tokens `targets` behind the places `p.graded`.
+    def token_logprobs(self, x: Tensor, own: Tensor, p: BatchTensors, targets: Tensor) -> Tensor:
+        """Log-probabilities [G] of the tokens `targets` after the places `p.graded`.
 
-        As the sum over `parts`, of which only what is said of `targets` is computed.
+        As the sum over `mixture_parts`, computed for `targets` alone.
         """
         y, h = self.final(take(x, p.graded)), self.pointer
         gate = h.gate(y).float().log_softmax(-1)
         base, form = self.base[targets], self.form[targets]
         written = gate[:, 0] + ChosenLogprob.apply(*self.bases(y), base)
         written = written + h.to_form(y).float().log_softmax(-1).gather(1, form[:, None])[:, 0]
-        shares, ids = self.copies(x, own, p)
+        shares, ids = self.copy_shares(x, own, p)
         right = torch.stack((ids == targets[:, None], self.bare[ids] == targets[:, None]), 1)
         # way by way: with and without its space; [G, 2, POINTERS]
         found = torch.stack([(shares * each[:, None]).sum(-1) for each in right.unbind(1)], 1)
         hits = (gate[:, 1:].exp() * found.flatten(1)).sum(-1)
         return (written.exp() + hits + 1e-9).log()
 
-    def means(self, last: Tensor, p: BatchTensors) -> Tensor:
+    def meant_log_odds(self, last: Tensor, p: BatchTensors) -> Tensor:
         """Log-odds [M] that what the marks of forms stand at is meant.
 
         Asked of the states `last` that the last layer looks at, so that answers know it in time.
         """
         return self.meant(norm(take(last, p.marks)))[:, 0].float()
 
-    def finds(self, last: Tensor, x: Tensor, own: Tensor, p: BatchTensors) -> Tensor:
+    def found_logprobs(self, last: Tensor, x: Tensor, own: Tensor, p: BatchTensors) -> Tensor:
         """Log-probabilities [F] that the ends of a form's lines know in time where their values begin."""
-        q = norm(self.two(self.find(norm(take(last, p.found))))).flatten(1)
+        q = norm(self.by_pointer(self.find(norm(take(last, p.found))))).flatten(1)
         said = p.again_mask[p.found_pair]  # [F, Lr]
         keys = take(self.pointer.keys(take(x, p.again_pad), take(own, p.again_pad)), p.found_pair)
         scores = torch.einsum("fd,frd->fr", q, keys.flatten(2)).float() * 0.25
@@ -493,7 +493,7 @@ class Nano(nn.Module):
         return (scores.softmax(-1) * p.found_at).sum(-1).add(1e-9).log()
 
     @staticmethod
-    def two(x: Tensor) -> Tensor:
+    def by_pointer(x: Tensor) -> Tensor:
         return x.unflatten(-1, (POINTERS, POINTER_HEAD))
 
     def bases(self, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -502,7 +502,7 @@ class Nano(nn.Module):
         likeness = functional.linear(h.to_base(y), self.table().to(y.dtype))
         return likeness, h.scale.abs() / 16, h.base_bias
 
-    def parts(
+    def mixture_parts(
         self, x: Tensor, own: Tensor, p: BatchTensors
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return log-probabilities of bases (gate included) [G, bases] and forms [G, FORMS], weights of
@@ -512,30 +512,30 @@ class Nano(nn.Module):
         likeness, scale, bias = self.bases(y)
         base = (likeness.float() * scale + bias).log_softmax(-1) + gate[:, :1]
         form = h.to_form(y).float().log_softmax(-1)
-        shares, ids = self.copies(x, own, p)
+        shares, ids = self.copy_shares(x, own, p)
         ways = gate[:, 1:].exp().view(-1, 2, POINTERS, 1)
         return base, form, ways * shares[:, None], ids
 
-    def copies(self, x: Tensor, own: Tensor, p: BatchTensors) -> tuple[Tensor, Tensor]:
-        """Shares [G, POINTERS, S] of what may be copied behind the graded places, and its ids [G, S]."""
+    def copy_shares(self, x: Tensor, own: Tensor, p: BatchTensors) -> tuple[Tensor, Tensor]:
+        """Shares [G, POINTERS, S] of what may be copied after the graded places, and its ids [G, S]."""
         h = self.pointer
         places = torch.cat((p.pair_pad, p.seen_pad), 1)  # [pairs, S]
         keys = take(h.keys(x, own).flatten(1), places)
         q = h.queries(self.final(take(x, p.answers))).flatten(1)
         slots = q.new_zeros(len(places), p.slots, q.shape[-1])
         slots = slots.index_put((p.answer_pair, p.answer_slot), q)
-        looks = torch.einsum("pahd,pshd->phas", self.two(slots), self.two(keys))
+        looks = torch.einsum("pahd,pshd->phas", self.by_pointer(slots), self.by_pointer(keys))
         scores = looks.transpose(1, 2)[p.graded_pair, p.graded_slot].float()
         bases = torch.cat((self.base[p.ids], p.ids.new_full((1,), -1)))
         written = torch.stack((bases[p.graded], *(bases[each[p.graded]] for each in p.before[:-1])))
         alike = match_length(written, bases[p.before[:, places]], p.graded_pair)
         starts = functional.pad(h.follow.cumsum(1), (1, 0))  # [POINTERS, ALIKE + 1]
         starts = [take(each, alike) for each in starts]
-        scores = scores + torch.stack(starts, 1) + self.begun(looks, alike, p)
+        scores = scores + torch.stack(starts, 1) + self.continuation_gains(looks, alike, p)
         shares = scores.masked_fill(~p.sight[:, None], -torch.inf).softmax(-1)
         return shares, p.ids[places][p.graded_pair]
 
-    def begun(self, looks: Tensor, alike: Tensor, p: BatchTensors) -> Tensor:
+    def continuation_gains(self, looks: Tensor, alike: Tensor, p: BatchTensors) -> Tensor:
         """What places gain by how the answer looked at them when it began to copy them [G, POINTERS, S].
 
         looks: scores [pairs, POINTERS, slots, S]; alike [G, S]: how far behind that is, 0 for nowhere.

@@ -1,4 +1,4 @@
-"""What a word means that the vocabulary cuts in pieces.
+"""Meanings of words that the vocabulary splits into pieces.
 
 A vocabulary of six thousand pieces cuts every sixth word (`les|sons`, `pup|il`), and those are the words
 that tell functions apart. So the last piece of a word takes the meaning of the whole word instead of its
@@ -67,10 +67,10 @@ def prime(least: int) -> int:
     return least
 
 
-def displaced(keys: Sequence[int]) -> tuple[Places, Places, Places]:
+def perfect_hash(keys: Sequence[int]) -> tuple[Places, Places, Places]:
     """Displacements by bucket, the key at each place (0 where there is none), and the place of each key.
 
-    Raises ValueError where two keys cannot be told apart.
+    Raises ValueError if two keys are equal in every table size tried.
     """
     buckets: Mapping[int, list[int]] = defaultdict(list)
     count = max(1, len(keys) // 4)
@@ -80,15 +80,15 @@ def displaced(keys: Sequence[int]) -> tuple[Places, Places, Places]:
     size = int(len(keys) / LOAD)
     for _ in range(TRIES):
         size = prime(size + 2)
-        if found := _settled(keys, order, count, size):
+        if found := _perfect_hash_of_size(keys, order, count, size):
             return found
     raise ValueError(f"{len(keys)} words cannot be told apart")
 
 
-def _settled(
+def _perfect_hash_of_size(
     keys: Sequence[int], order: Sequence[tuple[int, list[int]]], count: int, size: int
 ) -> tuple[Places, Places, Places] | None:
-    """`displaced` in `size` places, bucket by bucket in that order; None if one does not fit."""
+    """`perfect_hash` in `size` places, bucket by bucket in that order; None if one does not fit."""
     held, taken = np.zeros(size, np.int64), np.zeros(size, bool)
     shifts, at = np.zeros(count, np.int64), np.zeros(len(keys), np.int64)
     for bucket, members in order:
@@ -112,7 +112,7 @@ class WholeWords(nn.Module):
     ) -> None:
         """`more` [words, lexicon]: what the words with these `keys` mean beyond their last piece."""
         super().__init__()
-        shifts, held, at = displaced(keys)
+        shifts, held, at = perfect_hash(keys)
         rows = np.zeros((len(held) + 1, more.shape[1]), np.float32)
         rows[at] = more
         letters = np.array([base.isascii() and base.isalpha() for base in bases], np.int64)
@@ -125,17 +125,17 @@ class WholeWords(nn.Module):
     def _load_from_state_dict(self, *_: Any) -> None:
         """The table belongs to the run's files; what a checkpoint holds of it is not read."""
 
-    def forward(self, suffix_hashes: Tensor, bases: Tensor, forms: Tensor) -> Tensor:
+    def forward(self, hashes: Tensor, bases: Tensor, forms: Tensor) -> Tensor:
         """What to add to the meaning of a place's token [..., lexicon].
 
-        bases, forms [..., 3]: of the tokens at the place, one before it and two before it; sums: of
-        `bases`. What stands before a segment need not be told apart, because no segment begins with
+        bases, forms [..., 3]: of the tokens at the place, one before it and two before it; hashes: of
+        `bases`. Segments need not be separated here, because none begins with
         letters.
         """
         letters = self.shape[forms[..., 1:]] * self.letters[bases[..., 1:]]
         joined = self.goes_on[forms[..., :-1]] == letters
         one, two = joined.long().split(1, -1)
-        found = torch.gather(suffix_hashes, -1, one + one * two)  # [..., 1]
+        found = torch.gather(hashes, -1, one + one * two)  # [..., 1]
         place = (found % self.places + self.shifts[found % self.buckets]) % self.places
         place = torch.where(self.held[place] == found, place, self.places)
         return self.rows[place[..., 0]]

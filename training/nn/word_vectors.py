@@ -1,4 +1,4 @@
-"""What the tokens of a run mean before training begins: of WordNet, and of what words bring to mind."""
+"""Meanings of a run's tokens before training: vectors of WordNet, and of word associations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from training.recipe import Recipe
 
 
 def documents(recipe: Recipe) -> list[list[str]]:
-    """What is said of each training function, and what is asked of it: words that belong together."""
+    """The words of each training function and its requests: a document per function."""
     found = []
     for function in recipe.functions("train"):
         texts = [*function.names, *function.abouts, *function.requests]
@@ -35,13 +35,13 @@ def compute_word_vectors(
     recipe: Recipe, tokenizer: Tokenizer, width: int, begun: np.ndarray | None = None
 ) -> tuple[np.ndarray, dict[int, np.ndarray]]:
     """Vectors [bases, width]; and of words that are cut, the commonest first, by their keys: what they mean
-    beyond their last piece. `begun`: see `_both`."""
+    beyond their last piece. `begun`: see `_both_vectors`."""
     bases = tokenizers.forms(tokenizer)[0]
     said = documents(recipe)
     lines = [[head, *words] for head, words in associations.read()]
     pieces = whole_words.split_words(tokenizer, wordnet_vectors.common([*said, *lines]))
     brought = recipe.table["model"].get("associations", 0)
-    every = _both([*bases, *pieces], brought, width, said, begun)
+    every = _both_vectors([*bases, *pieces], brought, width, said, begun)
     of_bases, of_words = np.split(every, [len(bases)])
     listed = list(pieces.values())
     return of_bases, {
@@ -53,7 +53,7 @@ def compute_word_vectors(
 def load_word_vectors(
     recipe: Recipe, tokenizer: Tokenizer, width: int
 ) -> tuple[torch.Tensor, WholeWords]:
-    """Vectors [bases, width], and those of words that are cut; found once for a run and kept in its folder."""
+    """Vectors [bases, width], and those of words that are cut; computed once for a run and stored in its folder."""
     file, wholes_file = recipe.out / "lexicon.npy", recipe.out / "wholes.npz"
     if not wholes_file.is_file() or np.load(wholes_file)["more"].shape[1] != width:
         begun = np.load(file) if file.is_file() else None  # of a run that knew less of words
@@ -69,20 +69,20 @@ def load_word_vectors(
     return torch.from_numpy(np.load(file)), whole
 
 
-def _both(
+def _both_vectors(
     targets: list[str], brought: int, width: int, said: list[list[str]], begun: np.ndarray | None
 ) -> np.ndarray:
-    """Float32[len(targets), width]: WordNet's vectors, and behind them `brought` numbers of associations.
+    """Float32[len(targets), width]: WordNet's vectors, followed by `brought` numbers of associations.
 
-    `begun` are the first targets' vectors as a network has learnt to read them: what is found anew is turned
-    towards them, part by part, and what WordNet said of the first targets stays.
+    `begun` are the first targets' vectors as a network has learnt to read them: newly computed vectors are
+    rotated towards them, part by part, and the WordNet part of the first targets stays.
     """
-    told = width - brought
-    found = wordnet_vectors.vectors(targets, told, said)
+    width_of_wordnet = width - brought
+    found = wordnet_vectors.vectors(targets, width_of_wordnet, said)
     more = association_vectors.vectors(targets, brought)
     if begun is not None:
-        found = wordnet_vectors.turned(found, found[: len(begun)], begun[:, :told])
-        found[: len(begun)] = begun[:, :told]
+        found = wordnet_vectors.rotated(found, found[: len(begun)], begun[:, :width_of_wordnet])
+        found[: len(begun)] = begun[:, :width_of_wordnet]
         if begun.shape[1] == width:
-            more = wordnet_vectors.turned(more, more[: len(begun)], begun[:, told:])
+            more = wordnet_vectors.rotated(more, more[: len(begun)], begun[:, width_of_wordnet:])
     return np.hstack((found, more))

@@ -1,8 +1,8 @@
-"""Memory of steps that are never alike.
+"""Return freed memory to the system, where the allocator is jemalloc.
 
-Every step frees tensors of sizes that come no second time. glibc's allocator gives them back to the system at once
-and pays for every page anew; jemalloc, preloaded and told to keep what is freed (README.md), makes steps much
-quicker, and has to be told to let go now and then.
+Every step frees tensors of sizes that hardly occur again. glibc's allocator gives them back to the system at once
+and pays for every page anew; jemalloc, preloaded and configured to retain freed memory (README.md), makes
+steps much quicker, and must be asked to return it from time to time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ ALL_ARENAS = b"arena.4096.purge"  # MALLCTL_ARENAS_ALL of jemalloc 5
 
 
 def release_memory() -> bool:
-    """Give freed memory back to the system; False if the process's allocator is not jemalloc."""
+    """Return freed memory to the system; False if the process's allocator is not jemalloc."""
     if os.name != "posix":
         return False
     mallctl = getattr(ctypes.CDLL(None), "mallctl", None)

@@ -1,9 +1,9 @@
-"""Processes that learn together: each takes steps of its own, and now and then all take the mean of their weights.
+"""Data-parallel processes: each takes steps of its own, and after every few steps all average their weights.
 
-One process per core: two threads of one process that share every product wait for each other, and so do
-two processes that share every step (`training/LOG.md`). After a few steps the mean of the weights is as good
-as that of the gradients, and is seldom waited for (local SGD: Stich, 2019). Momenta stay with each. What is
-written to files is written by the first.
+One process per core: two threads that share every product wait for each other, and so do two
+processes that share every gradient (`training/LOG.md`). After a few steps the mean of the weights
+is as good as that of the gradients, with less waiting (local SGD: Stich, 2019). Momenta are not shared. Only the first
+process writes files.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from torch import Tensor
 
 
 class ProcessGroup:
-    """One process of `size`; a crew of one changes nothing."""
+    """One process of `size`; in a group of one nothing is averaged."""
 
     def __init__(self, rank: int = 0, size: int = 1) -> None:
         self.rank, self.size = rank, size
@@ -32,10 +32,10 @@ class ProcessGroup:
         """Whether this is the process that writes."""
         return self.rank == 0
 
-    def average(self, weights: Iterable[Tensor], told: list[float]) -> list[float]:
-        """Give all the mean of everyone's weights; returns the sums of what each tells."""
+    def average(self, weights: Iterable[Tensor], numbers: list[float]) -> list[float]:
+        """Set the weights of all processes to their mean; returns the sums of their `numbers`."""
         if self.size == 1:
-            return told
+            return numbers
         weights = list(weights)
         flat = torch.cat([weight.detach().flatten() for weight in weights])
         distributed.all_reduce(flat)
@@ -43,7 +43,7 @@ class ProcessGroup:
         with torch.no_grad():
             for weight, part in zip(weights, parts, strict=True):
                 weight.copy_(part.view_as(weight))
-        sums = torch.tensor(told, dtype=torch.float64)  # counts do not fit into a float32
+        sums = torch.tensor(numbers, dtype=torch.float64)  # counts do not fit into a float32
         distributed.all_reduce(sums)
         return sums.tolist()
 
@@ -55,7 +55,7 @@ def _join(rank: int, size: int, store: str) -> ProcessGroup:
 
 def _follow(rank: int, size: int, store: str, work: Callable[..., None], given: Any) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)  # the first says when to stop
+        signal.signal(number, signal.SIG_IGN)  # the first process decides when to stop
     work(_join(rank, size, store), *given)
     distributed.destroy_process_group()
 

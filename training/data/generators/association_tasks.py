@@ -1,4 +1,4 @@
-"""Made-up functions and choices that are asked for by what they bring to mind.
+"""Made-up functions and enums that are asked for by association.
 
 Requests that share no word with their function are understood by what words mean alone. Written functions
 practise it with some thousand words; here any word that has associations may be meant.
@@ -10,9 +10,9 @@ from functools import cache
 from random import Random
 
 from training.data.associations import Line, read
-from training.data.tasks import Function, Parameter
+from training.data.tasks import TaskFunction, TaskParameter
 
-NEAREST = 7  # of a line: what comes later is too loose to be a riddle
+NEAREST = 7  # of a line: what comes later is too loosely associated
 CHOICE_NAMES = (
     "kind", "type", "category", "item", "topic", "subject", "thing", "theme", "section", "group",
 )  # fmt: skip
@@ -33,12 +33,12 @@ SLOTS = [" for {x}", ": {x}", " ({x})", ", name {x}"]
 
 @cache
 def lines() -> list[Line]:
-    """The lines that are long enough for a riddle."""
+    """The lines with enough associations to ask by."""
     return [(head, said[:NEAREST]) for head, said in read() if len(said) >= 4 and len(head) > 2]
 
 
-def draw_association_task(rng: Random) -> Function:
-    """A function of one thing, asked for by what comes to mind with it."""
+def draw_association_task(rng: Random) -> TaskFunction:
+    """A function of one thing, asked for by its associations."""
     head, said = rng.choice(lines())
     names = tuple(name.format(head) for name in rng.sample(FUNCTION_NAMES, 3))
     abouts = tuple(about.format(head, head.capitalize()) for about in rng.sample(ABOUTS, 2))
@@ -47,8 +47,8 @@ def draw_association_task(rng: Random) -> Function:
     if named:
         kind = rng.choice(("word", "person", "slug", "city", "id"))
         about = rng.choice(("Whom or what it is for", "Name", "The name to use"))
-        parameters.append(Parameter(("name", "target", "who"), "string", kind, (about,), False))
-    function = Function(head, names, abouts, parameters, topic=head)
+        parameters.append(TaskParameter(("name", "target", "who"), "string", kind, (about,), False))
+    function = TaskFunction(head, names, abouts, parameters, topic=head)
     for riddle in rng.sample(RIDDLES, 4):
         a, b, c = rng.sample(said, 3)
         slot = rng.choice(SLOTS).replace("{x}", "{name}") if named else ""
@@ -56,8 +56,8 @@ def draw_association_task(rng: Random) -> Function:
     return function
 
 
-def draw_association_enum(rng: Random, taken: set[str]) -> Parameter | None:
-    """A choice among words, each said by what comes to mind with it and with none of the others."""
+def draw_association_enum(rng: Random, taken: set[str]) -> TaskParameter | None:
+    """An enum of words, each asked for by associations that none of the others has."""
     name = rng.choice(CHOICE_NAMES)
     if name in taken:
         return None
@@ -71,4 +71,4 @@ def draw_association_enum(rng: Random, taken: set[str]) -> Parameter | None:
             return None
         values.append(f"{head}={'/'.join(rng.sample(own, min(3, len(own))))}")
     about = (name.capitalize(), f"Which {name}", f"The {name} that is meant")
-    return Parameter((name,), "enum", ",".join(values), about, rng.random() < 0.4)
+    return TaskParameter((name,), "enum", ",".join(values), about, rng.random() < 0.4)

@@ -1,6 +1,6 @@
 """Made-up functions of yes and no: opposites, negation, what comes with or without something.
 
-Whether a switch is true is rarely said with its name: a function has `read`, people say "unread", "not read
+A request rarely states a boolean by its name: a function has `read`, people say "unread", "not read
 yet", "is no longer read". Which of several optional switches a request is about, and that the others stay
 away, is learnt from the same requests.
 """
@@ -11,9 +11,9 @@ from random import Random
 
 from training.data.generators.choices import OBJECTS, THINGS, third_person
 from training.data.generators.tables import FEATURES, FLAG_PHRASES, STATES
-from training.data.tasks import Function, Parameter
+from training.data.tasks import TaskFunction, TaskParameter
 
-State = tuple[str, list[str], list[str]]  # name of the switch, what is said for true, and for false
+State = tuple[str, list[str], list[str]]  # name of the switch, wordings of true and of false
 
 # `{t}` is the thing, `{a}` an adjective that is wanted, or one that is not.
 SET_TO = """mark {t} as {a}|make {t} {a}|set {t} to {a}|~{t} should be {a}|~{t} is {a} now|~{t}: {a}|~{t} must be {a}
@@ -75,7 +75,7 @@ DO = (
     "load",
 )
 DO += ("open", "test", "play", "save")
-# Of these nobody could tell by words like "only once" or "in the background" which one is meant.
+# Words that do not reveal which of these is meant, like "only once" or "in the background" which one is meant.
 APART = (
     {"wait", "background"},
     {"ordered", "shuffle"},
@@ -134,7 +134,7 @@ def key_of(words: str) -> str:
 
 
 def draw_states(rng: Random, count: int) -> tuple[str, list[State]]:
-    """A thing with switches that say how it is; now and then a switch for the opposite."""
+    """A thing with booleans for its states; sometimes one for the opposite."""
     things, _, pairs = rng.choice(STATES).partition("|")
     states = []
     for pair in rng.sample(pairs.split(";"), count):
@@ -147,7 +147,7 @@ def draw_states(rng: Random, count: int) -> tuple[str, list[State]]:
     return rng.choice(things.split(",")), states
 
 
-def say_state(state: State, thing: str, rng: Random) -> str:
+def phrase_state(state: State, thing: str, rng: Random) -> str:
     """A request that sets a switch; the value is what its words mean."""
     key, yes, no = state
     value = rng.random() < 0.5
@@ -167,8 +167,8 @@ def say_state(state: State, thing: str, rng: Random) -> str:
     return f"{mark}{{{key}:{stroke}{before.rstrip()}}} {thing}{after}"
 
 
-def draw_state(rng: Random) -> Function:
-    """A function that says how one thing is from now on."""
+def draw_state(rng: Random) -> TaskFunction:
+    """A function that sets the state of one thing."""
     noun, states = draw_states(rng, 1)
     key, yes, no = states[0]
     stem = key_of(noun)
@@ -180,12 +180,14 @@ def draw_state(rng: Random) -> Function:
             f"The {noun} is {spoken}",
         )
     )
-    flag = Parameter((key,), "boolean", "", (about,), False)
+    flag = TaskParameter((key,), "boolean", "", (about,), False)
     named = rng.random() < 0.8
     generator = rng.choice(("slug", "id", "word", "title", "phrase", "first"))
-    name = Parameter((stem, f"{stem}_id", "name"), "string", generator, (f"Which {noun}",), False)
+    name = TaskParameter(
+        (stem, f"{stem}_id", "name"), "string", generator, (f"Which {noun}",), False
+    )
     verb = rng.choice(("set", "update", "change", "mark", "edit"))
-    function = Function(
+    function = TaskFunction(
         stem,
         (f"{verb}_{stem}", f"{verb}_{stem}_state", f"set_{stem}_{key}"),
         (
@@ -199,32 +201,32 @@ def draw_state(rng: Random) -> Function:
         thing = f"the {noun} {{{stem}}}" if named else f"the {noun}"
         if named and rng.random() < 0.3:
             thing = f"{{{stem}}}"  # who says "mark 4711 as read" need not say what it is
-        function.requests.append(say_state(states[0], thing, rng))
+        function.requests.append(phrase_state(states[0], thing, rng))
     return function
 
 
-def draw_field(lines: list[str], taken: set[str], rng: Random) -> tuple[Parameter, str] | None:
-    """An optional field beside the switches, and how it is said."""
+def draw_field(lines: list[str], taken: set[str], rng: Random) -> tuple[TaskParameter, str] | None:
+    """An optional field besides the booleans, and its wording."""
     names, kind, generator, said, about = rng.choice(lines).split("|")
     key = rng.choice(names.split(","))
     if key in taken:
         return None
     phrase = rng.choice(said.split(",")).replace("{}", f"{{{key}}}")
-    return Parameter((key,), kind, generator, (about,), True), phrase
+    return TaskParameter((key,), kind, generator, (about,), True), phrase
 
 
-def draw_filter(rng: Random) -> Function:
-    """A function that lists things of some state: what is not said is not filtered."""
+def draw_filter(rng: Random) -> TaskFunction:
+    """A function that lists things of some state; what the request leaves out is not filtered."""
     noun, states = draw_states(rng, rng.choice((1, 2, 2, 3)))
     many, stem = plural(noun), key_of(noun)
     flags = [
-        Parameter((key,), "boolean", "", (f"Only {yes[0]} ones, or only {no[0]}",), True)
+        TaskParameter((key,), "boolean", "", (f"Only {yes[0]} ones, or only {no[0]}",), True)
         for key, yes, no in states
     ]
     lines = rng.sample(EXTRA_FIELDS, 2)
     fields = [field for line in lines if (field := draw_field([line], {noun}, rng))]
     verb = rng.choice(FIND)
-    function = Function(
+    function = TaskFunction(
         stem,
         (f"{verb}_{key_of(many)}", f"{stem}_search", f"{verb}_{stem}_list"),
         (f"{verb.capitalize()} {many}.", f"{verb.capitalize()} {many}, all or only some."),
@@ -234,11 +236,11 @@ def draw_filter(rng: Random) -> Function:
     for _ in range(5):
         said = [phrase for _, phrase in fields if rng.random() < 0.4]
         state = rng.choice(states) if rng.random() < 0.85 else None
-        function.requests.append(say_filter(verb, many, state, said, rng))
+        function.requests.append(phrase_filter(verb, many, state, said, rng))
     return function
 
 
-def say_filter(verb: str, many: str, state: State | None, fields: list[str], rng: Random) -> str:
+def phrase_filter(verb: str, many: str, state: State | None, fields: list[str], rng: Random) -> str:
     """A request for things, of one state or of any."""
     tail = "".join(f"{rng.choice((' ', ', '))}{each}" for each in fields)
     if state is None:
@@ -271,7 +273,7 @@ def say_filter(verb: str, many: str, state: State | None, fields: list[str], rng
     return rng.choice(forms)
 
 
-def draw_features(rng: Random) -> Function:
+def draw_features(rng: Random) -> TaskFunction:
     """A function that gets a thing with or without what may come with it."""
     things, _, parts = rng.choice(FEATURES).partition("|")
     noun = rng.choice(things.split(","))
@@ -293,14 +295,14 @@ def draw_features(rng: Random) -> Function:
         form = rng.choice(("no_{}", "without_{}", "exclude_{}")) if against else rng.choice(forms)
         features.append((form.format(key_of(bare)), part, against))
     flags = [
-        Parameter(
+        TaskParameter(
             (key,), "boolean", "", (f"{'Without' if no else 'With'} {part}",), rng.random() < 0.85
         )
         for key, part, no in features
     ]
     field = draw_field(ORDER_FIELDS, {stem}, rng) if rng.random() < 0.7 else None
     verb = rng.choice(ORDER)
-    function = Function(
+    function = TaskFunction(
         stem,
         (
             f"{key_of(verb)}_{stem}",
@@ -322,11 +324,11 @@ def draw_features(rng: Random) -> Function:
         ]
         tail = f" {field[1]}" if field and rng.random() < 0.5 else ""
         lead = f"{rng.choice((verb, verb, '~I want to ' + verb))} {article(noun)}{tail}"
-        function.requests.append(say_features(lead, chosen, rng))
+        function.requests.append(phrase_features(lead, chosen, rng))
     return function
 
 
-def say_features(lead: str, chosen: list[tuple[str, str, bool]], rng: Random) -> str:
+def phrase_features(lead: str, chosen: list[tuple[str, str, bool]], rng: Random) -> str:
     """What comes with it and what does not, one by one or gathered."""
     wanted = [(key, part, against, rng.random() < 0.5) for key, part, against in chosen]
     rng.shuffle(wanted)
@@ -348,8 +350,8 @@ def say_features(lead: str, chosen: list[tuple[str, str, bool]], rng: Random) ->
     return lead + "".join(f", {part}" for part in parts)
 
 
-def draw_flag_phrases(rng: Random) -> Function:
-    """A function with switches for how it is done, said by what they mean and not by their names."""
+def draw_flag_phrases(rng: Random) -> TaskFunction:
+    """A function with booleans for the manner of an action, worded by their meaning and not by their names."""
     verb, noun = rng.choice(DO), rng.choice(OBJECTS)
     switches: dict[str, tuple[list[str], list[str], str]] = {}
     lines = rng.sample(FLAG_PHRASES, rng.choice((1, 2, 2, 3)))
@@ -358,11 +360,11 @@ def draw_flag_phrases(rng: Random) -> Function:
         names, yes, no, about = line.split("|")
         key = rng.choice(names.split(","))
         switches.setdefault(key, (yes.split(","), no.split(","), about))
-    name = Parameter(
+    name = TaskParameter(
         (noun, f"{noun}_id", "name"), "string", rng.choice(THINGS), (f"Which {noun}",), False
     )
-    flags = [Parameter((key,), "boolean", "", (row[2],), True) for key, row in switches.items()]
-    function = Function(
+    flags = [TaskParameter((key,), "boolean", "", (row[2],), True) for key, row in switches.items()]
+    function = TaskFunction(
         noun,
         (f"{verb}_{noun}", f"{noun}_{verb}"),
         (

@@ -1,7 +1,7 @@
-"""Made-up functions of real choices: switches by what people say, enums by value and synonym.
+"""Made-up functions with real booleans and enums, asked for by wording, value or synonym.
 
-Which values an enum has, and in which order, is drawn anew every time, so that a list of values is read
-and not remembered.
+Which values an enum has, and in which order, is drawn for every block, so that a list of values must be
+read and cannot be remembered.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from random import Random
 
 from training.data.generators.association_tasks import draw_association_enum
 from training.data.generators.tables import FLAG_PHRASES, SCALES
-from training.data.tasks import Function, Parameter
+from training.data.tasks import TaskFunction, TaskParameter
 
-RIDDLES = 0.3  # share of choices that are said by what their values bring to mind
+RIDDLES = 0.3  # share of enums that are asked for by association
 
 # names | what is said for true | for false. `{}` is the thing.
 SWITCHES = """enabled,active,is_active,on|turn on {},turn {} on,switch on {},enable {},activate {},start {},start up {}|turn off {},turn {} off,switch off {},disable {},deactivate {},stop {},shut down {}
@@ -83,7 +83,7 @@ metric,use_metric|in metric units,metric please|in imperial units,not metric|Met
 newest_first,latest_first|newest first,the latest on top|oldest first,starting with the oldest|Newest first
 exact,exact_match|exact matches only,exactly these words|similar ones too,roughly is fine|Only exact matches""".splitlines()
 
-# names | value=said/said,... Values that a function may choose among, said as often by synonym.
+# names | value=said/said,... Values of an enum; half of the requests use a synonym.
 ENUMS = """priority,urgency,importance|low=not urgent/whenever there is time,normal=ordinary,high=urgent/important,critical=drop everything/an emergency
 status,state,stage|open=still open,in_progress=being worked on/started,blocked=stuck/waiting for others,done=finished/complete,cancelled=called off/dropped
 size,dimension|small=little/tiny,medium=mid-sized,large=big,extra_large=huge/very big/XL
@@ -168,8 +168,8 @@ ABOUT_THING = ("Name of the {}", "Which {}", "The {}", "Id of the {}")
 THINGS = ("slug", "id", "word", "title", "filename", "person", "city", "phrase")
 
 
-def draw_switch(rng: Random) -> Function:
-    """A function that switches something, with what is said for on and for off."""
+def draw_switch(rng: Random) -> TaskFunction:
+    """A function that switches something on or off, with wordings of both."""
     names, yes, no = (part.split(",") for part in rng.choice(SWITCHES).split("|"))
     noun = rng.choice(OBJECTS)
     named = rng.random() < 0.5
@@ -186,18 +186,20 @@ def draw_switch(rng: Random) -> Function:
             f"{spoken.capitalize()} or not",
         )
     )
-    parameters = [Parameter((flag,), "boolean", "", (about,), False)]
+    parameters = [TaskParameter((flag,), "boolean", "", (about,), False)]
     if named:
         about = rng.choice(ABOUT_THING).format(noun)
         parameters.insert(
             0,
-            Parameter((noun, f"{noun}_id", "name"), "string", rng.choice(THINGS), (about,), False),
+            TaskParameter(
+                (noun, f"{noun}_id", "name"), "string", rng.choice(THINGS), (about,), False
+            ),
         )
     extra = draw_extra(rng, names) if rng.random() < 0.3 else None
     if extra:
         parameters.append(extra[0])
     key = parameters[0].key
-    function = Function(
+    function = TaskFunction(
         noun,
         (name,),
         (
@@ -228,17 +230,17 @@ def draw_switch(rng: Random) -> Function:
     return function
 
 
-def draw_extra(rng: Random, taken: list[str]) -> tuple[Parameter, str] | None:
+def draw_extra(rng: Random, taken: list[str]) -> tuple[TaskParameter, str] | None:
     """An optional switch with its wording."""
     names, yes, no, about = rng.choice(rng.choice((EXTRAS, FLAG_PHRASES))).split("|")
     name = rng.choice(names.split(","))
     if name in taken:
         return None
     said = f"{{{name}:{rng.choice(yes.split(','))}/{rng.choice(no.split(','))}}}"
-    return Parameter((name,), "boolean", "", (about,), True), said
+    return TaskParameter((name,), "boolean", "", (about,), True), said
 
 
-def draw_enum_parameter(rng: Random, taken: set[str]) -> Parameter | None:
+def draw_enum_parameter(rng: Random, taken: set[str]) -> TaskParameter | None:
     """An enum with some of the values that its kind may have."""
     names, values = rng.choice(rng.choice((ENUMS, SCALES))).split("|")
     name = rng.choice(names.split(","))
@@ -253,16 +255,18 @@ def draw_enum_parameter(rng: Random, taken: set[str]) -> Parameter | None:
     )
     spoken = name.replace("_", " ")
     about = (f"{spoken.capitalize()}", f"The {spoken} to use", f"Which {spoken}")
-    return Parameter((name,), "enum", ",".join(items[i] for i in chosen), about, rng.random() < 0.5)
+    return TaskParameter(
+        (name,), "enum", ",".join(items[i] for i in chosen), about, rng.random() < 0.5
+    )
 
 
-def words_of(parameter: Parameter) -> set[str]:
-    """All that may be said for a value of an enum."""
+def words_of(parameter: TaskParameter) -> set[str]:
+    """All wordings of the values of an enum."""
     return {word for value, said in parameter.choices.items() for word in (value, *said)}
 
 
-def ask_enum(parameter: Parameter, rng: Random, *, named: bool) -> str:
-    """How a request mentions a choice; `named` if its values alone would not tell which it is."""
+def ask_enum(parameter: TaskParameter, rng: Random, *, named: bool) -> str:
+    """How a request mentions an enum; `named` if its values alone are ambiguous."""
     key = parameter.key
     name = key.replace("_", " ")
     if named:
@@ -292,16 +296,18 @@ def third_person(verb: str) -> str:
     return verb + ("es" if verb.endswith(("sh", "ch", "s", "x", "z")) else "s")
 
 
-def draw_choice(rng: Random) -> Function:
+def draw_choice(rng: Random) -> TaskFunction:
     """A function of one thing and one to three choices."""
     verb, noun = rng.choice(VERBS), rng.choice(OBJECTS)
     taken = {noun}
-    parameters: list[Parameter] = []
+    parameters: list[TaskParameter] = []
     asked: dict[str, str] = {}
     if rng.random() < 0.75:
         about = rng.choice(ABOUT_THING).format(noun)
         parameters.append(
-            Parameter((noun, f"{noun}_name", "name"), "string", rng.choice(THINGS), (about,), False)
+            TaskParameter(
+                (noun, f"{noun}_name", "name"), "string", rng.choice(THINGS), (about,), False
+            )
         )
     for _ in range(rng.choice((1, 1, 2, 2, 3))):
         riddle = rng.random() < RIDDLES
@@ -317,14 +323,14 @@ def draw_choice(rng: Random) -> Function:
         f"{verb.capitalize()} a {noun}.",
         f"{third_person(verb).capitalize()} the {noun} with the options given.",
     )
-    function = Function(noun, names, abouts, parameters, topic=noun)
+    function = TaskFunction(noun, names, abouts, parameters, topic=noun)
     for _ in range(4):
         function.requests.append(phrase_choice(verb, noun, parameters, asked, rng))
     return function
 
 
 def phrase_choice(
-    verb: str, noun: str, parameters: list[Parameter], asked: dict[str, str], rng: Random
+    verb: str, noun: str, parameters: list[TaskParameter], asked: dict[str, str], rng: Random
 ) -> str:
     """One request: the thing first or last, optional choices now and then."""
     first = next((p for p in parameters if p.type == "string"), None)

@@ -12,7 +12,7 @@ from functools import cache
 from random import Random
 
 from training.data.generators.tables import read_table
-from training.data.tasks import Function, Parameter, read_parameter
+from training.data.tasks import TaskFunction, TaskParameter, read_parameter
 
 THINGS = """playlist folder document account server ticket booking contract campaign channel course device invoice note
     photo album recipe form survey poll report dashboard script job task project branch database table backup key
@@ -25,8 +25,8 @@ NAMES = ("{v}_{n}", "{v}_{n}", "{v}_{n}", "{n}_{v}")
 ABOUTS = (
     "{V} a {n}.", "{V} {n}s", "To {v} one {n}.", "{V} one of the user's {n}s.", "{V} the {n} named",
 )  # fmt: skip
-OF_TOLD = ("{n}_{v}", "get_{n}_{v}", "{v}_of_{n}")
-ABOUTS_OF_TOLD = (
+OF_QUERIES = ("{n}_{v}", "get_{n}_{v}", "{v}_of_{n}")
+ABOUTS_OF_QUERIES = (
     "{V} of a {n}.", "Tells the {v} of one {n}.", "Get the {v} of one of the user's {n}s.", "The {n}'s {v}",
 )  # fmt: skip
 CALLED = ("the {n} {i}", "{n} {i}", "my {n} {i}", "{i}", "our {n} {i}", "the {n} called {i}")
@@ -36,20 +36,20 @@ IDS = ("word", "word", "slug", "id", "title")
 
 @dataclass(frozen=True)
 class Action:
-    """Something that is done with things, or `told` of them."""
+    """Something that is done with things, or `is_query` of them."""
 
     verbs: tuple[str, ...]
     said: tuple[str, ...]
-    more: Parameter | None = None  # what else it has to know
-    told: bool = False
+    more: TaskParameter | None = None  # what else it has to know
+    is_query: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
-        return OF_TOLD if self.told else NAMES
+        return OF_QUERIES if self.is_query else NAMES
 
     @property
     def abouts(self) -> tuple[str, ...]:
-        return ABOUTS_OF_TOLD if self.told else ABOUTS
+        return ABOUTS_OF_QUERIES if self.is_query else ABOUTS
 
 
 @cache
@@ -59,24 +59,24 @@ def actions() -> tuple[Action, ...]:
     for line in read_table("actions"):
         verbs, said, *more = line.split("|")
         extra = read_parameter(more[0]) if more else None
-        told, verbs = verbs.startswith("="), verbs.lstrip("=")
-        found.append(Action(tuple(verbs.split(",")), tuple(said.split(";")), extra, told))
+        is_query, verbs = verbs.startswith("="), verbs.lstrip("=")
+        found.append(Action(tuple(verbs.split(",")), tuple(said.split(";")), extra, is_query))
     return tuple(found)
 
 
-def draw_confusable_tools(rng: Random, size: int) -> tuple[list[Function], list[Function]]:
+def draw_confusable_tools(rng: Random, size: int) -> tuple[list[TaskFunction], list[TaskFunction]]:
     """Functions that all do something else with things of one kind or two, and others that do yet something else.
 
     What is asked need not name the kind, so no action comes twice.
     """
     things = rng.sample(THINGS, rng.choice((1, 1, 2)))
     chosen = rng.sample(actions(), min(size + 6, len(actions())))
-    drawn = [draw(rng, action, rng.choice(things)) for action in chosen]
+    drawn = [draw_tool(rng, action, rng.choice(things)) for action in chosen]
     return drawn[:size], drawn[size:]
 
 
-def draw(rng: Random, action: Action, thing: str) -> Function:
-    """One function with requests that hardly ever say its verb."""
+def draw_tool(rng: Random, action: Action, thing: str) -> TaskFunction:
+    """One function with requests that rarely contain its verb."""
     verbs = rng.sample(action.verbs, len(action.verbs))
     names = tuple(dict.fromkeys(rng.choice(action.names).format(v=v, n=thing) for v in verbs))
     spoken = [verb.replace("_", " ") for verb in action.verbs]
@@ -87,18 +87,18 @@ def draw(rng: Random, action: Action, thing: str) -> Function:
     )
     keys = tuple(key.format(n=thing) for key in rng.choice(KEYS))
     described = (f"The {thing}", f"Which {thing}", f"Name of the {thing}")
-    parameters = [Parameter(keys, "string", rng.choice(IDS), described, False)]
+    parameters = [TaskParameter(keys, "string", rng.choice(IDS), described, False)]
     of = f"{{{keys[0]}}}"
     other = ""
     if action.more:
         parameters.append(action.more)
         other = f"{{{action.more.key}}}"
-    function = Function(thing, names, abouts, parameters)
+    function = TaskFunction(thing, names, abouts, parameters)
     for said in rng.sample(action.said, min(4, len(action.said))):
         called = rng.choice(CALLED).format(n=thing, i=of)
         function.requests.append(said.replace("{x}", called).replace("{y}", other))
     if not action.more and rng.random() < 0.5:
         called = rng.choice(CALLED).format(n=thing, i=of)
         verb = rng.choice(spoken)
-        function.requests.append(f"~{verb} of {called}" if action.told else f"{verb} {called}")
+        function.requests.append(f"~{verb} of {called}" if action.is_query else f"{verb} {called}")
     return function

@@ -1,4 +1,4 @@
-"""More slot generators: the vocabulary of particular trades, and values that are not as said.
+"""More slot generators: the vocabulary of particular trades, and values that differ from their wording.
 
 Pools are written by hand and diluted with invented words, as in `words.py`.
 """
@@ -12,7 +12,7 @@ from random import Random
 from training.data.generators import slots as s
 from training.data.generators import word_pools as w
 from training.data.generators.slots import Generator, Slot
-from training.data.rendering import Number
+from training.data.rendering import NumberText
 
 
 def bare(text: str) -> Slot:
@@ -51,7 +51,7 @@ def from_words(text: str, style: str = "bare", invented: float = 0.12) -> Genera
     return draw
 
 
-# Numbers that are not as said
+# Numbers that differ from their wording
 
 
 def big(rng: Random, low: float = 1e3, high: float = 5e6) -> Slot:
@@ -59,16 +59,16 @@ def big(rng: Random, low: float = 1e3, high: float = 5e6) -> Slot:
     shape = rng.random()
     if shape < 0.2 and high >= 1e6:
         text = rng.choice(("1", "2", "1.5", "2.5", "3", "1.2", "4.75"))
-        return Slot(Number(int(float(text) * 1_000_000)), f"{text} million", "number")
+        return Slot(NumberText(int(float(text) * 1_000_000)), f"{text} million", "number")
     if shape < 0.4:
         value = rng.randint(max(1, int(low / 1000)), min(999, int(high / 1000)))
         said = rng.choice((f"{value}k", f"{value}K", f"{value} thousand"))
-        return Slot(Number(value * 1000), said, "number")
+        return Slot(NumberText(value * 1000), said, "number")
     value = rng.randint(int(low), int(high))
     if rng.random() < 0.6:
         value = max(int(low), value // 1000 * 1000)
     text = f"{value:,}" if rng.random() < 0.45 else str(value)
-    return Slot(Number(value), text, "number")
+    return Slot(NumberText(value), text, "number")
 
 
 def dollars(rng: Random, low: float = 1000, high: float = 5e6) -> Slot:
@@ -87,7 +87,7 @@ def rate(rng: Random, low: float = 0.5, high: float = 15) -> Slot:
             f"{rng.uniform(low, high):.2f}",
         )
     )
-    return Slot(Number(text), text + rng.choice(("%", "%", "%", " percent")), "number")
+    return Slot(NumberText(text), text + rng.choice(("%", "%", "%", " percent")), "number")
 
 
 def fraction(rng: Random, low: float = 1, high: float = 40) -> Slot:
@@ -95,14 +95,14 @@ def fraction(rng: Random, low: float = 1, high: float = 40) -> Slot:
     value = rng.randint(int(low), int(high))
     text = f"{value / 100:.2f}".rstrip("0").rstrip(".")
     if rng.random() < 0.3:
-        return Slot(Number(text), text, "number")
-    return Slot(Number(text), f"{value}{rng.choice(('%', '%', ' percent'))}", "number")
+        return Slot(NumberText(text), text, "number")
+    return Slot(NumberText(text), f"{value}{rng.choice(('%', '%', ' percent'))}", "number")
 
 
 def dec(rng: Random, low: float = 0, high: float = 100, places: float = 2) -> Slot:
     """A decimal within bounds."""
     text = f"{rng.uniform(low, high):.{int(places)}f}"
-    return Slot(Number(text), text, "number")
+    return Slot(NumberText(text), text, "number")
 
 
 TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
@@ -154,7 +154,7 @@ def ordinal(rng: Random, low: float = 1, high: float = 12) -> Slot:
 
 
 def mins(rng: Random, low: float = 5, high: float = 120) -> Slot:
-    """A duration said with its unit, passed as minutes."""
+    """A duration worded with its unit, passed in minutes."""
     if rng.random() < 0.35:
         value, text = rng.choice(
             (
@@ -178,7 +178,7 @@ def mins(rng: Random, low: float = 5, high: float = 120) -> Slot:
 
 
 def days(rng: Random, low: float = 1, high: float = 60) -> Slot:
-    """A duration said with its unit, passed as days."""
+    """A duration worded with its unit, passed in days."""
     if rng.random() < 0.35:
         value, text = rng.choice(
             (
@@ -197,7 +197,7 @@ def days(rng: Random, low: float = 1, high: float = 60) -> Slot:
 
 
 def secs(rng: Random) -> Slot:
-    """A duration said with its unit, passed as seconds."""
+    """A duration worded with its unit, passed in seconds."""
     if rng.random() < 0.3:
         value, said = rng.choice(
             (
@@ -219,7 +219,7 @@ def secs(rng: Random) -> Slot:
 
 
 def months(rng: Random) -> Slot:
-    """A duration said with its unit, passed as months."""
+    """A duration worded with its unit, passed in months."""
     if rng.random() < 0.4:
         value, said = rng.choice(
             ((12, "a year"), (12, "one year"), (6, "half a year"), (24, "two years"), (3, "a quarter"),
@@ -243,13 +243,15 @@ def temperature(rng: Random, low: float = -20, high: float = 40) -> Slot:
         if rng.random() < 0.7
         else f"{rng.uniform(low, high):.1f}"
     )
-    return Slot(Number(text), text + rng.choice(("", "°", " degrees", "°C", " degrees")), "number")
+    return Slot(
+        NumberText(text), text + rng.choice(("", "°", " degrees", "°C", " degrees")), "number"
+    )
 
 
 def matrix(rng: Random, low: float = 2, high: float = 3) -> Slot:
     """Rows of numbers, as brackets."""
     size, width = rng.randint(int(low), int(high)), rng.randint(2, 3)
-    rows = [[Number(rng.randint(-9, 20)) for _ in range(width)] for _ in range(size)]
+    rows = [[NumberText(rng.randint(-9, 20)) for _ in range(width)] for _ in range(size)]
     comma = rng.choice((", ", ", ", ","))
     said = "[" + comma.join("[" + comma.join(row) + "]" for row in rows) + "]"
     return Slot(rows, said, "list")
@@ -258,17 +260,17 @@ def matrix(rng: Random, low: float = 2, high: float = 3) -> Slot:
 def square(rng: Random) -> Slot:
     """A square matrix."""
     size = rng.choice((2, 2, 3))
-    rows = [[Number(rng.randint(-9, 12)) for _ in range(size)] for _ in range(size)]
+    rows = [[NumberText(rng.randint(-9, 12)) for _ in range(size)] for _ in range(size)]
     comma = rng.choice((", ", ", ", ","))
     said = "[" + comma.join("[" + comma.join(row) + "]" for row in rows) + "]"
     return Slot(rows, said, "list")
 
 
-# Dates and times that are not as said
+# Dates and times that differ from their wording
 
 
 def isodate(rng: Random) -> Slot:
-    """A date as people say it, passed as YYYY-MM-DD."""
+    """A date in words, passed as YYYY-MM-DD."""
     y, m, d = rng.randint(1980, 2035), rng.randint(1, 12), rng.randint(1, 28)
     iso, month = f"{y}-{m:02d}-{d:02d}", s.MONTHS[m - 1]
     tail = "th" if 10 <= d <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(d % 10, "th")
@@ -289,7 +291,7 @@ def isodate(rng: Random) -> Slot:
 
 
 def hhmm(rng: Random) -> Slot:
-    """A time as people say it, passed as HH:MM of 24 hours."""
+    """A time in words, passed as HH:MM (24 hours)."""
     hour, minute = rng.randint(0, 23), rng.choice((0, 0, 15, 30, 45, 5, 10, 20, 50))
     half = "am" if hour < 12 else "pm"
     said = [f"{hour:02d}:{minute:02d}"] * 2 + [f"{hour % 12 or 12}:{minute:02d} {half}"]
@@ -735,7 +737,7 @@ def place(rng: Random) -> Slot:
         name += ", " + rng.choice(w.COUNTRIES)
     elif tail < 0.25:
         name += ", " + rng.choice((*STATES, "TX", "CA", "NY", "WA", "UK"))
-    return s.said(rng, name)
+    return s.as_worded(rng, name)
 
 
 def venue(rng: Random) -> Slot:

@@ -1,7 +1,7 @@
-"""Written functions with one parameter more, which has nothing to do with them.
+"""Written functions with one additional, unrelated parameter.
 
-What is held out has optional parameters that training never saw. A function that is always shown with the same ones
-teaches which of *them* are meant; one that gets another every time teaches to look whether what is said means it.
+Held-out functions have optional parameters that training never saw. A function that always has the same ones teaches
+which of *them* requests mean; one that gets another each time teaches to check whether the request means it.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from dataclasses import replace
 from random import Random
 
 from training.data.generators.choices import ask_enum, draw_enum_parameter, draw_extra, words_of
-from training.data.tasks import Function, Parameter
+from training.data.tasks import TaskFunction, TaskParameter
 
 SWITCH = 0.6  # share of the switches; the rest are choices
-#: What is said in free words, so that nothing can be said behind it.
+#: Generators of free text, after which nothing can be added to a request.
 FREE = ("text", "phrase", "sentence", "topic", "title", "word", "code", "sql", "regex", "template")
 
 
@@ -23,16 +23,16 @@ def words(text: str) -> set[str]:
     return {word for word in re.findall(r"[a-z]+", text.lower()) if len(word) > 3}
 
 
-def known(function: Function) -> set[str]:
-    """All that a function and its requests say."""
+def known(function: TaskFunction) -> set[str]:
+    """All words of a function and its requests."""
     texts = [*function.names, *function.abouts, *function.requests]
     for parameter in function.parameters:
         texts += [*parameter.names, *parameter.abouts, parameter.generator]
     return words(" ".join(texts))
 
 
-def draw_more(rng: Random, taken: set[str]) -> tuple[Parameter, str] | None:
-    """An optional parameter and how it is said; None if a word of it is taken."""
+def draw_more(rng: Random, taken: set[str]) -> tuple[TaskParameter, str] | None:
+    """An optional parameter and its wording; None if one of its words is taken."""
     if rng.random() < SWITCH:
         found = draw_extra(rng, [])
     else:
@@ -48,8 +48,8 @@ def draw_more(rng: Random, taken: set[str]) -> tuple[Parameter, str] | None:
     return None if words(" ".join(spoken)) & taken else (parameter, said)
 
 
-def said_with(request: str, more: str, free: set[str]) -> str:
-    """A request with what may be said besides; as it was if it ends with free words."""
+def with_addition(request: str, more: str, free: set[str]) -> str:
+    """A request with an addition; unchanged if it ends with free text."""
     body = request.rstrip("?.! ")
     last = re.search(r"\{(\w+)[^{}]*\}$", body)
     if (last and last[1] in free) or body.endswith("]"):
@@ -57,8 +57,8 @@ def said_with(request: str, more: str, free: set[str]) -> str:
     return f"{body} [, {more}]{request[len(body) :]}"
 
 
-def with_extra_parameter(function: Function, rng: Random) -> Function:
-    """A copy with one more optional parameter, which its requests may say; itself if none is found that is new."""
+def with_extra_parameter(function: TaskFunction, rng: Random) -> TaskFunction:
+    """A copy with one more optional parameter, which its requests may mention; the function itself if none is new."""
     taken = known(function)
     for _ in range(4):
         if found := draw_more(rng, taken):
@@ -71,5 +71,5 @@ def with_extra_parameter(function: Function, rng: Random) -> Function:
     return replace(
         function,
         parameters=[*function.parameters[:at], parameter, *function.parameters[at:]],
-        requests=[said_with(request, said, free) for request in function.requests],
+        requests=[with_addition(request, said, free) for request in function.requests],
     )

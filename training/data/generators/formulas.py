@@ -1,12 +1,12 @@
-"""Made-up formulas: quantities of one type, told apart by what is said beside the numbers."""
+"""Made-up formulas: quantities of one type, distinguished by the words beside the numbers."""
 
 from __future__ import annotations
 
 from random import Random
 
-from training.data.tasks import Function, Parameter
+from training.data.tasks import TaskFunction, TaskParameter
 
-# name, short names, units as said (the first is the documented one), generator
+# name, short names, units as worded (the first is the documented one), generator
 QUANTITIES = """mass|m,weight|kg,kilograms,grams|small(1,500)
 velocity|v,speed|m/s,meters per second,km/h|small(1,300)
 initial_velocity|v0,u,initial_speed,start_velocity|m/s,meters per second|small(0,100)
@@ -148,7 +148,7 @@ def draw_quantities(rng: Random, count: int) -> list[tuple[str, list[str], list[
     return found
 
 
-def say(name: str, units: list[str], unit: str, rng: Random) -> str:
+def phrase_quantity(name: str, units: list[str], unit: str, rng: Random) -> str:
     """How a request names one quantity."""
     spoken = name.replace("_", " ")
     key = f"{{{name}}}"
@@ -171,8 +171,8 @@ def say(name: str, units: list[str], unit: str, rng: Random) -> str:
     return rng.choice(forms)
 
 
-def draw_formula(rng: Random) -> Function:
-    """A function of two to five quantities, with requests that say them in any order."""
+def draw_formula(rng: Random) -> TaskFunction:
+    """A function of two to five quantities, with requests that state them in any order."""
     quantities = draw_quantities(rng, rng.choice((2, 2, 3, 3, 3, 4, 4, 5)))
     result, thing = rng.choice(RESULTS), rng.choice(OBJECTS)
     verb = rng.choice(VERBS)
@@ -197,10 +197,10 @@ def draw_formula(rng: Random) -> Function:
             about = [f"{a.rstrip('.')}. Default is {default}." for a in about]
         names = (key, key, key, *short) if rng.random() < 0.5 else (key,)
         kind = "integer" if generator.startswith("int") and rng.random() < 0.6 else "number"
-        parameters.append(Parameter(tuple(names), kind, generator, tuple(about), optional))
+        parameters.append(TaskParameter(tuple(names), kind, generator, tuple(about), optional))
         said_already = generator.startswith(("rate", "dollars"))
         units_said[key] = "" if said_already else documented
-    function = Function(rng.choice(DOMAINS), (name,), abouts, parameters, topic=result)
+    function = TaskFunction(rng.choice(DOMAINS), (name,), abouts, parameters, topic=result)
     for _ in range(4):
         function.requests.append(
             draw_template(parameters, quantities, units_said, result, thing, rng)
@@ -209,7 +209,7 @@ def draw_formula(rng: Random) -> Function:
 
 
 def draw_template(
-    parameters: list[Parameter],
+    parameters: list[TaskParameter],
     quantities: list[tuple[str, list[str], list[str], str]],
     units_said: dict[str, str],
     result: str,
@@ -223,7 +223,10 @@ def draw_template(
         if not p.optional or rng.random() < 0.5
     ]
     rng.shuffle(said)
-    parts = [say(q[0], q[2], units_said[q[0]] if rng.random() < 0.75 else "", rng) for q in said]
+    parts = [
+        phrase_quantity(q[0], q[2], units_said[q[0]] if rng.random() < 0.75 else "", rng)
+        for q in said
+    ]
     joined = (
         ", ".join(parts[:-1]) + rng.choice((" and ", ", and ", ", ")) + parts[-1]
         if parts[1:]

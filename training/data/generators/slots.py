@@ -1,4 +1,4 @@
-"""Typed slot generators: each returns a value and how a person would say it.
+"""Typed slot generators: each returns a value and its wording in a request.
 
 `Slot.surface` is what stands in the request before quoting; `Slot.style` tells the filler whether
 quotes are needed ("text"), unusual ("bare") or wrong ("number").
@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 from training.data.generators import word_pools as w
-from training.data.rendering import Number
+from training.data.rendering import NumberText
 
 NUMBER_WORDS = [
     "zero",
@@ -84,7 +84,7 @@ def num(rng: Random, low: float = -1000, high: float = 1000) -> Slot:
         text = f"{rng.uniform(0, 1):.{rng.randint(1, 5)}f}"
     if low >= 0:
         text = text.lstrip("-")
-    return Slot(Number(text), text, "number")
+    return Slot(NumberText(text), text, "number")
 
 
 def small(rng: Random, low: float = 0, high: float = 100) -> Slot:
@@ -92,7 +92,7 @@ def small(rng: Random, low: float = 0, high: float = 100) -> Slot:
     text = str(rng.randint(int(low), int(high)))
     if rng.random() < 0.5:
         text = f"{rng.uniform(low, high):.{rng.choice((1, 1, 2))}f}"
-    return Slot(Number(text), text, "number")
+    return Slot(NumberText(text), text, "number")
 
 
 def integer(rng: Random, low: int = 0, high: int = 100) -> Slot:
@@ -115,16 +115,16 @@ def wide(rng: Random) -> Slot:
 
 
 def money(rng: Random) -> Slot:
-    """An amount; the currency sign is said, not passed."""
+    """An amount; the currency sign is part of the wording, not of the value."""
     value = rng.choice((str(rng.randint(1, 5000)), f"{rng.uniform(1, 2000):.2f}"))
     sign = rng.choice(("", "", "$", "€", "£"))
-    return Slot(Number(value), sign + value, "number")
+    return Slot(NumberText(value), sign + value, "number")
 
 
 def percent(rng: Random) -> Slot:
     """A percentage, as the number before the sign."""
     value = rng.choice((str(rng.randint(1, 100)), f"{rng.uniform(0.1, 99):.1f}"))
-    return Slot(Number(value), value + rng.choice(("%", "%", " percent", "")), "number")
+    return Slot(NumberText(value), value + rng.choice(("%", "%", " percent", "")), "number")
 
 
 def pool(rng: Random, items: list[str], invented: float = 0.15) -> str:
@@ -136,11 +136,11 @@ def pool(rng: Random, items: list[str], invented: float = 0.15) -> str:
 
 
 def first(rng: Random) -> Slot:
-    return said(rng, pool(rng, w.FIRST))
+    return as_worded(rng, pool(rng, w.FIRST))
 
 
-def said(rng: Random, text: str) -> Slot:
-    """A bare word as said; some people do not capitalise, and the value copies them."""
+def as_worded(rng: Random, text: str) -> Slot:
+    """A bare word, copied as worded; some requests do not capitalise it."""
     if rng.random() < 0.12:
         text = text.lower()
     return Slot(text, text)
@@ -152,27 +152,27 @@ def person(rng: Random) -> Slot:
         name += " " + pool(rng, w.LAST)
     if rng.random() < 0.06:
         name = rng.choice(("Dr. ", "Mrs. ", "Prof. ")) + name
-    return said(rng, name)
+    return as_worded(rng, name)
 
 
 def city(rng: Random) -> Slot:
-    return said(rng, pool(rng, w.CITIES))
+    return as_worded(rng, pool(rng, w.CITIES))
 
 
 def country(rng: Random) -> Slot:
-    return said(rng, pool(rng, w.COUNTRIES))
+    return as_worded(rng, pool(rng, w.COUNTRIES))
 
 
 def company(rng: Random) -> Slot:
-    return said(rng, pool(rng, w.COMPANIES))
+    return as_worded(rng, pool(rng, w.COMPANIES))
 
 
 def product(rng: Random) -> Slot:
-    return said(rng, pool(rng, w.PRODUCTS))
+    return as_worded(rng, pool(rng, w.PRODUCTS))
 
 
 def food(rng: Random) -> Slot:
-    return said(rng, pool(rng, w.FOODS))
+    return as_worded(rng, pool(rng, w.FOODS))
 
 
 def color(rng: Random) -> Slot:
@@ -181,7 +181,7 @@ def color(rng: Random) -> Slot:
 
 
 def language(rng: Random) -> Slot:
-    return said(rng, pool(rng, w.LANGUAGES, 0.05))
+    return as_worded(rng, pool(rng, w.LANGUAGES, 0.05))
 
 
 def word(rng: Random) -> Slot:
@@ -424,7 +424,7 @@ DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sun
 
 
 def day(rng: Random) -> Slot:
-    """A day as people say it; the value keeps the wording."""
+    """A day in words; the value copies the wording."""
     text = rng.choice(
         (
             rng.choice(("today", "tomorrow", "tonight", "next week", "yesterday")),
@@ -442,7 +442,7 @@ def day(rng: Random) -> Slot:
 
 
 def clock(rng: Random) -> Slot:
-    """A time of day as said."""
+    """A time of day, copied as worded."""
     hour, minute = rng.randint(0, 23), rng.choice((0, 15, 30, 45, rng.randint(0, 59)))
     text = rng.choice(
         (
@@ -534,12 +534,14 @@ def code(rng: Random) -> Slot:
 
 
 def listing(rng: Random, make: Generator, low: int, high: int, *, fenced: bool = False) -> Slot:
-    """Several values, said as a list; `fenced` so that another list beside it is seen to be another."""
+    """Several values, worded as a list; `fenced` in brackets, so that two lists beside each other stay apart."""
     items: list[Slot] = []
     for _ in range(rng.randint(low, high)):
-        for _ in range(12):  # nobody names the same day or person twice
+        for _ in range(12):  # a list holds no day or person twice
             item = make(rng)
-            if isinstance(item.value, Number | int) or all(item.value != i.value for i in items):
+            if isinstance(item.value, NumberText | int) or all(
+                item.value != i.value for i in items
+            ):
                 break
         items.append(item)
     surfaces = [item.surface for item in items]

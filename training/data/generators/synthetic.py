@@ -16,7 +16,7 @@ from training.data.generators.choices import draw_choice, draw_switch
 from training.data.generators.formulas import draw_formula
 from training.data.generators.typed_fields import draw_record
 from training.data.scenes import draw_scene
-from training.data.tasks import Function, Parameter
+from training.data.tasks import TaskFunction, TaskParameter
 
 KINDS = (
     ("string", ("word", "word", "text", "phrase", "sentence", "person", "city", "path", "url")),
@@ -65,7 +65,7 @@ def draw_value(rng: Random) -> str:
 
 
 def draw_enum(rng: Random) -> tuple[str, bool]:
-    """Values, and whether they mean something else that only the schema tells."""
+    """Values of an enum, and whether only a legend in the description gives their meaning."""
     values = list(dict.fromkeys(draw_value(rng) for _ in range(rng.choice((2, 2, 3, 3, 4, 5, 6)))))
     if len(values) < 2:
         values = ["on_request", "always"]
@@ -79,7 +79,7 @@ def draw_enum(rng: Random) -> tuple[str, bool]:
 
 def draw_parameter(
     rng: Random, taken: set[str], optional: bool, *, choices: bool = False
-) -> Parameter:
+) -> TaskParameter:
     """A parameter with a made-up name."""
     while True:
         parts = [w.any_word(rng).lower() for _ in range(rng.choice((1, 1, 1, 2)))]
@@ -91,9 +91,9 @@ def draw_parameter(
         kind, generators = rng.choices(KIND_CHOICES, (5, 4, 1))[0]
     else:
         kind, generators = rng.choices(KINDS, KIND_WEIGHTS)[0]
-    told = False
+    legend_only = False
     if kind == "enum":
-        generator, told = draw_enum(rng)
+        generator, legend_only = draw_enum(rng)
     else:
         generator = rng.choice(generators) if generators else ""
     spoken = name.replace("_", " ")
@@ -102,7 +102,7 @@ def draw_parameter(
     )
     if kind == "boolean":
         about = rng.choice((f"Whether to {spoken}", f"With {spoken}", f"Use {spoken}", about))
-    return Parameter((name,), kind, generator, (about,), optional, told=told)
+    return TaskParameter((name,), kind, generator, (about,), optional, legend_only=legend_only)
 
 
 YES_NO = """with {}/without {}|with {}/with no {}|{} on/{} off|{}: yes/{}: no|{} = true/{} = false|{} too/no {}
@@ -117,7 +117,7 @@ set {} to true/set {} to false|{} active/{} inactive|show {}/hide {}|add {}/neve
 ).split("|")
 
 
-def ask(parameter: Parameter, rng: Random) -> str:
+def ask(parameter: TaskParameter, rng: Random) -> str:
     """How a request mentions one parameter."""
     key = parameter.key
     name = key.replace("_", " ")
@@ -191,14 +191,14 @@ OTHER_NAMES = {
 }  # fmt: skip
 
 
-def draw_pair_function(rng: Random) -> Function:
-    """A function of two values of one type, told apart by small words alone."""
+def draw_pair_function(rng: Random) -> TaskFunction:
+    """A function of two values of one type, distinguished by prepositions alone."""
     verbs, keys, ways = rng.choice(PAIRS)
     verb, noun = rng.choice(verbs.split()), w.any_word(rng).lower()
     a, b = keys.split()
     kind = rng.choice(PAIR_KINDS)
     parameters = [
-        Parameter(
+        TaskParameter(
             tuple(OTHER_NAMES[key].split("/")),
             "number" if kind == "num" else "string",
             kind,
@@ -209,7 +209,7 @@ def draw_pair_function(rng: Random) -> Function:
     ]
     if rng.random() < 0.4:
         parameters.append(draw_parameter(rng, {verb, noun, a, b}, True, choices=True))
-    function = Function(
+    function = TaskFunction(
         noun,
         (f"{verb}_{noun}", f"{verb}_{noun}s"),
         (
@@ -239,12 +239,12 @@ NATURAL = {
 }  # with the weight of each
 
 
-def draw_natural(rng: Random) -> Function:
+def draw_natural(rng: Random) -> TaskFunction:
     """A made-up function of real quantities, choices, switches, fields of different kinds or of one."""
     return rng.choices(list(NATURAL), list(NATURAL.values()))[0](rng)
 
 
-def draw_function(rng: Random) -> Function:
+def draw_function(rng: Random) -> TaskFunction:
     """A made-up function of one of many families."""
     luck = rng.random()
     if luck < 0.6:
@@ -254,7 +254,7 @@ def draw_function(rng: Random) -> Function:
     return draw_random_words(rng, choices=luck < 0.84)
 
 
-def draw_random_words(rng: Random, *, choices: bool) -> Function:
+def draw_random_words(rng: Random, *, choices: bool) -> TaskFunction:
     """A function out of random words, with requests that use some of them."""
     verb, noun = rng.choice(w.VERBS), w.any_word(rng).lower()
     if rng.random() < 0.25:
@@ -275,7 +275,7 @@ def draw_random_words(rng: Random, *, choices: bool) -> Function:
     parameters = [
         draw_parameter(rng, taken, rng.random() < share, choices=choices) for _ in range(count)
     ]
-    function = Function(w.any_word(rng).lower(), (name,), abouts, parameters)
+    function = TaskFunction(w.any_word(rng).lower(), (name,), abouts, parameters)
     thing = rng.choice((noun, f"the {noun}", f"the {adjective} {noun}", f"a {noun}"))
     for _ in range(3):
         said = [p for p in parameters if not p.optional or rng.random() < 0.5]

@@ -1,4 +1,4 @@
-"""Made-up functions whose parameters differ in kind: what a value looks like says where it belongs."""
+"""Made-up functions whose parameters differ in kind, so that the form of a value shows where it belongs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from random import Random
 
 from training.data.generators import word_pools as w
 from training.data.generators.choices import OBJECTS, VERBS
-from training.data.tasks import Function, Parameter
+from training.data.tasks import TaskFunction, TaskParameter
 
 # names | type | generator | how it is said when nothing names it | about
 FIELDS = """email,mail,contact,email_address,send_to|string|email|at {},({}),mail {},contact {},to {}|E-mail address
@@ -52,7 +52,7 @@ NEAR = (
     ("sender_{}", "from {}", "receiver_{}", "for {}"),
     ("first_{}", "first {}", "second_{}", "then {}"),
 )
-# Nobody can tell an unknown city from an unknown person: the second of them is always named.
+# An unknown city looks like an unknown person: the second of them is always named.
 NAMES = ("person", "city", "country", "company", "title", "sentence")
 ROLES = tuple(role.split("_")[0] + "_" for near in NEAR for role in (near[0], near[2]))
 TWICE = (
@@ -70,16 +70,16 @@ TWICE = (
 )
 
 
-def base_of(parameter: Parameter) -> str:
+def base_of(parameter: TaskParameter) -> str:
     """What a field is without its role: `date` for `start_date`."""
     key = parameter.key
     return key.partition("_")[2] if key.startswith(ROLES) else key
 
 
-def draw_fields(rng: Random) -> list[tuple[Parameter, list[str]]]:
+def draw_fields(rng: Random) -> list[tuple[TaskParameter, list[str]]]:
     """Draw two to five fields of different kinds, now and then one kind twice with two roles."""
     chosen = rng.sample(FIELDS, rng.choice((2, 2, 3, 3, 4, 5)))
-    fields: list[tuple[Parameter, list[str]]] = []
+    fields: list[tuple[TaskParameter, list[str]]] = []
     for line in chosen:
         names, kind, generator, said, about = line.split("|")
         base = names.split(",")[0]
@@ -89,11 +89,11 @@ def draw_fields(rng: Random) -> list[tuple[Parameter, list[str]]]:
             for role, phrase in ((one, said_one), (two, said_two)):
                 key = role.format(base)
                 text = f"{role.split('_')[0].capitalize()} {about[0].lower()}{about[1:]}"
-                fields.append((Parameter((key,), kind, generator, (text,), False), [phrase]))
+                fields.append((TaskParameter((key,), kind, generator, (text,), False), [phrase]))
             continue
         key, *others = rng.sample(names.split(","), min(2, len(names.split(","))))
         fields.append(
-            (Parameter((key, *others), kind, generator, (about,), optional), said.split(","))
+            (TaskParameter((key, *others), kind, generator, (about,), optional), said.split(","))
         )
     taken: set[str] = set()
     kept = []
@@ -104,7 +104,7 @@ def draw_fields(rng: Random) -> list[tuple[Parameter, list[str]]]:
     return kept
 
 
-def draw_record(rng: Random) -> Function:
+def draw_record(rng: Random) -> TaskFunction:
     """Draw a function of fields that requests give without their names, in any order."""
     verb, noun = rng.choice(VERBS), rng.choice((*OBJECTS, w.invented(rng)))
     fields = draw_fields(rng)
@@ -113,7 +113,7 @@ def draw_record(rng: Random) -> Function:
         f"{verb.capitalize()} {article} {noun}.",
         f"{verb.capitalize()} {article} {noun} with {', '.join(p.key.replace('_', ' ') for p, _ in fields)}.",
     )
-    function = Function(
+    function = TaskFunction(
         noun, (f"{verb}_{noun}", f"{noun}_{verb}"), abouts, [p for p, _ in fields], topic=noun
     )
     for _ in range(5):
@@ -122,7 +122,7 @@ def draw_record(rng: Random) -> Function:
 
 
 def phrase_record(
-    verb: str, noun: str, fields: list[tuple[Parameter, list[str]]], rng: Random
+    verb: str, noun: str, fields: list[tuple[TaskParameter, list[str]]], rng: Random
 ) -> str:
     """One request: with small words, with the names of the fields, or with nothing but the values."""
     how = rng.choice(("small words", "small words", "names", "values"))
