@@ -52,8 +52,8 @@ def test_no_action_is_drawn_twice() -> None:
         assert len(sure) == len(set(sure)) > 5
 
 
-def test_what_fits_nothing_is_a_siblings_request() -> None:
-    """Of a list of siblings each pair calls what was offered, and most of what fits nothing is another sibling's."""
+def test_what_fits_no_tool_is_meant_for_a_confusable_one() -> None:
+    """In a list of confusable tools each pair calls an offered one, and most of the others mean another tool of the kind."""
     maker = BlockMaker(
         Sources(read_tasks()[:40], None), Mix({"tasks": 1.0}, none=0.5, two=0.0, confusable=1.0)
     )
@@ -74,7 +74,7 @@ def test_what_fits_nothing_is_a_siblings_request() -> None:
     assert len(set(strays)) > 100
 
 
-def test_without_siblings_lists_are_what_they_were() -> None:
+def test_without_confusable_tools_lists_are_what_they_were() -> None:
     """Where none are wanted, none are drawn."""
     functions = read_tasks()[:40]
     plain = BlockMaker(Sources(functions, None, augment=False), Mix({"tasks": 1.0}))

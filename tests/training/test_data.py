@@ -166,7 +166,7 @@ def test_a_refusal_is_really_one() -> None:
     assert refused > 20
 
 
-def test_kinship_has_two_sides() -> None:
+def test_similarity_has_two_sides() -> None:
     """If one function would answer another's requests, the other would answer its."""
     functions = read_tasks()[:400]
     similarity = FunctionSimilarity({f.key: describe_function(f) for f in functions})
@@ -508,8 +508,8 @@ def test_nobody_is_named_twice_in_a_list() -> None:
         assert len(days) == len(set(days))
 
 
-def test_a_riddle_says_what_comes_to_mind_and_not_the_word() -> None:
-    """Whoever asks for a riddle's function names its associations, never the thing itself."""
+def test_an_association_task_never_names_its_word() -> None:
+    """A request for the function names associations of the word, never the word itself."""
     told = dict(association_tasks.lines())
     for number in range(200):
         function = association_tasks.draw_association_task(Random(number))
@@ -519,7 +519,7 @@ def test_a_riddle_says_what_comes_to_mind_and_not_the_word() -> None:
             assert len(said & set(told[function.domain])) >= 2
 
 
-def test_a_choice_of_riddles_has_one_answer() -> None:
+def test_an_enum_of_associations_has_one_answer() -> None:
     """What is said for one value comes to mind with no other value of the list, nor is it one."""
     told = dict(association_tasks.lines())
     drawn = [

@@ -1,4 +1,4 @@
-"""Processes that learn together end where each would have gone, on average."""
+"""Data-parallel processes end at the mean of where each would have ended."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ def learn(rank: int) -> nn.Module:
     return net
 
 
-def average(crew: ProcessGroup, target: Path) -> None:
-    net = learn(crew.rank)
-    numbers = crew.average(net.parameters(), [4.0, 2.0**40 + 1])
-    torch.save({"state": net.state_dict(), "told": numbers}, target / f"{crew.rank}.pt")
+def average(group: ProcessGroup, target: Path) -> None:
+    net = learn(group.rank)
+    numbers = group.average(net.parameters(), [4.0, 2.0**40 + 1])
+    torch.save({"state": net.state_dict(), "sums": numbers}, target / f"{group.rank}.pt")
 
 
 @pytest.mark.parametrize("size", [1, 2])
-def test_a_crew_meets_in_the_middle(size: int, tmp_path: Path) -> None:
-    """Each goes on with the mean of all weights, and knows the sums of what all told."""
+def test_processes_average_their_weights(size: int, tmp_path: Path) -> None:
+    """Each continues with the mean of all weights, and gets the sums of all numbers."""
     run_in_parallel(size, average, tmp_path)
     alone: list[dict[str, Tensor]] = [learn(rank).state_dict() for rank in range(size)]
     for rank in range(size):
         found = torch.load(tmp_path / f"{rank}.pt", weights_only=True)
-        assert found["told"] == [4.0 * size, size * (2.0**40 + 1)]
+        assert found["sums"] == [4.0 * size, size * (2.0**40 + 1)]
         for name, weight in found["state"].items():
             torch.testing.assert_close(weight, torch.stack([each[name] for each in alone]).mean(0))

@@ -64,7 +64,7 @@ def test_spans_cover_every_word() -> None:
 
 
 def test_the_examples_of_the_product_are_protected(tmp_path: Path) -> None:
-    """The guard reads the shipped examples, whichever of the two forms a definition has."""
+    """The leak filter reads the shipped examples, whichever of the two forms a definition has."""
     leak_filter = build_leak_filter(tmp_path, EXAMPLES)
     prompts = json.loads((EXAMPLES / "function_calling_tests.json").read_text("utf-8"))
     tools = json.loads((EXAMPLES / "functions_definition.json").read_text("utf-8"))
@@ -72,8 +72,8 @@ def test_the_examples_of_the_product_are_protected(tmp_path: Path) -> None:
     assert not any(leak_filter.allows_tool(item.get("function", item)) for item in tools)
 
 
-def test_what_is_generated_passes_the_guard() -> None:
-    """Everything the sources hand out has been through the guard: nothing protected comes out."""
+def test_what_is_generated_passes_the_leak_filter() -> None:
+    """Everything that the sources draw has passed the leak filter: nothing protected is among it."""
     functions = read_tasks()
     rng = Random("leaks")
     drawn = []
@@ -94,7 +94,7 @@ def test_what_is_generated_passes_the_guard() -> None:
 
 @pytest.mark.skipif(not EVALUATION.is_dir(), reason="the evaluation sets are not here")
 def test_real_evaluation_sets_do_not_come_out_of_the_real_functions() -> None:
-    """What the sources draw from the task files passes a guard of every evaluation set at hand."""
+    """What the sources draw from the task files passes a leak filter of every evaluation set that is there."""
     leak_filter = build_leak_filter(EVALUATION, EXAMPLES)
     assert len(leak_filter.spans) > 1000
     sources = Sources(read_tasks(), None, leak_filter.allows_tool, leak_filter.allows_prompt)
