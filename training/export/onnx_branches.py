@@ -13,7 +13,7 @@ from onnx import NodeProto, TensorProto, helper
 
 
 def conditional(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Replace all `Conditional` nodes by branches, group by group, and sort the nodes."""
+    """Replace all `Only` nodes by branches, group by group, and sort the nodes."""
     graph = model.graph
     groups: dict[int, list[NodeProto]] = defaultdict(list)
     for node in graph.node:
