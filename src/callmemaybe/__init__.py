@@ -27,11 +27,20 @@ if TYPE_CHECKING:
     from callmemaybe.errors import GrammarError as GrammarError
     from callmemaybe.errors import GroundingError as GroundingError
     from callmemaybe.errors import InputError as InputError
+    from callmemaybe.errors import LedgerError as LedgerError
+    from callmemaybe.errors import LongNumber as LongNumber
     from callmemaybe.errors import ModelError as ModelError
     from callmemaybe.errors import ModelOutputError as ModelOutputError
+    from callmemaybe.errors import NotExecuted as NotExecuted
+    from callmemaybe.errors import NoValue as NoValue
     from callmemaybe.errors import SchemaViolationError as SchemaViolationError
+    from callmemaybe.errors import StoreError as StoreError
+    from callmemaybe.errors import StoreFull as StoreFull
+    from callmemaybe.errors import StoreTransient as StoreTransient
+    from callmemaybe.errors import TransientError as TransientError
     from callmemaybe.errors import UnsupportedSchema as UnsupportedSchema
     from callmemaybe.errors import VocabularyError as VocabularyError
+    from callmemaybe.errors import WriteError as WriteError
     from callmemaybe.gateway import Gateway as Gateway
     from callmemaybe.generation.config import DecodingConfig as DecodingConfig
     from callmemaybe.generation.result import CallResult as CallResult
@@ -72,6 +81,8 @@ _MODULES = {
         "CallMeMaybeError", "InputError", "UnsupportedSchema", "GrammarError", "GroundingError",
         "BudgetError", "ConversationError", "ModelOutputError", "DuplicateKeyError", "SchemaViolationError",
         "ModelError", "VocabularyError", "DecodingError",
+        "NoValue", "LongNumber", "StoreError", "StoreFull", "StoreTransient",
+        "LedgerError", "WriteError", "NotExecuted", "TransientError",
     ), "errors"),
 }  # fmt: skip
 

@@ -4,17 +4,26 @@
 
     CallMeMaybeError            the root: `except CallMeMaybeError` catches everything of ours
     |- InputError               the caller: the data is wrong; str() is "where: what; what to do"
-    |  |- UnsupportedSchema     a JSON Schema says something we cannot guarantee (.pointer)
+    |  |- UnsupportedSchema     a JSON Schema demands something that cannot be guaranteed (.pointer)
+    |  |  `- NoValue            no value meets a schema
     |  |- GrammarError          a regex or a grammar text is wrong (.line)
     |  |- GroundingError        no function can be called with the values in the request (.functions)
+    |  |- LongNumber            a number has more digits than the reader accepts
     |  |- BudgetError           the token budget is smaller than the shortest valid answer
     |  `- ConversationError     an event that may not happen now, or names a wrong call id
     |- ModelOutputError         the model: it wrote what no grammar can prevent
     |  |- DuplicateKeyError     a key of an object twice (.key)
     |  `- SchemaViolationError  a value that its schema forbids (.pointer)
-    |- ModelError               the model or store behind us: it cannot be found, loaded, run or reached
+    |- ModelError               the model behind us: it cannot be found, loaded, run or reached
     |  `- VocabularyError       a vocabulary cannot be read, or lacks what a grammar needs
+    |- StoreError               the store behind us: the ledger cannot be read or written
+    |  |- StoreFull             there is no room for a new intent
+    |  |- StoreTransient        it is away or busy; the operation may be sent again
+    |  `- LedgerError           it was opened, and can no longer be used
+    |- WriteError               the disk behind us: a file could not be written
     `- DecodingError            us: a promise of the engine was broken; please report it
+
+    NotExecuted, TransientError   raised by tools, never by us: certainly nothing happened; it may pass
 
 Foreign exceptions are translated into these once, at the edge where they appear.
 """
@@ -97,6 +106,14 @@ class GrammarError(InputError):
         self.line = line
 
 
+class NoValue(UnsupportedSchema):
+    """No value meets a schema, or none that the request contains."""
+
+
+class LongNumber(InputError):
+    """A JSON text holds a number of more digits than the reader was told to accept."""
+
+
 class ConversationError(InputError):
     """An event may not happen in this state of a conversation, or names the wrong call id."""
 
@@ -111,6 +128,26 @@ class ModelError(CallMeMaybeError):
 
 class VocabularyError(ModelError):
     """A vocabulary cannot be read, or does not have what a grammar asks of it."""
+
+
+class StoreError(CallMeMaybeError):
+    """The ledger cannot be read or written. Answers that were given before stay valid."""
+
+
+class StoreFull(StoreError):
+    """There is no disk space for a new intent; the reserve for results of running calls remains."""
+
+
+class StoreTransient(StoreError):
+    """The store is unavailable or busy; the same operation may be sent again."""
+
+
+class LedgerError(StoreError):
+    """A ledger that was opened can no longer be read or written."""
+
+
+class WriteError(CallMeMaybeError):
+    """A file could not be written (a full disk, say); its previous content is untouched."""
 
 
 class DecodingError(CallMeMaybeError):
@@ -162,3 +199,11 @@ class SchemaViolationError(ModelOutputError):
             f"{what} not what the schema wants, at {pointer or '/'}: {problem}{asked}; no grammar can "
             "prevent that: try again with a temperature, draw several (best_of), or simplify the schema"
         )
+
+
+class NotExecuted(Exception):
+    """Raised by a tool if certainly nothing happened: even a `once` call may be retried."""
+
+
+class TransientError(Exception):
+    """Raised by a tool whose failure may be temporary, as ConnectionError and TimeoutError are."""

@@ -16,10 +16,9 @@ from callmemaybe import Conversation, GatewayExecutor, PythonExecutor, ToolIndex
 from callmemaybe.caller import Caller, load_model
 from callmemaybe.conversation import ConversationState, ModelTurn, UserMessage
 from callmemaybe.conversation.loop import LoopConfig, ModelReply, conversation_loop
-from callmemaybe.errors import ConversationError, InputError
+from callmemaybe.errors import ConversationError, InputError, StoreTransient
 from callmemaybe.gateway import Gateway
 from callmemaybe.gateway.run import Run
-from callmemaybe.gateway.store import StoreTransient
 from callmemaybe.tools import CallEnded, ToolCall, ToolResult, ToolSpec, tool
 from callmemaybe.wire import PromptPart, formats
 from tests.decoding.helpers import CHATML, vocabulary

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from callmemaybe.cli.files import WriteError, check_writable, is_stream, write_atomically
+from callmemaybe.cli.files import check_writable, is_stream, write_atomically
 from callmemaybe.cli.results import ResultFile, ResultRecord, ResultSettings
-from callmemaybe.errors import InputError
+from callmemaybe.errors import InputError, WriteError
 from callmemaybe.tools import ToolSpec
 
 ADD = ToolSpec.from_json(

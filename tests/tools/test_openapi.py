@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from callmemaybe.errors import InputError
+from callmemaybe.errors import InputError, NotExecuted
 from callmemaybe.gateway import Gateway, Verdict
 from callmemaybe.tools import Effect, ToolCall, tools_from
-from callmemaybe.tools.declare import NotExecuted
 from callmemaybe.tools.openapi import HttpRequest, HttpResponse
 
 COLOURS = ["blue", "black", "brown"]

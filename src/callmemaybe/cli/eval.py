@@ -21,10 +21,10 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from callmemaybe.cli.files import WriteError, check_writable, read_text, write_atomically
+from callmemaybe.cli.files import check_writable, read_text, write_atomically
 from callmemaybe.cli.options import ModelOption, NameChoiceMode, NoCall, QuietOption
 from callmemaybe.cli.process import ExitCode, StopRequested, stopped_by_signals
-from callmemaybe.errors import InputError
+from callmemaybe.errors import InputError, WriteError
 from callmemaybe.jsonio import JsonDocument, dumps, read
 
 if TYPE_CHECKING:

@@ -12,15 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from callmemaybe.cli.process import discard, stdout_is_closed
-from callmemaybe.errors import CallMeMaybeError, InputError
+from callmemaybe.errors import InputError, WriteError
 
 #: The names that systems have for standard output, and the folders of a process's open files.
 _STANDARD_OUTPUT = {"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"}
 _OPEN_FILES = re.compile(r"/dev|/dev/fd|/proc/[^/]+/fd")
-
-
-class WriteError(CallMeMaybeError):
-    """A file could not be written (a full disk, say); its previous content is untouched."""
 
 
 def is_standard(path: Path) -> bool:

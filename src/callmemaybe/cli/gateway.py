@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from callmemaybe.cli.files import WriteError, is_file
+from callmemaybe.cli.files import is_file
 from callmemaybe.cli.inputs import load_tools, read_calls, read_secrets
 from callmemaybe.cli.process import ExitCode, printable
-from callmemaybe.errors import CallMeMaybeError, InputError
+from callmemaybe.errors import CallMeMaybeError, InputError, LedgerError, WriteError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,10 +65,6 @@ def register(app: typer.Typer) -> None:
     app.command()(reconcile)
     app.add_typer(audit, name="audit")
     app.add_typer(approvals, name="approvals")
-
-
-class LedgerError(CallMeMaybeError):
-    """A ledger that was opened can no longer be read or written."""
 
 
 class AnchorFile:

@@ -13,8 +13,6 @@ import typer
 from typer.exceptions import TyperException
 
 from callmemaybe.cli import chat, check, eval, gateway, listings, options, serve, trace  # noqa: A004
-from callmemaybe.cli.files import WriteError
-from callmemaybe.cli.gateway import LedgerError
 from callmemaybe.cli.process import (
     STREAM_NAMES,
     ExitCode,
@@ -30,6 +28,8 @@ from callmemaybe.errors import (
     CallMeMaybeError,
     InputError,
     ModelError,
+    StoreError,
+    WriteError,
 )
 
 app = typer.Typer(
@@ -131,7 +131,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         return _fail(str(error), ExitCode.NO_MODEL)
     except WriteError as error:
         return _fail(str(error), ExitCode.NOT_WRITTEN)
-    except LedgerError as error:
+    except StoreError as error:
         return _fail(str(error), ExitCode.NO_LEDGER)
     except CallMeMaybeError as error:
         return _fail(str(error), ExitCode.INTERNAL_ERROR)

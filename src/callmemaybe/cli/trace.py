@@ -15,7 +15,6 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 import typer
 
 from callmemaybe.cli.files import (
-    WriteError,
     check_writable,
     is_standard,
     named_output,
@@ -23,7 +22,7 @@ from callmemaybe.cli.files import (
     same_file,
     write_atomically,
 )
-from callmemaybe.errors import InputError
+from callmemaybe.errors import InputError, WriteError
 from callmemaybe.jsonio import dumps, escape_surrogates, loads
 
 if TYPE_CHECKING:

@@ -26,13 +26,14 @@ the ledger is an exception (``StoreError``).
 
 from __future__ import annotations
 
+from callmemaybe.errors import StoreError, StoreFull, StoreTransient
 from callmemaybe.gateway.answers import CODES, CallAnswer
 from callmemaybe.gateway.gateway import Approver, Gateway
 from callmemaybe.gateway.ledger import open_ledger
 from callmemaybe.gateway.limits import GatewayLimits
 from callmemaybe.gateway.policy import CAREFUL, OPEN, Policy, Verdict
 from callmemaybe.gateway.run import Run
-from callmemaybe.gateway.store import Approval, StoreError, StoreFull, StoreTransient
+from callmemaybe.gateway.store import Approval
 
 __all__ = [
     "CAREFUL",

@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
+from callmemaybe.errors import StoreError
 from callmemaybe.gateway.lifecycle import (
     TERMINAL,
     CallState,
@@ -39,7 +40,6 @@ from callmemaybe.gateway.store import (
     RunInTransaction,
     RunRow,
     StoreBackend,
-    StoreError,
     UpdateCall,
     UpdateResult,
     restarted,

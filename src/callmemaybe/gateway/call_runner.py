@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from callmemaybe.errors import InputError
+from callmemaybe.errors import InputError, StoreError
 from callmemaybe.gateway import redact
 from callmemaybe.gateway.answers import (
     CallAnswer,
@@ -37,7 +37,6 @@ from callmemaybe.gateway.store import (
     AppendAudit,
     ConfirmOwnership,
     RunInTransaction,
-    StoreError,
     UpdateCall,
     UpdateResult,
 )

@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from callmemaybe.errors import InputError
+from callmemaybe.errors import InputError, StoreError
 from callmemaybe.gateway.answers import CallAnswer, answer_from_row
 from callmemaybe.gateway.call_runner import CallRunner
 from callmemaybe.gateway.execution import worker
@@ -33,7 +33,7 @@ from callmemaybe.gateway.recovery import Recovery
 from callmemaybe.gateway.registry import RegisteredTool, SecretSource, register_tools
 from callmemaybe.gateway.run import Run
 from callmemaybe.gateway.services import GatewayObserver
-from callmemaybe.gateway.store import Approval, CallRow, DecideApproval, StoreError, UpdateCall
+from callmemaybe.gateway.store import Approval, CallRow, DecideApproval, UpdateCall
 from callmemaybe.gateway.turn import GatewayTurn
 from callmemaybe.tools import Effect, ToolCall, ToolSpec
 from callmemaybe.tools.declare import Tool

@@ -22,8 +22,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 from urllib.parse import SplitResult, urljoin, urlsplit
 
+from callmemaybe.errors import NotExecuted, TransientError
 from callmemaybe.gateway.execution.outcome import TIMED_OUT
-from callmemaybe.tools.declare import NotExecuted, TransientError
 from callmemaybe.tools.openapi import HttpRequest, HttpResponse
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})

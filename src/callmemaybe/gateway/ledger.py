@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
+from callmemaybe.errors import StoreError, StoreFull, StoreTransient
 from callmemaybe.gateway.apply import Applier
 from callmemaybe.gateway.audit.chain import GENESIS, ChainHead, record_hash
 from callmemaybe.gateway.limits import DEFAULT_LIMITS, GatewayLimits
@@ -27,9 +28,6 @@ from callmemaybe.gateway.store import (
     RequestApproval,
     RunInTransaction,
     StoreBackend,
-    StoreError,
-    StoreFull,
-    StoreTransient,
     UpdateCall,
     open_backend,
 )

@@ -6,7 +6,7 @@ import os
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Literal
 
-from callmemaybe.tools.declare import NotExecuted
+from callmemaybe.errors import NotExecuted
 
 _FLAGS = {
     "r": os.O_RDONLY,

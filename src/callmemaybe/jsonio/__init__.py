@@ -16,6 +16,7 @@ This room knows no tool, no grammar and no file. Of JSON Schema it knows only wh
 declared to be floats (``dumps(value, schema=...)``).
 """
 
+from callmemaybe.errors import LongNumber
 from callmemaybe.jsonio.pointer import (
     escape_token,
     join_pointer,
@@ -26,7 +27,6 @@ from callmemaybe.jsonio.pointer import (
 from callmemaybe.jsonio.reader import (
     MAX_INT_DIGITS,
     JsonDocument,
-    LongNumber,
     RawNumber,
     check_syntax,
     find_duplicate_key,

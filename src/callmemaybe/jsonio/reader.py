@@ -16,7 +16,7 @@ from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from typing import Any, NoReturn
 
-from callmemaybe.errors import InputError
+from callmemaybe.errors import InputError, LongNumber
 from callmemaybe.jsonio.pointer import join_pointer, split_pointer
 
 #: Deeper than any tool definition; shallow enough for every recursive function that gets the value.
@@ -39,10 +39,6 @@ _WORD = re.compile(r"[-+]?[A-Za-z_$][A-Za-z0-9_$]*")
 _CONSTANTS = {"true": True, "false": False, "null": None}
 
 _Marks = dict[str, int] | list[int]
-
-
-class LongNumber(InputError):
-    """A JSON text holds a number of more digits than the reader was told to accept."""
 
 
 class _DuplicateKey(InputError):

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from callmemaybe.errors import NotExecuted, TransientError
 from callmemaybe.tools.collect import ToolLike, tool_spec, tool_specs, tools_from
 from callmemaybe.tools.events import (
     ArgumentsDelta,
@@ -48,11 +49,9 @@ if TYPE_CHECKING:
     from callmemaybe.tools.declare import (
         Context,
         Mode,
-        NotExecuted,
         ProcessLimits,
         Tool,
         Transaction,
-        TransientError,
         make_tool,
         tool,
         tool_without_gateway,
@@ -95,11 +94,9 @@ __all__ = [
 _LATE = {
     "Context": "declare",
     "Mode": "declare",
-    "NotExecuted": "declare",
     "ProcessLimits": "declare",
     "Tool": "declare",
     "Transaction": "declare",
-    "TransientError": "declare",
     "make_tool": "declare",
     "tool_without_gateway": "declare",
     "tool": "declare",

@@ -38,14 +38,6 @@ class Mode(StrEnum):
     """Inside the store's transaction that records the result."""
 
 
-class NotExecuted(Exception):
-    """Raised by a tool if certainly nothing happened: even a `once` call may be retried."""
-
-
-class TransientError(Exception):
-    """Raised by a tool whose failure may be temporary, as ConnectionError and TimeoutError are."""
-
-
 @dataclass(frozen=True)
 class Context:
     """The call that a tool is run for; the gateway passes one to a parameter annotated with it."""

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
-from callmemaybe.errors import InputError
+from callmemaybe.errors import InputError, NotExecuted, TransientError
 from callmemaybe.jsonio import dumps, escape_token, loads, resolve_pointer
-from callmemaybe.tools.declare import Mode, NotExecuted, Tool, TransientError
+from callmemaybe.tools.declare import Mode, Tool
 from callmemaybe.tools.openapi_parameters import OpenApiParameter, parse_parameter
 from callmemaybe.tools.spec import Effect, ToolSpec
 

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from callmemaybe.errors import InputError
+from callmemaybe.errors import InputError, NotExecuted
 from callmemaybe.jsonio import dumps
-from callmemaybe.tools.declare import NotExecuted
 
 
 class _Style(NamedTuple):

@@ -11,6 +11,7 @@ from callmemaybe.errors import (
     GrammarError,
     GroundingError,
     InputError,
+    NoValue,
     UnsupportedSchema,
 )
 from callmemaybe.grammar.automaton import BUDGET_EXCEEDED
@@ -18,7 +19,6 @@ from callmemaybe.grammar.characters import ALL, chars, complement, utf8
 from callmemaybe.grammar.grammar import Grammar
 from callmemaybe.grammar.json_schema import GroundingSource, json_schema_node
 from callmemaybe.grammar.json_schema.document import DeferredCheck
-from callmemaybe.grammar.json_schema.entry import NoValue
 from callmemaybe.grammar.json_schema.grounding import uses_grounding
 from callmemaybe.grammar.nodes import (
     EMPTY,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from callmemaybe.errors import InputError
+from callmemaybe.errors import InputError, NotExecuted, TransientError
 from callmemaybe.jsonio import dumps_result
-from callmemaybe.tools.declare import NotExecuted, TransientError
 
 OutcomeKind = Literal[
     "returned", "unrepresentable", "raised", "transient", "not_executed", "timed_out", "died"

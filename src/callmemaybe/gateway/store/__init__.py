@@ -15,20 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
 from callmemaybe import plugins
-from callmemaybe.errors import CallMeMaybeError
 from callmemaybe.gateway.lifecycle import CallState
-
-
-class StoreError(CallMeMaybeError):
-    """The ledger cannot be read or written. Answers that were given before stay valid."""
-
-
-class StoreFull(StoreError):
-    """There is no disk space for a new intent; the reserve for results of running calls remains."""
-
-
-class StoreTransient(StoreError):
-    """The store is unavailable or busy; the same operation may be sent again."""
 
 
 @dataclass(slots=True)

@@ -22,6 +22,7 @@ from typing import Any
 import psycopg
 from psycopg import errors
 
+from callmemaybe.errors import StoreError, StoreFull, StoreTransient
 from callmemaybe.gateway.lifecycle import TERMINAL, CallState
 from callmemaybe.gateway.plan import EVERYTHING, locks_from_json
 from callmemaybe.gateway.store import (
@@ -33,9 +34,6 @@ from callmemaybe.gateway.store import (
     OpenCall,
     ReconcileCall,
     RunRow,
-    StoreError,
-    StoreFull,
-    StoreTransient,
     UpdateCall,
 )
 from callmemaybe.gateway.store import _postgresql_sql as statements

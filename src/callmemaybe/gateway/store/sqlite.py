@@ -21,6 +21,7 @@ from typing import Any
 
 import apsw
 
+from callmemaybe.errors import StoreError, StoreFull, StoreTransient
 from callmemaybe.gateway.lifecycle import CallState
 from callmemaybe.gateway.store import (
     CALL_COLUMNS,
@@ -31,9 +32,6 @@ from callmemaybe.gateway.store import (
     OpenCall,
     ReconcileCall,
     RunRow,
-    StoreError,
-    StoreFull,
-    StoreTransient,
     UpdateCall,
 )
 from callmemaybe.gateway.store import _sqlite_sql as statements

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from callmemaybe.errors import GrammarError, UnsupportedSchema
+from callmemaybe.errors import GrammarError, NoValue, UnsupportedSchema
 from callmemaybe.grammar.grammar import Grammar
 from callmemaybe.grammar.json_schema.analysis import may_be_named
 from callmemaybe.grammar.json_schema.document import (
@@ -31,10 +31,6 @@ from callmemaybe.grammar.nodes import NOTHING, Node
 
 #: In which order the keys of an object may come.
 ORDERS = ("schema", "any")
-
-
-class NoValue(UnsupportedSchema):
-    """No value meets a schema (or none that was said)."""
 
 
 def json_schema(
