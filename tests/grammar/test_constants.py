@@ -45,7 +45,7 @@ def test_labelled_constants_are_not_compared_with_each_other(options: list[Any])
     told: list[int] = []
     with progress_reported_to(told.append):
         shapes = normaliser.shapes(((document.root, True),))
-    listed = [key for shape in shapes for key in shape.among or ()]
+    listed = [key for shape in shapes for key in shape.enum or ()]
     repeated = {12, "word 13"} if len(options) > MANY else set()
     assert sorted(listed, key=str) == sorted(set(MIXED) - repeated, key=str)
     assert sum(told) < MANY // 10

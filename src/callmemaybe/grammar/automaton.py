@@ -151,9 +151,9 @@ class Automaton:
             union |= mask
         return union
 
-    def controls(self, state: int) -> Mapping[str, int]:
-        """Return the control tokens allowed here, by text, with their targets."""
-        raise NotImplementedError
+    def controls(self, state: int) -> Mapping[str, int]:  # noqa: ARG002 - for those that have some
+        """Return the control tokens allowed here, by text, with their targets; lexemes have none."""
+        return NO_CONTROLS
 
     def is_accepting(self, state: int) -> bool:
         """Whether what was read so far is in the language."""

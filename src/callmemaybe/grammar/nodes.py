@@ -132,16 +132,25 @@ ALL_BYTES = (1 << 256) - 1
 INFINITE = math.inf
 
 
+#: Properties that read one field each: plain functions without closures, which the interpreter inlines.
+FIELD: tuple[Any, ...] = (
+    property(lambda node: node._fields[0]),
+    property(lambda node: node._fields[1]),
+    property(lambda node: node._fields[2]),
+    property(lambda node: node._fields[3]),
+    property(lambda node: node._fields[4]),
+    property(lambda node: node._fields[5]),
+)
+
+
 class Literal(Node):
     """Exactly these bytes (at least one)."""
 
     __slots__ = ()
     is_text = True
 
-    @property
-    def data(self) -> bytes:
-        """The bytes."""
-        return self._fields[0]  # type: ignore[no-any-return]
+    #: The bytes.
+    data: bytes = FIELD[0]
 
 
 class Bytes(Node):
@@ -150,10 +159,8 @@ class Bytes(Node):
     __slots__ = ()
     fixed_length = 1
 
-    @property
-    def mask(self) -> int:
-        """The set."""
-        return self._fields[0]  # type: ignore[no-any-return]
+    #: The set.
+    mask: int = FIELD[0]
 
 
 class Chars(Node):
@@ -161,15 +168,10 @@ class Chars(Node):
 
     __slots__ = ()
 
-    @property
-    def ranges(self) -> tuple[tuple[int, int], ...]:
-        """The code points, as sorted inclusive ranges; surrogates in them are never spelled."""
-        return self._fields[0]  # type: ignore[no-any-return]
-
-    @property
-    def encoded(self) -> Node:
-        """The bytes that spell them."""
-        return self._fields[1]  # type: ignore[no-any-return]
+    #: The code points, as sorted inclusive ranges; surrogates in them are never spelled.
+    ranges: tuple[tuple[int, int], ...] = FIELD[0]
+    #: The bytes that spell them.
+    encoded: Node = FIELD[1]
 
     @property
     def children(self) -> tuple[Node, ...]:
@@ -183,10 +185,8 @@ class Control(Node):
     __slots__ = ()
     fixed_length = 1
 
-    @property
-    def text(self) -> str:
-        """The name of the token."""
-        return self._fields[0]  # type: ignore[no-any-return]
+    #: The name of the token.
+    text: str = FIELD[0]
 
 
 class Ref(Node):
@@ -194,10 +194,8 @@ class Ref(Node):
 
     __slots__ = ()
 
-    @property
-    def name(self) -> str:
-        """The rule's name."""
-        return self._fields[0]  # type: ignore[no-any-return]
+    #: The rule's name.
+    name: str = FIELD[0]
 
 
 class CaptureMark(Node):
@@ -206,15 +204,10 @@ class CaptureMark(Node):
     __slots__ = ()
     fixed_length = 0
 
-    @property
-    def name(self) -> str:
-        """The capture's name."""
-        return self._fields[0]  # type: ignore[no-any-return]
-
-    @property
-    def opens(self) -> bool:
-        """Whether the capture begins here (else it ends)."""
-        return self._fields[1]  # type: ignore[no-any-return]
+    #: The capture's name.
+    name: str = FIELD[0]
+    #: Whether the capture begins here (else it ends).
+    opens: bool = FIELD[1]
 
 
 class Concat(Node):
@@ -222,10 +215,8 @@ class Concat(Node):
 
     __slots__ = ()
 
-    @property
-    def parts(self) -> tuple[Node, ...]:
-        """The parts in order."""
-        return self._fields[0]  # type: ignore[no-any-return]
+    #: The parts in order.
+    parts: tuple[Node, ...] = FIELD[0]
 
     @property
     def children(self) -> tuple[Node, ...]:
@@ -238,10 +229,8 @@ class Alternation(Node):
 
     __slots__ = ()
 
-    @property
-    def options(self) -> tuple[Node, ...]:
-        """The options in order."""
-        return self._fields[0]  # type: ignore[no-any-return]
+    #: The options in order.
+    options: tuple[Node, ...] = FIELD[0]
 
     @property
     def children(self) -> tuple[Node, ...]:
@@ -254,20 +243,12 @@ class Repeat(Node):
 
     __slots__ = ()
 
-    @property
-    def body(self) -> Node:
-        """What is repeated."""
-        return self._fields[0]  # type: ignore[no-any-return]
-
-    @property
-    def at_least(self) -> int:
-        """Fewest repetitions."""
-        return self._fields[1]  # type: ignore[no-any-return]
-
-    @property
-    def at_most(self) -> int | None:
-        """Most repetitions."""
-        return self._fields[2]  # type: ignore[no-any-return]
+    #: What is repeated.
+    body: Node = FIELD[0]
+    #: Fewest repetitions.
+    at_least: int = FIELD[1]
+    #: Most repetitions.
+    at_most: int | None = FIELD[2]
 
     @property
     def children(self) -> tuple[Node, ...]:
@@ -284,15 +265,10 @@ class WordTrie(Node):
 
     __slots__ = ()
 
-    @property
-    def words(self) -> tuple[bytes, ...]:
-        """The words, sorted."""
-        return self._fields[0]  # type: ignore[no-any-return]
-
-    @property
-    def tails(self) -> tuple[Node, ...]:
-        """What follows each word, or nothing."""
-        return self._fields[1]  # type: ignore[no-any-return]
+    #: The words, sorted.
+    words: tuple[bytes, ...] = FIELD[0]
+    #: What follows each word, or nothing.
+    tails: tuple[Node, ...] = FIELD[1]
 
     @property
     def children(self) -> tuple[Node, ...]:
@@ -306,10 +282,8 @@ class Lexeme(Node):
     __slots__ = ()
     is_machine = True
 
-    @property
-    def body(self) -> Node:
-        """The regular node."""
-        return self._fields[0]  # type: ignore[no-any-return]
+    #: The regular node.
+    body: Node = FIELD[0]
 
     @property
     def children(self) -> tuple[Node, ...]:
@@ -321,15 +295,10 @@ class _Pair(Node):
     __slots__ = ()
     is_machine = True
 
-    @property
-    def left(self) -> Node:
-        """The first operand."""
-        return self._fields[0]  # type: ignore[no-any-return]
-
-    @property
-    def right(self) -> Node:
-        """The second operand."""
-        return self._fields[1]  # type: ignore[no-any-return]
+    #: The first operand.
+    left: Node = FIELD[0]
+    #: The second operand.
+    right: Node = FIELD[1]
 
     @property
     def children(self) -> tuple[Node, ...]:
@@ -355,20 +324,12 @@ class Substrings(Node):
     __slots__ = ()
     is_machine = True
 
-    @property
-    def units(self) -> tuple[bytes, ...]:
-        """The text in the pieces that a substring never splits."""
-        return self._fields[0]  # type: ignore[no-any-return]
-
-    @property
-    def starts(self) -> tuple[bool, ...]:
-        """Whether a substring may start with that unit."""
-        return self._fields[1]  # type: ignore[no-any-return]
-
-    @property
-    def ends(self) -> tuple[bool, ...]:
-        """Whether a substring may end with that unit."""
-        return self._fields[2]  # type: ignore[no-any-return]
+    #: The text in the pieces that a substring never splits.
+    units: tuple[bytes, ...] = FIELD[0]
+    #: Whether a substring may start with that unit.
+    starts: tuple[bool, ...] = FIELD[1]
+    #: Whether a substring may end with that unit.
+    ends: tuple[bool, ...] = FIELD[2]
 
 
 class DfaTable(Node):
@@ -380,15 +341,10 @@ class DfaTable(Node):
     __slots__ = ()
     is_machine = True
 
-    @property
-    def rows(self) -> tuple[tuple[tuple[int, int], ...], ...]:
-        """For each state its (set of bytes as a 256-bit int, target) pairs; the sets disjoint."""
-        return self._fields[0]  # type: ignore[no-any-return]
-
-    @property
-    def accepting(self) -> frozenset[int]:
-        """The accepting states."""
-        return self._fields[1]  # type: ignore[no-any-return]
+    #: For each state its (set of bytes as a 256-bit int, target) pairs; the sets disjoint.
+    rows: tuple[tuple[tuple[int, int], ...], ...] = FIELD[0]
+    #: The accepting states.
+    accepting: frozenset[int] = FIELD[1]
 
 
 EMPTY: Node = Concat(())

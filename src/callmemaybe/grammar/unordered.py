@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import overload
 
-from callmemaybe.grammar.nodes import EMPTY, INFINITE, NOTHING, Node, WordTrie
-from callmemaybe.grammar.nodes import Concat as Seq
+from callmemaybe.grammar.nodes import EMPTY, FIELD, INFINITE, NOTHING, Concat, Node, WordTrie
 
 MinLength = Callable[[Node], float]
 
@@ -20,35 +19,18 @@ class Members(Node):
 
     __slots__ = ()
 
-    @property
-    def keys(self) -> tuple[bytes, ...]:
-        """The keys, sorted."""
-        return self._fields[0]  # type: ignore[no-any-return]
-
-    @property
-    def values(self) -> tuple[Node, ...]:
-        """What follows each key."""
-        return self._fields[1]  # type: ignore[no-any-return]
-
-    @property
-    def required(self) -> int:
-        """The members that must be there, as bits."""
-        return self._fields[2]  # type: ignore[no-any-return]
-
-    @property
-    def comma(self) -> Node:
-        """What stands between two members."""
-        return self._fields[3]  # type: ignore[no-any-return]
-
-    @property
-    def extra(self) -> Node:
-        """Any other member; NOTHING for none."""
-        return self._fields[4]  # type: ignore[no-any-return]
-
-    @property
-    def last(self) -> Node:
-        """A further member that must be there, behind every ``extra``; NOTHING for none."""
-        return self._fields[5]  # type: ignore[no-any-return]
+    #: The keys, sorted.
+    keys: tuple[bytes, ...] = FIELD[0]
+    #: What follows each key.
+    values: tuple[Node, ...] = FIELD[1]
+    #: The members that must be there, as bits.
+    required: int = FIELD[2]
+    #: What stands between two members.
+    comma: Node = FIELD[3]
+    #: Any other member; NOTHING for none.
+    extra: Node = FIELD[4]
+    #: A further member that must be there, behind every ``extra``; NOTHING for none.
+    last: Node = FIELD[5]
 
     @property
     def children(self) -> tuple[Node, ...]:
@@ -61,35 +43,18 @@ class Unordered(Node):
 
     __slots__ = ()
 
-    @property
-    def members(self) -> Members:
-        """What may be written."""
-        return self._fields[0]  # type: ignore[no-any-return]
-
-    @property
-    def unwritten(self) -> int:
-        """The members that are not written yet, as bits."""
-        return self._fields[1]  # type: ignore[no-any-return]
-
-    @property
-    def at_least(self) -> int:
-        """How many more members there must be, of all kinds."""
-        return self._fields[2]  # type: ignore[no-any-return]
-
-    @property
-    def at_most(self) -> int | None:
-        """How many more there may be; None: any number."""
-        return self._fields[3]  # type: ignore[no-any-return]
-
-    @property
-    def has_members(self) -> bool:
-        """Whether a member was written already, so that a comma comes next."""
-        return self._fields[4]  # type: ignore[no-any-return]
-
-    @property
-    def last_is_due(self) -> bool:
-        """Whether the member ``last`` is still to come."""
-        return self._fields[5]  # type: ignore[no-any-return]
+    #: What may be written.
+    members: Members = FIELD[0]
+    #: The members that are not written yet, as bits.
+    unwritten: int = FIELD[1]
+    #: How many more members there must be, of all kinds.
+    at_least: int = FIELD[2]
+    #: How many more there may be; None: any number.
+    at_most: int | None = FIELD[3]
+    #: Whether a member was written already, so that a comma comes next.
+    has_members: bool = FIELD[4]
+    #: Whether the member ``last`` is still to come.
+    last_is_due: bool = FIELD[5]
 
     @property
     def children(self) -> tuple[Node, ...]:
@@ -121,20 +86,12 @@ class MemberKeys(WordTrie):
 
     __slots__ = ()
 
-    @property
-    def unordered(self) -> Unordered:
-        """The node that this is a part of."""
-        return self._fields[0]  # type: ignore[no-any-return]
-
-    @property
-    def indices(self) -> tuple[int, ...]:
-        """The members to choose from."""
-        return self._fields[1]  # type: ignore[no-any-return]
-
-    @property
-    def words(self) -> tuple[bytes, ...]:
-        """The keys."""
-        return self._fields[2]  # type: ignore[no-any-return]
+    #: The node that this is a part of.
+    unordered: Unordered = FIELD[0]
+    #: The members to choose from.
+    indices: tuple[int, ...] = FIELD[1]
+    #: The keys.
+    words: tuple[bytes, ...] = FIELD[2]
 
     @property
     def tails(self) -> _MemberTails:  # type: ignore[override]
@@ -166,7 +123,7 @@ class _MemberTails(Sequence[Node]):
         if isinstance(place, slice):
             return [self[index] for index in range(*place.indices(len(self)))]
         unordered, index = self._pick.unordered, self._pick.indices[place]
-        return Seq((unordered.members.values[index], unordered.after_member(1 << index)))
+        return Concat((unordered.members.values[index], unordered.after_member(1 << index)))
 
 
 def unfold(node: Unordered, min_length: MinLength) -> list[Node]:
@@ -188,13 +145,13 @@ def unfold(node: Unordered, min_length: MinLength) -> list[Node]:
     )
     if indices:
         found.append(
-            Seq((*before, MemberKeys(node, indices, tuple(members.keys[i] for i in indices))))
+            Concat((*before, MemberKeys(node, indices, tuple(members.keys[i] for i in indices))))
         )
     has_last = members.last is not NOTHING
     if members.extra is not NOTHING and has_room and (node.last_is_due or not has_last):
-        found.append(Seq((*before, members.extra, node.after_member())))
+        found.append(Concat((*before, members.extra, node.after_member())))
     if node.last_is_due and has_last:
-        found.append(Seq((*before, members.last, node.after_member(last_is_due=False))))
+        found.append(Concat((*before, members.last, node.after_member(last_is_due=False))))
     return found
 
 

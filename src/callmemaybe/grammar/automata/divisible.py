@@ -8,13 +8,12 @@ of any size costs nothing but the states that are visited.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import count
 from typing import NamedTuple
 
 from callmemaybe.errors import GrammarError
-from callmemaybe.grammar.automaton import NO_CONTROLS, Automaton, Edges
-from callmemaybe.grammar.nodes import INFINITE, Node
+from callmemaybe.grammar.automaton import Automaton, Edges
+from callmemaybe.grammar.nodes import FIELD, INFINITE, Node
 
 #: Most states on all shortest ways to an integer: who keeps to a budget looks at all of these.
 MAX_STATES = 20_000
@@ -29,20 +28,12 @@ class Divisible(Node):
     __slots__ = ()
     is_machine = True
 
-    @property
-    def step(self) -> int:
-        """A number from 1 up."""
-        return self._fields[0]  # type: ignore[no-any-return]
-
-    @property
-    def low(self) -> int | None:
-        """The least that may be written."""
-        return self._fields[1]  # type: ignore[no-any-return]
-
-    @property
-    def high(self) -> int | None:
-        """The most that may be written."""
-        return self._fields[2]  # type: ignore[no-any-return]
+    #: A number from 1 up.
+    step: int = FIELD[0]
+    #: The least that may be written.
+    low: int | None = FIELD[1]
+    #: The most that may be written.
+    high: int | None = FIELD[2]
 
 
 def divisible(step: int, low: int | None, high: int | None) -> Node:
@@ -100,10 +91,6 @@ class DivisibleAutomaton(Automaton):
     def is_accepting(self, state: int) -> bool:
         """Whether what was read is one of the integers."""
         return self._min_digits(self._states[state]) == 0
-
-    def controls(self, state: int) -> Mapping[str, int]:  # noqa: ARG002 - the contract's argument
-        """Return nothing: numbers have no control tokens."""
-        return NO_CONTROLS
 
     def min_remaining(self, state: int) -> int:
         """Fewest further digits to the end of an integer."""

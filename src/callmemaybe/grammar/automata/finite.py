@@ -8,11 +8,11 @@ factor automaton of Blumer et al. (1985), lazily and without minimising it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from itertools import accumulate, count
 
-from callmemaybe.grammar.automaton import NO_CONTROLS, Automaton, Edges
+from callmemaybe.grammar.automaton import Automaton, Edges
 from callmemaybe.grammar.nodes import INFINITE
 
 
@@ -47,10 +47,6 @@ class TableAutomaton(Automaton):
     def edges(self, state: int) -> Edges:
         """Return the row of a state."""
         return self._rows[state]
-
-    def controls(self, state: int) -> Mapping[str, int]:  # noqa: ARG002 - the contract's argument
-        """Return nothing: lexemes have no control tokens."""
-        return NO_CONTROLS
 
     def min_remaining(self, state: int) -> int:
         """Fewest further bytes to an accepting end."""
@@ -87,10 +83,6 @@ class SubstringAutomaton(Automaton):
     def is_accepting(self, state: int) -> bool:
         """Whether what was read is a whole substring."""
         return self._accepting[state]
-
-    def controls(self, state: int) -> Mapping[str, int]:  # noqa: ARG002 - the contract's argument
-        """Return nothing: a text has no control tokens."""
-        return NO_CONTROLS
 
     def edges(self, state: int) -> Edges:
         """Return one edge for each byte that may come next."""

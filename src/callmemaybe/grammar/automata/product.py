@@ -7,7 +7,6 @@ from itertools import count
 
 from callmemaybe.grammar.automaton import (
     DEAD,
-    NO_CONTROLS,
     NO_EDGES,
     Automaton,
     Edges,
@@ -50,10 +49,6 @@ class ProductAutomaton(Automaton):
         return self._left.is_accepting(left) and (
             (right >= 0 and self._right.is_accepting(right)) is not self._subtract
         )
-
-    def controls(self, state: int) -> Mapping[str, int]:  # noqa: ARG002 - the contract's argument
-        """Return nothing: lexemes have no control tokens."""
-        return NO_CONTROLS
 
     def edges(self, state: int) -> Edges:
         """Return disjoint (byte set, target) pairs; every target can still accept."""

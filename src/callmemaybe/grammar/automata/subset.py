@@ -24,6 +24,7 @@ from callmemaybe.grammar.nodes import (
     Bytes,
     CaptureMark,
     Chars,
+    Concat,
     Control,
     Literal,
     Node,
@@ -32,7 +33,6 @@ from callmemaybe.grammar.nodes import (
     WordTrie,
     renewed,
 )
-from callmemaybe.grammar.nodes import Concat as Seq
 from callmemaybe.grammar.unordered import MemberKeys, Unordered, unfold
 
 _LEAVES = (Literal, Bytes, Control)
@@ -132,7 +132,7 @@ class Closure:
                 kind = type(node)
                 if kind is Literal:
                     return node, 0, rest
-                if kind is Seq:
+                if kind is Concat:
                     parts: tuple[Node, ...] = node._fields[0]
                     min_length = node.min_length
                     if (
@@ -224,7 +224,7 @@ class Closure:
         """Open a node that was reached; pushes in reverse, so that the first option is first."""
         if isinstance(node, _LEAVES):
             items.setdefault((node, 0, rest), history)
-        elif isinstance(node, Seq):
+        elif isinstance(node, Concat):
             for part in reversed(node.parts[1:]):
                 rest = self._continuation(part, rest)
             stack.append(((node.parts[0] if node.parts else None, None, rest), history))

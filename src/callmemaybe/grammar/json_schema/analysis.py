@@ -36,25 +36,27 @@ class InstanceChecker:
     def __init__(self, shapes: Callable[[Conjunction], tuple[ValueShape, ...]]) -> None:
         self._shapes = shapes
 
-    def meets(self, value: Any, need: Conjunction) -> bool:
+    def meets(self, value: Any, conjunction: Conjunction) -> bool:
         """Whether a value meets a need."""
-        return not need or any(self.accepts(shape, value) for shape in self._shapes(need))
+        return not conjunction or any(
+            self.accepts(shape, value) for shape in self._shapes(conjunction)
+        )
 
     def accepts(self, shape: ValueShape, value: Any, key: Any = None) -> bool:
         """Whether a value has a shape; ``key`` is its identity where that is known."""
         kind = kind_of(value)
         if not kind & shape.kinds:
             return False
-        if shape.among is not None or shape.but:
+        if shape.enum is not None or shape.excluded:
             key = identity(value) if key is None else key
-            if key in shape.but or (shape.among is not None and key not in shape.among):
+            if key in shape.excluded or (shape.enum is not None and key not in shape.enum):
                 return False
         for kinds, facet in shape.facets.items():
             if kind & kinds:
-                return self._fits(facet, value)
+                return self._facet_fits(facet, value)
         return True
 
-    def _fits(self, facet: Any, value: Any) -> bool:
+    def _facet_fits(self, facet: Any, value: Any) -> bool:
         match facet:
             case NumberFacet():
                 return _number_fits(facet, value)
@@ -76,7 +78,7 @@ class InstanceChecker:
         if not all(self.meets(item, facet.item(index)) for index, item in enumerate(value)):
             return False
         for one in facet.contains:
-            count = sum(self.meets(item, one.need) for item in value[one.start :])
+            count = sum(self.meets(item, one.conjunction) for item in value[one.start :])
             if count < one.at_least or (one.at_most is not None and count > one.at_most):
                 return False
         return True
@@ -95,21 +97,21 @@ class InstanceChecker:
                 return False
         return all(
             any(
-                may_be_named(member, name, self) and self.meets(inner, member.need)
+                may_be_named(member, name, self) and self.meets(inner, member.conjunction)
                 for name, inner in value.items()
             )
-            for member in (*facet.members, *facet.extra)
+            for member in (*facet.members, *facet.trailing_members)
         )
 
 
-def may_be_named(member: Any, name: str, judge: InstanceChecker) -> bool:
+def may_be_named(member: Any, name: str, checker: InstanceChecker) -> bool:
     """Whether a member that must exist may have this name."""
-    others = member.among
+    others = member.enum
     return (
         name not in others.names
         and not any(key_matches(pattern, name) for pattern in others.patterns)
         and (member.pattern is None or key_matches(member.pattern, name))
-        and judge.meets(name, member.key)
+        and checker.meets(name, member.key)
     )
 
 
@@ -134,12 +136,12 @@ def _string_fits(facet: StringFacet, value: str) -> bool:
 class TypeBounds(NamedTuple):
     """The kinds of values of a schema, and its values if it lists them: kinds by identity.
 
-    ``whole``: it says nothing else.
+    ``is_complete``: it says nothing else.
     """
 
     kinds: int
     values: dict[Any, int] | None
-    whole: bool
+    is_complete: bool
 
 
 UNBOUNDED = TypeBounds(ALL_KINDS, None, False)
@@ -155,74 +157,78 @@ class TypeBoundsCache:
         self._known: dict[SchemaNode, TypeBounds] = {}
         self._members: dict[tuple[SchemaNode, str], TypeBounds] = {}
 
-    def is_empty(self, need: Conjunction) -> bool | None:
+    def is_empty(self, conjunction: Conjunction) -> bool | None:
         """Whether no value meets a need; None where that takes more than a glance."""
-        kinds, whole = ALL_KINDS, True
+        kinds, is_complete = ALL_KINDS, True
         values: dict[Any, int] | None = None
         without: set[Any] = set()
-        for spot, holds in need:
-            plain = self.plain(spot)
+        for schema_node, holds in conjunction:
+            bounds = self.bounds(schema_node)
             if holds:
-                kinds &= plain.kinds
-                whole = whole and plain.whole
-                values = _intersect(values, plain.values)
-            elif not plain.whole:
-                whole = False
-            elif plain.values is None:
-                kinds &= ~plain.kinds
+                kinds &= bounds.kinds
+                is_complete = is_complete and bounds.is_complete
+                values = _intersect(values, bounds.values)
+            elif not bounds.is_complete:
+                is_complete = False
+            elif bounds.values is None:
+                kinds &= ~bounds.kinds
             else:
-                without |= plain.values.keys()
+                without |= bounds.values.keys()
         if values is not None:
             kinds &= _kinds(kind for key, kind in values.items() if key not in without)
         elif without:
             kinds &= ~_kinds(kind for kind, key in _WORDS if key in without)
-        if not kinds or (kinds == OBJECT and self._lacks(need)):
+        if not kinds or (kinds == OBJECT and self._lacks_member(conjunction)):
             return True
-        return False if whole else None
+        return False if is_complete else None
 
-    def plain(self, spot: SchemaNode) -> TypeBounds:
+    def bounds(self, schema_node: SchemaNode) -> TypeBounds:
         """Return what a schema says at a glance; it has no value besides."""
-        plain = self._known.get(spot)
-        if plain is None:
-            plain = self._known[spot] = (
-                UNBOUNDED if spot.draft == WITHOUT_VALIDATION else _type_bounds(spot.value)
+        bounds = self._known.get(schema_node)
+        if bounds is None:
+            bounds = self._known[schema_node] = (
+                UNBOUNDED
+                if schema_node.draft == WITHOUT_VALIDATION
+                else _type_bounds(schema_node.value)
             )
-        return plain
+        return bounds
 
-    def _lacks(self, need: Conjunction) -> bool:
+    def _lacks_member(self, conjunction: Conjunction) -> bool:
         """Whether a member that must be there cannot be, as where alternatives say which they are."""
-        schemas = [spot for spot, holds in need if holds and _has_members(spot)]
+        schemas = [
+            schema_node for schema_node, holds in conjunction if holds and _has_members(schema_node)
+        ]
         if len(schemas) < 2:
             return False
         required: dict[str, None] = {}
-        for spot in schemas:
-            names = spot.value.get("required")
+        for schema_node in schemas:
+            names = schema_node.value.get("required")
             if isinstance(names, list):
                 required.update((name, None) for name in names if isinstance(name, str))
         for name in required:
             kinds = ALL_KINDS
             values: dict[Any, int] | None = None
-            for spot in schemas:
-                plain = self._member(spot, name)
-                kinds &= plain.kinds
-                values = _intersect(values, plain.values)
+            for schema_node in schemas:
+                bounds = self._member(schema_node, name)
+                kinds &= bounds.kinds
+                values = _intersect(values, bounds.values)
             if not kinds or (values is not None and not kinds & _kinds(values.values())):
                 return True
         return False
 
-    def _member(self, spot: SchemaNode, name: str) -> TypeBounds:
-        known = self._members.get((spot, name))
+    def _member(self, schema_node: SchemaNode, name: str) -> TypeBounds:
+        known = self._members.get((schema_node, name))
         if known is None:
-            listed = spot.value["properties"]
+            listed = schema_node.value["properties"]
             known = _type_bounds(listed[name]) if name in listed else UNBOUNDED
-            self._members[spot, name] = known
+            self._members[schema_node, name] = known
         return known
 
 
-def _has_members(spot: SchemaNode) -> bool:
-    schema = spot.value
+def _has_members(schema_node: SchemaNode) -> bool:
+    schema = schema_node.value
     return (
-        spot.draft != WITHOUT_VALIDATION
+        schema_node.draft != WITHOUT_VALIDATION
         and isinstance(schema, dict)
         and "$ref" not in schema
         and isinstance(schema.get("properties"), dict)
@@ -250,7 +256,7 @@ def _type_bounds(schema: Any) -> TypeBounds:
         return TypeBounds(ALL_KINDS if schema else 0, None, isinstance(schema, bool))
     if not schema.keys().isdisjoint(("$ref", "$schema", "nullable")):
         return UNBOUNDED
-    kinds, whole = ALL_KINDS, True
+    kinds, is_complete = ALL_KINDS, True
     values: dict[Any, int] | None = None
     for keyword, value in schema.items():
         if keyword == "type":
@@ -260,14 +266,14 @@ def _type_bounds(schema: Any) -> TypeBounds:
             kinds &= _kinds(TYPES[name] for name in names)
         elif keyword in ("enum", "const"):
             listed = _scalar_kinds(value if keyword == "enum" else [value])
-            whole = whole and listed is not None
+            is_complete = is_complete and listed is not None
             values = _intersect(values, listed)
         elif keyword in KEYWORDS or keyword in REFUSED:
-            whole = False
+            is_complete = False
     if values is not None:
         values = {key: kind for key, kind in values.items() if kind & kinds}
         kinds = _kinds(values.values())
-    return TypeBounds(kinds, values, whole)
+    return TypeBounds(kinds, values, is_complete)
 
 
 def _scalar_kinds(values: Any) -> dict[Any, int] | None:
@@ -300,18 +306,23 @@ class StructuralEquality:
         # By id(); with the value, which must not go while its id stands for it.
         self._known: dict[tuple[int, bool], tuple[Any, int]] = {}
 
-    def merged(self, need: Conjunction) -> Conjunction:
+    def deduplicate(self, conjunction: Conjunction) -> Conjunction:
         """Return a need without what it says twice; NEVER if it contradicts itself."""
         kept: dict[Hashable, tuple[SchemaNode, bool]] = {}
-        for spot, holds in need:
-            key = (self._number(spot.value, False), spot.base, spot.draft, spot.scope)
-            if kept.setdefault(key, (spot, holds))[1] is not holds:
+        for schema_node, holds in conjunction:
+            key = (
+                self._number(schema_node.value, False),
+                schema_node.base,
+                schema_node.draft,
+                schema_node.scope,
+            )
+            if kept.setdefault(key, (schema_node, holds))[1] is not holds:
                 return NEVER
-        return need if len(kept) == len(need) else tuple(kept.values())
+        return conjunction if len(kept) == len(conjunction) else tuple(kept.values())
 
-    def alike(self, spots: Iterable[SchemaNode]) -> frozenset[int]:
+    def equal_schemas(self, schema_nodes: Iterable[SchemaNode]) -> frozenset[int]:
         """Return the id() of what some spots say, and of all that was found to say the same."""
-        ids = {id(spot.value) for spot in spots}
+        ids = {id(schema_node.value) for schema_node in schema_nodes}
         numbers = {
             n for (known, is_data), (_, n) in self._known.items() if known in ids and not is_data
         }

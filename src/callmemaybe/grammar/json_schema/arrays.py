@@ -153,14 +153,14 @@ class _CountedRows:
         """Return the row from which on all items have the same options."""
         found: dict[tuple[int, ...], Node] = {}
         for counts in reversed(self._counts):  # counts only grow
-            stay, leave = [], [EMPTY] if self._enough(counts) else []
+            stay, defer = [], [EMPTY] if self._enough(counts) else []
             for step, item in options.items():
                 target = self._after(counts, step)
                 if target == counts:
                     stay.append(seq(self._comma, item))
                 elif target is not None:
-                    leave.append(self._item(item, found[target], first=False))
-            found[counts] = seq(many(alt(*stay)), alt(*leave))
+                    defer.append(self._item(item, found[target], first=False))
+            found[counts] = seq(many(alt(*stay)), alt(*defer))
         return found
 
     def _enough(self, counts: tuple[int, ...]) -> bool:

@@ -77,23 +77,32 @@ def certificate(
     Nothing is raised for what is refused: it is set aside and the rest is looked at, so that all
     refusals are found at once.
     """
-    said = GroundingSource(ground) if isinstance(ground, str) else ground
-    aside: dict[str, str] = {}
+    source = GroundingSource(ground) if isinstance(ground, str) else ground
+    excluded_keywords: dict[str, str] = {}
     while True:
         checks: list[DeferredCheck] | None = None if masked_alone else []
         document = SchemaDocument(
-            schema, remotes, checks=checks, ground=said, aside=frozenset(aside)
+            schema,
+            remotes,
+            checks=checks,
+            ground=source,
+            excluded_keywords=frozenset(excluded_keywords),
         )
         found, error = _compiled(document, style, order == "any", additional, checks)
         if error is None:
             break
-        known = error.pointer in aside or len(aside) == _MAX_REFUSALS
-        aside.setdefault(error.pointer, error.message)
+        known = error.pointer in excluded_keywords or len(excluded_keywords) == _MAX_REFUSALS
+        excluded_keywords.setdefault(error.pointer, error.message)
         if known or not _is_keyword(error.pointer, document):
             break
-    document, visited, grammar = found
-    rows = _rows(document, visited, {check.pointer: check.reason for check in checks or ()}, aside)
-    return Certificate(tuple(rows), None if aside else grammar)
+    document, visited_schemas, grammar = found
+    rows = _rows(
+        document,
+        visited_schemas,
+        {check.pointer: check.reason for check in checks or ()},
+        excluded_keywords,
+    )
+    return Certificate(tuple(rows), None if excluded_keywords else grammar)
 
 
 _Found = tuple[SchemaDocument, frozenset[int], Grammar | None]
@@ -107,7 +116,9 @@ def _compiled(
     checks: list[DeferredCheck] | None,
 ) -> tuple[_Found, UnsupportedSchema | None]:
     """Return the document, the schemas that were looked at (by id), and the grammar or the error."""
-    emitter = Emitter(document, STYLES[style], "", additional, unordered=unordered, short=False)
+    emitter = Emitter(
+        document, STYLES[style], "", additional, unordered=unordered, use_fast_path=False
+    )
     error: UnsupportedSchema | None = None
     grammar: Grammar | None = None
     try:
@@ -125,31 +136,31 @@ def _compiled(
         empty = "no finite string" in refused.message
         message = "no value meets this schema" if empty else refused.message
         error = UnsupportedSchema(message, pointer="")
-    return (document, emitter.visited, grammar), error
+    return (document, emitter.visited_schemas, grammar), error
 
 
 def _is_keyword(pointer: str, document: SchemaDocument) -> bool:
     """Whether a pointer leads to a keyword of a schema that is looked at."""
     return any(
-        pointer == f"{spot.pointer}/{escape_token(k)}"
-        for spot in document.below()
-        for k in spot.value
+        pointer == f"{schema_node.pointer}/{escape_token(k)}"
+        for schema_node in document.subschemas()
+        for k in schema_node.value
     )
 
 
 def _rows(
     document: SchemaDocument,
-    visited: frozenset[int],
+    visited_schemas: frozenset[int],
     checks: Mapping[str, str],
-    aside: Mapping[str, str],
+    excluded_keywords: Mapping[str, str],
 ) -> Iterator[Keyword]:
-    told: set[str] = set()
-    for spot in document.below():
-        for keyword in spot.value:
-            pointer = f"{spot.pointer}/{escape_token(keyword)}"
-            told.add(pointer)
-            if pointer in aside:
-                yield Keyword(pointer, keyword, REFUSED, aside[pointer])
+    listed_pointers: set[str] = set()
+    for schema_node in document.subschemas():
+        for keyword in schema_node.value:
+            pointer = f"{schema_node.pointer}/{escape_token(keyword)}"
+            listed_pointers.add(pointer)
+            if pointer in excluded_keywords:
+                yield Keyword(pointer, keyword, REFUSED, excluded_keywords[pointer])
             elif pointer in checks:
                 plain = checks[pointer] == f"{keyword} is not supported here"
                 yield Keyword(
@@ -157,25 +168,27 @@ def _rows(
                 )
             else:
                 yield Keyword(
-                    pointer, keyword, *_treatment(spot, keyword, id(spot.value) in visited)
+                    pointer,
+                    keyword,
+                    *_treatment(schema_node, keyword, id(schema_node.value) in visited_schemas),
                 )
-    for how, reasons in ((REFUSED, aside), (CHECKED, checks)):
+    for how, reasons in ((REFUSED, excluded_keywords), (CHECKED, checks)):
         for pointer, reason in reasons.items():
-            if pointer not in told:
+            if pointer not in listed_pointers:
                 yield Keyword(pointer, "", how, reason)
 
 
-def _treatment(spot: SchemaNode, keyword: str, is_visited: bool) -> tuple[str, str]:
+def _treatment(schema_node: SchemaNode, keyword: str, is_visited: bool) -> tuple[str, str]:
     """Say what becomes of a keyword that is neither checked nor refused."""
-    schema = spot.value
-    if spot.draft <= 7 and "$ref" in schema and keyword != "$ref" and keyword in KEYWORDS:
+    schema = schema_node.value
+    if schema_node.draft <= 7 and "$ref" in schema and keyword != "$ref" and keyword in KEYWORDS:
         return ANNOTATION, "draft 7 and before: ignored beside $ref"
-    if why := why_ignored(keyword, spot):
+    if why := why_ignored(keyword, schema_node):
         return ANNOTATION, why
     if keyword not in KEYWORDS:
         partner = _READ_WITH.get(keyword)
         if partner is not None:
-            is_read = partner in schema and not why_ignored(partner, spot)
+            is_read = partner in schema and not why_ignored(partner, schema_node)
             return (MASKED, "") if is_read else (ANNOTATION, f"nothing without {partner}")
         return ANNOTATION, "" if keyword in ANNOTATIONS else "unknown keyword"
     named = schema[keyword]
@@ -184,7 +197,7 @@ def _treatment(spot: SchemaNode, keyword: str, is_visited: bool) -> tuple[str, s
         return ANNOTATION, "unknown format"
     if is_visited:
         return MASKED, _REPEATED_KEYS if _allows_unlisted_keys(keyword, schema) else ""
-    if "/$defs/" in spot.pointer or "/definitions/" in spot.pointer:
+    if "/$defs/" in schema_node.pointer or "/definitions/" in schema_node.pointer:
         return ANNOTATION, "no value is described by this schema"
     return MASKED, "no value gets here"
 

@@ -45,25 +45,26 @@ from callmemaybe.grammar.json_schema.values import kind_of
 def is_closed(facet: ObjectFacet) -> bool:
     """Whether every key is one of the declared names."""
     return any(
-        (FALSE_SCHEMA, True) in others.need and not others.patterns for others in facet.others
+        (FALSE_SCHEMA, True) in others.conjunction and not others.patterns
+        for others in facet.others
     )
 
 
 def place_member(
-    facet: ObjectFacet, member: ExistingMember, judge: InstanceChecker
+    facet: ObjectFacet, member: ExistingMember, checker: InstanceChecker
 ) -> list[ObjectFacet]:
     """Return facets of which one must hold so that the member exists."""
     names = [
         name
         for name in dict.fromkeys((*facet.properties, *facet.required))
-        if may_be_named(member, name, judge) and NEVER[0] not in facet.properties.get(name, ())
+        if may_be_named(member, name, checker) and NEVER[0] not in facet.properties.get(name, ())
     ]
-    anything = member.need == ((FALSE_SCHEMA, False),) or not member.need
+    any_value = member.conjunction == ((FALSE_SCHEMA, False),) or not member.conjunction
     for name in names:
-        if anything and name in facet.required:
+        if any_value and name in facet.required:
             return [ObjectFacet()]
-    placed = [ObjectFacet({name: member.need}, (name,)) for name in names]
-    return placed if is_closed(facet) else [*placed, ObjectFacet(extra=(member,))]
+    placed = [ObjectFacet({name: member.conjunction}, (name,)) for name in names]
+    return placed if is_closed(facet) else [*placed, ObjectFacet(trailing_members=(member,))]
 
 
 # The spots within which a formula stands, innermost first, and the collectors (`unevaluated.py`) that
@@ -77,13 +78,13 @@ class ChoiceSimplifier:
     """Simplifies the choices of a branch by what is certain in it."""
 
     def __init__(
-        self, is_empty: Callable[[Conjunction, int], bool], judge: InstanceChecker
+        self, is_empty: Callable[[Conjunction, int], bool], checker: InstanceChecker
     ) -> None:
         """Take what tells whether a need is certainly empty, looking so deep; and a validator."""
         self._is_empty = is_empty
-        self._judge = judge
+        self._checker = checker
 
-    def simplified(
+    def simplify(
         self, shape: ValueShape, choices: list[Alternatives]
     ) -> tuple[list[Alternatives], list[Alternatives]]:
         """Return the choices that are open, and those that are none any more (one option, or none)."""
@@ -98,15 +99,15 @@ class ChoiceSimplifier:
     def _open_options(self, shape: ValueShape, options: Alternatives) -> Alternatives | None:
         """Return the options that are not yet decided; None if one of them holds anyway."""
         left: Alternatives = []
-        for step in self._plainer(shape, options):
-            verdict, plainer = self._verdict(shape, step)
+        for step in self._candidates(shape, options):
+            verdict, simplified = self._verdict(shape, step)
             if verdict is True:
                 return None
             if verdict is None:
-                left.append(plainer)
+                left.append(simplified)
         return left
 
-    def _plainer(self, shape: ValueShape, options: Alternatives) -> Iterator[SignedFormula]:
+    def _candidates(self, shape: ValueShape, options: Alternatives) -> Iterator[SignedFormula]:
         """Say of an object what a negated fact comes down to, and where a member must be.
 
         One by one, because most choices are met by one of the first.
@@ -116,23 +117,23 @@ class ChoiceSimplifier:
             return
         known = shape.facets.get(OBJECT)
         for step in options:
-            formula, holds, trail = step
+            formula, holds, path = step
             if not isinstance(formula, Fact) or formula.kinds != OBJECT:
                 yield step
                 continue
             for facet in (formula.facet,) if holds else formula.facet.complement():
                 if known is not None and _asks_only_for_member(facet) and is_closed(known):
-                    for one in place_member(known, facet.members[0], self._judge):
-                        yield Fact(OBJECT, one), True, trail
+                    for one in place_member(known, facet.members[0], self._checker):
+                        yield Fact(OBJECT, one), True, path
                 else:
-                    yield Fact(OBJECT, facet), True, trail
+                    yield Fact(OBJECT, facet), True, path
 
     def _verdict(self, shape: ValueShape, step: SignedFormula) -> tuple[bool | None, SignedFormula]:
         """Whether an option holds (True) or cannot hold (False) whatever is chosen elsewhere.
 
         Where that is open (None), also the plainest option that says the same here.
         """
-        formula, holds, trail = step
+        formula, holds, path = step
         if isinstance(formula, Kinds):
             kinds = formula.kinds if holds else ~formula.kinds
             verdict = True if not shape.kinds & ~kinds else None if shape.kinds & kinds else False
@@ -144,8 +145,12 @@ class ChoiceSimplifier:
         if shape.kinds != OBJECT or not limits_one_member(formula.facet):
             return None, step
         known = shape.facets.get(OBJECT) or ObjectFacet()
-        verdict, plainer = self._verdict_on_member(known, formula.facet)
-        return verdict, step if plainer is formula.facet else (Fact(OBJECT, plainer), True, trail)
+        verdict, simplified = self._verdict_on_member(known, formula.facet)
+        return verdict, step if simplified is formula.facet else (
+            Fact(OBJECT, simplified),
+            True,
+            path,
+        )
 
     def _verdict_on_member(
         self, known: ObjectFacet, wanted: ObjectFacet
@@ -156,16 +161,16 @@ class ChoiceSimplifier:
         """
         (name, extra), *_ = wanted.properties.items()
         is_there = name in known.required
-        need = known.need_of(name, key_matches)
-        if is_never(need) or not self._may_be(known, name):
+        conjunction = known.need_of(name, key_matches)
+        if is_never(conjunction) or not self._may_be(known, name):
             return not wanted.required, wanted
-        if is_never(extra) or self._is_empty(both(need, extra), 1):
+        if is_never(extra) or self._is_empty(both(conjunction, extra), 1):
             if wanted.required or is_there:
                 return False, wanted
             return None, ObjectFacet({name: NEVER})
         if len(extra) > 1:
             return None, wanted
-        if not extra or self._is_empty(both(need, ((extra[0][0], not extra[0][1]),)), 1):
+        if not extra or self._is_empty(both(conjunction, ((extra[0][0], not extra[0][1]),)), 1):
             fits = is_there or not wanted.required
             return True if fits else None, ObjectFacet({name: ANYTHING}, (name,))
         return None, wanted
@@ -176,7 +181,7 @@ class ChoiceSimplifier:
             return True
         if known.at_most is not None and len(known.required) >= known.at_most:
             return False
-        return self._judge.meets(name, known.names)
+        return self._checker.meets(name, known.names)
 
 
 def _without_implied(choices: list[Alternatives]) -> list[Alternatives]:
@@ -192,11 +197,11 @@ def _without_implied(choices: list[Alternatives]) -> list[Alternatives]:
 
 def _formula_key(step: SignedFormula) -> Hashable:
     """Return what two steps have in common that say the same in one branch."""
-    formula, holds, trail = step
+    formula, holds, path = step
     if isinstance(formula, Fact) and limits_one_member(formula.facet):
-        (name, need), *_ = formula.facet.properties.items()
-        return name, need, bool(formula.facet.required), holds
-    return id(formula), holds, trail and trail[2]
+        (name, conjunction), *_ = formula.facet.properties.items()
+        return name, conjunction, bool(formula.facet.required), holds
+    return id(formula), holds, path and path[2]
 
 
 def _asks_only_for_member(facet: Any) -> bool:
@@ -206,9 +211,9 @@ def _asks_only_for_member(facet: Any) -> bool:
     return not facet.properties and not facet.required and limits_only_members(facet)
 
 
-def is_never(need: Conjunction) -> bool:
+def is_never(conjunction: Conjunction) -> bool:
     """Whether a need says that nothing meets it."""
-    return (FALSE_SCHEMA, True) in need
+    return (FALSE_SCHEMA, True) in conjunction
 
 
 _VALUE_LISTS = frozenset(["const", "enum"])
@@ -219,8 +224,8 @@ class _OpenOption(NamedTuple):
     """An option that does not only list values: as it is, where its references end, at a glance."""
 
     part: Subschema
-    spot: SchemaNode
-    plain: TypeBounds
+    schema_node: SchemaNode
+    bounds: TypeBounds
 
 
 @dataclass(slots=True)
@@ -235,7 +240,7 @@ class _ConstantGroup:
     values: dict[Any, Any] = field(default_factory=dict)
     #: Those that stand in more than one option.
     repeated: set[Any] = field(default_factory=set)
-    spot: SchemaNode = field(init=False)
+    schema_node: SchemaNode = field(init=False)
 
     @property
     def single(self) -> dict[Any, Any]:
@@ -252,31 +257,31 @@ class OneOfRewriter:
         self,
         end: Callable[[SchemaNode], SchemaNode],
         parts: Callable[[SchemaNode], list[Formula]],
-        glance: Callable[[SchemaNode], TypeBounds],
-        clash: Callable[[SchemaNode, SchemaNode], bool],
-        spend: Callable[[int, str], None],
+        type_bounds: Callable[[SchemaNode], TypeBounds],
+        may_overlap: Callable[[SchemaNode, SchemaNode], bool],
+        charge: Callable[[int, str], None],
     ) -> None:
         """Take what tells of a schema where it ends, what it says, and what a glance tells of it.
 
-        ``clash`` tells whether two schemas may hold at once; ``spend`` is told how many pairs are
+        ``may_overlap`` tells whether two schemas may hold at once; ``charge`` is told how many pairs are
         to be compared, and for which pointer.
         """
-        self._end = end
+        self._follow_references = end
         self._parts = parts
-        self._glance = glance
-        self._clash = clash
-        self._spend = spend
+        self._type_bounds = type_bounds
+        self._may_overlap = may_overlap
+        self._charge = charge
         self._sorted: dict[OneOf, tuple[list[_ConstantGroup], list[_OpenOption]]] = {}
-        self._said: dict[OneOf, Formula] = {}
+        self._rewritten: dict[OneOf, Formula] = {}
 
     def formula(self, one: OneOf) -> Formula:
         """Write "exactly one" with "not"."""
-        found = self._said.get(one)
+        found = self._rewritten.get(one)
         if found is None:
-            found = self._said[one] = self._say(one)
+            found = self._rewritten[one] = self._rewrite(one)
         return found
 
-    def _say(self, one: OneOf) -> Formula:
+    def _rewrite(self, one: OneOf) -> Formula:
         # To compare two options may lead back here: then with the same schemas, so that it ends.
         if one not in self._sorted:
             self._sorted[one] = self._sort(one.parts)
@@ -286,10 +291,12 @@ class OneOfRewriter:
         free: dict[Any, Any] = {}
         kinds = 0
         for group in groups:
-            self._spend(len(others), one.pointer)
+            self._charge(len(others), one.pointer)
             against: list[Formula] = []
             for other, its in zip(others, denied, strict=True):
-                if group.kinds & other.plain.kinds and self._clash(group.spot, other.spot):
+                if group.kinds & other.bounds.kinds and self._may_overlap(
+                    group.schema_node, other.schema_node
+                ):
                     against.append(Not(other.part))
                     its.append(Not(Enum(group.values, group.kinds)))
             single = group.single
@@ -301,10 +308,10 @@ class OneOfRewriter:
                 options.append(AllOf((Kinds(group.written), said, *against)))
         if free:
             options.append(Enum(free, kinds))
-        for index, rivals in enumerate(_overlapping([other.plain for other in others])):
-            self._spend(len(rivals), one.pointer)
+        for index, rivals in enumerate(_overlapping([other.bounds for other in others])):
+            self._charge(len(rivals), one.pointer)
             for later in rivals:
-                if self._clash(others[index].spot, others[later].spot):
+                if self._may_overlap(others[index].schema_node, others[later].schema_node):
                     denied[index].append(Not(others[later].part))
                     denied[later].append(Not(others[index].part))
         for other, its in zip(others, denied, strict=True):
@@ -316,10 +323,10 @@ class OneOfRewriter:
         group_of: dict[Any, _ConstantGroup] = {}
         others: list[_OpenOption] = []
         for part in parts:
-            spot = self._end(part.spot)
-            listed = self._listed(spot)
+            schema_node = self._follow_references(part.schema_node)
+            listed = self._listed(schema_node)
             if listed is None:
-                others.append(_OpenOption(part, spot, self._glance(spot)))
+                others.append(_OpenOption(part, schema_node, self._type_bounds(schema_node)))
                 continue
             values, kinds = listed
             for key, value in values.items():
@@ -335,23 +342,25 @@ class OneOfRewriter:
                 group.kinds |= kind
                 group_of[key] = group
         for group in groups.values():
-            group.spot = SchemaNode({"enum": list(group.values.values())}, "")
+            group.schema_node = SchemaNode({"enum": list(group.values.values())}, "")
         return list(groups.values()), others
 
-    def _listed(self, spot: SchemaNode) -> tuple[dict[Any, Any], int] | None:
+    def _listed(self, schema_node: SchemaNode) -> tuple[dict[Any, Any], int] | None:
         """Return the values, by identity, of a schema that only lists some, and the kinds it allows.
 
         None if it is no such schema.
         """
-        if not isinstance(spot.value, dict) or _VALUE_LISTS.isdisjoint(spot.value):
+        if not isinstance(schema_node.value, dict) or _VALUE_LISTS.isdisjoint(schema_node.value):
             return None
         if not all(
-            key in _VALUE_LISTS_AND_TYPE for key in spot.value if key in KEYWORDS or key in REFUSED
+            key in _VALUE_LISTS_AND_TYPE
+            for key in schema_node.value
+            if key in KEYWORDS or key in REFUSED
         ):
             return None
         kinds = ALL_KINDS
         values: dict[Any, Any] | None = None
-        for part in self._parts(spot):
+        for part in self._parts(schema_node):
             if isinstance(part, Kinds):
                 kinds &= part.kinds
             elif not isinstance(part, Enum):
@@ -369,16 +378,16 @@ def _overlapping(options: list[TypeBounds]) -> Iterator[list[int]]:
     """Yield for each option the later ones that may have a value of it, by kinds and listed values."""
     having: dict[Any, list[int]] = {}
     open_ones: list[int] = []
-    for index, plain in enumerate(options):
-        if plain.values is None:
+    for index, bounds in enumerate(options):
+        if bounds.values is None:
             open_ones.append(index)
-        for key in plain.values or ():
+        for key in bounds.values or ():
             having.setdefault(key, []).append(index)
-    for index, plain in enumerate(options):
-        if plain.values is None:
+    for index, bounds in enumerate(options):
+        if bounds.values is None:
             near = range(index + 1, len(options))
-            yield [later for later in near if options[later].kinds & plain.kinds]
+            yield [later for later in near if options[later].kinds & bounds.kinds]
             continue
-        met = {later for key in plain.values for later in having[key]}
-        met.update(later for later in open_ones if options[later].kinds & plain.kinds)
+        met = {later for key in bounds.values for later in having[key]}
+        met.update(later for later in open_ones if options[later].kinds & bounds.kinds)
         yield sorted(later for later in met if later > index)

@@ -90,7 +90,7 @@ class SchemaDocument:
     ``remotes`` are further schemas by URI; nothing is ever fetched. With ``scoped`` a place that is
     reached through different resources is a different Spot each time. ``checks`` takes what the
     grammar leaves out; None refuses it. ``ground`` is what was said;
-    keywords whose pointers are in ``aside`` are left out.
+    keywords whose pointers are in ``excluded_keywords`` are left out.
     """
 
     def __init__(
@@ -101,19 +101,19 @@ class SchemaDocument:
         scoped: bool = False,
         checks: list[DeferredCheck] | None = None,
         ground: GroundingSource | None = None,
-        aside: frozenset[str] = frozenset(),
+        excluded_keywords: frozenset[str] = frozenset(),
     ) -> None:
-        self._spots: dict[tuple[int, str, tuple[str, ...]], SchemaNode] = {}
+        self._schema_nodes: dict[tuple[int, str, tuple[str, ...]], SchemaNode] = {}
         self._remotes = remotes or {}
         self._scoped = scoped
         self._checks = checks
         self.ground = ground
-        self.aside = aside
+        self.excluded_keywords = excluded_keywords
         self._schema = schema
         self._names: dict[str, SchemaNode] | None = None
         # The resources that have a $dynamicAnchor of some name.
         self._dynamic: dict[str, set[str]] = {}
-        self.root = self._spot(schema, "", SchemaNode(None, ""))
+        self.root = self._schema_node(schema, "", SchemaNode(None, ""))
 
     def with_scopes(self) -> SchemaDocument:
         """Return the same document, read with scopes (see :class:`DynamicScopeNeeded`)."""
@@ -123,25 +123,25 @@ class SchemaDocument:
             scoped=True,
             checks=self._checks,
             ground=self.ground,
-            aside=self.aside,
+            excluded_keywords=self.excluded_keywords,
         )
 
-    def below(self) -> Iterator[SchemaNode]:
+    def subschemas(self) -> Iterator[SchemaNode]:
         """Yield every schema of the document that is an object, in the order of the document."""
         stack, seen = [self.root], set()
         while stack:
-            spot = stack.pop()
-            if isinstance(spot.value, dict) and spot.pointer not in seen:
-                seen.add(spot.pointer)
-                yield spot
-                stack += reversed(list(self._below(spot)))
+            schema_node = stack.pop()
+            if isinstance(schema_node.value, dict) and schema_node.pointer not in seen:
+                seen.add(schema_node.pointer)
+                yield schema_node
+                stack += reversed(list(self._children(schema_node)))
 
     @property
-    def may_leave(self) -> bool:
+    def may_defer(self) -> bool:
         """Whether the grammar may leave something to be checked."""
         return self._checks is not None
 
-    def leave(self, pointer: str, reason: str, hint: str | None = None) -> None:
+    def defer(self, pointer: str, reason: str, hint: str | None = None) -> None:
         """Leave something to be checked; raises UnsupportedSchema where that is not wanted."""
         if self._checks is None:
             raise UnsupportedSchema(reason, pointer=pointer, hint=hint)
@@ -155,9 +155,9 @@ class SchemaDocument:
         for token in tokens:
             value = value[token]
             pointer += f"/{escape_token(str(token))}"
-        return self._spot(value, pointer, parent)
+        return self._schema_node(value, pointer, parent)
 
-    def _spot(self, value: Any, pointer: str, parent: SchemaNode) -> SchemaNode:
+    def _schema_node(self, value: Any, pointer: str, parent: SchemaNode) -> SchemaNode:
         if value is True:
             return TRUE_SCHEMA
         if value is False:
@@ -165,88 +165,91 @@ class SchemaDocument:
         if not isinstance(value, dict):
             return SchemaNode(value, pointer, parent.base, parent.draft)
         key = (id(value), parent.base, parent.scope)
-        found = self._spots.get(key)
+        found = self._schema_nodes.get(key)
         if found is None:
             base, draft = _base_and_draft(value, parent, self._remotes)
-            found = SchemaNode(value, pointer, base, draft, self._entered(parent.scope, base))
-            self._spots[key] = found
-            self._spots.setdefault((id(value), base, found.scope), found)
+            found = SchemaNode(value, pointer, base, draft, self._scope_with(parent.scope, base))
+            self._schema_nodes[key] = found
+            self._schema_nodes.setdefault((id(value), base, found.scope), found)
         return found
 
-    def _entered(self, scope: tuple[str, ...], base: str) -> tuple[str, ...]:
+    def _scope_with(self, scope: tuple[str, ...], base: str) -> tuple[str, ...]:
         return scope if not self._scoped or base in scope else (*scope, base)
 
-    def _seen_from(self, spot: SchemaNode, scope: tuple[str, ...]) -> SchemaNode:
+    def _in_scope(self, schema_node: SchemaNode, scope: tuple[str, ...]) -> SchemaNode:
         """Return a spot as it is when it is reached through these resources."""
-        if not self._scoped or not isinstance(spot.value, dict):
-            return spot
-        inner = self._entered(scope, spot.base)
-        key = (id(spot.value), spot.base, inner)
-        return self._spots.setdefault(
-            key, SchemaNode(spot.value, spot.pointer, spot.base, spot.draft, inner)
+        if not self._scoped or not isinstance(schema_node.value, dict):
+            return schema_node
+        inner = self._scope_with(scope, schema_node.base)
+        key = (id(schema_node.value), schema_node.base, inner)
+        return self._schema_nodes.setdefault(
+            key,
+            SchemaNode(
+                schema_node.value, schema_node.pointer, schema_node.base, schema_node.draft, inner
+            ),
         )
 
-    def resolve(self, spot: SchemaNode, reference: Any, keyword: str) -> SchemaNode:
-        """Return what a reference from ``spot`` points at; UnsupportedSchema if there is nothing."""
-        where = f"{spot.pointer}/{keyword}"
+    def resolve(self, schema_node: SchemaNode, reference: Any, keyword: str) -> SchemaNode:
+        """Return what a reference from ``schema_node`` points at; UnsupportedSchema if there is nothing."""
+        where = f"{schema_node.pointer}/{keyword}"
         if not isinstance(reference, str):
             raise UnsupportedSchema(f"{keyword} must be a string", pointer=where)
-        uri, fragment = _split_fragment(_resolve_uri(spot.base, reference))
+        uri, fragment = _split_fragment(_resolve_uri(schema_node.base, reference))
         if uri == self.root.base and fragment[:1] in ("", "/"):
             found: SchemaNode | None = self._walk(self.root, unquote(fragment))
         elif fragment[:1] in ("", "/"):
-            start = self._named().get(uri)
+            start = self._by_uri().get(uri)
             found = start and self._walk(start, unquote(fragment))
         else:
-            found = self._named().get(f"{uri}#{unquote(fragment)}")
+            found = self._by_uri().get(f"{uri}#{unquote(fragment)}")
         if found is None:
             raise UnsupportedSchema(
                 f"{keyword} points at {reference!r}, which is not in the schema",
                 pointer=where,
                 hint="schemas elsewhere must be handed in; nothing is fetched",
             )
-        return self._seen_from(found, spot.scope)
+        return self._in_scope(found, schema_node.scope)
 
-    def resolve_dynamic(self, spot: SchemaNode, reference: Any) -> SchemaNode:
+    def resolve_dynamic(self, schema_node: SchemaNode, reference: Any) -> SchemaNode:
         """Return what a `$dynamicRef` points at.
 
         "the initial starting point URI is replaced by the URI for the outermost schema resource in
         the dynamic scope that defines an identically named fragment with $dynamicAnchor" (Core,
         section 8.2.3.2). Raises ScopeNeeded where that takes scopes.
         """
-        found = self.resolve(spot, reference, "$dynamicRef")
+        found = self.resolve(schema_node, reference, "$dynamicRef")
         _, anchor = _split_fragment(str(reference))
-        names = self._named()
+        names = self._by_uri()
         resources = self._dynamic.get(anchor, set())
         is_dynamic = isinstance(found.value, dict) and found.value.get("$dynamicAnchor") == anchor
         if not is_dynamic or len(resources) < 2:
             return found
         if not self._scoped:
             raise DynamicScopeNeeded
-        outermost = next((base for base in spot.scope if base in resources), found.base)
-        return self._seen_from(names[f"{outermost}#{anchor}"], spot.scope)
+        outermost = next((base for base in schema_node.scope if base in resources), found.base)
+        return self._in_scope(names[f"{outermost}#{anchor}"], schema_node.scope)
 
     def _walk(self, start: SchemaNode, pointer: str) -> SchemaNode | None:
-        spot = start
+        schema_node = start
         for token in pointer.split("/")[1:]:
             token = token.replace("~1", "/").replace("~0", "~")
-            value = spot.value
+            value = schema_node.value
             index = _index(token)
             if isinstance(value, list) and index is not None and index < len(value):
-                spot = self.child(spot, index)
+                schema_node = self.child(schema_node, index)
             elif isinstance(value, dict) and token in value:
-                spot = self.child(spot, token)
+                schema_node = self.child(schema_node, token)
             else:
                 return None
-        return spot
+        return schema_node
 
-    def _named(self) -> dict[str, SchemaNode]:
+    def _by_uri(self) -> dict[str, SchemaNode]:
         """Every schema with an identifier or an anchor, by its absolute URI; found once."""
         if self._names is None:
             self._names = {}
             for uri, schema in self._remotes.items():
                 clean, _ = _split_fragment(uri)
-                start = self._spot(schema, "", SchemaNode(None, "", clean, self.root.draft))
+                start = self._schema_node(schema, "", SchemaNode(None, "", clean, self.root.draft))
                 self._names.setdefault(clean, start)
                 self._register(start, self._names)
             self._names[self.root.base] = self.root
@@ -256,34 +259,34 @@ class SchemaDocument:
     def _register(self, start: SchemaNode, names: dict[str, SchemaNode]) -> None:
         stack = [(start, "")]
         while stack:
-            spot, outer = stack.pop()
-            if not isinstance(spot.value, dict):
+            schema_node, outer = stack.pop()
+            if not isinstance(schema_node.value, dict):
                 continue
-            if spot.base != outer:
-                names[spot.base] = spot
-            identifier = spot.value.get("$id", spot.value.get("id"))
+            if schema_node.base != outer:
+                names[schema_node.base] = schema_node
+            identifier = schema_node.value.get("$id", schema_node.value.get("id"))
             if isinstance(identifier, str) and identifier.startswith("#"):
-                names[f"{spot.base}{identifier}"] = spot
+                names[f"{schema_node.base}{identifier}"] = schema_node
             for keyword in ("$anchor", "$dynamicAnchor"):
-                anchor = spot.value.get(keyword)
+                anchor = schema_node.value.get(keyword)
                 if isinstance(anchor, str):
-                    names[f"{spot.base}#{anchor}"] = spot
+                    names[f"{schema_node.base}#{anchor}"] = schema_node
                     if keyword == "$dynamicAnchor":
-                        self._dynamic.setdefault(anchor, set()).add(spot.base)
-            stack.extend((inner, spot.base) for inner in self._below(spot))
+                        self._dynamic.setdefault(anchor, set()).add(schema_node.base)
+            stack.extend((inner, schema_node.base) for inner in self._children(schema_node))
 
-    def _below(self, spot: SchemaNode) -> Iterator[SchemaNode]:
-        for keyword, value in spot.value.items():
+    def _children(self, schema_node: SchemaNode) -> Iterator[SchemaNode]:
+        for keyword, value in schema_node.value.items():
             if isinstance(value, dict):
                 if keyword in _SCHEMA_KEYWORDS:
-                    yield self.child(spot, keyword)
+                    yield self.child(schema_node, keyword)
                 elif keyword in _SCHEMA_MAP_KEYWORDS:
                     for name, inner in value.items():
                         if isinstance(inner, dict):
-                            yield self.child(spot, keyword, name)
+                            yield self.child(schema_node, keyword, name)
             elif isinstance(value, list) and keyword in _SCHEMA_LIST_KEYWORDS:
                 for index in range(len(value)):
-                    yield self.child(spot, keyword, index)
+                    yield self.child(schema_node, keyword, index)
 
 
 def _index(token: str) -> int | None:

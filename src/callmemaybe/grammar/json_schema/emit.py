@@ -111,9 +111,9 @@ class Emitter:
         additional: bool,
         *,
         unordered: bool = False,
-        short: bool = True,
+        use_fast_path: bool = True,
     ) -> None:
-        """Write for a document; ``short`` False goes the general way even where a short one is."""
+        """Write for a document; ``use_fast_path`` False goes the general way even where a short one is."""
         self._document = document
         self._unordered = unordered
         self._normaliser = Normaliser(document)
@@ -124,25 +124,30 @@ class Emitter:
         self._names: dict[Conjunction, str] = {}
         self._open: set[Conjunction] = set()
         self.rules: dict[str, Node] = {}
-        self._common: FastPath | None = None
-        if short and not unordered and document.ground is None and STYLES.get(style.name) is style:
-            self._common = FastPath(
-                style, additional, self.plain, self.anything, may_leave=document.may_leave
+        self._fast_path: FastPath | None = None
+        if (
+            use_fast_path
+            and not unordered
+            and document.ground is None
+            and STYLES.get(style.name) is style
+        ):
+            self._fast_path = FastPath(
+                style, additional, self.general_node, self.any_value, may_defer=document.may_defer
             )
 
     @property
-    def visited(self) -> frozenset[int]:
+    def visited_schemas(self) -> frozenset[int]:
         """The schemas that were looked at so far, by their id()."""
-        return self._normaliser.visited
+        return self._normaliser.visited_schemas
 
-    def node(self, need: Conjunction) -> Node:
+    def node(self, conjunction: Conjunction) -> Node:
         """Return the JSON texts of the values that meet a need."""
-        need = self._normaliser.plain(need)
-        answer = self._common_node(need)
+        conjunction = self._normaliser.canonicalize(conjunction)
+        answer = self._fast_node(conjunction)
         if answer is not None:
             return answer
-        stack: list[tuple[Conjunction, Build]] = [(need, self._values(need))]
-        self._open.add(need)
+        stack: list[tuple[Conjunction, Build]] = [(conjunction, self._values(conjunction))]
+        self._open.add(conjunction)
         while True:
             current, build = stack[-1]
             try:
@@ -153,55 +158,59 @@ class Emitter:
                 if not stack:
                     return answer
                 continue
-            wanted = self._normaliser.plain(wanted)
+            wanted = self._normaliser.canonicalize(wanted)
             answer = self._known(wanted)
             if answer is None:
                 self._open.add(wanted)
                 stack.append((wanted, self._values(wanted)))
 
-    def _known(self, need: Conjunction) -> Node | None:
-        if need in self._open:
-            if need not in self._names:
-                base = f"{self._prefix}{need[0][0].pointer or '/'}" if need else "json"
+    def _known(self, conjunction: Conjunction) -> Node | None:
+        if conjunction in self._open:
+            if conjunction not in self._names:
+                base = (
+                    f"{self._prefix}{conjunction[0][0].pointer or '/'}" if conjunction else "json"
+                )
                 taken = self._names.values()
                 name, number = base, 1
                 while name in taken:
                     number += 1
                     name = f"{base} ({number})"
-                self._names[need] = name
-            return Ref(self._names[need])
-        if need == ANYTHING:
-            return self.anything()
-        found = self._nodes.get(need)
-        return self._common_node(need) if found is None else found
+                self._names[conjunction] = name
+            return Ref(self._names[conjunction])
+        if conjunction == ANYTHING:
+            return self.any_value()
+        found = self._nodes.get(conjunction)
+        return self._fast_node(conjunction) if found is None else found
 
-    def _common_node(self, need: Conjunction) -> Node | None:
+    def _fast_node(self, conjunction: Conjunction) -> Node | None:
         """Take the short way, where there is one: one schema, and nothing asked of everything."""
-        if self._common is None or len(need) != 1 or not need[0][1]:
+        if self._fast_path is None or len(conjunction) != 1 or not conjunction[0][1]:
             return None
-        found = self._common.node(need[0][0].value)
+        found = self._fast_path.node(conjunction[0][0].value)
         if found is not None:
-            self._nodes[need] = found
+            self._nodes[conjunction] = found
         return found
 
-    def plain(self, schema: Any) -> Node | None:
+    def general_node(self, schema: Any) -> Node | None:
         """Write a schema that stands by itself in the general way; None if it is refused."""
-        emitter = Emitter(SchemaDocument(schema), self._style, "", self._additional, short=False)
+        emitter = Emitter(
+            SchemaDocument(schema), self._style, "", self._additional, use_fast_path=False
+        )
         try:
             node = emitter.node(((SchemaNode(schema, ""), True),))
         except UnsupportedSchema:
             return None
         return None if emitter.rules else node
 
-    def _close(self, need: Conjunction, node: Node) -> Node:
-        self._open.discard(need)
-        if need in self._names:
-            self.rules[self._names[need]] = node
-            node = Ref(self._names[need])
-        self._nodes[need] = node
+    def _close(self, conjunction: Conjunction, node: Node) -> Node:
+        self._open.discard(conjunction)
+        if conjunction in self._names:
+            self.rules[self._names[conjunction]] = node
+            node = Ref(self._names[conjunction])
+        self._nodes[conjunction] = node
         return node
 
-    def anything(self) -> Node:
+    def any_value(self) -> Node:
         """Any JSON value: one rule, the same in every grammar of this style."""
         name = f"json {self._style.name}"
         value = Ref(name)
@@ -216,9 +225,9 @@ class Emitter:
 
     # -- one need ---------------------------------------------------------------------------
 
-    def _values(self, need: Conjunction) -> Build:
+    def _values(self, conjunction: Conjunction) -> Build:
         options: list[Node] = []
-        shapes = self._normaliser.shapes(need)
+        shapes = self._normaliser.shapes(conjunction)
         for group in [[s] for s in shapes] if self._unordered else union_groups(shapes):
             node = yield from self._shape(group[0]) if len(group) == 1 else self._union(group)
             options.append(node)
@@ -228,7 +237,7 @@ class Emitter:
         """Write objects that differ in nothing but what they say of their declared members."""
         facets: list[ObjectFacet] = [shape.facets[OBJECT] for shape in shapes]
         one = facets[0]
-        judge = self._normaliser.judge
+        checker = self._normaliser.checker
         declared = list(dict.fromkeys((*one.properties, *one.required)))
         values: dict[tuple[str, Conjunction], Node] = {}
         cases: dict[tuple[MemberStatus, ...], None] = {}
@@ -237,10 +246,10 @@ class Emitter:
             for name in declared:
                 key = name, facet.properties.get(name, ANYTHING)
                 if key not in values:
-                    need = facet.need_of(name, key_matches)
-                    never = NEVER[0] in need or not can_be_written(name)
-                    never = never or not judge.meets(name, facet.names)
-                    values[key] = NOTHING if never else (yield need)
+                    conjunction = facet.need_of(name, key_matches)
+                    never = NEVER[0] in conjunction or not can_be_written(name)
+                    never = never or not checker.meets(name, facet.names)
+                    values[key] = NOTHING if never else (yield conjunction)
                 value = values[key]
                 case.append(None if value is NOTHING else (value, name in facet.required))
             if all(
@@ -249,7 +258,7 @@ class Emitter:
             ):
                 cases[tuple(case)] = None
         extras: list[KeyClass] = []
-        if self._additional or not one.listed or one.others or one.patterns:
+        if self._additional or not one.lists_properties or one.others or one.patterns:
             extras = yield from self._key_classes(one, declared, None)
         keys = [quoted(name) if can_be_written(name) else "" for name in declared]
         node = union_body(self._style, keys, list(cases), any_member(self._style, extras))
@@ -261,7 +270,7 @@ class Emitter:
         return alt(*options)
 
     def _shape(self, shape: ValueShape) -> Build:
-        if shape.among is not None:
+        if shape.enum is not None:
             return self._constants(shape)
         kinds = shape.kinds
         options: list[Node] = []
@@ -269,7 +278,7 @@ class Emitter:
             options.append(self._string(shape))
         if kinds & NUMBER:
             options.append(self._number(shape))
-        options += [n for kind, n, key, _ in _WORDS if kinds & kind and key not in shape.but]
+        options += [n for kind, n, key, _ in _WORDS if kinds & kind and key not in shape.excluded]
         if kinds & ARRAY:
             options.append((yield from self._array(shape.facets.get(ARRAY) or _EMPTY_ARRAY)))
         if kinds & OBJECT:
@@ -279,13 +288,13 @@ class Emitter:
     def _string(self, shape: ValueShape) -> Node:
         facet = shape.facets.get(STRING)
         try:
-            node = string_node(facet, shape.but)
+            node = string_node(facet, shape.excluded)
             min_length_of(node, {})  # an intersection is searched here, and not when it is used
         except GrammarError as error:
             pointer = facet.pointer if facet is not None else ""
-            self._document.leave(pointer, error.message, error.hint)
+            self._document.defer(pointer, error.message, error.hint)
             node = ANY_STRING
-        level = self._level(shape, facet)
+        level = self._grounding_level(shape, facet)
         ground = self._document.ground
         if level <= NEVER_GROUNDED or ground is None or not ground.is_known:
             return node
@@ -295,7 +304,7 @@ class Emitter:
             return grounded
         return node if level == OR_FREE else NOTHING
 
-    def _level(self, shape: ValueShape, facet: StringFacet | NumberFacet | None) -> int:
+    def _grounding_level(self, shape: ValueShape, facet: StringFacet | NumberFacet | None) -> int:
         """Return how strictly a string or number is grounded."""
         asked = facet.ground if facet is not None else UNSPECIFIED
         ground = self._document.ground
@@ -306,40 +315,40 @@ class Emitter:
 
     def _number(self, shape: ValueShape) -> Node:
         facet = shape.facets.get(NUMBER)
-        level = self._level(shape, facet)
+        level = self._grounding_level(shape, facet)
         ground = self._document.ground
         if level > NEVER_GROUNDED and ground is not None and ground.is_known:
-            accepts = self._normaliser.judge.accepts
+            accepts = self._normaliser.checker.accepts
             fit = [value for value in ground.values if accepts(shape, value)]
             if fit or level == GROUNDED:
                 return words(
                     text for value in fit for text in grounded_number_texts(value, shape.kinds)
                 )
         if facet is None:
-            return number_node(shape.kinds, None, shape.but)
+            return number_node(shape.kinds, None, shape.excluded)
         try:
-            return number_node(shape.kinds, facet, shape.but)
+            return number_node(shape.kinds, facet, shape.excluded)
         except GrammarError as error:
-            self._document.leave(facet.pointer, error.message, error.hint)
-            return number_node(shape.kinds, NumberFacet(facet.interval), shape.but)
+            self._document.defer(facet.pointer, error.message, error.hint)
+            return number_node(shape.kinds, NumberFacet(facet.interval), shape.excluded)
 
     # -- constants --------------------------------------------------------------------------
 
     def _constants(self, shape: ValueShape) -> Node:
         """Write an enumeration: as one list of words, but for what is spaced in many ways."""
-        assert shape.among is not None
+        assert shape.enum is not None
         separators = self._style.separators
-        plain: list[str] = []
+        general_node: list[str] = []
         options: list[Node] = []
-        for value in shape.among.values():
+        for value in shape.enum.values():
             found = None
             if not (self._unordered and isinstance(value, dict | list | tuple)):
                 found = spellings(value, shape.kinds, separators)
             if found is None:
                 options.append(self._constant(value, shape.kinds))
             else:
-                plain.extend(found)
-        return alt(words(plain), *options)
+                general_node.extend(found)
+        return alt(words(general_node), *options)
 
     def _constant(self, value: Any, kinds: int) -> Node:
         style = self._style
@@ -371,9 +380,9 @@ class Emitter:
             values = self._few_values(facet)
             if values is not None:
                 return unique_body(self._style, values, facet.at_least, facet.at_most)
-            self._document.leave(facet.unique[0], "uniqueItems is not supported here")
+            self._document.defer(facet.unique[0], "uniqueItems is not supported here")
         if facet.not_unique:
-            self._document.leave(facet.not_unique[0], "items that repeat are not supported")
+            self._document.defer(facet.not_unique[0], "items that repeat are not supported")
         length = len(facet.prefix)
         if facet.at_most is not None:
             length = min(length, facet.at_most)
@@ -392,10 +401,12 @@ class Emitter:
         values: dict[Any, Any] = {}
         kinds = 0
         for shape in self._normaliser.shapes(facet.rest):
-            if shape.among is None and shape.kinds & ~(TRUE | FALSE | NULL):
+            if shape.enum is None and shape.kinds & ~(TRUE | FALSE | NULL):
                 return None
-            words = {k: v for kind, _, k, v in _WORDS if shape.kinds & kind and k not in shape.but}
-            values.update(words if shape.among is None else shape.among)
+            words = {
+                k: v for kind, _, k, v in _WORDS if shape.kinds & kind and k not in shape.excluded
+            }
+            values.update(words if shape.enum is None else shape.enum)
             kinds |= shape.kinds
         nested = any(isinstance(value, dict | list | tuple) for value in values.values())
         if len(values) > MAX_UNIQUE_VALUES or (nested and self._unordered):
@@ -410,41 +421,47 @@ class Emitter:
         end = period if facet.at_most is None else min(period, facet.at_most)
         states = prod(one.cap + 1 for one in limits) << len(limits)
         if (max(end, facet.at_least, facet.at_most or 0) + 1) * states > MAX_COUNTED:
-            self._document.leave(facet.contains[0].pointer, "too large limits around contains")
+            self._document.defer(facet.contains[0].pointer, "too large limits around contains")
             return (yield from self._array(replace(facet, contains=())))
         items: list[dict[tuple[int, ...], Node]] = []
         for index in range(end + 1):
             options: dict[tuple[int, ...], Node] = {}
             for step in product((0, 1), repeat=len(limits)):
-                needs = _counting_needs(facet, index, step)
+                conjunctions = _counting_needs(facet, index, step)
                 nodes: list[Node] = []
-                for need in needs:
-                    nodes.append((yield need))  # noqa: PERF401 - as above
+                for conjunction in conjunctions:
+                    nodes.append((yield conjunction))  # noqa: PERF401 - as above
                 options[step] = alt(*nodes)
             items.append(options)
         return counted_body(self._style, items, limits, facet.at_least, facet.at_most)
 
     def _object(self, facet: ObjectFacet) -> Build:
-        judge = self._normaliser.judge
+        checker = self._normaliser.checker
         if facet.members:
-            self._document.leave(facet.members[0].among.pointer, _NEGATION_REFUSED)
+            self._document.defer(facet.members[0].enum.pointer, _NEGATION_REFUSED)
         declared = list(dict.fromkeys((*facet.properties, *facet.required)))
         parts: list[DeclaredMember] = []
         for name in declared:
-            need = facet.need_of(name, key_matches)
+            conjunction = facet.need_of(name, key_matches)
             required = name in facet.required
-            if NEVER[0] in need or not judge.meets(name, facet.names) or not can_be_written(name):
+            if (
+                NEVER[0] in conjunction
+                or not checker.meets(name, facet.names)
+                or not can_be_written(name)
+            ):
                 if required:
                     return NOTHING
                 continue
-            parts.append(DeclaredMember(quoted(name), (yield need), required))
+            parts.append(DeclaredMember(quoted(name), (yield conjunction), required))
         extras: list[KeyClass] = []
-        if self._additional or not facet.listed or facet.others or facet.patterns:
+        if self._additional or not facet.lists_properties or facet.others or facet.patterns:
             extras = yield from self._key_classes(facet, declared, None)
         at_least, at_most = self._countable(facet, parts, extras)
-        if len(facet.extra) > 1 or (facet.extra and (at_least > 1 or at_most is not None)):
-            self._document.leave(facet.extra[0].among.pointer, _NEGATION_REFUSED)
-        elif facet.extra:
+        if len(facet.trailing_members) > 1 or (
+            facet.trailing_members and (at_least > 1 or at_most is not None)
+        ):
+            self._document.defer(facet.trailing_members[0].enum.pointer, _NEGATION_REFUSED)
+        elif facet.trailing_members:
             return (yield from self._ending(facet, declared, parts, extras))
         body = unordered_body if self._unordered else object_body
         return body(self._style, parts, extras, at_least, at_most)
@@ -456,7 +473,7 @@ class Emitter:
         parts: list[DeclaredMember],
         extras: list[KeyClass],
     ) -> Build:
-        last = yield from self._key_classes(facet, declared, facet.extra[0])
+        last = yield from self._key_classes(facet, declared, facet.trailing_members[0])
         body = unordered_body if self._unordered else object_body
         return body(self._style, parts, extras, 0, None, last=last)
 
@@ -466,10 +483,10 @@ class Emitter:
         """Write the members that are not declared (that are the given one)."""
         found: list[KeyClass] = []
         names = facet.names if member is None else both(facet.names, member.key)
-        for keys, need in key_classes(facet, declared, member, leave=self._document.leave):
+        for keys, conjunction in key_classes(facet, declared, member, defer=self._document.defer):
             if names:
                 keys = Intersection(keys, lexeme((yield both(names, _STRINGS))))
-            found.append(KeyClass(keys, (yield need)))
+            found.append(KeyClass(keys, (yield conjunction)))
         return found
 
     def _countable(
@@ -482,7 +499,7 @@ class Emitter:
         at_least, at_most = facet.at_least, facet.at_most
         known = sum(part.required for part in parts)
         if extras and at_least > known + 1:
-            self._document.leave(
+            self._document.defer(
                 facet.pointer,
                 "minProperties above 1 in an open object is not supported",
                 "list the properties and forbid others",
@@ -491,7 +508,7 @@ class Emitter:
         if (at_least if at_most is None else at_most) * (len(parts) + 1) > MAX_COUNTED and (
             at_least > known or extras or (at_most or 0) < len(parts)
         ):
-            self._document.leave(facet.pointer, "too large a limit on the number of members")
+            self._document.defer(facet.pointer, "too large a limit on the number of members")
             at_least, at_most = 0, None
         return at_least, at_most
 
@@ -501,12 +518,16 @@ def _counting_needs(facet: ArrayFacet, index: int, step: tuple[int, ...]) -> lis
 
     With an upper limit every item either counts or must not be of the kind.
     """
-    needs = [facet.item(index)]
+    conjunctions = [facet.item(index)]
     for counts, one in zip(step, facet.contains, strict=True):
         if index < one.start:
-            needs = [] if counts else needs
+            conjunctions = [] if counts else conjunctions
         elif counts:
-            needs = [both(need, one.need) for need in needs]
+            conjunctions = [both(conjunction, one.conjunction) for conjunction in conjunctions]
         elif one.at_most is not None:
-            needs = [both(need, other) for need in needs for other in negated(one.need)]
-    return needs
+            conjunctions = [
+                both(conjunction, other)
+                for conjunction in conjunctions
+                for other in negated(one.conjunction)
+            ]
+    return conjunctions

@@ -107,14 +107,14 @@ def json_schema_node(
     if order not in ORDERS:
         raise ValueError(f"order must be one of {', '.join(ORDERS)}, not {order!r}")
     unordered = order == "any"
-    said = GroundingSource(ground) if isinstance(ground, str) else ground
-    if said is None and not unordered and remotes is None and STYLES.get(style.name) is style:
-        found = _common(schema, style, prefix, additional, may_leave=checks is not None)
+    source = GroundingSource(ground) if isinstance(ground, str) else ground
+    if source is None and not unordered and remotes is None and STYLES.get(style.name) is style:
+        found = _fast_path(schema, style, prefix, additional, may_defer=checks is not None)
         if found is not None:
             return found
     try:
         try:
-            document = SchemaDocument(schema, remotes, checks=checks, ground=said)
+            document = SchemaDocument(schema, remotes, checks=checks, ground=source)
             node, rules = _emitted(document, style, prefix, additional, unordered)
         except DynamicScopeNeeded:
             node, rules = _emitted(document.with_scopes(), style, prefix, additional, unordered)
@@ -127,8 +127,8 @@ def json_schema_node(
     return node, rules
 
 
-def _common(
-    schema: Any, style: Style, prefix: str, additional: bool, *, may_leave: bool
+def _fast_path(
+    schema: Any, style: Style, prefix: str, additional: bool, *, may_defer: bool
 ) -> tuple[Node, dict[str, Node]] | None:
     """Take the short way, without what the long one needs, where all of a schema goes it."""
     if type(schema) is not dict or "$schema" in schema:
@@ -140,11 +140,11 @@ def _common(
             made.append(Emitter(SchemaDocument(schema), style, prefix, additional))
         return made[0]
 
-    common = FastPath(
-        style, additional, lambda leaf: emitter().plain(leaf), lambda: emitter().anything(),
-        may_leave=may_leave,
+    fast_path = FastPath(
+        style, additional, lambda leaf: emitter().general_node(leaf), lambda: emitter().any_value(),
+        may_defer=may_defer,
     )  # fmt: skip
-    node = common.node(schema)
+    node = fast_path.node(schema)
     return None if node is None or node is NOTHING else (node, made[0].rules if made else {})
 
 
@@ -190,15 +190,15 @@ class _Sorter:
     def __init__(self, normaliser: Normaliser) -> None:
         self._normaliser = normaliser
 
-    def sort(self, value: Any, need: Conjunction) -> Any:
+    def sort(self, value: Any, conjunction: Conjunction) -> Any:
         """Sort a value that must meet a need."""
         if not isinstance(value, dict | list):
             return value
-        accepts = self._normaliser.judge.accepts
-        for shape in self._normaliser.shapes(need):
+        accepts = self._normaliser.checker.accepts
+        for shape in self._normaliser.shapes(conjunction):
             if accepts(shape, value):
-                if shape.among is not None:
-                    return next(v for v in shape.among.values() if v == value)
+                if shape.enum is not None:
+                    return next(v for v in shape.enum.values() if v == value)
                 if isinstance(value, list):
                     return self._array(value, shape.facets.get(ARRAY) or ArrayFacet())
                 return self._object(value, shape.facets.get(OBJECT) or ObjectFacet())
@@ -211,13 +211,13 @@ class _Sorter:
         declared = dict.fromkeys((*facet.properties, *facet.required))
         names = [name for name in declared if name in value]
         others = [name for name in value if name not in declared]
-        for member in facet.extra:  # it must come last
-            meets = self._normaliser.judge.meets
+        for member in facet.trailing_members:  # it must come last
+            meets = self._normaliser.checker.meets
             fit = [
                 name
                 for name in others
-                if may_be_named(member, name, self._normaliser.judge)
-                and meets(value[name], member.need)
+                if may_be_named(member, name, self._normaliser.checker)
+                and meets(value[name], member.conjunction)
             ]
             others = [name for name in others if name not in fit[:1]] + fit[:1]
         names += others

@@ -56,7 +56,7 @@ _type_cache: dict[str, Node] = {}
 class FastPath:
     """Writes common schemas in one style.
 
-    ``general`` writes plain values (None: it refuses), ``free`` any JSON value; ``may_leave``: the
+    ``general`` writes plain values (None: it refuses), ``any_value`` any JSON value; ``may_defer``: the
     formats that leave something to be checked are not common.
     """
 
@@ -65,20 +65,20 @@ class FastPath:
         style: Style,
         additional: bool,
         general: Callable[[Any], Node | None],
-        free: Callable[[], Node],
+        any_value: Callable[[], Node],
         *,
-        may_leave: bool = False,
+        may_defer: bool = False,
     ) -> None:
         self._style = style
         self._additional = additional
         self._general = general
-        self._free = free
-        self._left = SUPERSETS if may_leave else {}
-        self._uncommon: set[int] = set()
+        self._any_value = any_value
+        self._deferred_formats = SUPERSETS if may_defer else {}
+        self._not_covered: set[int] = set()
 
     def node(self, schema: Any, depth: int = 0) -> Node | None:
         """Return the node of a schema, or None where that is not certain to be all it takes."""
-        if type(schema) is not dict or depth > MAX_DEPTH or id(schema) in self._uncommon:
+        if type(schema) is not dict or depth > MAX_DEPTH or id(schema) in self._not_covered:
             return None
         kind = schema.get("type")
         if kind in ("object", "dict"):
@@ -86,42 +86,42 @@ class FastPath:
         elif kind in ("array", "tuple"):
             found = self._array(schema, depth)
         else:
-            found = self._leaf(schema, kind)
+            found = self._scalar(schema, kind)
         if found is None:
-            self._uncommon.add(id(schema))
+            self._not_covered.add(id(schema))
         return found
 
-    def _leaf(self, schema: dict[str, Any], kind: Any) -> Node | None:
+    def _scalar(self, schema: dict[str, Any], kind: Any) -> Node | None:
         if type(kind) is str:
             if kind not in _SCALAR_TYPES:
                 return None
             if schema.keys() <= _SCALAR_KEYS:
                 return self._of_kind(kind)
-        said = schema.keys() - ANNOTATION_KEYS
+        keywords = schema.keys() - ANNOTATION_KEYS
         if type(kind) is str:
             values = schema.get("enum")
             if (
                 kind == "string"
-                and len(said) == 2
+                and len(keywords) == 2
                 and type(values) is list
                 and _are_strings(values)
             ):
                 return words(map(quoted, values))
         elif kind is None:
-            if "enum" not in said and "const" not in said:
+            if "enum" not in keywords and "const" not in keywords:
                 return None
         elif type(kind) is not list or not all(type(k) is str and k in _SCALAR_TYPES for k in kind):
             return None
-        if not said <= _SCALAR_KEYWORDS or not _is_flat(schema):
+        if not keywords <= _SCALAR_KEYWORDS or not _is_flat(schema):
             return None
-        if type(schema.get("format")) is str and schema["format"] in self._left:
+        if type(schema.get("format")) is str and schema["format"] in self._deferred_formats:
             return None
-        limits = {key: value for key, value in schema.items() if key in said}
+        limits = {key: value for key, value in schema.items() if key in keywords}
         try:
             text = repr(limits)
         except ValueError:  # an integer too long for Python to write
             return None
-        return self._remembered(text, limits, said) if len(text) <= MAX_CACHED_LENGTH else None
+        return self._cached(text, limits, keywords) if len(text) <= MAX_CACHED_LENGTH else None
 
     def _of_kind(self, kind: str) -> Node | None:
         found = _type_cache.get(kind)
@@ -131,10 +131,10 @@ class FastPath:
                 _type_cache[kind] = found
         return found
 
-    def _remembered(self, text: str, schema: dict[str, Any], said: AbstractSet[str]) -> Node | None:
+    def _cached(self, text: str, schema: dict[str, Any], keywords: AbstractSet[str]) -> Node | None:
         found = _scalar_cache.get(text)
         if found is None:
-            found = self._general({key: value for key, value in schema.items() if key in said})
+            found = self._general({key: value for key, value in schema.items() if key in keywords})
             if found is not None:
                 if len(_scalar_cache) >= CACHE_SIZE:
                     _scalar_cache.clear()
@@ -149,7 +149,7 @@ class FastPath:
             return None
         if "maxItems" in schema and (type(at_most) is not int or at_most < 0):
             return None
-        item = self.node(schema["items"], depth + 1) if "items" in schema else self._free()
+        item = self.node(schema["items"], depth + 1) if "items" in schema else self._any_value()
         return None if item is None else array_body(self._style, [], item, at_least, at_most)
 
     def _object(self, schema: dict[str, Any], depth: int) -> Node | None:
@@ -175,7 +175,7 @@ class FastPath:
         extras: list[KeyClass] = []
         if others is self:
             if self._additional or "properties" not in schema:
-                extras = [KeyClass(other_keys(list(properties)), self._free())]
+                extras = [KeyClass(other_keys(list(properties)), self._any_value())]
         elif others is not False:
             node = self.node(others, depth + 1)
             if node is None:

@@ -177,8 +177,8 @@ def _from(low: str) -> Node:
 def _up_to(high: str) -> Node:
     node = EMPTY
     for left, digit in enumerate(reversed(high)):
-        below = seq(byte_range(48, ord(digit) - 1), repeat(DIGIT, left, left))
-        node = alt(seq(lit(digit), node), below if digit > "0" else NOTHING)
+        subschemas = seq(byte_range(48, ord(digit) - 1), repeat(DIGIT, left, left))
+        node = alt(seq(lit(digit), node), subschemas if digit > "0" else NOTHING)
         if high[len(high) - left - 1 :].strip("9") == "":
             node = repeat(DIGIT, left + 1, left + 1)
     return node
@@ -240,22 +240,22 @@ def _without_exponent(interval: Interval) -> Node:
         return alt(seq(_numeral(low), _fraction_from(low_digits, interval.low_open)), onward)
     high, high_digits = _split(interval.high)
     above = _fraction_from(low_digits, interval.low_open)
-    below = _fraction_up_to(high_digits, interval.high_open)
+    subschemas = _fraction_up_to(high_digits, interval.high_open)
     if low == high:
-        return seq(_numeral(low), _overlap(above, below))
+        return seq(_numeral(low), _overlap(above, subschemas))
     return alt(
         seq(_numeral(low), above),
         seq(naturals(low + 1, high - 1), _ANY_FRACTION),
-        seq(_numeral(high), below),
+        seq(_numeral(high), subschemas),
     )
 
 
-def _overlap(above: Node, below: Node) -> Node:
+def _overlap(above: Node, subschemas: Node) -> Node:
     if above is _ANY_FRACTION:
-        return below
-    if below is NOTHING or above is NOTHING:
+        return subschemas
+    if subschemas is NOTHING or above is NOTHING:
         return NOTHING
-    return Intersection(lexeme(above), lexeme(below))
+    return Intersection(lexeme(above), lexeme(subschemas))
 
 
 def _numeral(number: int) -> Node:
@@ -274,11 +274,11 @@ def _fraction_from(digits: str, above: bool) -> Node:
     return seq(_POINT, node)
 
 
-def _fraction_up_to(digits: str, below: bool) -> Node:
+def _fraction_up_to(digits: str, subschemas: bool) -> Node:
     """Return nothing or a point and digits, worth at most (or less than) 0.digits."""
     if not digits:
-        return NOTHING if below else opt(seq(_POINT, some(lit("0"))))
-    node = NOTHING if below else _ZEROS
+        return NOTHING if subschemas else opt(seq(_POINT, some(lit("0"))))
+    node = NOTHING if subschemas else _ZEROS
     for place, digit in enumerate(reversed(digits), 1):
         smaller = seq(byte_range(48, ord(digit) - 1), many(DIGIT)) if digit > "0" else NOTHING
         ended = EMPTY if place < len(digits) else NOTHING
@@ -331,8 +331,8 @@ def _exponents(
         )
         at_least = low[1] if above else low[1] + 1
     if high is not None:
-        below = mantissas.low < high[0] or (inside == high[0] and not interval.high_open)
-        at_most = high[1] if below else high[1] - 1
+        subschemas = mantissas.low < high[0] or (inside == high[0] and not interval.high_open)
+        at_most = high[1] if subschemas else high[1] - 1
     elif interval.high is not None:
         return NOTHING  # the upper bound is 0
     return _signed(at_least, at_most)

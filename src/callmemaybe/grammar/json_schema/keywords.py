@@ -71,11 +71,11 @@ VALIDATION_VOCABULARY = frozenset(
 )  # fmt: skip
 
 
-def why_ignored(keyword: str, spot: SchemaNode) -> str:
+def why_ignored(keyword: str, schema_node: SchemaNode) -> str:
     """Return why a keyword says nothing in the dialect of a schema; the empty text if it does."""
-    if keyword in VALIDATION_VOCABULARY and spot.draft == WITHOUT_VALIDATION:
+    if keyword in VALIDATION_VOCABULARY and schema_node.draft == WITHOUT_VALIDATION:
         return "the metaschema has no vocabulary for validation"
-    if keyword == "prefixItems" and spot.draft < LATEST_DRAFT:
+    if keyword == "prefixItems" and schema_node.draft < LATEST_DRAFT:
         return "before draft 2020-12: an unknown keyword"
     return ""
 
@@ -85,13 +85,13 @@ class KeywordContext:
     """Where a keyword stands: its name, its schema, and the document around."""
 
     keyword: str
-    spot: SchemaNode
+    schema_node: SchemaNode
     document: SchemaDocument
 
     @property
     def pointer(self) -> str:
         """The JSON pointer of the keyword."""
-        return f"{self.spot.pointer}/{self.keyword}"
+        return f"{self.schema_node.pointer}/{self.keyword}"
 
     def refuse(self, message: str, hint: str | None = None) -> UnsupportedSchema:
         """Return the error that names this keyword."""
@@ -99,17 +99,17 @@ class KeywordContext:
 
     def sibling(self, keyword: str, default: Any = None) -> Any:
         """Return the value of another keyword of the same schema, if its dialect has that keyword."""
-        if why_ignored(keyword, self.spot):
+        if why_ignored(keyword, self.schema_node):
             return default
-        return self.spot.value.get(keyword, default)
+        return self.schema_node.value.get(keyword, default)
 
     def sub(self, *tokens: str | int) -> Subschema:
         """Return the schema below this keyword."""
-        return Subschema(self.document.child(self.spot, self.keyword, *tokens))
+        return Subschema(self.document.child(self.schema_node, self.keyword, *tokens))
 
-    def need(self, *tokens: str | int) -> Conjunction:
+    def conjunction(self, *tokens: str | int) -> Conjunction:
         """Return the schema below this keyword as a need."""
-        return ((self.document.child(self.spot, self.keyword, *tokens), True),)
+        return ((self.document.child(self.schema_node, self.keyword, *tokens), True),)
 
     def whole(self, value: Any) -> int:
         """Check a count: a whole number from 0 up (2.0 is one)."""
@@ -162,33 +162,33 @@ TYPES = {
 _KINDS = {kinds: Kinds(kinds) for kinds in range(shapes.ALL_KINDS + 1)}
 
 
-def _type(value: Any, at: KeywordContext) -> Formula:
+def _type(value: Any, context: KeywordContext) -> Formula:
     kinds = 0
     for name in value if isinstance(value, list) else (value,):
         if not isinstance(name, str) or name not in TYPES:
             # What is no string may be a number of more digits than Python writes.
             shown = repr(name) if isinstance(name, str) else f"a value of {type(name).__name__}"
-            raise at.refuse(
+            raise context.refuse(
                 f"{shown} is no type", "null, boolean, integer, number, string, array or object"
             )
         kinds |= TYPES[name]
     # OpenAPI 3.0.3: "A true value adds "null" to the allowed type specified by the type keyword".
-    if at.sibling("nullable") is True:
+    if context.sibling("nullable") is True:
         kinds |= shapes.NULL
     return _KINDS[kinds]
 
 
-def _enum(value: Any, at: KeywordContext) -> Formula:
+def _enum(value: Any, context: KeywordContext) -> Formula:
     if not isinstance(value, list):
-        raise at.refuse("a list of values is expected")
-    return _enum_of(value, at)
+        raise context.refuse("a list of values is expected")
+    return _enum_of(value, context)
 
 
-def _const(value: Any, at: KeywordContext) -> Formula:
-    return _enum_of([value], at)
+def _const(value: Any, context: KeywordContext) -> Formula:
+    return _enum_of([value], context)
 
 
-def _enum_of(values: list[Any], at: KeywordContext) -> Formula:
+def _enum_of(values: list[Any], context: KeywordContext) -> Formula:
     if all(type(value) is str for value in values):
         return Enum(dict(zip(values, values, strict=True)), shapes.STRING if values else 0)
     try:
@@ -197,7 +197,7 @@ def _enum_of(values: list[Any], at: KeywordContext) -> Formula:
             kinds |= kind_of(value)
         return Enum({identity(value): value for value in values}, kinds)
     except (TypeError, ValueError) as error:
-        raise at.refuse(str(error)) from None
+        raise context.refuse(str(error)) from None
 
 
 # -- numbers --------------------------------------------------------------------------------
@@ -207,272 +207,288 @@ def _interval(interval: Interval) -> Formula:
     return Fact(shapes.NUMBER, NumberFacet(interval))
 
 
-def _minimum(value: Any, at: KeywordContext) -> Formula:
-    return _interval(Interval(at.number(value), None, at.sibling("exclusiveMinimum") is True))
+def _minimum(value: Any, context: KeywordContext) -> Formula:
+    return _interval(
+        Interval(context.number(value), None, context.sibling("exclusiveMinimum") is True)
+    )
 
 
-def _maximum(value: Any, at: KeywordContext) -> Formula:
-    is_open = at.sibling("exclusiveMaximum") is True
-    return _interval(Interval(None, at.number(value), high_open=is_open))
+def _maximum(value: Any, context: KeywordContext) -> Formula:
+    is_open = context.sibling("exclusiveMaximum") is True
+    return _interval(Interval(None, context.number(value), high_open=is_open))
 
 
-def _exclusive_minimum(value: Any, at: KeywordContext) -> Formula:
+def _exclusive_minimum(value: Any, context: KeywordContext) -> Formula:
     # Drafts up to 4: a boolean that says how `minimum` is meant.
-    return HOLDS if isinstance(value, bool) else _interval(Interval(at.number(value), None, True))
+    return (
+        HOLDS if isinstance(value, bool) else _interval(Interval(context.number(value), None, True))
+    )
 
 
-def _exclusive_maximum(value: Any, at: KeywordContext) -> Formula:
+def _exclusive_maximum(value: Any, context: KeywordContext) -> Formula:
     if isinstance(value, bool):
         return HOLDS
-    return _interval(Interval(None, at.number(value), high_open=True))
+    return _interval(Interval(None, context.number(value), high_open=True))
 
 
-def _multiple_of(value: Any, at: KeywordContext) -> Formula:
-    multiple = at.number(value)
+def _multiple_of(value: Any, context: KeywordContext) -> Formula:
+    multiple = context.number(value)
     if multiple <= 0:
-        raise at.refuse("a number above 0 is expected")
-    return Fact(shapes.NUMBER, NumberFacet(multiple=multiple, pointer=at.pointer))
+        raise context.refuse("a number above 0 is expected")
+    return Fact(shapes.NUMBER, NumberFacet(multiple=multiple, pointer=context.pointer))
 
 
 # -- strings --------------------------------------------------------------------------------
 
 
-def _min_length(value: Any, at: KeywordContext) -> Formula:
-    at_least = at.whole(value)
+def _min_length(value: Any, context: KeywordContext) -> Formula:
+    at_least = context.whole(value)
     return Fact(shapes.STRING, StringFacet(at_least)) if at_least else HOLDS
 
 
-def _max_length(value: Any, at: KeywordContext) -> Formula:
-    return Fact(shapes.STRING, StringFacet(at_most=at.whole(value)))
+def _max_length(value: Any, context: KeywordContext) -> Formula:
+    return Fact(shapes.STRING, StringFacet(at_most=context.whole(value)))
 
 
-def _pattern(value: Any, at: KeywordContext) -> Formula:
+def _pattern(value: Any, context: KeywordContext) -> Formula:
     try:
         return Fact(
-            shapes.STRING, StringFacet(within=(pattern_node(value, at),), pointer=at.pointer)
+            shapes.STRING,
+            StringFacet(within=(pattern_node(value, context),), pointer=context.pointer),
         )
     except UnsupportedSchema as error:
         if not isinstance(value, str):
             raise
-        at.document.leave(at.pointer, error.message, error.hint)
+        context.document.defer(context.pointer, error.message, error.hint)
         return Undecidable()
 
 
-def pattern_node(source: Any, at: KeywordContext) -> Node:
+def pattern_node(source: Any, context: KeywordContext) -> Node:
     """Return the JSON strings (with quotes) in which a regular expression finds a match."""
     if not isinstance(source, str):
-        raise at.refuse("a regular expression is expected")
+        raise context.refuse("a regular expression is expected")
     try:
         found = matching(source, json_canonical, search=True)
     except GrammarError as error:
-        raise at.refuse(error.message, error.hint) from None
+        raise context.refuse(error.message, error.hint) from None
     return set_source(source, lexeme(seq(lit('"'), found, lit('"'))))
 
 
-def _ground(value: Any, at: KeywordContext) -> Formula:
+def _ground(value: Any, context: KeywordContext) -> Formula:
     level = (
         NEVER_GROUNDED if value is False else LEVELS.get(value) if isinstance(value, str) else None
     )
     if level is None:
-        raise at.refuse("false, " + " or ".join(map(repr, LEVELS)) + " is expected")
-    if level > NEVER_GROUNDED and at.document.ground is None:
-        at.document.leave(at.pointer, "x-ground: it is not known what was said", "give ground=")
+        raise context.refuse("false, " + " or ".join(map(repr, LEVELS)) + " is expected")
+    if level > NEVER_GROUNDED and context.document.ground is None:
+        context.document.defer(
+            context.pointer, "x-ground: it is not known what was said", "give ground="
+        )
         return HOLDS
-    string, number = StringFacet(ground=level, pointer=at.pointer), NumberFacet(ground=level)
+    string, number = StringFacet(ground=level, pointer=context.pointer), NumberFacet(ground=level)
     return AllOf((Fact(shapes.STRING, string), Fact(shapes.NUMBER, number)))
 
 
-def _format(value: Any, at: KeywordContext) -> Formula:
+def _format(value: Any, context: KeywordContext) -> Formula:
     if not isinstance(value, str):
-        raise at.refuse("a name is expected")
-    superset = value in SUPERSETS and (value not in FORMATS or at.document.may_leave)
+        raise context.refuse("a name is expected")
+    superset = value in SUPERSETS and (value not in FORMATS or context.document.may_defer)
     if superset:
-        at.document.leave(at.pointer, DEFERRED[value])
+        context.document.defer(context.pointer, DEFERRED[value])
     node = format_node(value, superset=superset)
     # Validation, section 7.2.3: unknown formats are annotations.
     if node is None:
         return HOLDS
-    fact = Fact(shapes.STRING, StringFacet(within=(node,), pointer=at.pointer))
+    fact = Fact(shapes.STRING, StringFacet(within=(node,), pointer=context.pointer))
     return AllOf((fact, Undecidable())) if superset else fact
 
 
 # -- arrays ---------------------------------------------------------------------------------
 
 
-def _items(value: Any, at: KeywordContext) -> Formula:
+def _items(value: Any, context: KeywordContext) -> Formula:
     if isinstance(value, list):  # drafts up to 2019-09
-        prefix = tuple(at.need(index) for index in range(len(value)))
-        if at.sibling("additionalItems") is None:
-            return Fact(shapes.ARRAY, ArrayFacet(prefix, pointer=at.pointer))
-        rest = ((at.document.child(at.spot, "additionalItems"), True),)
-        return Fact(shapes.ARRAY, ArrayFacet(prefix, rest, pointer=at.pointer))
-    before = at.sibling("prefixItems", [])
+        prefix = tuple(context.conjunction(index) for index in range(len(value)))
+        if context.sibling("additionalItems") is None:
+            return Fact(shapes.ARRAY, ArrayFacet(prefix, pointer=context.pointer))
+        rest = ((context.document.child(context.schema_node, "additionalItems"), True),)
+        return Fact(shapes.ARRAY, ArrayFacet(prefix, rest, pointer=context.pointer))
+    before = context.sibling("prefixItems", [])
     skipped = (ANYTHING,) * (len(before) if isinstance(before, list) else 0)
-    return Fact(shapes.ARRAY, ArrayFacet(skipped, at.need(), pointer=at.pointer))
+    return Fact(shapes.ARRAY, ArrayFacet(skipped, context.conjunction(), pointer=context.pointer))
 
 
-def _prefix_items(value: Any, at: KeywordContext) -> Formula:
-    count = len(at.schemas(value))
-    return Fact(shapes.ARRAY, ArrayFacet(tuple(at.need(index) for index in range(count))))
+def _prefix_items(value: Any, context: KeywordContext) -> Formula:
+    count = len(context.schemas(value))
+    return Fact(
+        shapes.ARRAY, ArrayFacet(tuple(context.conjunction(index) for index in range(count)))
+    )
 
 
-def _min_items(value: Any, at: KeywordContext) -> Formula:
-    at_least = at.whole(value)
+def _min_items(value: Any, context: KeywordContext) -> Formula:
+    at_least = context.whole(value)
     return Fact(shapes.ARRAY, ArrayFacet(at_least=at_least)) if at_least else HOLDS
 
 
-def _max_items(value: Any, at: KeywordContext) -> Formula:
-    return Fact(shapes.ARRAY, ArrayFacet(at_most=at.whole(value)))
+def _max_items(value: Any, context: KeywordContext) -> Formula:
+    return Fact(shapes.ARRAY, ArrayFacet(at_most=context.whole(value)))
 
 
-def _contains(_value: Any, at: KeywordContext) -> Formula:
-    at_least = at.whole(at.sibling("minContains", 1))
-    at_most = at.sibling("maxContains")
-    at_most = None if at_most is None else at.whole(at_most)
+def _contains(_value: Any, context: KeywordContext) -> Formula:
+    at_least = context.whole(context.sibling("minContains", 1))
+    at_most = context.sibling("maxContains")
+    at_most = None if at_most is None else context.whole(at_most)
     if at_least == 0 and at_most is None:
         return HOLDS
-    contained = ContainsCount(at.need(), at_least, at_most, at.pointer)
+    contained = ContainsCount(context.conjunction(), at_least, at_most, context.pointer)
     return Fact(shapes.ARRAY, ArrayFacet(at_least=at_least, contains=(contained,)))
 
 
-def _unique_items(value: Any, at: KeywordContext) -> Formula:
+def _unique_items(value: Any, context: KeywordContext) -> Formula:
     if not isinstance(value, bool):
-        raise at.refuse("true or false is expected")
-    return Fact(shapes.ARRAY, ArrayFacet(unique=(at.pointer,))) if value else HOLDS
+        raise context.refuse("true or false is expected")
+    return Fact(shapes.ARRAY, ArrayFacet(unique=(context.pointer,))) if value else HOLDS
 
 
 # -- objects --------------------------------------------------------------------------------
 
 
-def _properties(value: Any, at: KeywordContext) -> Formula:
-    needs = {name: at.need(name) for name in at.mapping(value)}
-    return Fact(shapes.OBJECT, ObjectFacet(needs, listed=True, pointer=at.pointer))
+def _properties(value: Any, context: KeywordContext) -> Formula:
+    conjunctions = {name: context.conjunction(name) for name in context.mapping(value)}
+    return Fact(
+        shapes.OBJECT, ObjectFacet(conjunctions, lists_properties=True, pointer=context.pointer)
+    )
 
 
-def _required(value: Any, at: KeywordContext) -> Formula:
+def _required(value: Any, context: KeywordContext) -> Formula:
     if isinstance(value, bool):
-        raise at.refuse("a list of names is expected", "the boolean is of draft 3")
-    names = at.strings(value)
+        raise context.refuse("a list of names is expected", "the boolean is of draft 3")
+    names = context.strings(value)
     return Fact(shapes.OBJECT, ObjectFacet(required=names)) if names else HOLDS
 
 
-def _patterns(at: KeywordContext) -> tuple[KeyPattern, ...]:
-    found = at.sibling("patternProperties", {})
+def _patterns(context: KeywordContext) -> tuple[KeyPattern, ...]:
+    found = context.sibling("patternProperties", {})
     sources = found if isinstance(found, dict) else {}
-    return tuple(KeyPattern(source, pattern_node(source, at)) for source in sources)
+    return tuple(KeyPattern(source, pattern_node(source, context)) for source in sources)
 
 
-def _pattern_properties(value: Any, at: KeywordContext) -> Formula:
-    at.mapping(value)
-    pairs = tuple((pattern, at.need(pattern.source)) for pattern in _patterns(at))
-    return Fact(shapes.OBJECT, ObjectFacet(patterns=pairs, pointer=at.pointer))
+def _pattern_properties(value: Any, context: KeywordContext) -> Formula:
+    context.mapping(value)
+    pairs = tuple((pattern, context.conjunction(pattern.source)) for pattern in _patterns(context))
+    return Fact(shapes.OBJECT, ObjectFacet(patterns=pairs, pointer=context.pointer))
 
 
-def _additional_properties(_value: Any, at: KeywordContext) -> Formula:
-    listed = at.sibling("properties", {})
+def _additional_properties(_value: Any, context: KeywordContext) -> Formula:
+    listed = context.sibling("properties", {})
     names = frozenset(listed if isinstance(listed, dict) else ())
-    others = AdditionalMembers(at.need(), names, _patterns(at), at.pointer)
-    return Fact(shapes.OBJECT, ObjectFacet(others=(others,), pointer=at.pointer))
+    others = AdditionalMembers(context.conjunction(), names, _patterns(context), context.pointer)
+    return Fact(shapes.OBJECT, ObjectFacet(others=(others,), pointer=context.pointer))
 
 
-def _property_names(_value: Any, at: KeywordContext) -> Formula:
-    return Fact(shapes.OBJECT, ObjectFacet(names=at.need(), pointer=at.pointer))
+def _property_names(_value: Any, context: KeywordContext) -> Formula:
+    return Fact(shapes.OBJECT, ObjectFacet(names=context.conjunction(), pointer=context.pointer))
 
 
-def _min_properties(value: Any, at: KeywordContext) -> Formula:
-    at_least = at.whole(value)
+def _min_properties(value: Any, context: KeywordContext) -> Formula:
+    at_least = context.whole(value)
     return (
-        Fact(shapes.OBJECT, ObjectFacet(at_least=at_least, pointer=at.pointer))
+        Fact(shapes.OBJECT, ObjectFacet(at_least=at_least, pointer=context.pointer))
         if at_least
         else HOLDS
     )
 
 
-def _max_properties(value: Any, at: KeywordContext) -> Formula:
-    return Fact(shapes.OBJECT, ObjectFacet(at_most=at.whole(value), pointer=at.pointer))
+def _max_properties(value: Any, context: KeywordContext) -> Formula:
+    return Fact(shapes.OBJECT, ObjectFacet(at_most=context.whole(value), pointer=context.pointer))
 
 
 def _without_member(name: str) -> Formula:
     return Fact(shapes.OBJECT, ObjectFacet(properties={name: NEVER}))
 
 
-def _dependent_required(value: Any, at: KeywordContext) -> Formula:
+def _dependent_required(value: Any, context: KeywordContext) -> Formula:
     parts = []
-    for name, others in at.mapping(value).items():
-        has = Fact(shapes.OBJECT, ObjectFacet(required=at.strings(others)))
-        parts.append(AnyOf((_without_member(name), has), at.pointer))
+    for name, others in context.mapping(value).items():
+        has = Fact(shapes.OBJECT, ObjectFacet(required=context.strings(others)))
+        parts.append(AnyOf((_without_member(name), has), context.pointer))
     return AllOf(tuple(parts))
 
 
-def _dependent_schemas(value: Any, at: KeywordContext) -> Formula:
-    names = at.mapping(value)
-    return AllOf(tuple(_dependent_schema(name, at) for name in names))
+def _dependent_schemas(value: Any, context: KeywordContext) -> Formula:
+    names = context.mapping(value)
+    return AllOf(tuple(_dependent_schema(name, context) for name in names))
 
 
-def _dependent_schema(name: str, at: KeywordContext) -> Formula:
+def _dependent_schema(name: str, context: KeywordContext) -> Formula:
     has = Fact(shapes.OBJECT, ObjectFacet(required=(name,)))
     return AnyOf(
-        (_without_member(name), AllOf((Kinds(shapes.OBJECT), has, at.sub(name)))), at.pointer
+        (_without_member(name), AllOf((Kinds(shapes.OBJECT), has, context.sub(name)))),
+        context.pointer,
     )
 
 
-def _dependencies(value: Any, at: KeywordContext) -> Formula:
+def _dependencies(value: Any, context: KeywordContext) -> Formula:
     parts = []
-    for name, dependency in at.mapping(value).items():
+    for name, dependency in context.mapping(value).items():
         if isinstance(dependency, str):  # draft 3
             dependency = [dependency]
         if isinstance(dependency, list):
-            parts.append(_dependent_required({name: dependency}, at))
+            parts.append(_dependent_required({name: dependency}, context))
         else:
-            parts.append(_dependent_schema(name, at))
+            parts.append(_dependent_schema(name, context))
     return AllOf(tuple(parts))
 
 
 # -- combinations ---------------------------------------------------------------------------
 
 
-def _all_of(value: Any, at: KeywordContext) -> Formula:
-    return AllOf(at.schemas(value))
+def _all_of(value: Any, context: KeywordContext) -> Formula:
+    return AllOf(context.schemas(value))
 
 
-def _any_of(value: Any, at: KeywordContext) -> Formula:
-    options = at.schemas(value)
-    return AllOf((AnyOf(options, at.pointer), *map(Conditional, options)))
+def _any_of(value: Any, context: KeywordContext) -> Formula:
+    options = context.schemas(value)
+    return AllOf((AnyOf(options, context.pointer), *map(Conditional, options)))
 
 
-def _one_of(value: Any, at: KeywordContext) -> Formula:
-    return OneOf(at.schemas(value), at.pointer)
+def _one_of(value: Any, context: KeywordContext) -> Formula:
+    return OneOf(context.schemas(value), context.pointer)
 
 
-def _not(_value: Any, at: KeywordContext) -> Formula:
-    return Not(at.sub())
+def _not(_value: Any, context: KeywordContext) -> Formula:
+    return Not(context.sub())
 
 
-def _if(_value: Any, at: KeywordContext) -> Formula:
-    condition = at.sub()
-    branches = at.spot.value.keys() & {"then", "else"}
+def _if(_value: Any, context: KeywordContext) -> Formula:
+    condition = context.sub()
+    branches = context.schema_node.value.keys() & {"then", "else"}
     if not branches:
         return Conditional(condition)
     then, otherwise = (
-        Subschema(at.document.child(at.spot, name)) if name in branches else HOLDS
+        Subschema(context.document.child(context.schema_node, name)) if name in branches else HOLDS
         for name in ("then", "else")
     )
     options = (AllOf((condition, then)), AllOf((Not(condition), otherwise)))
-    return AnyOf(options, at.pointer)
+    return AnyOf(options, context.pointer)
 
 
-def _ref(value: Any, at: KeywordContext) -> Formula:
-    return Subschema(at.document.resolve(at.spot, value, at.keyword), by_reference=True)
+def _ref(value: Any, context: KeywordContext) -> Formula:
+    return Subschema(
+        context.document.resolve(context.schema_node, value, context.keyword), by_reference=True
+    )
 
 
-def _dynamic_ref(value: Any, at: KeywordContext) -> Formula:
-    return Subschema(at.document.resolve_dynamic(at.spot, value), by_reference=True)
+def _dynamic_ref(value: Any, context: KeywordContext) -> Formula:
+    return Subschema(
+        context.document.resolve_dynamic(context.schema_node, value), by_reference=True
+    )
 
 
-def _unevaluated(_value: Any, at: KeywordContext) -> Formula:
-    if at.sub().spot.value is True:
+def _unevaluated(_value: Any, context: KeywordContext) -> Formula:
+    if context.sub().schema_node.value is True:
         return HOLDS
-    return Unevaluated(at.pointer)
+    return Unevaluated(context.pointer)
 
 
 # -- the table ------------------------------------------------------------------------------
@@ -540,17 +556,17 @@ REFUSED = {
 }
 
 
-def is_reference(spot: SchemaNode) -> bool:
+def is_reference(schema_node: SchemaNode) -> bool:
     """Whether a schema says nothing but that another one holds."""
-    schema = spot.value
+    schema = schema_node.value
     if not isinstance(schema, dict) or "$ref" not in schema:
         return False
-    return spot.draft <= 7 or sum(key in KEYWORDS or key in REFUSED for key in schema) == 1
+    return schema_node.draft <= 7 or sum(key in KEYWORDS or key in REFUSED for key in schema) == 1
 
 
-def formulas(spot: SchemaNode, document: SchemaDocument) -> list[Formula]:
+def formulas(schema_node: SchemaNode, document: SchemaDocument) -> list[Formula]:
     """Return what every keyword of a schema says; UnsupportedSchema for those that are refused."""
-    schema = spot.value
+    schema = schema_node.value
     if schema is True:
         return []
     if schema is False:
@@ -558,21 +574,24 @@ def formulas(spot: SchemaNode, document: SchemaDocument) -> list[Formula]:
     if not isinstance(schema, dict):
         raise UnsupportedSchema(
             f"a schema must be an object, true or false, not {type(schema).__name__}",
-            pointer=spot.pointer,
+            pointer=schema_node.pointer,
         )
     # Draft 7, Core section 8.3: "All other properties in a "$ref" object MUST be ignored."
-    if spot.draft <= 7 and "$ref" in schema:
-        return [_ref(schema["$ref"], KeywordContext("$ref", spot, document))]
+    if schema_node.draft <= 7 and "$ref" in schema:
+        return [_ref(schema["$ref"], KeywordContext("$ref", schema_node, document))]
     found = []
     for keyword, value in schema.items():
         meaning = KEYWORDS.get(keyword)
-        if document.aside and KeywordContext(keyword, spot, document).pointer in document.aside:
+        if (
+            document.excluded_keywords
+            and KeywordContext(keyword, schema_node, document).pointer in document.excluded_keywords
+        ):
             continue
-        if meaning is not None and not why_ignored(keyword, spot):
-            found.append(meaning(value, KeywordContext(keyword, spot, document)))
+        if meaning is not None and not why_ignored(keyword, schema_node):
+            found.append(meaning(value, KeywordContext(keyword, schema_node, document)))
         elif keyword in REFUSED:
-            at = KeywordContext(keyword, spot, document)
-            raise at.refuse("this keyword is not supported", REFUSED[keyword])
+            context = KeywordContext(keyword, schema_node, document)
+            raise context.refuse("this keyword is not supported", REFUSED[keyword])
     return found
 
 
@@ -602,56 +621,62 @@ class Evaluated:
         )
 
 
-def asks_for_evaluated(spot: SchemaNode) -> bool:
+def asks_for_evaluated(schema_node: SchemaNode) -> bool:
     """Whether a schema asks what was evaluated."""
     return (
-        _UNEVALUATED_PROPERTIES in spot.value or _UNEVALUATED_ITEMS in spot.value
-    ) and not _is_only_reference(spot)
+        _UNEVALUATED_PROPERTIES in schema_node.value or _UNEVALUATED_ITEMS in schema_node.value
+    ) and not _is_only_reference(schema_node)
 
 
-def _is_only_reference(spot: SchemaNode) -> bool:
+def _is_only_reference(schema_node: SchemaNode) -> bool:
     """Whether a schema has a reference beside which its draft ignores everything."""
-    return spot.draft <= 7 and "$ref" in spot.value
+    return schema_node.draft <= 7 and "$ref" in schema_node.value
 
 
-def evaluated_by(spot: SchemaNode, document: SchemaDocument) -> Evaluated:
+def evaluated_by(schema_node: SchemaNode, document: SchemaDocument) -> Evaluated:
     """Return what the keywords of one schema evaluate, its own two excepted.
 
     Those keywords were read before: what is malformed is refused there, or was set aside.
     """
-    if _is_only_reference(spot):
+    if _is_only_reference(schema_node):
         return Evaluated()
 
     def said(keyword: str, default: Any = None) -> Any:
         is_aside = (
-            document.aside and KeywordContext(keyword, spot, document).pointer in document.aside
+            document.excluded_keywords
+            and KeywordContext(keyword, schema_node, document).pointer in document.excluded_keywords
         )
         return (
-            default if is_aside or why_ignored(keyword, spot) else spot.value.get(keyword, default)
+            default
+            if is_aside or why_ignored(keyword, schema_node)
+            else schema_node.value.get(keyword, default)
         )
 
-    at = KeywordContext("patternProperties", spot, document)
+    context = KeywordContext("patternProperties", schema_node, document)
     prefix, items = said("prefixItems", []), said("items")
     if isinstance(items, list):
         prefix, items = items, said("additionalItems")
     # Only from 2020-12 on does contains count as evaluating.
-    contains = spot.draft >= 2020 and said("contains") is not None
+    contains = schema_node.draft >= 2020 and said("contains") is not None
     return Evaluated(
         frozenset(said("properties", {})),
-        tuple(KeyPattern(source, pattern_node(source, at)) for source in said(at.keyword, {})),
+        tuple(
+            KeyPattern(source, pattern_node(source, context))
+            for source in said(context.keyword, {})
+        ),
         said("additionalProperties") is not None,
         len(prefix),
-        (document.child(spot, "contains"),) if contains else (),
+        (document.child(schema_node, "contains"),) if contains else (),
         items is not None,
     )
 
 
-def with_own_keywords(evaluated: Evaluated, spot: SchemaNode) -> Evaluated:
+def with_own_keywords(evaluated: Evaluated, schema_node: SchemaNode) -> Evaluated:
     """Add what the two keywords themselves evaluate, for collectors further out."""
     return replace(
         evaluated,
-        every_member=evaluated.every_member or _UNEVALUATED_PROPERTIES in spot.value,
-        every_item=evaluated.every_item or _UNEVALUATED_ITEMS in spot.value,
+        every_member=evaluated.every_member or _UNEVALUATED_PROPERTIES in schema_node.value,
+        every_item=evaluated.every_item or _UNEVALUATED_ITEMS in schema_node.value,
     )
 
 
@@ -659,24 +684,24 @@ def unevaluated_facts(
     collector: SchemaNode,
     evaluated: Evaluated,
     document: SchemaDocument,
-    either: Callable[[tuple[SchemaNode, ...]], SchemaNode],
+    any_of: Callable[[tuple[SchemaNode, ...]], SchemaNode],
 ) -> list[Fact]:
     """Return what the two keywords of a collector say in the end.
 
-    ``either`` returns a schema that is met where one of several is.
+    ``any_of`` returns a schema that is met where one of several is.
     """
     found = []
     if _UNEVALUATED_PROPERTIES in collector.value and not evaluated.every_member:
-        need: Conjunction = ((document.child(collector, _UNEVALUATED_PROPERTIES), True),)
+        conjunction: Conjunction = ((document.child(collector, _UNEVALUATED_PROPERTIES), True),)
         pointer = f"{collector.pointer}/{_UNEVALUATED_PROPERTIES}"
-        others = AdditionalMembers(need, evaluated.names, evaluated.patterns, pointer)
+        others = AdditionalMembers(conjunction, evaluated.names, evaluated.patterns, pointer)
         found.append(Fact(OBJECT, ObjectFacet(others=(others,), pointer=pointer)))
     if _UNEVALUATED_ITEMS in collector.value and not evaluated.every_item:
-        spot = document.child(collector, _UNEVALUATED_ITEMS)
+        schema_node = document.child(collector, _UNEVALUATED_ITEMS)
         if evaluated.containing:
             # Each contains is read where it stands: what it refers to depends on that.
-            spot = either((*dict.fromkeys(evaluated.containing), spot))
+            schema_node = any_of((*dict.fromkeys(evaluated.containing), schema_node))
         skipped = (ANYTHING,) * evaluated.items
         pointer = f"{collector.pointer}/{_UNEVALUATED_ITEMS}"
-        found.append(Fact(ARRAY, ArrayFacet(skipped, ((spot, True),), pointer=pointer)))
+        found.append(Fact(ARRAY, ArrayFacet(skipped, ((schema_node, True),), pointer=pointer)))
     return found

@@ -74,22 +74,24 @@ from callmemaybe.grammar.nodes import INFINITE
 class DerivedSchemas:
     """Makes such schemas; remembers them."""
 
-    def __init__(self, opened: dict[SchemaNode, list[Formula]]) -> None:
+    def __init__(self, formulas_of: dict[SchemaNode, list[Formula]]) -> None:
         """Take where to note what a schema says that cannot be read from its value."""
-        self._opened = opened
+        self._formulas_of = formulas_of
         self._constants: dict[Any, SchemaNode] = {}
-        self._either: dict[tuple[SchemaNode, ...], SchemaNode] = {}
+        self._any_of_nodes: dict[tuple[SchemaNode, ...], SchemaNode] = {}
 
-    def either(self, spots: tuple[SchemaNode, ...]) -> SchemaNode:
+    def any_of(self, schema_nodes: tuple[SchemaNode, ...]) -> SchemaNode:
         """Return a schema that is met where one of these is, each read where it stands."""
-        found = self._either.get(spots)
+        found = self._any_of_nodes.get(schema_nodes)
         if found is None:
             # Of a tuple of spots no schema written in a document is taken for the twin.
-            found = self._either[spots] = SchemaNode({"anyOf": spots}, spots[-1].pointer)
-            self._opened[found] = [AnyOf(tuple(map(Subschema, spots)))]
+            found = self._any_of_nodes[schema_nodes] = SchemaNode(
+                {"anyOf": schema_nodes}, schema_nodes[-1].pointer
+            )
+            self._formulas_of[found] = [AnyOf(tuple(map(Subschema, schema_nodes)))]
         return found
 
-    def unlike(self, value: dict[str, Any] | list[Any]) -> Formula:
+    def differs_from(self, value: dict[str, Any] | list[Any]) -> Formula:
         """Say that a value is not this array or object."""
         if isinstance(value, list):
             prefix = tuple(map(self._constant, value))
@@ -163,129 +165,133 @@ class Normaliser:
         self._document = document
         self._shapes: dict[Conjunction, tuple[ValueShape, ...]] = {}
         #: What every schema that was opened so far says.
-        self.opened: dict[SchemaNode, list[Formula]] = {}
+        self.formulas_of: dict[SchemaNode, list[Formula]] = {}
         self._empty: dict[Conjunction, bool] = {}
         #: How deep was looked for a contradiction where none was found.
         self._looked: dict[Conjunction, int] = {}
-        self._plain: dict[Conjunction, Conjunction] = {}
-        self._contents = StructuralEquality()
-        self._glance = TypeBoundsCache()
-        self._spent = 0
-        self._loose = False
-        self.judge = InstanceChecker(self.shapes)
-        self._choices = ChoiceSimplifier(self.is_empty, self.judge)
-        self._made = DerivedSchemas(self.opened)
-        self._exclusive = OneOfRewriter(
-            self._end, self._parts, self._plain_of, self._clash, self._spend
+        self._canonical: dict[Conjunction, Conjunction] = {}
+        self._equality = StructuralEquality()
+        self._type_bounds = TypeBoundsCache()
+        self._charged = 0
+        self._ignores_negation = False
+        self.checker = InstanceChecker(self.shapes)
+        self._choices = ChoiceSimplifier(self.is_empty, self.checker)
+        self._derived = DerivedSchemas(self.formulas_of)
+        self._one_of = OneOfRewriter(
+            self._follow_references, self._parts, self._bounds_of, self._may_overlap, self._charge
         )
         self._pairs = 0
 
-    def shapes(self, need: Conjunction) -> tuple[ValueShape, ...]:
+    def shapes(self, conjunction: Conjunction) -> tuple[ValueShape, ...]:
         """Return the shapes of which a value must have one."""
-        return self._found(self.plain(need))
+        return self._shapes_of(self.canonicalize(conjunction))
 
-    def _found(self, need: Conjunction) -> tuple[ValueShape, ...]:
+    def _shapes_of(self, conjunction: Conjunction) -> tuple[ValueShape, ...]:
         """Return the shapes of a need that is said plainly."""
-        if need in self._shapes:
-            return self._shapes[need]
+        if conjunction in self._shapes:
+            return self._shapes[conjunction]
         # A constant is judged by what its parts need, and that may be this very need. The shapes are
         # as good for that before: a value must have all their facets, listed or not.
-        found = self._shapes[need] = tuple(self._search(need))
+        found = self._shapes[conjunction] = tuple(self._search(conjunction))
         try:
-            found = tuple(shape for shape in found if self._keeps_constants(shape))
+            found = tuple(shape for shape in found if self._filter_enum(shape))
         except BaseException:
-            del self._shapes[need]
+            del self._shapes[conjunction]
             raise
-        self._shapes[need] = found
+        self._shapes[conjunction] = found
         return found
 
     @property
-    def visited(self) -> frozenset[int]:
+    def visited_schemas(self) -> frozenset[int]:
         """The schemas that were looked at so far, or are such word for word, by their id()."""
-        return self._contents.alike(self.opened)
+        return self._equality.equal_schemas(self.formulas_of)
 
-    def plain(self, need: Conjunction) -> Conjunction:
+    def canonicalize(self, conjunction: Conjunction) -> Conjunction:
         """Return a need said plainly: through references, and without what it says twice."""
-        found = self._plain.get(need)
+        found = self._canonical.get(conjunction)
         if found is None:
-            found = tuple((self._end(spot), holds) for spot, holds in need)
+            found = tuple(
+                (self._follow_references(schema_node), holds) for schema_node, holds in conjunction
+            )
             if len(found) > 1:
-                found = self._contents.merged(found)
-            self._plain[need] = found
+                found = self._equality.deduplicate(found)
+            self._canonical[conjunction] = found
         return found
 
-    def _end(self, spot: SchemaNode) -> SchemaNode:
+    def _follow_references(self, schema_node: SchemaNode) -> SchemaNode:
         """Return where a chain of references ends; the spot itself where it does not."""
-        at, met = spot, {spot}
-        while is_reference(at) and not self._document.aside:
+        at, met = schema_node, {schema_node}
+        while is_reference(at) and not self._document.excluded_keywords:
             try:
                 parts = self._parts(at)
             except UnsupportedSchema:  # to be said when a value gets there, if one ever does
-                return spot
+                return schema_node
             (part,) = parts
-            if not isinstance(part, Subschema) or part.spot in met:
-                return spot
-            at = part.spot
+            if not isinstance(part, Subschema) or part.schema_node in met:
+                return schema_node
+            at = part.schema_node
             met.add(at)
         return at
 
-    def is_empty(self, need: Conjunction, depth: int = MAX_DEPTH) -> bool:
+    def is_empty(self, conjunction: Conjunction, depth: int = MAX_DEPTH) -> bool:
         """Whether it is certain that no value meets a need."""
-        return self._is_empty(self.plain(need), depth)
+        return self._is_empty(self.canonicalize(conjunction), depth)
 
-    def _is_empty(self, need: Conjunction, depth: int) -> bool:
+    def _is_empty(self, conjunction: Conjunction, depth: int) -> bool:
         """Tell it of a need that is said plainly."""
-        if need in self._empty:
-            return self._empty[need]
-        if self._looked.get(need, 0) >= depth:
+        if conjunction in self._empty:
+            return self._empty[conjunction]
+        if self._looked.get(conjunction, 0) >= depth:
             return False
-        glance = None if self._document.aside else self._glance.is_empty(need)
-        if glance is not None:
-            return glance
-        self._empty[need] = False  # while in doubt, as within itself
-        found = all(self._is_void(shape, depth) for shape in self._found(need))
+        type_bounds = (
+            None if self._document.excluded_keywords else self._type_bounds.is_empty(conjunction)
+        )
+        if type_bounds is not None:
+            return type_bounds
+        self._empty[conjunction] = False  # while in doubt, as within itself
+        found = all(self._has_no_value(shape, depth) for shape in self._shapes_of(conjunction))
         if found:
-            self._empty[need] = True
+            self._empty[conjunction] = True
         elif depth < MAX_DEPTH:
-            del self._empty[need]
-            self._looked[need] = depth
+            del self._empty[conjunction]
+            self._looked[conjunction] = depth
         return found
 
     # -- the search -------------------------------------------------------------------------
 
-    def _search(self, need: Conjunction) -> list[ValueShape]:
+    def _search(self, conjunction: Conjunction) -> list[ValueShape]:
         """Find the shapes of a need; with all that is negated left out where it is too much."""
         try:
-            return self._all_branches(need)
+            return self._all_branches(conjunction)
         except _TooManyBranches as error:
-            if self._loose or not self._document.may_leave:
+            if self._ignores_negation or not self._document.may_defer:
                 raise
-            self._document.leave(error.pointer, error.message)
-        self._loose, self._spent = True, 0
+            self._document.defer(error.pointer, error.message)
+        self._ignores_negation, self._charged = True, 0
         try:
-            return self._all_branches(need)
+            return self._all_branches(conjunction)
         finally:
-            self._loose = False
+            self._ignores_negation = False
 
-    def _all_branches(self, need: Conjunction) -> list[ValueShape]:
+    def _all_branches(self, conjunction: Conjunction) -> list[ValueShape]:
         start: list[SignedFormula] = [
-            (Subschema(spot), holds, None) for spot, holds in reversed(need)
+            (Subschema(schema_node), holds, None) for schema_node, holds in reversed(conjunction)
         ]
         branches = [_Branch(ValueShape(), start, [], set(), {})]
         found: list[ValueShape] = []
-        spent = 0
+        charged = 0
         while branches:
             branch = branches.pop()
             cost = 1 + len(branch.choices)
-            spent += cost
-            self._spent += cost
+            charged += cost
+            self._charged += cost
             report_progress(STEPS_PER_BRANCH * cost)
-            if spent > MAX_BRANCHES or self._spent > MAX_TOTAL_BRANCHES:
-                raise _TooManyBranches(need[0][0].pointer if need else "")
-            if not self._take_apart(branch):
+            if charged > MAX_BRANCHES or self._charged > MAX_TOTAL_BRANCHES:
+                raise _TooManyBranches(conjunction[0][0].pointer if conjunction else "")
+            if not self._decompose(branch):
                 continue
             if branch.choices:
-                branch.choices, settled = self._choices.simplified(branch.shape, branch.choices)
+                branch.choices, settled = self._choices.simplify(branch.shape, branch.choices)
                 for options in settled:
                     self._choose(branch, options)
                 if branch.todo or not branch.choices:
@@ -297,22 +303,22 @@ class Normaliser:
                 denied: list[SignedFormula] = []
                 split = []
                 for step in options:
-                    formula, holds, trail = step
+                    formula, holds, path = step
                     split.append(branch.fork([*denied, step], waiting))
                     if isinstance(formula, Fact) and limits_one_member(formula.facet):
-                        denied.append((formula, not holds, trail))
+                        denied.append((formula, not holds, path))
                 branches.extend(reversed(split))
             elif self._is_consistent(branch.shape):
                 found.append(branch.shape)
         return found
 
-    def _take_apart(self, branch: _Branch) -> bool:
+    def _decompose(self, branch: _Branch) -> bool:
         """Work off a branch up to its next choice; False if it died."""
         todo, shape = branch.todo, branch.shape
         while True:
             while todo:
-                formula, holds, trail = todo.pop()
-                self._step(branch, formula, holds, trail)
+                formula, holds, path = todo.pop()
+                self._apply(branch, formula, holds, path)
                 if not shape.kinds:
                     return False
             if branch.choices:
@@ -322,7 +328,7 @@ class Normaliser:
             if branch.evaluated:
                 for collector, evaluated in branch.evaluated.items():
                     found = unevaluated_facts(
-                        collector, evaluated, self._document, self._made.either
+                        collector, evaluated, self._document, self._derived.any_of
                     )
                     todo.extend((fact, True, None) for fact in found)
                 branch.evaluated = {}
@@ -332,10 +338,10 @@ class Normaliser:
                 return True
             member, *others = facet.members
             shape.facets[OBJECT] = replace(facet, members=tuple(others))
-            placed = place_member(facet, member, self.judge)
+            placed = place_member(facet, member, self.checker)
             self._choose(branch, [(Fact(OBJECT, one), True, None) for one in placed])
 
-    def _step(self, branch: _Branch, formula: Formula, holds: bool, trail: SchemaPath) -> None:
+    def _apply(self, branch: _Branch, formula: Formula, holds: bool, path: SchemaPath) -> None:
         shape = branch.shape
         match formula:
             case Kinds(kinds):
@@ -344,114 +350,116 @@ class Normaliser:
                 if not holds:
                     shape.kinds &= kinds
                     options = [Fact(kinds, other) for other in facet.complement()]
-                    self._choose(branch, [(option, True, trail) for option in options])
+                    self._choose(branch, [(option, True, path) for option in options])
                 elif shape.kinds & kinds:
                     known = shape.facets.get(kinds)
                     shape.facets[kinds] = facet if known is None else known & facet
             case Enum(values, kinds):
                 self._restrict(branch, values, kinds, holds)
             case Subschema():
-                self._open(branch, formula, holds, trail)
+                self._open(branch, formula, holds, path)
             case AllOf(parts):
-                self._all_or_some(branch, parts, holds, holds, trail)
+                self._conjunction_or_choice(branch, parts, holds, holds, path)
             case AnyOf(parts):
-                self._all_or_some(branch, parts, holds, not holds, trail)
+                self._conjunction_or_choice(branch, parts, holds, not holds, path)
             case Not(part):
                 # What a negated schema evaluates is not noted (Core, section 7.7.1.4).
-                outer = trail and (trail[0], trail[1], ())
+                outer = path and (path[0], path[1], ())
                 branch.todo.append((part, not holds, outer))
             case Conditional(part):
                 if not holds:
                     shape.kinds = 0
-                elif trail and trail[2]:
-                    self._choose(branch, [(part, True, trail), (Not(part), True, trail)])
+                elif path and path[2]:
+                    self._choose(branch, [(part, True, path), (Not(part), True, path)])
             case Unevaluated(pointer):
                 if not holds:
-                    self._document.leave(pointer, "negating this is not supported")
-            case OneOf(parts) if self._loose:
+                    self._document.defer(pointer, "negating this is not supported")
+            case OneOf(parts) if self._ignores_negation:
                 if holds:
-                    self._all_or_some(branch, parts, True, False, trail)
+                    self._conjunction_or_choice(branch, parts, True, False, path)
             case OneOf():
-                branch.todo.append((self._exclusive.formula(formula), holds, trail))
+                branch.todo.append((self._one_of.formula(formula), holds, path))
 
     def _restrict(
         self, branch: _Branch, values: Mapping[Any, Any], kinds: int, holds: bool
     ) -> None:
         shape = branch.shape
         if not holds:
-            plain = {key: v for key, v in values.items() if not isinstance(v, dict | list)}
-            shape.but = {**shape.but, **plain}
+            canonicalize = {key: v for key, v in values.items() if not isinstance(v, dict | list)}
+            shape.excluded = {**shape.excluded, **canonicalize}
             branch.todo.extend(
-                (self._made.unlike(value), True, None)
+                (self._derived.differs_from(value), True, None)
                 for value in values.values()
                 if isinstance(value, dict | list)
             )
             return
-        known = shape.among
-        shape.among = (
+        known = shape.enum
+        shape.enum = (
             dict(values) if known is None else {k: v for k, v in known.items() if k in values}
         )
         shape.kinds &= _with_both_numbers(kinds)
 
-    def _open(self, branch: _Branch, sub: Subschema, holds: bool, trail: SchemaPath) -> None:
-        spot = sub.spot
-        if self._loose and not holds:
+    def _open(self, branch: _Branch, sub: Subschema, holds: bool, path: SchemaPath) -> None:
+        schema_node = sub.schema_node
+        if self._ignores_negation and not holds:
             return
         if sub.by_reference:
-            outer = trail
+            outer = path
             while outer is not None:
-                if outer[0] is spot:
+                if outer[0] is schema_node:
                     raise UnsupportedSchema(
                         "this reference leads back to itself without any value in between",
-                        pointer=trail[0].pointer if trail else spot.pointer,
+                        pointer=path[0].pointer if path else schema_node.pointer,
                     )
                 outer = outer[1]
-        collectors = trail[2] if trail and holds else ()
-        key = (spot, holds, collectors)
+        collectors = path[2] if path and holds else ()
+        key = (schema_node, holds, collectors)
         if key in branch.done:
             return
-        if (spot, not holds) in branch.done:
+        if (schema_node, not holds) in branch.done:
             branch.shape.kinds = 0
             return
-        branch.done |= {key, (spot, holds)}
-        parts = self._parts(spot)
-        if holds and isinstance(spot.value, dict):
-            collectors = self._collect(branch, spot, collectors)
-        self._all_or_some(branch, parts, holds, holds, (spot, trail, collectors))
+        branch.done |= {key, (schema_node, holds)}
+        parts = self._parts(schema_node)
+        if holds and isinstance(schema_node.value, dict):
+            collectors = self._collect(branch, schema_node, collectors)
+        self._conjunction_or_choice(branch, parts, holds, holds, (schema_node, path, collectors))
 
-    def _parts(self, spot: SchemaNode) -> list[Formula]:
-        parts = self.opened.get(spot)
+    def _parts(self, schema_node: SchemaNode) -> list[Formula]:
+        parts = self.formulas_of.get(schema_node)
         if parts is None:
-            parts = self.opened[spot] = formulas(spot, self._document)
+            parts = self.formulas_of[schema_node] = formulas(schema_node, self._document)
         return parts
 
     def _collect(
-        self, branch: _Branch, spot: SchemaNode, collectors: tuple[SchemaNode, ...]
+        self, branch: _Branch, schema_node: SchemaNode, collectors: tuple[SchemaNode, ...]
     ) -> tuple[SchemaNode, ...]:
         """Note what a schema that holds evaluates; returns who collects within it."""
-        own = asks_for_evaluated(spot)
+        own = asks_for_evaluated(schema_node)
         if not collectors and not own:
             return ()
-        evaluated = evaluated_by(spot, self._document)
+        evaluated = evaluated_by(schema_node, self._document)
         if own:
-            branch.evaluated[spot] = branch.evaluated.get(spot, Evaluated()) | evaluated
-            evaluated = with_own_keywords(evaluated, spot)
+            branch.evaluated[schema_node] = (
+                branch.evaluated.get(schema_node, Evaluated()) | evaluated
+            )
+            evaluated = with_own_keywords(evaluated, schema_node)
         for collector in collectors:
             branch.evaluated[collector] = branch.evaluated[collector] | evaluated
-        return (*collectors, spot) if own else collectors
+        return (*collectors, schema_node) if own else collectors
 
-    def _all_or_some(
+    def _conjunction_or_choice(
         self,
         branch: _Branch,
         parts: tuple[Formula, ...] | list[Formula],
         holds: bool,
         every: bool,
-        trail: SchemaPath,
+        path: SchemaPath,
     ) -> None:
         if every:
-            branch.todo.extend((part, holds, trail) for part in reversed(parts))
+            branch.todo.extend((part, holds, path) for part in reversed(parts))
         else:
-            self._choose(branch, [(part, holds, trail) for part in parts])
+            self._choose(branch, [(part, holds, path) for part in parts])
 
     @staticmethod
     def _choose(branch: _Branch, options: list[SignedFormula]) -> None:
@@ -464,19 +472,23 @@ class Normaliser:
 
     # -- options that exclude each other -----------------------------------------------------
 
-    def _clash(self, one: SchemaNode, other: SchemaNode) -> bool:
+    def _may_overlap(self, one: SchemaNode, other: SchemaNode) -> bool:
         """Whether two schemas may hold at once; what there are many of is not remembered."""
-        return not self._is_empty(self._contents.merged(((one, True), (other, True))), MAX_DEPTH)
+        return not self._is_empty(
+            self._equality.deduplicate(((one, True), (other, True))), MAX_DEPTH
+        )
 
-    def _plain_of(self, spot: SchemaNode) -> TypeBounds:
-        return UNBOUNDED if self._document.aside else self._glance.plain(spot)
+    def _bounds_of(self, schema_node: SchemaNode) -> TypeBounds:
+        return (
+            UNBOUNDED if self._document.excluded_keywords else self._type_bounds.bounds(schema_node)
+        )
 
-    def _spend(self, pairs: int, pointer: str) -> None:
+    def _charge(self, pairs: int, pointer: str) -> None:
         """Count pairs that are to be compared; there are as many as there may be branches."""
         cost, self._pairs = divmod(self._pairs + pairs, PAIRS_PER_BRANCH)
-        self._spent += cost
+        self._charged += cost
         report_progress(STEPS_PER_BRANCH * cost)
-        if self._spent > MAX_TOTAL_BRANCHES:
+        if self._charged > MAX_TOTAL_BRANCHES:
             raise _TooManyBranches(pointer)
 
     # -- contradictions ---------------------------------------------------------------------
@@ -497,27 +509,27 @@ class Normaliser:
             shape.kinds &= ~ARRAY
         return shape.kinds != 0
 
-    def _keeps_constants(self, shape: ValueShape) -> bool:
+    def _filter_enum(self, shape: ValueShape) -> bool:
         """Drop constants that cannot be; False if there were some and none is left."""
-        if shape.among is None:
+        if shape.enum is None:
             return True
-        accepts = self.judge.accepts
-        plain = not shape.facets and not shape.but
+        accepts = self.checker.accepts
+        canonicalize = not shape.facets and not shape.excluded
         kept: dict[Any, Any] = {}
         kinds = 0
-        for key, value in shape.among.items():
+        for key, value in shape.enum.items():
             kind = kind_of(value)
-            if kind & shape.kinds and (plain or accepts(shape, value, key)):
+            if kind & shape.kinds and (canonicalize or accepts(shape, value, key)):
                 kept[key] = value
                 kinds |= kind
-        shape.among = kept
+        shape.enum = kept
         shape.kinds &= _with_both_numbers(kinds)
         return bool(kept)
 
-    def _is_void(self, shape: ValueShape, depth: int) -> bool:
+    def _has_no_value(self, shape: ValueShape, depth: int) -> bool:
         """Whether it is certain that no value has this shape."""
-        if shape.among is not None:
-            return not shape.among
+        if shape.enum is not None:
+            return not shape.enum
         kinds = shape.kinds
         if kinds & ~(STRING | ARRAY | OBJECT):
             return False
@@ -530,7 +542,9 @@ class Normaliser:
     @staticmethod
     def _no_string(shape: ValueShape) -> bool:
         try:
-            return min_length_of(string_node(shape.facets.get(STRING), shape.but), {}) == INFINITE
+            return (
+                min_length_of(string_node(shape.facets.get(STRING), shape.excluded), {}) == INFINITE
+            )
         except GrammarError:
             return False
 
@@ -546,8 +560,8 @@ class Normaliser:
         if is_closed(facet) and facet.at_least > len(facet.properties.keys() | facet.required):
             return True
         return any(
-            is_never(need) or self.is_empty(need, depth - 1)
-            for need in (facet.need_of(name, key_matches) for name in facet.required)
+            is_never(conjunction) or self.is_empty(conjunction, depth - 1)
+            for conjunction in (facet.need_of(name, key_matches) for name in facet.required)
         )
 
 

@@ -100,13 +100,13 @@ _State = _Sign | _IntegerPart | _FractionPart | _Exponent | _ExponentEnd
 
 
 @lru_cache(maxsize=256)
-def multiples(multiple: Fraction | None, but: tuple[Fraction, ...] = ()) -> Node:
+def multiples(multiple: Fraction | None, excluded: tuple[Fraction, ...] = ()) -> Node:
     """Return the multiples of a finite decimal (None: all numbers) without those of some others.
 
     They are written as integers, decimals, and d.ddde+dd (the last digit before the e not 0). Raises
     GrammarError if that takes too many states.
     """
-    return _MultiplesReader(multiple, but).table()
+    return _MultiplesReader(multiple, excluded).table()
 
 
 class _MultiplesReader:
@@ -117,21 +117,21 @@ class _MultiplesReader:
     divides D * 10**(e - f + places), unless the exponent is negative: then D would end in zeros.
     """
 
-    def __init__(self, multiple: Fraction | None, but: tuple[Fraction, ...]) -> None:
+    def __init__(self, multiple: Fraction | None, excluded: tuple[Fraction, ...]) -> None:
         places = 0
-        numbers = [*but] if multiple is None else [multiple, *but]
+        numbers = [*excluded] if multiple is None else [multiple, *excluded]
         while any((number * 10**places).denominator != 1 for number in numbers):
             places += 1
             if places > 400:
                 raise GrammarError("no finite decimal")
         self._places = places
         self._multiple = None if multiple is None else int(multiple * 10**places)
-        self._but = [int(number * 10**places) for number in but]
+        self._but = [int(number * 10**places) for number in excluded]
         self._modulus = lcm(self._multiple or 1, *self._but)
         if self._modulus > MAX_STATES // (places + 2):
             raise GrammarError("the multiples of this number take too large an automaton")
-        self._like = _equivalent_remainders(self._modulus)
-        self._longest = _DIGITS if len(set(self._like)) * _DIGITS < MAX_STATES // 2 else 0
+        self._class_of = _equivalent_remainders(self._modulus)
+        self._longest = _DIGITS if len(set(self._class_of)) * _DIGITS < MAX_STATES // 2 else 0
 
     def table(self) -> Node:
         """Explore every state and return the automaton."""
@@ -152,12 +152,14 @@ class _MultiplesReader:
     def _accepts(self, state: _State) -> bool:
         match state:
             case _IntegerPart(rest):
-                return self._will_do(rest, 0)
+                return self._is_multiple(rest, 0)
             case _FractionPart(rest, digits, plain):
                 return (
                     plain
                     and digits > 0
-                    and (state.settled or (digits < self._places and self._will_do(rest, digits)))
+                    and (
+                        state.settled or (digits < self._places and self._is_multiple(rest, digits))
+                    )
                 )
             case _ExponentEnd(enough):
                 return enough
@@ -169,19 +171,25 @@ class _MultiplesReader:
                 if not signed:
                     yield "-", _Sign(True)
                 for digit in range(10):
-                    yield str(digit), _IntegerPart(self._after(0, digit), digit == 0, digit > 0)
+                    yield (
+                        str(digit),
+                        _IntegerPart(self._next_remainder(0, digit), digit == 0, digit > 0),
+                    )
             case _IntegerPart(rest, zero, single):
                 if not zero:
                     for digit in range(10):
-                        yield str(digit), _IntegerPart(self._after(rest, digit), False, False)
+                        yield (
+                            str(digit),
+                            _IntegerPart(self._next_remainder(rest, digit), False, False),
+                        )
                 scientific = single and self._longest > 0
-                settled = self._places == 0 and self._will_do(rest, 0)
+                settled = self._places == 0 and self._is_multiple(rest, 0)
                 yield ".", _FractionPart(rest, 0, True, scientific, settled, False)
                 if scientific:
                     yield from self._exponent(rest, 0)
             case _FractionPart(rest, digits):
                 for digit in range(10):
-                    if (after := self._further(state, digit)) is not None:
+                    if (after := self._next_fraction(state, digit)) is not None:
                         yield str(digit), after
                 if state.scientific and state.ends:
                     yield from self._exponent(rest, digits)
@@ -191,16 +199,16 @@ class _MultiplesReader:
                 for char in "0123456789":
                     yield char, _ExponentEnd(True, False)
 
-    def _will_do(self, rest: int, digits: int) -> bool:
+    def _is_multiple(self, rest: int, digits: int) -> bool:
         scaled = rest * int(10 ** max(self._places - digits, 0))
         if self._multiple is not None and scaled % self._multiple:
             return False
         return all(scaled % other for other in self._but)
 
-    def _after(self, rest: int, digit: int) -> int:
-        return self._like[(rest * 10 + digit) % self._modulus]
+    def _next_remainder(self, rest: int, digit: int) -> int:
+        return self._class_of[(rest * 10 + digit) % self._modulus]
 
-    def _further(self, state: _FractionPart, digit: int) -> _FractionPart | None:
+    def _next_fraction(self, state: _FractionPart, digit: int) -> _FractionPart | None:
         """Return the state after one more digit behind the point, if anything can still come."""
         rest, digits, plain, scientific, settled, _ = state
         beyond = digits >= self._places
@@ -212,10 +220,10 @@ class _MultiplesReader:
         if not plain and not scientific:
             return None
         if not beyond or scientific:
-            rest = self._after(rest, digit)
+            rest = self._next_remainder(rest, digit)
         digits = digits + 1 if scientific else min(digits + 1, max(self._places, 1))
         if not beyond and digits == self._places:
-            settled = self._will_do(rest, digits)
+            settled = self._is_multiple(rest, digits)
         if beyond and not scientific:
             rest = 0
         return _FractionPart(rest, digits, plain, scientific, settled, scientific and digit > 0)
@@ -331,14 +339,14 @@ _NOT_INTEGER = lexeme(
 )
 
 
-def number_node(kinds: int, facet: NumberFacet | None, but: Mapping[Any, Any]) -> Node:
+def number_node(kinds: int, facet: NumberFacet | None, excluded: Mapping[Any, Any]) -> Node:
     """Return the numbers that a facet allows: whole ones, others, or both, by ``kinds``."""
-    excluded = tuple(sorted({exact_of(v) for v in but.values() if _is_number(v)})) if but else ()
-    if facet is None and not excluded:
+    numbers = tuple(sorted({exact_of(v) for v in excluded.values() if _is_number(v)}))
+    if facet is None and not numbers:
         if kinds & NUMBER == INTEGER:
             return ANY_INTEGER
         return ANY_NUMBER if kinds & NUMBER == NUMBER else _NOT_INTEGER
-    return _numbers(kinds & NUMBER, facet or NumberFacet(), excluded)
+    return _numbers(kinds & NUMBER, facet or NumberFacet(), numbers)
 
 
 def exact_of(value: float | Decimal) -> Fraction:
@@ -379,8 +387,8 @@ def _without(interval: Interval, excluded: tuple[Fraction, ...]) -> list[Interva
     found = []
     for number in excluded:
         if number in interval:
-            below = interval & Interval(high=number, high_open=True)
-            if not below.is_empty:
-                found.append(below)
+            subschemas = interval & Interval(high=number, high_open=True)
+            if not subschemas.is_empty:
+                found.append(subschemas)
             interval = interval & Interval(low=number, low_open=True)
     return [*found, interval] if interval == UNLIMITED or not interval.is_empty else found

@@ -78,7 +78,7 @@ def key_classes(
     declared: list[str],
     member: ExistingMember | None = None,
     *,
-    leave: Callable[[str, str, str | None], None],
+    defer: Callable[[str, str, str | None], None],
 ) -> list[tuple[Node, Conjunction]]:
     """Return the keys that are not declared, by what their members need.
 
@@ -87,28 +87,28 @@ def key_classes(
     """
     patterns = {pattern.source: pattern for pattern, _ in facet.patterns}
     if member is not None:
-        declared = [*declared, *member.among.names]
+        declared = [*declared, *member.enum.names]
         if member.pattern is not None:
             patterns[member.pattern.source] = member.pattern
-    for others in (*facet.others, *((member.among,) if member is not None else ())):
+    for others in (*facet.others, *((member.enum,) if member is not None else ())):
         patterns.update((pattern.source, pattern) for pattern in others.patterns)
     try:
         classes = _split(list(patterns.values()))
     except GrammarError as error:
-        leave(facet.pointer, error.message, error.hint)
+        defer(facet.pointer, error.message, error.hint)
         return [(other_keys(declared), ANYTHING)]
     found: list[tuple[Node, Conjunction]] = []
     for within, without in classes:
         matched = {pattern.source for pattern in within}
-        need = _need_of_class(facet, matched)
+        conjunction = _need_of_class(facet, matched)
         if member is not None:
-            if any(pattern.source in matched for pattern in member.among.patterns):
+            if any(pattern.source in matched for pattern in member.enum.patterns):
                 continue
             if member.pattern is not None and member.pattern.source not in matched:
                 continue
-            need = both(need, member.need)
-        if NEVER[0] not in need:
-            found.append((_keys(within, without, declared), need))
+            conjunction = both(conjunction, member.conjunction)
+        if NEVER[0] not in conjunction:
+            found.append((_keys(within, without, declared), conjunction))
     return found
 
 
@@ -141,14 +141,14 @@ def _may_share(one: KeyPattern, other: KeyPattern) -> bool:
 
 
 def _need_of_class(facet: ObjectFacet, matched: set[str]) -> Conjunction:
-    need = ANYTHING
+    conjunction = ANYTHING
     for pattern, inner in facet.patterns:
         if pattern.source in matched:
-            need = both(need, inner)
+            conjunction = both(conjunction, inner)
     for others in facet.others:
         if not any(pattern.source in matched for pattern in others.patterns):
-            need = both(need, others.need)
-    return need
+            conjunction = both(conjunction, others.conjunction)
+    return conjunction
 
 
 def _keys(within: Iterable[KeyPattern], without: Iterable[KeyPattern], declared: list[str]) -> Node:
@@ -407,12 +407,12 @@ def union_groups(shapes: Iterable[ValueShape]) -> list[list[ValueShape]]:
 def _union_key(shape: ValueShape) -> Hashable:
     """Return what objects must share to differ in their members' statuses alone; None for others."""
     facet = shape.facets.get(OBJECT)
-    if shape.kinds != OBJECT or shape.among is not None or facet is None:
+    if shape.kinds != OBJECT or shape.enum is not None or facet is None:
         return None
     if facet.members or facet.extra or facet.at_least or facet.at_most is not None:
         return None
     declared = tuple(dict.fromkeys((*facet.properties, *facet.required)))
-    return declared, facet.patterns, facet.others, facet.names, facet.listed
+    return declared, facet.patterns, facet.others, facet.names, facet.lists_properties
 
 
 # The cases that are open before a member, by what they say of it and all later ones; whether nothing

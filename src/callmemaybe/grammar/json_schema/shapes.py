@@ -38,10 +38,10 @@ def both(one: Conjunction, other: Conjunction) -> Conjunction:
     return one + tuple(item for item in other if item not in one) if one and other else one or other
 
 
-def negated(need: Conjunction) -> Iterator[Conjunction]:
-    """Yield needs of which one must be met wherever ``need`` is not."""
-    for spot, holds in need:
-        yield ((spot, not holds),)
+def negated(conjunction: Conjunction) -> Iterator[Conjunction]:
+    """Yield needs of which one must be met wherever ``conjunction`` is not."""
+    for schema_node, holds in conjunction:
+        yield ((schema_node, not holds),)
 
 
 class Facet(Protocol):
@@ -153,7 +153,7 @@ def tighter_limit(one: int | None, other: int | None) -> int | None:
 class ContainsCount:
     """At least ``at_least`` and at most ``at_most`` of the items from index ``start`` meet a need."""
 
-    need: Conjunction
+    conjunction: Conjunction
     at_least: int
     at_most: int | None
     pointer: str
@@ -199,8 +199,8 @@ class ArrayFacet:
             yield ArrayFacet(at_most=self.at_least - 1)
         if self.at_most is not None:
             yield ArrayFacet(at_least=self.at_most + 1)
-        for index, need in enumerate(self.prefix):
-            for wrong in negated(need):
+        for index, conjunction in enumerate(self.prefix):
+            for wrong in negated(conjunction):
                 yield ArrayFacet((ANYTHING,) * index + (wrong,), at_least=index + 1)
         for wrong in negated(self.rest):
             start = len(self.prefix)
@@ -230,7 +230,7 @@ class KeyPattern:
 class AdditionalMembers:
     """What the members need whose key is none of the names and matches none of the patterns."""
 
-    need: Conjunction
+    conjunction: Conjunction
     names: frozenset[str] = frozenset()
     patterns: tuple[KeyPattern, ...] = ()
     pointer: str = ""
@@ -238,10 +238,10 @@ class AdditionalMembers:
 
 @dataclass(frozen=True, slots=True)
 class ExistingMember:
-    """There is a member that ``among`` covers and that meets the need."""
+    """There is a member that ``enum`` covers and that meets the need."""
 
-    need: Conjunction
-    among: AdditionalMembers
+    conjunction: Conjunction
+    enum: AdditionalMembers
     pattern: KeyPattern | None = None
     key: Conjunction = ANYTHING
 
@@ -259,16 +259,16 @@ class ObjectFacet:
     at_most: int | None = None
     #: Members that there must be, somewhere / behind the declared ones.
     members: tuple[ExistingMember, ...] = ()
-    extra: tuple[ExistingMember, ...] = ()
+    trailing_members: tuple[ExistingMember, ...] = ()
     pointer: str = ""
     #: Whether the schema lists properties (perhaps none).
-    listed: bool = False
+    lists_properties: bool = False
 
     def __and__(self, other: ObjectFacet) -> ObjectFacet:
         """Return the objects of both; this one's keys come first."""
         properties = dict(self.properties)
-        for name, need in other.properties.items():
-            properties[name] = both(properties.get(name, ANYTHING), need)
+        for name, conjunction in other.properties.items():
+            properties[name] = both(properties.get(name, ANYTHING), conjunction)
         return ObjectFacet(
             properties,
             (*self.required, *(n for n in other.required if n not in self.required)),
@@ -278,48 +278,48 @@ class ObjectFacet:
             max(self.at_least, other.at_least),
             tighter_limit(self.at_most, other.at_most),
             self.members + other.members,
-            self.extra + other.extra,
+            self.trailing_members + other.trailing_members,
             self.pointer or other.pointer,
-            self.listed or other.listed,
+            self.lists_properties or other.lists_properties,
         )
 
     def complement(self) -> Iterator[ObjectFacet]:
         """Yield those with a wrong member, without a required one, and so on for each facet."""
         if limits_one_member(self) and self.required:
             # "There, and of this kind" denied is one fact: "if there, then not of this kind".
-            ((name, need),) = self.properties.items()
-            for wrong in negated(need) if need else (NEVER,):
+            ((name, conjunction),) = self.properties.items()
+            for wrong in negated(conjunction) if conjunction else (NEVER,):
                 yield ObjectFacet(properties={name: wrong})
             return
         for name in self.required:
             yield ObjectFacet(properties={name: NEVER})
-        for name, need in self.properties.items():
-            for wrong in negated(need):
+        for name, conjunction in self.properties.items():
+            for wrong in negated(conjunction):
                 yield ObjectFacet(properties={name: wrong}, required=(name,))
         if self.at_least:
             yield ObjectFacet(at_most=self.at_least - 1)
         if self.at_most is not None:
             yield ObjectFacet(at_least=self.at_most + 1)
         everywhere = AdditionalMembers(ANYTHING, pointer=self.pointer)
-        for pattern, need in self.patterns:
-            for wrong in negated(need):
+        for pattern, conjunction in self.patterns:
+            for wrong in negated(conjunction):
                 yield ObjectFacet(members=(ExistingMember(wrong, everywhere, pattern),))
         for one in self.others:
-            for wrong in negated(one.need):
+            for wrong in negated(one.conjunction):
                 yield ObjectFacet(members=(ExistingMember(wrong, one),))
         for wrong in negated(self.names):
             yield ObjectFacet(members=(ExistingMember(ANYTHING, everywhere, key=wrong),))
 
     def need_of(self, name: str, matches: Any) -> Conjunction:
         """Return what the member of this name needs; ``matches(pattern, name)`` decides."""
-        need = self.properties.get(name, ANYTHING)
+        conjunction = self.properties.get(name, ANYTHING)
         for pattern, inner in self.patterns:
             if matches(pattern, name):
-                need = both(need, inner)
+                conjunction = both(conjunction, inner)
         for one in self.others:
             if name not in one.names and not any(matches(p, name) for p in one.patterns):
-                need = both(need, one.need)
-        return need
+                conjunction = both(conjunction, one.conjunction)
+        return conjunction
 
 
 def limits_one_member(facet: Any) -> bool:
@@ -338,7 +338,7 @@ def limits_only_members(facet: ObjectFacet) -> bool:
     limits = (
         facet.at_least or facet.at_most is not None or facet.names or facet.patterns or facet.others
     )
-    return not (limits or facet.extra or facet.pointer or facet.listed)
+    return not (limits or facet.trailing_members or facet.pointer or facet.lists_properties)
 
 
 @dataclass(slots=True)
@@ -348,13 +348,13 @@ class ValueShape:
     kinds: int = ALL_KINDS
     facets: dict[int, Any] = field(default_factory=dict)
     #: The only values allowed, by identity (see values.py); None for no such list.
-    among: dict[Any, Any] | None = None
+    enum: dict[Any, Any] | None = None
     #: Values that are not allowed, by identity.
-    but: dict[Any, Any] = field(default_factory=dict)
+    excluded: dict[Any, Any] = field(default_factory=dict)
 
     def copy(self) -> ValueShape:
         """Return an independent copy."""
-        return ValueShape(self.kinds, dict(self.facets), self.among, self.but)
+        return ValueShape(self.kinds, dict(self.facets), self.enum, self.excluded)
 
 
 # -- formulas -------------------------------------------------------------------------------
@@ -387,7 +387,7 @@ class Enum:
 class Subschema:
     """The value meets the schema at a spot."""
 
-    spot: SchemaNode
+    schema_node: SchemaNode
     by_reference: bool = False
 
 

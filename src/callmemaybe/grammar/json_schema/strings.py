@@ -55,13 +55,13 @@ def strings_of_length(at_least: int, at_most: int | None, character: Node = JSON
     return lexeme(quoted_text(character, at_least, at_most))
 
 
-def string_node(facet: StringFacet | None, but: Mapping[Any, Any]) -> Node:
+def string_node(facet: StringFacet | None, excluded: Mapping[Any, Any]) -> Node:
     """Return the JSON strings that a facet allows, without some values."""
     if facet is None:
         facet = StringFacet()
-    excluded = [value for value in but.values() if isinstance(value, str)]
+    texts = [value for value in excluded.values() if isinstance(value, str)]
     counted = facet.at_least > 0 or facet.at_most is not None
-    if not facet.within and not facet.without and not excluded:
+    if not facet.within and not facet.without and not texts:
         return strings_of_length(facet.at_least, facet.at_most) if counted else ANY_STRING
     if facet.at_most is not None and facet.at_most < facet.at_least:
         return NOTHING
@@ -74,7 +74,7 @@ def string_node(facet: StringFacet | None, but: Mapping[Any, Any]) -> Node:
         )
     for without in facet.without:
         node = Difference(node, without)
-    return without_words(node, excluded)
+    return without_words(node, texts)
 
 
 def without_words(node: Node, texts: list[str]) -> Node:
@@ -229,7 +229,7 @@ def _regex() -> Node:
     # Spans around one of a few characters: to remember where any span began would take many states.
     pivots = ((digits, "1359"), (ascii_uppercase, "CFMSZ"), (ascii_lowercase, "cfmsz"))
     spans = "|".join(
-        f"[{known[0]}-{pivot}]-[{pivot}-{known[-1]}]" for known, among in pivots for pivot in among
+        f"[{known[0]}-{pivot}]-[{pivot}-{known[-1]}]" for known, enum in pivots for pivot in enum
     )
     member = rf"(?:[A-Za-z0-9 _.,:;!@#%&*+=/?()<>'\"~`{{}}|$\u0080-\u{{10ffff}}]|{escape}|{spans})"
     atom = rf"(?:[^\\^$.*+?()\[\]{{}}|]|\.|{escape}|\[\^?{member}*-?\])"
