@@ -1,7 +1,13 @@
-"""Languages over bytes: trees, front ends that build them, automata that read them.
+"""Languages over bytes: how they are written down, compiled and exported.
 
-This room knows no token, no model and no tool. Everything in it is pure: no clock, no randomness,
-no file, no thread.
+The problem: before each token, a decoder must know which bytes can still lead to a complete output. A
+`Grammar` is a tree of immutable, hash-consed nodes (`nodes.py`) with named rules; front ends build it from a
+JSON Schema (`json_schema/`), a regular expression (`regex.py`) or a grammar in GBNF or Lark (`ebnf.py`).
+`compile` turns it into an `Automaton`: a deterministic automaton over bytes and control tokens whose states
+are interned integers and are built only when they are visited (`automata/`).
+
+The room is pure: no clock, no randomness, no file, no thread. It does not know tokens, vocabularies, models,
+wire formats or tools.
 """
 
 from callmemaybe.grammar.automaton import Automaton, Captured

@@ -1,8 +1,12 @@
-"""The contract of a deterministic automaton over bytes and control tokens.
+"""The interface of a deterministic automaton over bytes and control tokens, with its budget of work.
 
-States are interned integers: equal situations are one state however they were reached, so whatever
-is computed for a state (its edges here, its token mask in ``matching``) is computed once. Expansion
-is lazy, and nothing is ever a dead end: what cannot reach an accepting end is dropped when it arises.
+States are interned integers: equal situations are one state, however they were reached. What is computed for
+a state (its edges here, its token mask in `matching`) is therefore computed once. States are expanded lazily,
+and no state is a dead end: what cannot reach an accepting state is dropped when it arises.
+
+Automata grow while they are read, so hostile grammars are limited here: each automaton counts its steps,
+raises an error beyond `WORK_BUDGET`, and reports progress so that a scheduler can interrupt it. Steps are
+counted, not seconds: results do not depend on the machine.
 """
 
 from __future__ import annotations
@@ -22,10 +26,10 @@ _CALLBACK: ContextVar[ProgressCallback | None] = ContextVar("told", default=None
 
 @contextmanager
 def progress_reported_to(reported: ProgressCallback) -> Iterator[None]:
-    """Let ``reported`` know, in this context, how many steps were taken since it was last told.
+    """Call ``reported`` with the number of steps since its last call, while in this context.
 
-    It is called between two steps and may take its time; what it raises ends the work, of which all
-    that is finished is kept.
+    It is called between two steps and may block; an exception from it ends the work, and the states finished
+    so far remain. The callback holds for the current thread or task only.
     """
     before = _CALLBACK.set(reported)
     try:
@@ -35,21 +39,20 @@ def progress_reported_to(reported: ProgressCallback) -> Iterator[None]:
 
 
 def report_progress(steps: int) -> None:
-    """Say that so many steps were taken."""
+    """Pass a number of finished steps to the current callback, if there is one."""
     reported = _CALLBACK.get()
     if reported is not None:
         reported(steps)
 
 
 DEAD = -1
-#: The one limit on work: the steps that one automaton may take, over all who share it. A step is a
-#: place in the grammar that is kept in a new state (or eight that are moved), some microseconds and some
-#: hundred bytes. States are made while decoding, so it is then that a hostile pattern meets the limit;
-#: a regular language with fewer states never does, however long it is in use.
+#: The steps that one automaton may take, over all its users. A step is one item stored in a new state (or
+#: eight items moved): some microseconds and some hundred bytes. States are built while decoding, so a
+#: hostile pattern reaches the limit then; a regular language with fewer states never does.
 WORK_BUDGET = 1_000_000
-#: Steps between two looks at the limit; also those that are told of at a time (see ``pace``).
+#: Steps between two looks at the budget and two reports of progress.
 CHECK_INTERVAL = 64
-#: A text, and what :meth:`Automaton.after_branch` takes.
+#: A text, and what :meth:`Automaton.after_branch` needs to continue behind it.
 Branch = tuple[bytes, Any]
 Edges = tuple[tuple[int, int], ...]
 _NEXT_SERIAL = count()
@@ -57,12 +60,12 @@ NO_EDGES: Edges = ()
 NO_CONTROLS: Mapping[str, int] = {}
 
 
-#: What begins the message of an error whose language is out of bounds, and not beyond grammars.
+#: How the message of an exceeded budget begins; other grammar errors begin differently.
 BUDGET_EXCEEDED = "reading this takes an automaton of more than"
 
 
 class Captured(NamedTuple):
-    """One capture: its name and where it starts and ends, in symbols; ``end`` None while open."""
+    """One capture: its name, and its start and end in symbols; ``end`` is None while it is open."""
 
     name: str
     start: int
@@ -70,7 +73,7 @@ class Captured(NamedTuple):
 
 
 class _Renewals:
-    """How many automata have spent half of their work, so that nobody asks while none has."""
+    """Counts the automata that have used half of their budget, so that nobody searches while there is none."""
 
     count = 0
 
@@ -79,34 +82,34 @@ RENEWALS = _Renewals()
 
 
 class Automaton:
-    """What every automaton offers; states are ints, 0 is the start, -1 is dead.
+    """The interface of all automata. States are ints: ``start`` is the first, -1 is dead.
 
-    Expansion is lazy and idempotent, so automata may be shared between threads: two threads that
-    expand the same state at once do the same work twice and keep one result.
+    Expansion is lazy and idempotent, so threads may share an automaton: two threads that expand the same
+    state at once do the same work twice and keep one result.
     """
 
     _serial = -1
     start: int
-    #: The steps taken so far, those that were told of, and at how many to look at the limit again.
+    #: Steps taken, steps reported, and the number of steps at which to check the budget next.
     steps = reported = next_check = 0
-    #: How many automata were worn when it was last looked whether this stands on one, and whether it did.
+    #: The value of RENEWALS.count at the last search of the dependencies, and what the search found.
     _is_counted = False
     _renewals_seen, _dependency_needs_renewal = 0, False
-    #: What this was made of, to be named in an error.
+    #: The pattern this was made from, named in errors.
     source = ""
     min_length: float
     """Fewest symbols of any accepted string (infinite if there is none)."""
 
     @property
     def serial(self) -> int:
-        """A number that no other automaton has; given when first asked for."""
+        """A number unique to this automaton, assigned on first use."""
         if self._serial < 0:
             self._serial = next(_NEXT_SERIAL)
         return self._serial
 
     @property
     def needs_renewal(self) -> bool:
-        """Whether half of the work is spent, here or by what this stands on; a new one serves better."""
+        """Whether this automaton or one it depends on has used half of its budget: a new one should be made."""
         if self.steps > WORK_BUDGET // 2:
             return True
         if self._renewals_seen < RENEWALS.count:
@@ -115,13 +118,13 @@ class Automaton:
         return self._dependency_needs_renewal
 
     def dependencies(self) -> Iterable[Automaton]:
-        """Return the automata that this one asks, so far."""
+        """Return the automata that this one has used so far."""
         return ()
 
     def check_budget(self) -> None:
-        """Look at the limit, and tell of the steps since the last look. To be called past ``next_check``.
+        """Check the budget and report the steps since the last check; to be called beyond ``next_check``.
 
-        Raises GrammarError if the work is spent, and what whoever is told raises.
+        Raises GrammarError if the budget is exceeded, and whatever the progress callback raises.
         """
         if self.steps > WORK_BUDGET:
             self._raise_exceeded()
@@ -141,7 +144,7 @@ class Automaton:
         )
 
     def edges(self, state: int) -> Edges:
-        """Return (set of bytes as a 256-bit int, target) pairs; the sets are disjoint."""
+        """Return (set of bytes as a 256-bit integer, target) pairs; the sets are disjoint."""
         raise NotImplementedError
 
     def first_bytes(self, state: int) -> int:
@@ -156,20 +159,20 @@ class Automaton:
         return NO_CONTROLS
 
     def is_accepting(self, state: int) -> bool:
-        """Whether what was read so far is in the language."""
+        """Whether the input so far is in the language."""
         raise NotImplementedError
 
     def min_remaining(self, state: int) -> int:
-        """Fewest further symbols (bytes or controls) to an accepting end."""
+        """Return the fewest further symbols (bytes or control tokens) to an accepting state."""
         raise NotImplementedError
 
     def shortest_edges(self, state: int) -> Edges:
-        """Return edges that lead nearer to an end: all, or some that are as good as all."""
+        """Return the edges that begin a shortest completion: all of them, or some that are as good."""
         left = self.min_remaining(state) - 1
         return tuple(edge for edge in self.edges(state) if self.min_remaining(edge[1]) == left)
 
     def is_final(self, state: int) -> bool:
-        """Whether this state accepts and nothing may follow."""
+        """Whether this state accepts and has no successor."""
         return self.is_accepting(state) and not self.first_bytes(state) and not self.controls(state)
 
     def step(self, state: int, byte: int) -> int:
@@ -188,7 +191,7 @@ class Automaton:
         return state
 
     def walk_to_accepting(self, state: int, data: bytes, at: int) -> tuple[int, int]:
-        """Follow ``data[at:]`` to the first accepting state; return the state, and how far it went."""
+        """Follow ``data[at:]`` to the first accepting state; return that state and the offset behind it."""
         while at < len(data):
             state = self.step(state, data[at])
             at += 1
@@ -216,63 +219,63 @@ class Automaton:
         return bytes(run), state
 
     def inside_lexeme(self, state: int) -> tuple[Automaton, int, int] | None:  # noqa: ARG002 - the contract's argument
-        """Return (machine, q, after) if this state is nothing but "inside one lexeme at q".
+        """Return (machine, q, after) if this state is exactly "inside one lexeme, at its state q".
 
         When the lexeme ends, matching continues in state ``after``.
         """
         return None
 
     def alternatives(self, state: int) -> tuple[int, ...]:
-        """Return states that together allow what this one does, each simpler where that is possible."""
+        """Return states whose union allows the same as this one, each simpler where possible."""
         return (state,)
 
     def branches(self, state: int, most: int) -> Sequence[Branch] | None:  # noqa: ARG002 - as above
-        """Return what bytes may come: texts, and (with an empty text) lexemes this may be inside.
+        """Return the possible continuations as texts, and as lexemes (with an empty text).
 
-        Together they allow the bytes which the state does; control tokens are not among them. None
-        where there is anything else, or more than ``most``.
+        Together they allow the same bytes as the state; control tokens are not included. None if the state
+        has other items, or more than ``most`` branches.
         """
         return None
 
     def after_branch(self, onward: Any) -> int:
-        """Return the state behind the text of a branch, given what came with it in the branch."""
+        """Return the state behind the text of a branch, given the second part of the branch."""
         raise NotImplementedError
 
     def enter_branch(self, onward: Any) -> tuple[Automaton, int, int]:
-        """Return what :meth:`inside` does for a branch without a text: (machine, q, after)."""
+        """Return what :meth:`inside_lexeme` does for a branch with an empty text: (machine, q, after)."""
         raise NotImplementedError
 
     def is_branching(self, state: int) -> bool:  # noqa: ARG002 - the contract's argument
-        """Whether there may be more ways on than one branch: control tokens, the end."""
+        """Whether anything besides a single branch may follow: control tokens, the end."""
         return True
 
     def alias(self, state: int) -> tuple[Automaton, int]:
-        """Return the simplest (automaton, state) that behaves exactly as this state."""
+        """Return the simplest (automaton, state) that behaves exactly like this state."""
         return self, state
 
     def relaxed(self, state: int, depth: int) -> tuple[Automaton, int]:  # noqa: ARG002 - the contract's argument
-        """Return an (automaton, state) that allows the same next ``depth`` bytes, and few others have.
+        """Return an (automaton, state) with the same next ``depth`` bytes, which many states share.
 
-        Distances are the same too, and so is whether each of the states on the way accepts.
+        The shortest completions are the same too, and so is which of the next states accept.
         """
         return self, state
 
     def as_counted(self, state: int) -> Any:  # noqa: ARG002 - the contract's argument
-        """Return the ``counting.Counted`` that this state is, if it is one."""
+        """Return this state as a ``counting.CountedState``, if it is one."""
         return None
 
     @property
     def is_unbounded(self) -> bool:
-        """Whether every text that is not complete has completions of any length from some on."""
+        """Whether every incomplete text has completions of every sufficient length."""
         return False
 
     def as_exclusion(self, state: int, most: int) -> tuple[Automaton, int, list[bytes]] | None:  # noqa: ARG002
-        """Return (machine, q, texts) if this state is that one of another machine without the texts.
+        """Return (machine, q, texts) if this state is state q of another machine without some texts.
 
-        Both live on before and beside the texts, of which there are ``most`` at most.
+        Completions exist before and beside the texts; there are at most ``most`` of them.
         """
         return None
 
     def captures(self, symbols: Sequence[int | str]) -> list[Captured]:  # noqa: ARG002 - the contract's argument
-        """Return the captures of what was read, in order of opening; offsets count symbols."""
+        """Return the captures of the input, in order of opening; offsets count symbols."""
         return []

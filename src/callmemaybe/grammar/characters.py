@@ -1,7 +1,6 @@
-"""Sets of code points and the bytes that spell them, as plain UTF-8 or inside a JSON string.
+"""Sets of code points, and the nodes of their encodings as UTF-8 or inside a JSON string.
 
-A set is a tuple of inclusive ranges, sorted and disjoint. Surrogates (U+D800-DFFF) are no characters
-and are never spelled.
+A set is a tuple of inclusive ranges, sorted and disjoint. Surrogates (U+D800-DFFF) have no encoding.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ from callmemaybe.grammar.nodes import (
 )
 
 Ranges = tuple[tuple[int, int], ...]
-#: Spells any one character of a set.
+#: Returns the node that encodes any one character of a set.
 CharacterEncoding = Callable[[Ranges], Node]
 
 LAST = 0x10FFFF
 ALL: Ranges = ((0, LAST),)
 NONE: Ranges = ()
 _SURROGATES = (0xD800, 0xDFFF)
-# Where the length of the UTF-8 form grows.
+# Ranges of code points with one length of encoding each.
 _LENGTHS = ((0, 0x7F), (0x80, 0x7FF), (0x800, 0xD7FF), (0xE000, 0xFFFF), (0x10000, LAST))
 
 
@@ -62,7 +61,7 @@ def union(*sets: Ranges) -> Ranges:
 
 
 def complement(charset: Ranges) -> Ranges:
-    """Return every other code point."""
+    """Return all other code points."""
     gaps, start = [], 0
     for low, high in charset:
         if start < low:
@@ -85,7 +84,7 @@ def intersection(charset: Ranges, other: Ranges) -> Ranges:
 
 @lru_cache(maxsize=4096)
 def utf8(charset: Ranges) -> Node:
-    """Spell one character of the set as UTF-8."""
+    """Encode one character of the set as UTF-8."""
     encoded = alt(
         *(seq(*map(_byte_pair, parts)) for low, high in charset for parts in _utf8(low, high))
     )
@@ -126,7 +125,7 @@ _MAY: Ranges = complement(_MUST)
 
 
 def json_escaped(code: int) -> str:
-    """Spell one character as json.dumps(ensure_ascii=False) does inside a string."""
+    """Write one character as json.dumps(ensure_ascii=False) does inside a string."""
     if code in _SHORT:
         return _SHORT[code]
     return f"\\u{code:04x}" if code < 0x20 else chr(code)
@@ -134,7 +133,7 @@ def json_escaped(code: int) -> str:
 
 @lru_cache(maxsize=4096)
 def json_canonical(charset: Ranges) -> Node:
-    """Spell one character of the set in a JSON string, each in the one way json.dumps writes it."""
+    """Encode one character of the set inside a JSON string, in the one form json.dumps writes."""
     escaped = words(
         json_escaped(code)
         for low, high in intersection(charset, _MUST)
@@ -144,7 +143,7 @@ def json_canonical(charset: Ranges) -> Node:
 
 
 def _as_lexeme(character: Node) -> Node:
-    """Return a character with an automaton of its own: one place in a pattern, however it is spelled."""
+    """Give a character with several encodings an automaton of its own, so that it is one item."""
     return lexeme(character) if isinstance(character, Alternation) else character
 
 
@@ -153,7 +152,7 @@ def _hex_digit(low: int = 0, high: int = 15) -> Node:
 
 
 def _any_json_character() -> Node:
-    """One character in any spelling JSON allows; a surrogate pair counts as the one it means."""
+    """Return one character in every form JSON allows; a surrogate pair is the character it means."""
     hex3 = repeat(_hex_digit(), 3, 3)
     plain = alt(
         seq(alt(_hex_digit(0, 12), _hex_digit(14, 15)), hex3),
@@ -167,7 +166,7 @@ def _any_json_character() -> Node:
     return _as_lexeme(alt(utf8(_MAY), seq(lit("\\"), escape)))
 
 
-#: One character of a JSON string, in any spelling / in json.dumps's spelling.
+#: One character of a JSON string, in any form / in the form of json.dumps.
 JSON_CHARACTER = _any_json_character()
 JSON_CANONICAL_CHARACTER = json_canonical(ALL)
 
@@ -234,9 +233,9 @@ def _plain_name(name: str) -> str:
 
 @lru_cache(maxsize=2)
 def _scripts(*, shared: bool) -> dict[str, Ranges]:
-    """Return the characters of every script by its names; ``shared``: as Script_Extensions has them.
+    """Return the characters of every script by its names; ``shared``: as in Script_Extensions.
 
-    There what several scripts share belongs to those, and is neither common nor inherited.
+    There, characters that several scripts use belong to each of them, not to Common or Inherited.
     """
     from callmemaybe.grammar.unicode_scripts import SCRIPTS
 
@@ -260,14 +259,20 @@ def _ranges_of(codes: str) -> Ranges:
     return tuple((int(low, 16), int(high or low, 16)) for low, _, high in pairs)
 
 
+@lru_cache(maxsize=1)
+def _categories() -> dict[str, Ranges]:
+    """Return the characters of each general category, in one pass over all code points."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    start, current = 0, unicodedata.category("\0")
+    for code in range(1, LAST + 2):
+        category = unicodedata.category(chr(code)) if code <= LAST else ""
+        if category != current:
+            found.setdefault(current, []).append((start, code - 1))
+            start, current = code, category
+    return {category: tuple(pairs) for category, pairs in found.items()}
+
+
 @lru_cache(maxsize=64)
 def _category(short: str) -> Ranges:
     wanted = ("Lu", "Ll", "Lt") if short == "LC" else (short,)
-    found: list[tuple[int, int]] = []
-    for code in range(LAST + 1):
-        if unicodedata.category(chr(code)).startswith(wanted):
-            if found and found[-1][1] == code - 1:
-                found[-1] = (found[-1][0], code)
-            else:
-                found.append((code, code))
-    return tuple(found)
+    return union(*(one for name, one in _categories().items() if name.startswith(wanted)))

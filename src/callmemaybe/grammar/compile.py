@@ -1,8 +1,8 @@
-"""Grammar -> Automaton, with the last few kept: the same grammar is compiled once.
+"""Grammar -> Automaton, with a cache: the same grammar is compiled once.
 
-Compiling is cheap because nothing is expanded before it is needed; what is worth keeping is what an
-automaton has learnt (its states, and the token masks others hang on them). That grows with use, so
-what is kept is bounded by all that was learnt, and what is worn is not kept at all.
+Compiling itself is cheap, since nothing is expanded before it is needed. The cache keeps what an automaton
+has learnt in use: its states, and the token masks that `matching` stores for them. That grows, so the cache
+is bounded by the steps its automata have taken, and drops those beyond half of their budget.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from callmemaybe.grammar.automata.tree import TreeAutomaton
 from callmemaybe.grammar.automaton import WORK_BUDGET, Automaton
 from callmemaybe.grammar.grammar import Grammar
 
-#: Tool sets whose automata stay warm. Each holds only the states that were visited.
+#: Automata in the cache. Each holds only the states that were visited.
 CACHE_SIZE = 64
-#: Steps (see ``WORK_BUDGET``) that those automata may have taken together: some hundred megabytes.
+#: Steps (see ``WORK_BUDGET``) that all cached automata may have taken together: some hundred megabytes.
 CACHE_STEPS = WORK_BUDGET
-#: What is kept is looked through once in so many requests: that takes as long as a token.
+#: Requests between two trims of the cache: one takes about as long as a token.
 TRIM_INTERVAL = 32
 
 _Value = TypeVar("_Value")
-#: The one that was asked for last stands last. Threads may get in each other's way, and then make one anew.
+#: In order of last use. Threads may race; the loser compiles anew.
 _cache: dict[Grammar, TreeAutomaton] = {}
 _requests = count(1)
 
@@ -31,8 +31,8 @@ _requests = count(1)
 def compile(grammar: Grammar) -> TreeAutomaton:  # noqa: A001 - the name of the contract, as re.compile
     """Return the deterministic automaton of ``grammar``; equal grammars share one object.
 
-    One that has spent half of its work (``automaton.WORK``) is shared no longer: recursion has no end
-    of states, and whoever begins now should have room.
+    An automaton that has used half of its budget is not shared any longer, since recursion has no end of
+    states and a new user needs room.
     """
     cached = _cache.get(grammar)
     is_new = cached is None or cached.needs_renewal
@@ -46,17 +46,17 @@ def compile(grammar: Grammar) -> TreeAutomaton:  # noqa: A001 - the name of the 
 
 
 def trim_cache() -> None:
-    """Let go of the automata that are worn, and of those beyond what may be kept."""
+    """Drop the automata that need renewal, and those beyond the bounds of the cache."""
     trim(_cache, lambda automaton: automaton, CACHE_SIZE)
 
 
 def trim(
     cache: dict[Any, _Value], automaton_in: Callable[[_Value], Automaton], max_size: int
 ) -> None:
-    """Drop the things whose automata are worn, and those used longest ago, down to ``max_size``.
+    """Drop the values whose automata need renewal, and the least recently used beyond ``max_size``.
 
-    Fewer stay where their automata have taken more than ``CACHE_STEPS`` together, with all that they
-    stand on, each counted once. The thing at the end was used last, and stays unless it is worn.
+    Fewer are kept if their automata, each counted once with its dependencies, have taken more than
+    ``CACHE_STEPS`` together. The most recently used value stays unless it needs renewal.
     """
     seen: set[Automaton] = set()
     steps = retained = 0
@@ -71,7 +71,7 @@ def trim(
 
 
 def _steps(automaton: Automaton, seen: set[Automaton]) -> int:
-    """Return the steps that were taken by an automaton and by what it stands on, but for those seen."""
+    """Return the steps of an automaton and its dependencies, without those in ``seen``."""
     steps, stack = 0, [automaton]
     while stack:
         one = stack.pop()
@@ -83,5 +83,5 @@ def _steps(automaton: Automaton, seen: set[Automaton]) -> int:
 
 
 def automaton_of(grammar: Grammar) -> TreeAutomaton:
-    """Return a new automaton of a grammar."""
+    """Return a new automaton of a grammar, bypassing the cache."""
     return TreeAutomaton(grammar.root, grammar.rules, grammar.min_lengths)

@@ -45,10 +45,10 @@ from callmemaybe.grammar.regex import matching
 
 
 def ebnf(text: str, *, start: str | None = None) -> Grammar:
-    """Read a grammar written in GBNF or in Lark's notation; which one shows in its first rule.
+    """Read a grammar written in GBNF or in Lark's notation; its first rule decides which.
 
-    ``start`` is the rule that stands for the whole output (default ``root`` in GBNF, ``start`` in
-    Lark, else the first rule). Raises GrammarError with the line of the mistake.
+    ``start`` is the rule of the whole output (default ``root`` in GBNF, ``start`` in Lark, else the first
+    rule). Raises GrammarError with the line of the mistake.
     """
     dialect = _GBNF if re.search(r"^[ \t]*[\w-]+[ \t]*::=", text, re.MULTILINE) else _LARK
     rules = _GrammarReader(text, dialect).read()
@@ -68,7 +68,7 @@ class _Dialect:
     token: re.Pattern[str]
 
 
-# One token of either notation. Order matters: longer spellings first.
+# One token of either notation. Order matters: longer forms first.
 _SHARED = r"""
     (?P<string>"(?:[^"\\\n]|\\.)*"i?) |
     (?P<control><[^\s<>][^<>\n]*>) |
@@ -115,10 +115,10 @@ class _Rules:
 
 
 _MAX_NESTING = 100
-#: What a thing may be counted to: as far as a pattern's counts unroll, and those of a schema.
+#: The largest count of a repetition, as in patterns and schemas.
 MAX_COUNT = 20_000
 
-# Lark's common terminals, by what they mean (lark-parser's grammars/common.lark names them).
+# Lark's common terminals, with their definitions (lark-parser's grammars/common.lark names them).
 _COMMON = {
     "DIGIT": r"[0-9]",
     "HEXDIGIT": r"[0-9a-fA-F]",
@@ -215,7 +215,7 @@ class _GrammarReader:
 
     def _rule(self) -> None:
         while self._take("?") or self._take("!"):
-            pass  # how Lark shapes its tree; the language is the same
+            pass  # these shape Lark's tree; the language is the same
         name = self._next()
         if name.kind != "name":
             self._fail(f"a rule's name is expected, not {name.text!r}", name)
@@ -279,7 +279,7 @@ class _GrammarReader:
         return low, high
 
     def _times(self, digits: str, token: _Token) -> int:
-        """Return a count; its digits are looked at first, as Python converts not any number of them."""
+        """Return a count; the length of its digits is checked first, since Python converts only so many."""
         if len(digits.lstrip("0")) > len(str(MAX_COUNT)) or int(digits) > MAX_COUNT:
             self._fail(f"a count is more than {MAX_COUNT:,}, which is the most", token)
         return int(digits)
@@ -304,7 +304,7 @@ class _GrammarReader:
         return self._padded(self._terminal(token))
 
     def _padded(self, node: Node) -> Node:
-        """Between the terminals of a rule (not inside one) what is ignored may stand."""
+        """Allow ignored text between the terminals of a rule, but not inside one."""
         return node if self._in_terminal else seq(node, self._rules.ignored)
 
     def _terminal(self, token: _Token) -> Node:
@@ -375,7 +375,7 @@ class _GrammarReader:
             self._at += 1
 
     def _continues_with(self, text: str) -> bool:
-        """Whether ``text`` comes next, possibly on a later line; stands behind it if so."""
+        """Whether ``text`` comes next, possibly on a later line; moves behind it if so."""
         before = self._at
         self._skip_lines()
         if self._take(text):
@@ -406,7 +406,7 @@ def _tokens(text: str, dialect: _Dialect) -> Iterator[_Token]:
 
 
 def _as_ecma_class(text: str) -> str:
-    r"""Spell a GBNF class for the regex reader: only ``\UHHHHHHHH`` and an inner ``[`` differ."""
+    r"""Write a GBNF class for the regex reader: only ``\UHHHHHHHH`` and an inner ``[`` differ."""
     text = re.sub(r"\\U([0-9a-fA-F]{8})", lambda m: f"\\u{{{int(m[1], 16):x}}}", text)
     return text[0] + text[1:-1].replace("\\[", "[").replace("[", "\\[") + text[-1]
 

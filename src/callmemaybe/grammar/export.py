@@ -1,14 +1,12 @@
-"""Grammar -> text, for engines that take text: one function for each notation.
+"""Grammar -> text in the notations of other engines: one function for each notation.
 
-* :func:`to_gbnf` for llama.cpp, :func:`to_ebnf` for xgrammar (the same notation without control
-  tokens), :func:`to_lark` for llguidance, :func:`to_regex` where no rule is recursive.
+* :func:`to_gbnf` for llama.cpp, :func:`to_ebnf` for xgrammar (the same notation without control tokens), :func:`to_lark` for llguidance, :func:`to_regex` if no rule is recursive.
 
-The text describes the same language. What a notation cannot say is refused with a GrammarError, never
-left out. Marks have no spelling in any of them and describe no text, so they are dropped.
+The text describes the same language. What a notation cannot express is refused with a GrammarError, never
+left out. Captures change no language and are dropped.
 
-Those notations speak of characters, this package's automata of bytes; an intersection, a difference
-or the substrings of a text are spelled from their automaton, one rule for each of its states, with
-the bytes of each character put together again.
+The notations describe characters, our automata bytes. An intersection, a difference or the substrings of a
+text are exported from their automaton: one rule for each state, with the bytes of each character joined.
 """
 
 from __future__ import annotations
@@ -49,14 +47,14 @@ from callmemaybe.grammar.grammar import (
 )
 from callmemaybe.grammar.unordered import Unordered, unfold
 
-#: An automaton is spelled out up to this many states.
+#: States of an automaton that is exported as rules.
 MAX_AUTOMATON_STATES = 2_000
-#: Members in any order are spelled out up to this many; n members are 2^n rules.
+#: Members in any order that are exported; n members take 2^n rules.
 MAX_UNORDERED_MEMBERS = 8
-# How tightly an expression binds: alternatives, a sequence, something counted, one thing.
+# How tightly an expression binds: alternatives, a sequence, something counted, one unit.
 _LOOSE, _CHAIN, _COUNTED, _TIGHT = range(4)
 _Text = tuple[str, int]
-#: In front of a rule's name: the same rule without the empty text.
+#: Prefix of a rule's name: the same rule without the empty text.
 _NON_EMPTY = "\0filled "
 
 
@@ -78,13 +76,13 @@ def to_lark(grammar: Grammar) -> str:
 def to_regex(grammar: Grammar) -> str:
     """Return ``grammar`` as one regular expression over characters, for a full match.
 
-    Raises GrammarError if a rule is recursive, and for what needs an automaton.
+    Raises GrammarError if a rule is recursive, and for nodes that need an automaton.
     """
     return _Regex(grammar, controls=False).text()
 
 
 class _Exporter:
-    """Writes nodes as expressions; a notation says how each kind of expression is spelled."""
+    """Writes nodes as expressions; subclasses define how each kind of expression is written."""
 
     def __init__(self, grammar: Grammar, *, controls: bool) -> None:
         self._grammar = grammar
@@ -92,7 +90,7 @@ class _Exporter:
         self._rules: dict[str, str] = {}
         self._names: dict[object, str] = {}
 
-    # -- spelling: what a notation defines ------------------------------------------------------
+    # -- what a notation defines ----------------------------------------------------------------
 
     def _string(self, text: str) -> str:
         raise NotImplementedError
@@ -108,7 +106,7 @@ class _Exporter:
         )
 
     def _named(self, key: object, hint: str, body: Node) -> _Text:
-        """Return a reference to a rule of its own for ``body``, writing it the first time."""
+        """Return a reference to a rule of its own for ``body``, which is written on first use."""
         name = self._names.get(key)
         if name is None:
             name = self._names[key] = self._fresh(hint, body)
@@ -155,7 +153,7 @@ class _Exporter:
         raise TypeError(f"unknown node {node!r}")
 
     def _is_split(self, node: Node) -> bool:
-        """Whether bytes of one character stand in different nodes, all of them regular."""
+        """Whether the bytes of one character are in different nodes, all of them regular."""
         found = False
         waiting = [node]
         while waiting:
@@ -168,7 +166,7 @@ class _Exporter:
                 case Ref() | Control() | Unordered():
                     return False
                 case Lexeme() if one is not node:
-                    pass  # its own bytes make whole characters, or it is written as an automaton
+                    pass  # its bytes make whole characters, or it is exported as an automaton
                 case Intersection() | Difference() | Chars():
                     pass
                 case _:
@@ -203,7 +201,7 @@ class _Exporter:
         )
 
     def _unordered(self, node: Unordered) -> _Text:
-        """Spell members in any order: one rule for each set of members that may be left."""
+        """Write members in any order: one rule for each set of members still to be written."""
         if node.unwritten.bit_count() > MAX_UNORDERED_MEMBERS:
             raise GrammarError(
                 f"more than {MAX_UNORDERED_MEMBERS} members in any order are too many rules",
@@ -218,7 +216,7 @@ class _Exporter:
         return text if text.startswith("<") and text.endswith(">") else f"<{text}>"
 
     def _machine(self, node: Node) -> _Text:
-        """Spell an automaton as right-linear rules: state -> character, next state."""
+        """Write an automaton as right-linear rules: state -> character, next state."""
         machine = machine_of(node)
         names: dict[int, str] = {}
         waiting = [machine.start]
@@ -254,13 +252,13 @@ class _Gbnf(_Exporter):
         return super()._write(node)
 
     def _repeat(self, node: Repeat) -> _Text:
-        """Repeat without end what is not empty only: llama.cpp takes ``("a"?)*`` for recursion."""
+        """Repeat only non-empty texts without limit: llama.cpp takes ``("a"?)*`` for recursion."""
         if node.at_most is None and self._grammar.min_length(node.body) == 0:
             return self._write(many(self._filled(node.body)))
         return super()._repeat(node)
 
     def _filled(self, node: Node) -> Node:
-        """Return the texts of a node but for the empty one."""
+        """Return the texts of a node without the empty one."""
         if self._grammar.min_length(node) > 0:
             return node
         match node:
@@ -317,7 +315,7 @@ class _Lark(_Exporter):
         return f"/{_regex_set(one)}/"
 
     def _machine(self, node: Node) -> _Text:
-        """Terminals of llguidance know intersection and complement, so nothing is unrolled."""
+        """Use intersection and complement, which llguidance's terminals have, instead of rules."""
         if isinstance(node, Substrings):
             raise GrammarError("the substrings of a text have no spelling in Lark")
         if not isinstance(node, Intersection | Difference):
@@ -406,7 +404,7 @@ def _without_surrogates(one: Ranges) -> Ranges:
 
 
 def _character_moves(machine: Automaton, state: int) -> dict[int, Ranges]:
-    """For each state after one whole character: which characters lead there."""
+    """Return for each state after one whole character the characters that lead there."""
     found: dict[int, list[tuple[int, int]]] = {}
     for low, high, target in _character_ranges(machine, state):
         found.setdefault(target, []).append((low, high))

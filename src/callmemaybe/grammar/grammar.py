@@ -1,6 +1,6 @@
 """A grammar: a root node and the rules it refers to, validated once and then immutable.
 
-The nodes and the functions that build them (``nodes.py``) are part of this module's face.
+This module also re-exports the nodes and the functions that build them.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ __all__ = [
 class Grammar:
     """A root node and the rules it refers to; validated once, then immutable.
 
-    Raises GrammarError for a reference to a missing rule, a rule that can call itself without
-    consuming anything (left recursion), and a language without any string.
+    Raises GrammarError for a reference to a missing rule, a rule that can call itself without consuming
+    anything (left recursion), and a language without any string.
     """
 
     __slots__ = ("_keywords", "min_lengths", "root", "rules")
@@ -115,7 +115,7 @@ class Grammar:
     ) -> None:
         """Take ``root`` and the rules it reaches (others are dropped).
 
-        ``keywords`` says what became of the schema this was made of, if the report is asked for.
+        ``keywords`` returns the treatment of each keyword of the schema, for the report.
         """
         self._keywords = keywords
         self.root = root
@@ -132,11 +132,11 @@ class Grammar:
             )
 
     def min_length(self, node: Node) -> float:
-        """Fewest symbols of any string of ``node``; infinite for the empty language."""
+        """Return the symbols of the shortest string of ``node``; infinite for the empty language."""
         return min_length_of(node, self.min_lengths)
 
     def report(self) -> GrammarReport:
-        """Measure the language, and say what became of every keyword of the schema."""
+        """Measure the language, and list how every keyword of the schema was treated."""
         keywords = self._keywords() if self._keywords is not None else ()
         return report(self.root, self.rules, self.min_lengths, keywords)
 
@@ -152,7 +152,7 @@ class Grammar:
         return hash((self.root, tuple(sorted((k, id(v)) for k, v in self.rules.items()))))
 
 
-# A node that knows its length depends on no rule.
+# A node whose length is known depends on no rule.
 _NO_RULES: Mapping[str, Node] = MappingProxyType({})
 _NO_LENGTHS: Mapping[str, float] = MappingProxyType({})
 
@@ -181,7 +181,7 @@ def _min_lengths(rules: Mapping[str, Node]) -> dict[str, float]:
     for user, node in rules.items():
         for name in _refs(node):
             users[name].append(user)
-    # Those that others refer to were mostly reached behind these, so they come first.
+    # Later rules were mostly reached from earlier ones, so the last come first.
     waiting = dict.fromkeys(rules)
     while waiting:
         name, _ = waiting.popitem()
@@ -208,7 +208,7 @@ def _refs(node: Node) -> set[str]:
 
 
 def _refuse_left_recursion(rules: Mapping[str, Node], min_lengths: Mapping[str, float]) -> None:
-    """Refuse a rule that reaches itself before any symbol: it would be expanded for ever."""
+    """Refuse a rule that reaches itself before any symbol: its expansion would not end."""
     first: dict[str, set[str]] = {
         name: set(_leading_refs(node, min_lengths)) for name, node in rules.items()
     }

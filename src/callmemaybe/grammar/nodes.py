@@ -1,8 +1,8 @@
-"""The nodes of a grammar: immutable, hash-consed trees, and the functions that build them.
+"""The nodes of a grammar: immutable, hash-consed trees over bytes, and the functions that build them.
 
-A node is pure data, in bytes: it knows no automaton, no token and no tool. Nodes are *hash-consed*:
-the same content is the same object, so equality is identity, hashing is O(1), and whatever is derived
-from a node (an automaton, a length) can be kept beside it and shared between grammars.
+Hash-consed: equal content is one object. Equality is therefore identity and hashing is O(1), and what is
+derived from a node (its automaton, its shortest length) is stored on the node and shared between grammars. A
+node is garbage-collected like any object once nothing refers to it. Nodes do not know automata or tokens.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 import operator
 
-# What the standard library's own weak dictionaries use: removes an entry if, and only if, it is dead.
+# The standard library's weak dictionaries use this function: it removes an entry only if its reference is
+# dead.
 from _weakref import _remove_dead_weakref  # type: ignore[attr-defined]
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
@@ -19,21 +20,21 @@ from weakref import WeakKeyDictionary, ref
 
 
 class Node:
-    """One node of a grammar; compare with ``is``. Construct through the functions of ``nodes.py``."""
+    """One node of a grammar; compare with ``is``. Build nodes with the functions of this module."""
 
     __slots__ = ("__weakref__", "_fields", "machine", "min_length")
     _interned: ClassVar[dict[tuple[Any, ...], _NodeRef]] = {}
 
-    #: Whether the node has an automaton of its own (see ``tree.machine_of``).
+    #: Whether the node has an automaton of its own (see ``machine_of``).
     is_machine: ClassVar[bool] = False
-    #: Whether the node is the bytes in its first field.
+    #: Whether the first field is the bytes of the node.
     is_text: ClassVar[bool] = False
-    #: Symbols of every string of a node of this kind, where that is a matter of kind.
+    #: Symbols of every string of this kind of node, if the kind decides it.
     fixed_length: ClassVar[int | None] = None
     _fields: tuple[Any, ...]
-    #: Fewest symbols of any string of this node, once known; None while it depends on a Ref.
+    #: Symbols of the shortest string; None while it is unknown because it depends on a Ref.
     min_length: float | None
-    #: The automaton derived from this node when it is used as a lexeme; filled by ``automaton.py``.
+    #: The automaton of this node, set by ``machine_of``.
     machine: Any
 
     def __new__(cls, *fields: Any) -> Self:
@@ -62,19 +63,19 @@ class Node:
 
     @property
     def children(self) -> tuple[Node, ...]:
-        """The nodes directly below this one, in order."""
+        """The direct children, in order."""
         return ()
 
 
 class _NodeRef(ref[Node]):
-    """A weak reference to an interned node, and its content."""
+    """A weak reference to an interned node, with the node's key."""
 
     __slots__ = ("key",)
     key: tuple[Any, ...]
 
 
 def unintern(node: Node) -> None:
-    """Let nobody find a node again, so that equal content makes a new one; who holds it keeps it."""
+    """Remove a node from the intern table: equal content makes a new node from now on."""
     key = (type(node), *node._fields)
     held = _find(key)
     if held is not None and held() is node:
@@ -82,7 +83,7 @@ def unintern(node: Node) -> None:
 
 
 def _intern_again(renewed: _NodeRef, node: Any) -> Any:
-    """Return the node to use where another one is in the way, which may be about to be let go."""
+    """Return the node to use if another thread interned an equal one first."""
     while True:
         held = Node._interned.setdefault(renewed.key, renewed)  # noqa: SLF001 - of this module
         if held is renewed:
@@ -94,7 +95,7 @@ def _intern_again(renewed: _NodeRef, node: Any) -> Any:
 
 def _drop(
     held: _NodeRef,
-    # Bound here, because modules are emptied before the last nodes go.
+    # Bound as defaults, because module globals are cleared before the last nodes are collected.
     remove: Any = _remove_dead_weakref,
     interned: dict[tuple[Any, ...], _NodeRef] = Node._interned,  # noqa: SLF001
 ) -> None:
@@ -103,7 +104,7 @@ def _drop(
 
 _new = object.__new__
 _find = Node._interned.get  # noqa: SLF001
-# What writes the slots of a node that nothing else may write to.
+# Setters that bypass ``__setattr__``.
 _set_fields = Node.__dict__["_fields"].__set__
 _set_machine = Node.__dict__["machine"].__set__
 set_min_length = Node.__dict__["min_length"].__set__
@@ -132,7 +133,7 @@ ALL_BYTES = (1 << 256) - 1
 INFINITE = math.inf
 
 
-#: Properties that read one field each: plain functions without closures, which the interpreter inlines.
+#: One property for each field index; plain functions without closures are inlined by the interpreter.
 FIELD: tuple[Any, ...] = (
     property(lambda node: node._fields[0]),
     property(lambda node: node._fields[1]),
@@ -149,7 +150,6 @@ class Literal(Node):
     __slots__ = ()
     is_text = True
 
-    #: The bytes.
     data: bytes = FIELD[0]
 
 
@@ -159,54 +159,50 @@ class Bytes(Node):
     __slots__ = ()
     fixed_length = 1
 
-    #: The set.
     mask: int = FIELD[0]
 
 
 class Chars(Node):
-    """One character of a set, spelled in UTF-8; knows the set, so that exporters can name it."""
+    """One character of a set, encoded as UTF-8. It keeps the set itself for the exporters."""
 
     __slots__ = ()
 
-    #: The code points, as sorted inclusive ranges; surrogates in them are never spelled.
+    #: The code points as sorted inclusive ranges; surrogates in them have no encoding.
     ranges: tuple[tuple[int, int], ...] = FIELD[0]
-    #: The bytes that spell them.
+    #: The node of their UTF-8 encodings.
     encoded: Node = FIELD[1]
 
     @property
     def children(self) -> tuple[Node, ...]:
-        """The spelling."""
+        """The encodings."""
         return (self.encoded,)
 
 
 class Control(Node):
-    """One control token, named by its text; no sequence of bytes ever matches it."""
+    """One control token, named by its text; no sequence of bytes matches it."""
 
     __slots__ = ()
     fixed_length = 1
 
-    #: The name of the token.
     text: str = FIELD[0]
 
 
 class Ref(Node):
-    """The rule of that name in the grammar at hand."""
+    """A reference to the rule of this name."""
 
     __slots__ = ()
 
-    #: The rule's name.
     name: str = FIELD[0]
 
 
 class CaptureMark(Node):
-    """Matches nothing; opens or closes the capture of that name at this point."""
+    """Opens or closes the capture ``name``; matches the empty string."""
 
     __slots__ = ()
     fixed_length = 0
 
-    #: The capture's name.
     name: str = FIELD[0]
-    #: Whether the capture begins here (else it ends).
+    #: True where the capture begins, False where it ends.
     opens: bool = FIELD[1]
 
 
@@ -215,7 +211,6 @@ class Concat(Node):
 
     __slots__ = ()
 
-    #: The parts in order.
     parts: tuple[Node, ...] = FIELD[0]
 
     @property
@@ -225,11 +220,10 @@ class Concat(Node):
 
 
 class Alternation(Node):
-    """Any of the options; for captures, the first one that fits wins."""
+    """Any of the options; for captures, the first option that matches wins."""
 
     __slots__ = ()
 
-    #: The options in order.
     options: tuple[Node, ...] = FIELD[0]
 
     @property
@@ -239,15 +233,12 @@ class Alternation(Node):
 
 
 class Repeat(Node):
-    """The body, ``at_least`` to ``at_most`` times (``at_most`` None: without end)."""
+    """The body, ``at_least`` to ``at_most`` times (None: unbounded)."""
 
     __slots__ = ()
 
-    #: What is repeated.
     body: Node = FIELD[0]
-    #: Fewest repetitions.
     at_least: int = FIELD[1]
-    #: Most repetitions.
     at_most: int | None = FIELD[2]
 
     @property
@@ -257,32 +248,30 @@ class Repeat(Node):
 
 
 class WordTrie(Node):
-    """One of many words (sorted, distinct), each followed by its own continuation, as one trie.
+    """One of many words (sorted, distinct), each followed by its own continuation, stored as one trie.
 
-    ``then`` is either empty (nothing follows any word) or as long as ``words``. A hundred thousand
-    words are one node; choosing among them is a binary search, not a hundred thousand options.
+    ``tails`` is empty (nothing follows any word) or as long as ``words``. A hundred thousand words are one
+    node; choosing among them is a binary search.
     """
 
     __slots__ = ()
 
-    #: The words, sorted.
     words: tuple[bytes, ...] = FIELD[0]
-    #: What follows each word, or nothing.
+    #: What follows each word.
     tails: tuple[Node, ...] = FIELD[1]
 
     @property
     def children(self) -> tuple[Node, ...]:
-        """The continuations."""
+        """The tails."""
         return self.tails
 
 
 class Lexeme(Node):
-    """The language of a regular node, determinised on its own and shared between grammars."""
+    """A regular node that is compiled to an automaton of its own, which all grammars share."""
 
     __slots__ = ()
     is_machine = True
 
-    #: The regular node.
     body: Node = FIELD[0]
 
     @property
@@ -295,9 +284,7 @@ class _Pair(Node):
     __slots__ = ()
     is_machine = True
 
-    #: The first operand.
     left: Node = FIELD[0]
-    #: The second operand.
     right: Node = FIELD[1]
 
     @property
@@ -307,33 +294,33 @@ class _Pair(Node):
 
 
 class Intersection(_Pair):
-    """Intersection of two regular nodes."""
+    """The strings that are in both regular nodes."""
 
     __slots__ = ()
 
 
 class Difference(_Pair):
-    """The strings of a regular node that another regular node does not have."""
+    """The strings of ``left`` that are not in ``right``; both are regular."""
 
     __slots__ = ()
 
 
 class Substrings(Node):
-    """Any run of neighbouring units of a text (see :func:`substring_of`)."""
+    """Any non-empty run of neighbouring units of a text (see :func:`substring_of`)."""
 
     __slots__ = ()
     is_machine = True
 
-    #: The text in the pieces that a substring never splits.
+    #: The text as units; a substring never splits one.
     units: tuple[bytes, ...] = FIELD[0]
-    #: Whether a substring may start with that unit.
+    #: Whether a substring may start with this unit.
     starts: tuple[bool, ...] = FIELD[1]
-    #: Whether a substring may end with that unit.
+    #: Whether a substring may end with this unit.
     ends: tuple[bool, ...] = FIELD[2]
 
 
 class DfaTable(Node):
-    """An explicit deterministic automaton, for languages that no tree says briefly (remainders).
+    """An explicit deterministic automaton, for regular languages without a short tree (remainders).
 
     State 0 is the start; every state must be able to reach an accepting one.
     """
@@ -341,7 +328,7 @@ class DfaTable(Node):
     __slots__ = ()
     is_machine = True
 
-    #: For each state its (set of bytes as a 256-bit int, target) pairs; the sets disjoint.
+    #: For each state its (set of bytes as a 256-bit integer, target) pairs; the sets are disjoint.
     rows: tuple[tuple[tuple[int, int], ...], ...] = FIELD[0]
     #: The accepting states.
     accepting: frozenset[int] = FIELD[1]
@@ -352,7 +339,7 @@ NOTHING: Node = Alternation(())
 
 
 def lit(data: str | bytes) -> Node:
-    """Exactly this text (UTF-8) or these bytes."""
+    """Exactly this text (as UTF-8) or these bytes."""
     raw = data.encode() if isinstance(data, str) else bytes(data)
     return Literal(raw) if raw else EMPTY
 
@@ -371,7 +358,7 @@ def byte_range(low: int, high: int) -> Node:
 
 
 def from_mask(mask: int) -> Node:
-    """Any one byte of a 256-bit set; one byte is a literal, no byte is NOTHING."""
+    """Any one byte of a 256-bit set: one byte makes a literal, no byte makes NOTHING."""
     if mask == 0:
         return NOTHING
     if mask & (mask - 1) == 0:
@@ -380,7 +367,7 @@ def from_mask(mask: int) -> Node:
 
 
 def seq(*parts: Node) -> Node:
-    """Concatenation; flattens, joins neighbouring literals, and is NOTHING if a part is."""
+    """Concatenation: flattens, joins neighbouring literals, and is NOTHING if a part is."""
     flat: list[Node] = []
     last: Node | None = None
     for part in parts:
@@ -388,7 +375,7 @@ def seq(*parts: Node) -> Node:
             pieces: tuple[Node, ...] = part._fields[0]
             if not pieces:
                 continue
-            # Only where two parts meet can there be neighbouring literals.
+            # Neighbouring literals can only arise where two sequences meet.
             if type(last) is Literal and type(pieces[0]) is Literal:
                 flat[-1] = Literal(last._fields[0] + pieces[0]._fields[0])
                 flat += pieces[1:]
@@ -413,7 +400,7 @@ def seq(*parts: Node) -> Node:
 
 
 def alt(*options: Node) -> Node:
-    """Union; flattens, drops repeats and NOTHING, and joins single bytes into one set."""
+    """Union: flattens, drops duplicates and NOTHING, and joins single bytes into one set."""
     flat: dict[Node, None] = {}
     for option in options:
         for piece in option.options if isinstance(option, Alternation) else (option,):
@@ -438,7 +425,7 @@ def alt(*options: Node) -> Node:
 
 
 def repeat(body: Node, min_length: int = 0, most: int | None = None) -> Node:
-    """``body`` from ``min_length`` to ``most`` times; ``most`` None means without end."""
+    """``body`` from ``at_least`` to ``at_most`` times; None means unbounded."""
     if most is not None and most < min_length:
         return NOTHING
     if body is NOTHING:
@@ -454,7 +441,7 @@ def repeat(body: Node, min_length: int = 0, most: int | None = None) -> Node:
 
 
 def opt(body: Node) -> Node:
-    """``body`` or nothing."""
+    """``body`` or the empty string."""
     return repeat(body, 0, 1)
 
 
@@ -469,7 +456,7 @@ def some(body: Node) -> Node:
 
 
 def capture(name: str, body: Node) -> Node:
-    """``body``, remembered under ``name``."""
+    """``body``, captured as ``name``."""
     return seq(CaptureMark(name, True), body, CaptureMark(name, False))
 
 
@@ -480,7 +467,7 @@ def words(texts: Iterable[str | bytes]) -> Node:
 
 
 def words_then(branches: Mapping[str | bytes, Node]) -> Node:
-    """One of these words, followed by what belongs to it."""
+    """One of these words, followed by the node that belongs to it."""
     pairs = sorted((w.encode() if isinstance(w, str) else bytes(w), n) for w, n in branches.items())
     return _word_trie(tuple(w for w, _ in pairs), tuple(n for _, n in pairs))
 
@@ -504,8 +491,8 @@ def substring_of(
 ) -> Node:
     """Any non-empty substring of ``text``, in whole characters.
 
-    ``escape`` spells one character in the output (say, as inside a JSON string). With
-    ``whole_words`` a substring neither starts nor ends in the middle of a run of letters and digits.
+    ``escape`` encodes one character in the output (as inside a JSON string, for example). With
+    ``whole_words`` a substring neither starts nor ends inside a run of letters and digits.
     """
     inner = [a.isalnum() and b.isalnum() for a, b in pairwise(text)] if whole_words else []
     inner = inner or [False] * max(len(text) - 1, 0)
@@ -515,7 +502,7 @@ def substring_of(
 
 
 def lexeme(body: Node) -> Node:
-    """Mark a regular node as one lexeme: determinised once, shared by every grammar that has it."""
+    """Mark a regular node as a lexeme: compiled once, and shared by every grammar that contains it."""
     if (
         body is NOTHING
         or body is EMPTY
@@ -529,20 +516,20 @@ _SOURCES: WeakKeyDictionary[Node, str] = WeakKeyDictionary()
 
 
 def set_source(source: str, node: Node) -> Node:
-    """Note what a node was made of, and return the node."""
+    """Record the pattern that a node was made from, for error messages, and return the node."""
     _SOURCES.setdefault(node, source)
     return node
 
 
 def source_of(node: Node) -> str:
-    """Return what a node was made of; empty if that was not noted."""
+    """Return the pattern that a node was made from; empty if none was recorded."""
     return _SOURCES.get(node, "")
 
 
 def renewed(node: Node) -> Node:
-    """Return a lexeme to enter: ``node``, or its equal with a new automaton where its own is worn.
+    """Return ``node``, or an equal node with a new automaton if its own has used half of its budget.
 
-    Whoever is inside the old one goes on there: places name the node they are in.
+    Readers that are inside the old automaton continue there: items refer to the node itself.
     """
     while node.machine is not None and node.machine.needs_renewal:
         unintern(node)

@@ -1,13 +1,13 @@
-r"""ECMA-262 regular expressions as languages: parser, anchors, look-aheads.
+r"""ECMA-262 regular expressions as grammars: word boundaries, anchors, look-aheads.
 
-The dialect is the one JSON Schema recommends (Core, section 6.4): ECMA-262 with the ``u`` flag, over
-code points, lenient where engines agree on what an unnecessary escape means. What a language over
-strings cannot say (back-references) or what is rare and unclear (look-behind, ``\b`` where it is not
-known what stands beside it) is refused with a GrammarError, never guessed.
+The dialect is the one JSON Schema recommends (Core, section 6.4): ECMA-262 with the ``u`` flag, over code
+points, lenient where engines agree on an unnecessary escape. Back-references, look-behind, and ``\b`` next to
+unknown characters are refused with a GrammarError.
 
-Anchors are compiled away. A part of an expression is known as up to four languages, one for each
-combination of "must begin where the text begins" and "must end where the text ends" (`AnchoredParts`), and
-these combine under concatenation, union and repetition.
+Word boundaries are rewritten first (`without_boundaries`): whether a neighbour is a word character mostly
+follows from the pattern, so that ``\bfoo`` is ``(?:^|\W)foo``. Then anchors are compiled away: each part has
+up to four languages, one for each combination of "must begin at the start of the text" and "must end at its
+end" (`AnchoredParts`), and these combine under concatenation, union and repetition.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from callmemaybe.grammar.regex_syntax import (
     parse,
 )
 
-#: What a neighbour can be: a word character, another one or none, nothing of this item, or unknown.
+#: What a neighbour can be: a word character, another one or none, nothing of this term, or unknown.
 _WORD, _OTHER, _EMPTY, _UNKNOWN = "word", "other", "empty", "open"
 _SETS: dict[str, Ranges] = {_WORD: WORD, _OTHER: complement(WORD)}
 _REFUSED = r"\b is only supported where the pattern says which characters stand beside it"
@@ -63,9 +63,13 @@ Terms = tuple[Term, ...]
 
 
 def without_boundaries(item: Term, *, search: bool) -> Term:
-    """Return an item that matches in the same texts and has no boundaries; GrammarError if unknown.
+    r"""Return a term that matches the same texts without ``\b`` and ``\B``; GrammarError if there is none.
 
-    With ``search`` more text may stand around it.
+    With ``search`` more text may surround it. ECMA-262, section 22.2.2.4: a word boundary is where exactly
+    one of the two neighbours is a word character; there is none beyond the ends of the text. A character
+    stands in for a boundary only where the pattern reads nothing beside it: not behind a look-ahead or an
+    anchor, nor in a look-ahead whose first character it would become. There the surroundings are
+    distinguished first: ``(?!\b-)-`` is ``(?:^|\W)(?!\b-)-`` or ``\w(?!\b-)-``.
     """
     if not _has_boundary(item):
         return item
@@ -76,7 +80,7 @@ def without_boundaries(item: Term, *, search: bool) -> Term:
 
 
 def _searched(option: Term) -> Terms:
-    """Resolve one option of a pattern that is searched; whatever stands around it, if need be."""
+    """Resolve one option of a searched pattern, for each kind of surroundings if necessary."""
     try:
         return (_resolved(option, _UNKNOWN, _UNKNOWN),)
     except GrammarError:
@@ -100,7 +104,7 @@ def _has_boundary(item: Term) -> bool:
 
 
 def _resolved(item: Term, before: str, behind: str) -> Term:
-    """Resolve the boundaries of an item with these neighbours."""
+    """Resolve the boundaries of a term with these neighbours."""
     match item:
         case Disjunction():
             return Disjunction(tuple(_resolved(option, before, behind) for option in item.options))
@@ -109,7 +113,7 @@ def _resolved(item: Term, before: str, behind: str) -> Term:
         case WordBoundary():
             return _sequence((item,), before, behind)
         case LookAhead() if _has_boundary(item):
-            # What stands before it is no part of what it reads.
+            # What stands before the look-ahead is no part of what it reads.
             known = before if before in _SETS else _EMPTY
             return LookAhead(_resolved(item.body, known, _UNKNOWN), item.negative)
         case Quantified() if _has_boundary(item):
@@ -132,7 +136,7 @@ def _sequence(items: Terms, before: str, behind: str) -> Term:
 
 
 def _merged(items: Terms) -> Terms:
-    """Return a sequence without sequences in it, and with one boundary for several at one place."""
+    """Flatten a series, and merge several boundaries at one place."""
     found: list[Term] = []
     for item in items:
         for one in _merged(item.items) if isinstance(item, Series) else (item,):
@@ -141,12 +145,12 @@ def _merged(items: Terms) -> Terms:
             ):
                 found.append(one)
             elif one != found[-1]:
-                found[-1] = Disjunction(())  # no place is one and is none
+                found[-1] = Disjunction(())  # a place cannot be a boundary and none
     return tuple(found)
 
 
 def _placed(item: WordBoundary, left: Terms, right: Terms, before: str, behind: str) -> list[Term]:
-    """Return what stands up to a boundary, and in its place, given what follows."""
+    """Return the terms up to a boundary and its replacement, given what follows."""
     prior, next_ = _beside(left, before, -1), _beside(right, behind, 0)
     if {prior, next_} <= {_WORD, _OTHER}:
         holds = (prior != next_) is not item.negative
@@ -169,18 +173,18 @@ def _placed(item: WordBoundary, left: Terms, right: Terms, before: str, behind: 
 
 
 def _neighbour(other: str, *, negative: bool) -> str:
-    """Return what a neighbour has to be, given the other one."""
+    """Return what a neighbour must be, given the other one."""
     return other if negative else _OTHER if other == _WORD else _WORD
 
 
 def _edge(wanted: str, *, start: bool) -> Term:
-    """Return a character of the wanted kind, or the end of the text, where that counts as one."""
+    """Return a character of the wanted kind, or the end of the text where that counts as one."""
     char = CharSet(_SETS[wanted])
     return Disjunction((Anchor(start), char)) if wanted == _OTHER else char
 
 
 def _ending(item: Term, wanted: str) -> Term | None:
-    """Return a repeated character, at least once, with its last one as wanted."""
+    """Return a repeated character, at least once, whose last occurrence is of the wanted kind."""
     if (
         not isinstance(item, Quantified)
         or not isinstance(item.body, CharSet)
@@ -196,9 +200,9 @@ def _may_be_empty(item: Term) -> bool:
 
 
 def _beside(items: Terms, outside: str, end: int) -> str:
-    """Return what the neighbour at one end of the items is; "empty" if it varies.
+    """Return the kind of the neighbour at one end of the terms; "empty" if it varies.
 
-    "open" if nothing is known of it and nothing at all stands between.
+    Unknown if nothing is known of it and nothing at all stands between.
     """
     kinds: set[str] = set()
     for item in items[::-1] if end else items:
@@ -212,7 +216,7 @@ def _beside(items: Terms, outside: str, end: int) -> str:
 
 
 def _looks(item: Term) -> bool:
-    """Whether an item sees what stands around it."""
+    """Whether a term looks at its surroundings."""
     match item:
         case Anchor() | LookAhead() | WordBoundary():
             return True
@@ -231,7 +235,7 @@ def _one(kinds: Iterable[str]) -> str:
 
 
 def _kinds(item: Term, end: int) -> set[str]:
-    """Return what the first (0) or last (-1) character of an item may be."""
+    """Return the kinds that the first (0) or last (-1) character of a term may have."""
     match item:
         case Anchor():
             # Beyond the start (or the end) of the text there is no word character.
@@ -255,10 +259,10 @@ def _kinds(item: Term, end: int) -> set[str]:
 
 
 def regex(pattern: str) -> Grammar:
-    """Return the language of the texts (UTF-8) that the whole of ``pattern`` matches.
+    """Return the grammar of the texts (UTF-8) that the whole of ``pattern`` matches.
 
-    As Python's ``re.fullmatch``; for "contains a match" write ``.*`` around it. Raises GrammarError
-    saying what is wrong or not supported.
+    As Python's ``re.fullmatch``; for "contains a match" write ``.*`` around it. Raises GrammarError with what
+    is wrong or not supported.
     """
     return Grammar(set_source(pattern, lexeme(matching(pattern, utf8, search=False))))
 
@@ -266,7 +270,7 @@ def regex(pattern: str) -> Grammar:
 def matching(pattern: str, encode: CharacterEncoding, *, search: bool) -> Node:
     """Return the texts in which the pattern matches: somewhere (``search``) or as a whole.
 
-    ``encode`` says which bytes spell a character.
+    ``encode`` returns the node of one character of a set.
     """
     return (_cached if len(pattern) <= MAX_CACHED_LENGTH else _matching)(pattern, encode, search)
 
@@ -305,7 +309,7 @@ class _Compiler:
                     for (start, end), node in self._parts(Series(items)).items()
                 )
             )
-        # "(?=x)^y" and "^(?=x)y" say the same.
+        # "(?=x)^y" and "^(?=x)y" are equal.
         onward = at
         while onward < len(items) and isinstance(items[onward], LookAhead):
             onward += 1
@@ -319,7 +323,7 @@ class _Compiler:
         return seq(alt(*before), self._rest(items[at:]))
 
     def _rest(self, items: tuple[Term, ...]) -> Node:
-        """Return what may follow up to the end of the text; items may have look-aheads anywhere."""
+        """Return what may follow up to the end of the text; there may be look-aheads anywhere."""
         at = next((i for i, item in enumerate(items) if isinstance(item, LookAhead)), None)
         if at is None:
             return self._to_the_end(Series(items))
@@ -371,8 +375,8 @@ class _Compiler:
         inner = parts.get((False, False), NOTHING)
         if parts.keys() <= {(False, False)}:
             return _known({(False, False): repeat(inner, item.at_least, item.at_most)})
-        # Only the first round can touch the start of the text and only the last one its end, but
-        # for rounds that match nothing; those are covered by the joins.
+        # Only the first round can touch the start of the text and only the last one its end, except for
+        # rounds that match nothing; the joins cover those.
         if item.at_least > 50:
             fail("an anchor inside a long repetition is not supported")
         at_most = None if item.at_most is None else item.at_most - item.at_least
@@ -391,7 +395,7 @@ class _Compiler:
 
 
 def _flat(item: Term) -> tuple[Term, ...]:
-    """Return the items of a sequence, groups around single sequences opened."""
+    """Return the terms of a series, with nested series flattened."""
     if not isinstance(item, Series):
         return (item,)
     return tuple(inner for one in item.items for inner in _flat(one))

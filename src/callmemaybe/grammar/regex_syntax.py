@@ -1,4 +1,4 @@
-r"""The parser of ECMA-262 regular expressions: text in, a tree of what was written out."""
+r"""The parser of ECMA-262 regular expressions: text in, a tree of terms out."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from callmemaybe.grammar.characters import (
     union,
 )
 
-#: Groups nest no deeper, and counted repetitions multiply no higher, than this.
+#: Depth of nested groups, and product of nested counted repetitions.
 MAX_NESTING, MAX_UNROLLED = 60, 20_000
-#: What the sets of characters of one pattern may add up to; the letters of all scripts are 648 ranges.
+#: Sum of the ranges of all character classes of one pattern; the letters of all scripts are 648 ranges.
 MAX_RANGES = 2_000_000
-#: Patterns of so many characters are kept; longer ones may take up too much memory.
+#: Only patterns up to this length are cached, to bound the memory.
 MAX_CACHED_LENGTH = 1_000
 
 
@@ -37,7 +37,7 @@ class CharSet:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One item after the other."""
+    """One term after the other."""
 
     items: tuple[Term, ...]
 
@@ -75,7 +75,7 @@ class LookAhead:
 
 @dataclass(frozen=True, slots=True)
 class WordBoundary:
-    r"""Where a word begins or ends (``\b``), or where none does (``\B``)."""
+    r"""The start or end of a word (``\b``), or any other place (``\B``)."""
 
     negative: bool
 
@@ -84,12 +84,12 @@ Term = CharSet | Series | Disjunction | Quantified | Anchor | LookAhead | WordBo
 
 
 def fail(message: str) -> NoReturn:
-    """Raise GrammarError, saying that a regular expression is at fault."""
+    """Raise GrammarError for a regular expression."""
     raise GrammarError(f"regular expression: {message}")
 
 
 def parse(pattern: str) -> Term:
-    """Return the tree of a pattern; raises GrammarError with the place of the mistake."""
+    """Return the tree of a pattern; raises GrammarError with the offset of the mistake."""
     return _cached(pattern) if len(pattern) <= MAX_CACHED_LENGTH else _Parser(pattern).whole()
 
 
@@ -112,7 +112,7 @@ class _Parser:
         self._ranges = 0
 
     def whole(self) -> Term:
-        """Parse everything."""
+        """Parse the whole pattern."""
         tree, _ = self._union()
         if self._at < len(self._text):
             self._stop("unmatched )")
@@ -218,7 +218,7 @@ class _Parser:
         return self._one_of(chars(char)), 1
 
     def _one_of(self, ranges: Ranges) -> CharSet:
-        """Return one character of a set: the same object for equal sets, which may be large."""
+        """Return one character of a set; equal sets, which may be large, are one object."""
         return self._sets.setdefault(ranges, CharSet(ranges))
 
     def _group(self) -> tuple[Term, int]:
@@ -358,7 +358,7 @@ class _Parser:
 
 
 def _either(options: list[Term]) -> Term:
-    """Return any of the options; single characters as one set, where the first of them stands."""
+    """Return any of the options; single characters are merged at the place of the first."""
     sets = [option.ranges for option in options if isinstance(option, CharSet)]
     if len(sets) > 1:
         at = next(i for i, option in enumerate(options) if isinstance(option, CharSet))
@@ -368,10 +368,10 @@ def _either(options: list[Term]) -> Term:
 
 
 def _repeated(item: Term, at_least: int, at_most: int | None) -> Term:
-    """Return a repetition; one of a repetition as one, where no number between falls out.
+    """Return a repetition; a repetition of a repetition becomes one if no count in between is missing.
 
-    (x{i,j}){k,l} are the numbers from n * i to n * j for n from k to l. If two neighbouring n leave no
-    gap, no later ones do.
+    (x{i,j}){k,l} allows the counts from n * i to n * j for n from k to l. If two neighbouring n leave no gap,
+    no later ones do.
     """
     if not isinstance(item, Quantified):
         return Quantified(item, at_least, at_most)
@@ -383,7 +383,7 @@ def _repeated(item: Term, at_least: int, at_most: int | None) -> Term:
     ):
         return Quantified(item, at_least, at_most)
     if inner is None and at_least == 0 < item.at_least - 1:
-        return Quantified(item, at_least, at_most)  # none at all, or at least i
+        return Quantified(item, at_least, at_most)  # zero, or at least i
     if at_most == 0 or inner == 0:
         return Quantified(item.body, 0, 0)
     none = None if inner is None or at_most is None else inner * at_most

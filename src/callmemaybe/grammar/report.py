@@ -1,4 +1,4 @@
-"""How large a language is: states, shortest and longest text, and how much of it is forced."""
+"""Measures of a language: states, shortest and longest text, and how much of a text is forced."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from callmemaybe.grammar.nodes import (
 )
 from callmemaybe.grammar.unordered import Unordered
 
-#: An automaton is explored up to this many states.
+#: States explored of one automaton.
 MAX_STATES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class AutomatonSize:
-    """The states of an automaton that were found, and their edges; ``is_whole``: all there are."""
+    """The states and edges found; ``is_whole``: there are no others."""
 
     states: int
     edges: int
@@ -64,7 +64,7 @@ def size_of(automaton: Automaton, max_states: int = MAX_STATES) -> AutomatonSize
 
 @dataclass(frozen=True, slots=True)
 class ForcedShare:
-    """One of the shortest texts: its symbols, and how many of them were the only ones possible."""
+    """The symbols of one of the shortest texts, and how many of them had no alternative."""
 
     symbols: int
     forced: int
@@ -76,9 +76,9 @@ class ForcedShare:
 
 
 def forced_of(automaton: Automaton) -> ForcedShare:
-    """Walk along a shortest text and count the symbols (bytes, control tokens) without a choice.
+    """Walk along a shortest text and count the symbols (bytes, control tokens) without an alternative.
 
-    Where several symbols are on a shortest way, the first edge's lowest byte is taken.
+    Where several symbols begin a shortest completion, the lowest byte of the first edge is taken.
     """
     state, symbols, forced = automaton.start, 0, 0
     while not automaton.is_accepting(state):
@@ -92,9 +92,9 @@ def forced_of(automaton: Automaton) -> ForcedShare:
 
 
 def max_length(root: Node, rules: Mapping[str, Node], lengths: Mapping[str, float]) -> float | None:
-    """Return the most symbols of any text of a node; infinite without a limit.
+    """Return the symbols of the longest text of a node; infinite without a limit.
 
-    None where finding out would mean exploring an automaton of more than MOST_STATES states.
+    None if that would take the exploration of an automaton of more than MAX_STATES states.
     """
     return _MaxLength(rules, lengths).of(root)
 
@@ -106,7 +106,7 @@ class _MaxLength:
         self._known: dict[Node, float | None] = {}
 
     def of(self, root: Node) -> float | None:
-        """Work off a stack, because schemas may nest a thousand levels deep."""
+        """Compute with an explicit stack: schemas may nest a thousand levels deep."""
         stack = [(root, False)]
         inside: set[Node] = set()
         while stack:
@@ -118,7 +118,7 @@ class _MaxLength:
                 self._known[node] = self._step(node)
                 continue
             if node in inside:
-                continue  # a rule within itself; _step finds no length for it yet
+                continue  # a recursive rule; _step finds no length for it yet
             inside.add(node)
             stack.append((node, True))
             below = (self._rules[node.name],) if isinstance(node, Ref) else self._below(node)
@@ -133,7 +133,7 @@ class _MaxLength:
         return min_length_of(node, self._lengths) < INFINITE
 
     def _at(self, node: Node) -> float | None:
-        """Return what is known of a node; infinite for a rule within itself: it never ends."""
+        """Return the known length of a node; infinite for a recursive rule."""
         return self._known.get(node, INFINITE)
 
     def _step(self, node: Node) -> float | None:
@@ -205,7 +205,7 @@ def _most(lengths: list[float | None]) -> float | None:
 
 
 def _longest_path(machine: Automaton) -> float | None:
-    """Return the longest way through an automaton in which every state leads to an end."""
+    """Return the longest path of an automaton in which every state leads to an end."""
     if not size_of(machine).is_whole:
         return None
     lengths: dict[int, float] = {}
@@ -230,12 +230,12 @@ def _longest_path(machine: Automaton) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class GrammarReport:
-    """What :meth:`Grammar.report` says. Lengths are in symbols: bytes, and control tokens as one each.
+    """The result of :meth:`Grammar.report`. Lengths are in symbols: bytes, and control tokens as one each.
 
-    ``keywords``: a row (pointer, keyword, how, why) for each keyword of the schema, none for other
-    grammars. ``size``: the states of the automaton. ``min_symbols`` and ``max_symbols``: symbols of the shortest
-    and the longest text; ``max_symbols`` is infinite without a limit, None where it takes too long to find.
-    ``forced``: how many symbols of a shortest text are the only ones possible at their place.
+    ``keywords``: one row (pointer, keyword, how, why) for each keyword of the schema; empty for other
+    grammars. ``size``: the states of the automaton. ``min_symbols``, ``max_symbols``: symbols of the shortest
+    and the longest text; the latter is infinite without a limit, None if it is too expensive to find.
+    ``forced``: the symbols of a shortest text that have no alternative.
     """
 
     keywords: Sequence[tuple[str, str, str, str]]
@@ -245,7 +245,7 @@ class GrammarReport:
     forced: ForcedShare
 
     def to_json(self) -> dict[str, Any]:
-        """Return the report as JSON data; ``max_symbols`` is None without a limit, and "unknown" if unknown."""
+        """Return the report as JSON data; "most" is null without a limit, "unknown" if it was not found."""
         max_symbols: int | str | None = "unknown" if self.max_symbols is None else None
         if self.max_symbols is not None and self.max_symbols < INFINITE:
             max_symbols = int(self.max_symbols)
@@ -274,7 +274,7 @@ def report(
     lengths: Mapping[str, float],
     keywords: Sequence[tuple[str, str, str, str]],
 ) -> GrammarReport:
-    """Measure the language of a node; ``lengths`` are the rules' fewest symbols."""
+    """Measure the language of a node; ``min_lengths`` are those of the rules."""
     automaton = TreeAutomaton(root, rules, lengths)
     return GrammarReport(
         keywords,

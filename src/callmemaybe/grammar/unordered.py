@@ -1,7 +1,7 @@
-"""The members of an object in any order: one node, unfolded as they are written.
+"""The members of an object in any order, as one node that is unfolded while it is read.
 
-There are 2^n sets of members that may be left to write, and n! orders. Only those that are visited
-are ever built, as with everything else in an automaton; so the number of members has no limit.
+There are 2^n sets of members still to be written, and n! orders. Only the sets that are visited are built, so
+the number of members has no limit.
 """
 
 from __future__ import annotations
@@ -15,37 +15,35 @@ MinLength = Callable[[Node], float]
 
 
 class Members(Node):
-    """What may be written: keys (sorted, none the beginning of another), each with its value."""
+    """The possible members: keys (sorted, none a prefix of another), each with its value."""
 
     __slots__ = ()
 
-    #: The keys, sorted.
     keys: tuple[bytes, ...] = FIELD[0]
     #: What follows each key.
     values: tuple[Node, ...] = FIELD[1]
-    #: The members that must be there, as bits.
+    #: The members that must be present, as bits.
     required: int = FIELD[2]
-    #: What stands between two members.
+    #: What separates two members.
     comma: Node = FIELD[3]
-    #: Any other member; NOTHING for none.
+    #: Any undeclared member; NOTHING for none.
     extra: Node = FIELD[4]
-    #: A further member that must be there, behind every ``extra``; NOTHING for none.
+    #: A further member that must be present, behind every ``extra``; NOTHING for none.
     last: Node = FIELD[5]
 
     @property
     def children(self) -> tuple[Node, ...]:
-        """The values, the comma, and the other members."""
+        """The values, the comma, and the undeclared members."""
         return (*self.values, self.comma, self.extra, self.last)
 
 
 class Unordered(Node):
-    """Members in any order, each at most once, others among them; at least one in all."""
+    """Members in any order, each at most once, undeclared ones among them; at least one in all."""
 
     __slots__ = ()
 
-    #: What may be written.
     members: Members = FIELD[0]
-    #: The members that are not written yet, as bits.
+    #: The members not yet written, as bits.
     unwritten: int = FIELD[1]
     #: How many more members there must be, of all kinds.
     at_least: int = FIELD[2]
@@ -58,16 +56,16 @@ class Unordered(Node):
 
     @property
     def children(self) -> tuple[Node, ...]:
-        """The values, the comma, and the other members."""
+        """The values, the comma, and the undeclared members."""
         return self.members.children
 
     @property
     def required_count(self) -> int:
-        """How many members must still come, each for its own sake."""
+        """The members that must still be written by name, and ``last``."""
         return (self.unwritten & self.members.required).bit_count() + self.last_is_due
 
     def after_member(self, written: int = 0, *, last_is_due: bool | None = None) -> Unordered:
-        """Return what may follow once the members ``written`` (bits), or another one, are there."""
+        """Return what may follow once the members ``written`` (bits), or an undeclared one, are written."""
         return Unordered(
             self.members,
             self.unwritten & ~written,
@@ -79,18 +77,17 @@ class Unordered(Node):
 
 
 class MemberKeys(WordTrie):
-    """The keys that may come next; what follows one is built when it is asked for.
+    """The keys that may come next; the tail of a key is built when it is read.
 
-    Fields: the node that is unfolded, and the members to choose from (indices, ascending).
+    Fields: the node that is unfolded, and the indices of the members to choose from, ascending.
     """
 
     __slots__ = ()
 
-    #: The node that this is a part of.
+    #: The node this is a part of.
     unordered: Unordered = FIELD[0]
-    #: The members to choose from.
+    #: The indices of the members.
     indices: tuple[int, ...] = FIELD[1]
-    #: The keys.
     words: tuple[bytes, ...] = FIELD[2]
 
     @property
@@ -100,12 +97,12 @@ class MemberKeys(WordTrie):
 
     @property
     def children(self) -> tuple[Node, ...]:
-        """The values, the comma, and the other members."""
+        """The values, the comma, and the undeclared members."""
         return self.unordered.children
 
 
 class _MemberTails(Sequence[Node]):
-    """What follows each key of a Pick, built when it is asked for."""
+    """The tails of MemberKeys, built on access."""
 
     __slots__ = ("_pick",)
 
@@ -127,7 +124,7 @@ class _MemberTails(Sequence[Node]):
 
 
 def unfold(node: Unordered, min_length: MinLength) -> list[Node]:
-    """Return the ways to go on: to end, with a member that is left, with another one."""
+    """Return the possible continuations: the end, a declared member, an undeclared one."""
     members, required_count = node.members, node.required_count
     if node.at_most is not None and node.at_most < max(required_count, node.at_least):
         return []
@@ -135,7 +132,7 @@ def unfold(node: Unordered, min_length: MinLength) -> list[Node]:
     if node.at_most == 0:
         return found
     before = (members.comma,) if node.has_members else ()
-    # Whether there is room for a member that need not be there.
+    # Whether the limit leaves room for a member that is not required.
     has_room = node.at_most is None or node.at_most > required_count
     writable = node.unwritten if has_room else node.unwritten & members.required
     indices = tuple(
@@ -156,10 +153,10 @@ def unfold(node: Unordered, min_length: MinLength) -> list[Node]:
 
 
 class RemainingCost:
-    """The fewest symbols of what an Unordered may still write, and of each choice within it."""
+    """The symbols of the shortest completion of an Unordered, and of each choice within it."""
 
     def __init__(self, node: Unordered, min_length: MinLength) -> None:
-        """Add up what must come; ``min_length`` gives the fewest symbols of the parts."""
+        """Sum the required parts; ``min_length`` gives the shortest length of each part."""
         members = node.members
         comma = min_length(members.comma)
         self._costs = [
@@ -174,7 +171,7 @@ class RemainingCost:
         ]
         if node.last_is_due:
             must.append(comma + min_length(members.last))
-        #: How many members are only there to reach the least number.
+        #: Members that are only needed to reach the minimum count.
         self._fillers = max(node.at_least - len(must), 0)
         free = [
             cost
@@ -193,7 +190,7 @@ class RemainingCost:
         self._with_comma = self.total + unwritten
 
     def after(self, index: int) -> float:
-        """Return the fewest symbols of what follows a member that is written now."""
+        """Return the symbols of the shortest completion behind the member that is written now."""
         if self._needed >> index & 1:
             return self._with_comma - self._costs[index]
         if not self._fillers:

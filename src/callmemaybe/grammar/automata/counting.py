@@ -1,9 +1,8 @@
-"""Counted repetitions within a lexeme: a text, so many to so many of one thing, one last byte.
+"""Counted repetitions inside a lexeme: a literal, a bounded repetition of one body, one last byte.
 
-Such a lexeme (`maxLength: 50` makes one) differs from the one without limits only in how often the
-thing may still come. Where each thing ends is seen as it is read (no thing is the beginning of
-another, and none begins with the last byte), so who counts along the way of the unlimited lexeme knows
-all about every limited one.
+Such a lexeme (`maxLength: 50` makes one) differs from the unlimited one only in how often the body may still
+come. Bodies delimit themselves (none is a prefix of another, none begins with the last byte), so masks of the
+unlimited lexeme with counts serve every limited one.
 """
 
 from __future__ import annotations
@@ -25,16 +24,16 @@ from callmemaybe.grammar.nodes import (
     seq,
 )
 
-#: The automaton of one thing is looked at up to so many states.
+#: States searched of the automaton of the body.
 MAX_STATES = 300
 
 
 class CountedState(NamedTuple):
-    """A state of a limited lexeme, told by the unlimited one.
+    """A state of a limited lexeme, expressed by the unlimited one.
 
-    ``machine`` in ``state`` reads on as it does, but at least ``at_least`` and at most ``at_most`` (None:
-    any number) more things begin. In ``boundary`` one has ended and the next may begin.
-    ``shortest`` is the length of the shortest thing.
+    ``machine`` in ``state`` continues in the same way, but at least ``at_least`` and at most ``at_most``
+    (None: any number) more bodies begin. In state ``boundary`` one has ended and the next may begin.
+    ``shortest`` is the length of the shortest body in bytes.
     """
 
     machine: Automaton
@@ -46,7 +45,7 @@ class CountedState(NamedTuple):
 
 
 class CountedLexeme:
-    """The shape of a limited lexeme."""
+    """The parts of a limited lexeme."""
 
     __slots__ = ("body", "first", "last", "shortest", "unlimited")
 
@@ -59,7 +58,7 @@ class CountedLexeme:
 
     @classmethod
     def of(cls, root: Node | None, machine_of: Callable[[Node], Automaton]) -> CountedLexeme | None:
-        """Return the shape of a lexeme's node, or None if it is not of this kind."""
+        """Return the parts of a lexeme's node, or None if it has another form."""
         if not isinstance(root, Concat) or len(root.parts) != 3:
             return None
         first, middle, last = root.parts
@@ -76,7 +75,7 @@ class CountedLexeme:
     def locate(
         self, items: tuple[Item, ...], machine_of: Callable[[Node], Any]
     ) -> CountedState | None:
-        """Return what a state with these places is in the unlimited lexeme, if it is there at all."""
+        """Return the state with these items as one of the unlimited lexeme, if it exists there."""
         inner = [item for item in items if not self._is_last(item)]
         limits = {self._limits(rest) for _, _, rest in inner}
         if len(limits) != 1 or (found := limits.pop()) is None:
@@ -97,7 +96,7 @@ class CountedLexeme:
         )
 
     def _limits(self, rest: Continuation | None) -> tuple[int, int | None] | None:
-        """Return how many things must and may begin after the one that this stands behind."""
+        """Return how many bodies must and may begin after the current one."""
         while rest is not None:
             node, rest = rest.node, rest.rest
             if isinstance(node, Repeat) and node.body is self.body:
@@ -110,7 +109,7 @@ class CountedLexeme:
         return item[0] is self.last and item[2] is None
 
     def _unlimited(self, rest: Continuation | None) -> list[Node]:
-        """Return what follows a place of the unlimited lexeme, nearest first."""
+        """Return the nodes that follow an item in the unlimited lexeme, in order."""
         found: list[Node] = []
         while rest is not None and not self._is_limit(rest):
             found.append(rest.node)
@@ -125,7 +124,7 @@ class CountedLexeme:
 
 
 def is_unbounded(root: Node | None) -> bool:
-    """Whether a lexeme's node is a text, any number of one thing that is not empty, and a text."""
+    """Whether a lexeme's node is a literal, an unlimited repetition of one body, and a literal."""
     if not isinstance(root, Concat) or len(root.parts) != 3:
         return False
     first, middle, last = root.parts
@@ -139,7 +138,7 @@ def is_unbounded(root: Node | None) -> bool:
 
 
 def _is_self_delimiting(body: Automaton, last: int) -> bool:
-    """Whether no string of a machine begins another one, none is empty, none starts with a byte."""
+    """Whether no body is empty, a prefix of another one, or begins with the byte ``last``."""
     if body.is_accepting(body.start) or body.first_bytes(body.start) >> last & 1:
         return False
     locate, stack = {body.start}, [body.start]

@@ -1,9 +1,8 @@
-"""The integers between two bounds that a number divides, as an automaton that is never built whole.
+"""The multiples of an integer between two bounds, as an automaton that is never built as a whole.
 
-A state is what was read: a value, in place of all that nothing can tell from it, which are those with its
-remainder and as many digits that do not begin as a bound does, on the same side of it. Which digits may
-follow, and how many it takes to an end, is arithmetic (the next multiple in a range), so that a modulus
-of any size costs nothing but the states that are visited.
+A state is the value read so far, reduced to the smallest value with the same continuations: the same
+remainder, number of digits and side of each bound. Which digits may follow, and how many are needed to the
+end, is arithmetic (the next multiple in a range). A large modulus therefore costs only the visited states.
 """
 
 from __future__ import annotations
@@ -15,31 +14,29 @@ from callmemaybe.errors import GrammarError
 from callmemaybe.grammar.automaton import Automaton, Edges
 from callmemaybe.grammar.nodes import FIELD, INFINITE, Node
 
-#: Most states on all shortest ways to an integer: who keeps to a budget looks at all of these.
+#: States on all shortest completions: a matcher with a token budget visits all of them.
 MAX_STATES = 20_000
 
 
 class Divisible(Node):
-    """The decimal integers from ``low`` to ``high`` (None: without a bound) that ``step`` divides.
+    """The decimal integers from ``low`` to ``high`` (None: unbounded) that ``step`` divides.
 
-    Written without leading zeros; ``-0`` is one of them where 0 is.
+    Without leading zeros; ``-0`` is included where 0 is.
     """
 
     __slots__ = ()
     is_machine = True
 
-    #: A number from 1 up.
+    #: At least 1.
     step: int = FIELD[0]
-    #: The least that may be written.
     low: int | None = FIELD[1]
-    #: The most that may be written.
     high: int | None = FIELD[2]
 
 
 def divisible(step: int, low: int | None, high: int | None) -> Node:
     """Return the integers from ``low`` to ``high`` that ``step`` divides.
 
-    Raises GrammarError if the shortest of them begin in too many ways that have to be told apart.
+    Raises GrammarError if their shortest completions visit too many states.
     """
     for minimum, maximum in (
         (low, high),
@@ -55,9 +52,9 @@ def divisible(step: int, low: int | None, high: int | None) -> Node:
 
 
 class _Prefix(NamedTuple):
-    """What was read: a sign, and digits of this value.
+    """The input so far: a sign, and the value of the digits.
 
-    ``is_unbounded``: whatever follows is within the bounds, so that of the value there is the remainder alone.
+    ``is_unbounded``: every continuation is within the bounds, so ``value`` is only the remainder.
     """
 
     negative: bool = False
@@ -67,13 +64,13 @@ class _Prefix(NamedTuple):
 
 
 class DivisibleAutomaton(Automaton):
-    """A sign, perhaps, and digits; see the node ``Divisible``."""
+    """An optional sign and digits; see the node ``Divisible``."""
 
     def __init__(self, node: Divisible) -> None:
         """Start with nothing read."""
         self._step = node.step
         low, high = node.low, node.high
-        #: By sign: the least and the most (None: any) of what is written behind it; None: nothing is.
+        #: By sign: the smallest and the largest (None: unbounded) magnitude; None if there is none.
         self._bounds: dict[bool, tuple[int, int | None] | None] = {
             False: None if high is not None and high < 0 else (max(low or 0, 0), high),
             True: None if low is not None and low > 0 else (
@@ -89,11 +86,11 @@ class DivisibleAutomaton(Automaton):
         self.start = self._intern(_Prefix())
 
     def is_accepting(self, state: int) -> bool:
-        """Whether what was read is one of the integers."""
+        """Whether the input so far is one of the integers."""
         return self._min_digits(self._states[state]) == 0
 
     def min_remaining(self, state: int) -> int:
-        """Fewest further digits to the end of an integer."""
+        """Return the fewest further digits to one of the integers."""
         return int(self._min_digits(self._states[state]))
 
     def edges(self, state: int) -> Edges:
@@ -114,15 +111,15 @@ class DivisibleAutomaton(Automaton):
             self.steps += 1
             if self.steps > self.next_check:
                 self.check_budget()
-            fresh = next(self._next_id)  # several threads may be here
+            fresh = next(self._next_id)  # two threads may be here at once
             self._states[fresh] = prefix
             number = self._ids.setdefault(prefix, fresh)
         return number
 
     def _moves(self, prefix: _Prefix) -> list[tuple[int, _Prefix]]:
-        """Return the bytes that a numeral may go on with, and what was read then."""
+        """Return the bytes that may follow, with their targets."""
         if prefix.digits and not prefix.value and not prefix.is_unbounded:
-            return []  # no zeros in front
+            return []  # no leading zeros
         first = [] if prefix.digits or prefix.negative else [(0x2D, _Prefix(negative=True))]
         return first + [(0x30 + digit, self._append(prefix, digit)) for digit in range(10)]
 
@@ -139,7 +136,7 @@ class DivisibleAutomaton(Automaton):
         return _Prefix(prefix.negative, True, value, is_unbounded)
 
     def _representative(self, value: int, bounds: tuple[int, int | None]) -> int:
-        """Return the least value that nothing tells from one."""
+        """Return the smallest value with the same continuations."""
         size = len(str(value))
         minimum = int(10 ** (size - 1))
         for bound in bounds:
@@ -152,7 +149,7 @@ class DivisibleAutomaton(Automaton):
         return minimum + (value - minimum) % self._step
 
     def _min_digits(self, prefix: _Prefix) -> float:
-        """Fewest digits from what was read to a multiple within the bounds."""
+        """Return the fewest digits from a prefix to a multiple within the bounds."""
         found = self._min_digits_cache.get(prefix)
         if found is None:
             if prefix.digits:
@@ -170,7 +167,7 @@ class DivisibleAutomaton(Automaton):
             return INFINITE
         low, high = (0, None) if prefix.is_unbounded else bounds
         minimum, size, digits = prefix.value, 1, 0
-        # What so many further digits make of it: the numbers from `minimum` on, `size` of them.
+        # After `digits` more digits: the `size` numbers from `minimum` on.
         while high is None or minimum <= high:
             first = -(-max(minimum, low) // self._step) * self._step
             last = minimum + size - 1

@@ -1,9 +1,8 @@
-r"""The substrings of a text as an automaton: what limits an argument to what was actually said.
+r"""Automata over explicit tables and over the substrings of a text.
 
-The text is given as units (characters, each as the bytes that spell it in the output, such as ``\\"``
-for a quote inside a JSON string); a substring begins and ends between units. States are sets of
-offsets, determinised on demand: only the substrings that are visited are ever built. This is the
-factor automaton of Blumer et al. (1985), lazily and without minimising it.
+The text is given as units (characters, each as its bytes in the output, such as a backslash and a quote
+inside a JSON string); a substring begins and ends between units. States are sets of offsets, built on demand:
+the factor automaton of Blumer et al. (1985), lazy and not minimised.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ class TableAutomaton(Automaton):
     """Rows of (byte set, target), one for each state; 0 is the start."""
 
     def __init__(self, rows: Sequence[Edges], accepting: AbstractSet[int]) -> None:
-        """Find the distances to an accepting state, by breadth-first search backwards."""
+        """Compute the distances to an accepting state by backward breadth-first search."""
         self._rows = rows
         self._accepting = accepting
         sources: list[list[int]] = [[] for _ in rows]
@@ -41,7 +40,7 @@ class TableAutomaton(Automaton):
         self.min_length = self._distances.get(0, INFINITE)
 
     def is_accepting(self, state: int) -> bool:
-        """Whether what was read so far is in the language."""
+        """Whether the input so far is in the language."""
         return state in self._accepting
 
     def edges(self, state: int) -> Edges:
@@ -49,17 +48,17 @@ class TableAutomaton(Automaton):
         return self._rows[state]
 
     def min_remaining(self, state: int) -> int:
-        """Fewest further bytes to an accepting end."""
+        """Return the fewest further bytes to an accepting state."""
         return self._distances[state]
 
 
 class SubstringAutomaton(Automaton):
-    """Every non-empty run of neighbouring units, concatenated."""
+    """Every non-empty run of neighbouring units."""
 
     def __init__(
         self, units: tuple[bytes, ...], starts: tuple[bool, ...], ends: tuple[bool, ...]
     ) -> None:
-        """Take the units, and before/after which of them a substring may start/end."""
+        """Take the units, and before and after which of them a substring may start and end."""
         self._text = b"".join(units)
         bounds = [0, *accumulate(len(unit) for unit in units)]
         may_end = [False, *ends]
@@ -81,7 +80,7 @@ class SubstringAutomaton(Automaton):
         self.min_length = min((1 + self._to_end[o + 1] for o in offsets), default=float("inf"))
 
     def is_accepting(self, state: int) -> bool:
-        """Whether what was read is a whole substring."""
+        """Whether the input so far is a whole substring."""
         return self._accepting[state]
 
     def edges(self, state: int) -> Edges:
@@ -97,7 +96,7 @@ class SubstringAutomaton(Automaton):
         return found
 
     def min_remaining(self, state: int) -> int:
-        """Fewest further bytes to the end of a substring."""
+        """Return the fewest further bytes to the end of a substring."""
         if self._accepting[state]:
             return 0
         if state == self.start:
@@ -122,7 +121,7 @@ class SubstringAutomaton(Automaton):
 
 
 def _distances(length: int, targets: set[int]) -> list[float]:
-    """For each offset up to ``length``, how far the next target is (0 at a target)."""
+    """Return for each offset up to ``length`` the distance to the next target (0 at a target)."""
     distances = [float("inf")] * (length + 1)
     nearest = float("inf")
     for offset in range(length, -1, -1):

@@ -1,4 +1,9 @@
-"""Where a reader of a grammar tree can be: places, continuations, histories of captures."""
+"""Items: the positions at which a reader of a grammar can be, as in the LR construction.
+
+An item is (leaf node, position in the leaf, continuation). The position is an offset in a Literal, a range
+(low, high, depth) of a WordTrie, a state of the automaton of a lexeme, and 0 elsewhere. A continuation is a
+linked list of the nodes that must follow.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +16,9 @@ from callmemaybe.grammar.nodes import Bytes, Control, Literal, Node, WordTrie
 
 
 class Continuation:
-    """A continuation: this node, then the rest. Interned per automaton.
+    """A node that must follow, then the rest of the continuation. Interned per automaton.
 
-    ``state`` is the state in which nothing else is left, once asked for.
+    ``state`` is the state in which exactly this is left, once it is known.
     """
 
     __slots__ = ("min_length", "node", "rest", "state")
@@ -25,19 +30,18 @@ class Continuation:
         self.state: int | None = None
 
 
-# A place: (leaf node, position in it, continuation). Position is an offset in a Literal, a range
-# (low, high, depth) of Words, a machine's state in a lexeme, 0 elsewhere.
+# (leaf node, position in it, continuation), see above.
 Item = tuple[Node, Any, Continuation | None]
-#: So many words are told from each other by looking at each.
+#: Up to this many words are compared one by one.
 MAX_SCANNED_WORDS = 64
-#: Stands where there is no one place.
+#: Placeholder for "not exactly one item".
 NO_ITEM: tuple[None, Any, Continuation | None] = (None, None, None)
-# A history of captures, newest first: (name, opens, offset, older).
+# The capture marks read, newest first: (name, opens, offset, older).
 CaptureHistory = tuple[Any, ...] | None
 
 
 class ItemSet:
-    """A set of places, and what was computed for it so far."""
+    """A state of the automaton: its items, and what was computed for it so far."""
 
     __slots__ = (
         "accepting",
@@ -55,11 +59,11 @@ class ItemSet:
     def __init__(self, items: tuple[Item, ...], accepting: bool) -> None:
         self.items = items
         self.accepting = accepting
-        #: The same and those behind every lexeme that may end here, once asked for.
+        #: The items, and those behind every lexeme that may end here.
         self.all_items: tuple[Item, ...] | None = None
-        #: The bytes that may come next, once asked for.
+        #: The bytes that may come next.
         self.first: int | None = None
-        #: States after single bytes, as far as they were asked for.
+        #: Successors by single bytes, filled on demand.
         self.byte_targets: dict[int, int] | None = None
         self.edges: Edges | None = None
         self.controls: Mapping[str, int] | None = None
@@ -68,26 +72,26 @@ class ItemSet:
         self.forced: tuple[bytes, int] | None = None
 
 
-# What a move leads to: a node to enter (position None), a place, or (None, None, rest).
+# The target of a move: a node to open (position None), an item, or (None, None, continuation).
 KernelItem = tuple[Node | None, Any, Continuation | None]
 
 
 class Unreached:
-    """The end was not reached (None is a history: no captures)."""
+    """Marks that the end was not reached (None is a history without captures)."""
 
 
 UNREACHED = Unreached()
 
 
 def after_literal(leaf: Node, offset: int, rest: Continuation | None) -> KernelItem:
-    """Return what is reached after `offset` bytes of a literal."""
+    """Return the target behind the first `offset` bytes of a literal."""
     return (leaf, offset, rest) if offset < len(leaf.data) else (None, None, rest)  # type: ignore[attr-defined]
 
 
 def moves(
     item: Item, machine_of: Callable[[Node], Automaton]
 ) -> Iterator[tuple[int | str, KernelItem]]:
-    """Yield (byte set or control text, what is reached) for one place; the sets are disjoint."""
+    """Yield (byte set or control text, target) for one item; the sets are disjoint."""
     leaf, position, rest = item
     if isinstance(leaf, Literal):
         yield 1 << leaf.data[position], after_literal(leaf, position + 1, rest)
@@ -111,7 +115,7 @@ def moves(
 def move_on_byte(
     item: Item, byte: int, machine_of: Callable[[Node], Automaton]
 ) -> KernelItem | None:
-    """Return what one byte leads to from a place, if anything: that move of :func:`moves`."""
+    """Return the target of one byte from an item, or None: the same move as in :func:`moves`."""
     leaf, position, rest = item
     if isinstance(leaf, Literal):
         data = leaf.data
@@ -131,14 +135,17 @@ def move_on_byte(
 
 
 def move_in_trie(leaf: WordTrie, position: Any, data: bytes) -> tuple[int, int, int] | None:
-    """Return where a text leads that ends within words, or with one; None where only steps can tell."""
+    """Return the trie position after a text that ends inside or at the end of a word.
+
+    None if the text goes beyond a word, so that it must be read byte by byte.
+    """
     low, high, depth = position
     if high - low > MAX_SCANNED_WORDS:
         return None
     words = leaf.words
     text = words[low][:depth] + data
     first = bisect_left(words, text, low, high)
-    # Behind a word that ends before the text does, something else goes on.
+    # A word that ends inside the text is followed by its tail.
     if first == high or any(text.startswith(word) for word in words[low:first]):
         return None
     last = first
@@ -148,7 +155,7 @@ def move_in_trie(leaf: WordTrie, position: Any, data: bytes) -> tuple[int, int, 
 
 
 def first_bytes_of(items: Sequence[Item], machine_of: Callable[[Node], Automaton]) -> int:
-    """Return the bytes that may come next in any of some places, as a 256-bit set."""
+    """Return the bytes that may come next in any of the items, as a 256-bit set."""
     union = 0
     for leaf, position, _ in items:
         if type(leaf) is Literal:
@@ -163,9 +170,9 @@ def first_bytes_of(items: Sequence[Item], machine_of: Callable[[Node], Automaton
 
 
 def branches_of(items: Sequence[Item], most: int) -> Sequence[Branch] | None:
-    """Return the texts that may come, and the lexemes these places are inside, each with its place.
+    """Return the possible texts, and the lexemes that the items are inside, each with its target.
 
-    None where there is anything else, or more than ``most``.
+    None if there are other items, or more than ``most``.
     """
     found: list[Branch] = []
     for item in items:
@@ -189,7 +196,7 @@ def branches_of(items: Sequence[Item], most: int) -> Sequence[Branch] | None:
 
 
 def matches_symbol(mask: int | str, symbol: int | str) -> bool:
-    """Whether a move (byte set or control text) takes this symbol."""
+    """Whether a move (byte set or control text) matches this symbol."""
     if isinstance(symbol, str) or isinstance(mask, str):
         return mask == symbol
     return bool(mask >> symbol & 1)
@@ -198,7 +205,7 @@ def matches_symbol(mask: int | str, symbol: int | str) -> bool:
 def disjoint_moves(
     moves: Iterable[tuple[int | str, KernelItem]],
 ) -> tuple[list[tuple[int, list[KernelItem]]], dict[str, list[KernelItem]]]:
-    """Return disjoint byte sets with all that each leads to, and the same by control token."""
+    """Return disjoint byte sets with the targets of each, and the targets of each control token."""
     controls: dict[str, list[KernelItem]] = {}
     regions: list[tuple[int, list[KernelItem]]] = []
     taken = 0
@@ -253,7 +260,7 @@ def captures_of(history: CaptureHistory | Unreached) -> list[Captured]:
 
 
 def first_bytes_of_trie(words: Sequence[bytes], low: int, high: int, depth: int) -> int:
-    """Return the bytes at ``depth`` of the words of a range, which are all longer."""
+    """Return the bytes at ``depth`` of a range of words that are all longer."""
     union = 0
     while low < high:
         byte = words[low][depth]
@@ -263,7 +270,7 @@ def first_bytes_of_trie(words: Sequence[bytes], low: int, high: int, depth: int)
 
 
 def common_prefix(first: bytes, last: bytes, depth: int) -> bytes:
-    """Return what all words of a sorted range have from ``depth`` on, given its ends."""
+    """Return the common prefix, from ``depth`` on, of a sorted range given by its first and last word."""
     most = min(len(first), len(last))
     end = depth
     while end < most and first[end] == last[end]:
@@ -272,7 +279,7 @@ def common_prefix(first: bytes, last: bytes, depth: int) -> bytes:
 
 
 def forced_in_trie(item: Item) -> tuple[bytes, KernelItem] | None:
-    """Return what must come next in words, and where that leads; None for other places."""
+    """Return the forced text inside a trie, and its target; None for other items."""
     leaf, position, rest = item
     if not isinstance(leaf, WordTrie):
         return None
@@ -282,7 +289,7 @@ def forced_in_trie(item: Item) -> tuple[bytes, KernelItem] | None:
 
 
 def forced_in_literals(items: Sequence[Item]) -> tuple[bytes, list[KernelItem]]:
-    """Return what places in literals have in common, and where that leads."""
+    """Return the common prefix of items that are all in literals, and its targets."""
     texts = [leaf._fields[0][position:] for leaf, position, _ in items]
     piece = common_prefix(min(texts), max(texts), 0)
     return piece, [

@@ -1,4 +1,4 @@
-"""How long the shortest string of a node is, from its structure alone."""
+"""The length of the shortest string of a node and of the shortest completion of an item."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _PAIRS = (Intersection, Difference)
 
 
 class Measured(Protocol):
-    """Whatever has searched a node."""
+    """An automaton whose shortest length is known."""
 
     @property
     def min_length(self) -> float:
-        """Fewest symbols of any string of it."""
+        """Symbols of its shortest string."""
 
 
 def min_length(
@@ -47,10 +47,11 @@ def min_length(
     machine: Callable[[Node], Measured],
     memory: dict[Node, float] | None = None,
 ) -> float:
-    """Fewest symbols of any string of ``node``, given those of the rules (missing: infinite).
+    """Return the symbols of the shortest string of ``node``, given those of the rules (missing: infinite).
 
-    ``machine`` searches the nodes of which the structure alone does not tell. Iterative (post-order), because schemas may nest a thousand levels deep. What does not depend
-    on a rule is remembered on the node itself, the rest in ``memory`` (of these rules only).
+    ``machine`` returns the automaton of nodes whose length a search must find. Iterative (post-order),
+    because schemas may nest a thousand levels deep. A length that depends on no rule is stored on the node,
+    the others in ``memory`` (valid for these rules only).
     """
     if node.min_length is not None:
         return node.min_length
@@ -64,7 +65,7 @@ def min_length(
             stack.pop()
             continue
         children = () if isinstance(current, _PAIRS) else current.children
-        # Those of unknown length, which are known here or are to be found first.
+        # Children of unknown length must be computed first.
         unknown = [child for child in children if child.min_length is None]
         missing = [child for child in unknown if child not in open_lengths]
         if missing:
@@ -80,7 +81,7 @@ def min_length(
 
 
 def known_min_length(node: Node) -> float:
-    """Return ``node.min_length`` of a node for which :func:`min_length` has found it."""
+    """Return ``node.min_length`` after :func:`min_length` has computed it."""
     if node.min_length is None:
         raise TypeError(f"the length of {node!r} is not known yet")
     return node.min_length
@@ -130,7 +131,7 @@ def _min_length_step(
 
 
 def key_costs(pick: MemberKeys, min_length: Callable[[Node], float]) -> list[float]:
-    """Return for each key the fewest symbols of it and of all that follows."""
+    """Return for each key the symbols of the shortest text of the key and all that follows."""
     cost, values = RemainingCost(pick.unordered, min_length), pick.unordered.members.values
     return [
         len(word) + min_length(values[index]) + cost.after(index)
@@ -141,7 +142,7 @@ def key_costs(pick: MemberKeys, min_length: Callable[[Node], float]) -> list[flo
 def min_remaining(
     item: Item, min_length: Callable[[Node], float], machine: Callable[[Node], Automaton]
 ) -> float:
-    """Return the fewest symbols from a place to the end of the grammar."""
+    """Return the fewest symbols from an item to the end of the grammar."""
     leaf, position, rest = item
     behind: float = rest.min_length if rest else 0
     if isinstance(leaf, Literal):

@@ -13,18 +13,18 @@ from callmemaybe.grammar.automaton import (
 )
 from callmemaybe.grammar.nodes import INFINITE
 
-#: What a completion may need where limits are taken for far away, and how many states are looked at.
+#: Longest completion with which far-away limits are dropped, and states searched to make sure.
 MAX_COMPLETION, MAX_SEARCHED = 40, 4000
 
 
 class ProductAutomaton(Automaton):
-    """Intersection or difference of two automata, stepped side by side (no controls).
+    """Intersection or difference of two automata without control tokens, stepped side by side.
 
-    States from which nothing can be accepted are dropped, found by breadth-first search.
+    States that cannot reach an accepting one are dropped; a breadth-first search finds them.
     """
 
     def __init__(self, left: Automaton, right: Automaton, *, subtract: bool) -> None:
-        """Combine: strings of ``left`` that are (or, with ``subtract``, are not) in ``right``."""
+        """Accept the strings of ``left`` that are in ``right`` (with ``subtract``: are not)."""
         self._left = left
         self._right = right
         self._subtract = subtract
@@ -37,14 +37,14 @@ class ProductAutomaton(Automaton):
         self._distances: dict[int, float] = {}
         self._relaxed_products: dict[tuple[Automaton, Automaton], ProductAutomaton] = {}
         self._relaxed_states: dict[tuple[int, int], tuple[Automaton, int]] = {}
-        #: States from which every state is at most SLACK from an end, while all were that are known.
+        #: States whose successors are all at most MAX_COMPLETION from an end, while no other was found.
         self._bounded: set[int] = set()
         self._may_be_bounded = True
         self.start = self._intern((left.start, right.start))
         self.min_length = self._distance_of(self.start) if left.min_length < INFINITE else INFINITE
 
     def is_accepting(self, state: int) -> bool:
-        """Whether what was read so far is in the combined language."""
+        """Whether the input so far is in the combined language."""
         left, right = self._pairs[state]
         return self._left.is_accepting(left) and (
             (right >= 0 and self._right.is_accepting(right)) is not self._subtract
@@ -59,16 +59,16 @@ class ProductAutomaton(Automaton):
         return found
 
     def alias(self, state: int) -> tuple[Automaton, int]:
-        """Return the left automaton's state where nothing can be subtracted any more."""
+        """Return the left automaton's state where nothing is left to subtract."""
         left, right = self._pairs[state]
         if self._subtract and right == DEAD:
             return self._left.alias(left)
         return self, state
 
     def as_exclusion(self, state: int, most: int) -> tuple[Automaton, int, list[bytes]] | None:
-        """Return the left state, and the texts that are taken from it, where these are few.
+        """Return the left state and the texts that are subtracted from it, if these are few.
 
-        What is on the left may have texts taken from it already.
+        The left side may be such a difference itself.
         """
         left, right = self._pairs[state]
         if not self._subtract:
@@ -88,19 +88,18 @@ class ProductAutomaton(Automaton):
         return *found[:2], [*found[2], *(text for text, _ in branches)]
 
     def dependencies(self) -> Iterable[Automaton]:
-        """Return the two sides, and the products beside this one."""
+        """Return the two sides, and the relaxed variants of this product."""
         return self._left, self._right, *tuple(self._relaxed_products.values())
 
     def min_remaining(self, state: int) -> int:
-        """Fewest further bytes to an accepting end."""
+        """Return the fewest further bytes to an accepting state."""
         return int(self._distance_of(state))
 
     def relaxed(self, state: int, depth: int) -> tuple[Automaton, int]:
-        """Return a state of the product of both sides without the limits that are far away.
+        """Return a state of the product of both sides without their far-away limits.
 
-        A text is alive if it has a completion in both. Where no completion is longer than SLACK,
-        limits that ``depth`` and SLACK together do not reach decide nothing (nor may they be dropped
-        from what is taken away: that would take more).
+        A text is alive if it has a completion in both sides. If no completion is longer than MAX_COMPLETION,
+        limits beyond ``depth`` plus MAX_COMPLETION decide nothing. Limits of a subtracted side are kept.
         """
         key = state, depth
         known = self._relaxed_states.get(key)
@@ -126,7 +125,7 @@ class ProductAutomaton(Automaton):
         return (product, inner) if product._is_bounded(inner) else (self, state)
 
     def _is_bounded(self, origin: int) -> bool:
-        """Whether no state that can be reached is further than SLACK from an end, and these are few."""
+        """Whether every reachable state is at most MAX_COMPLETION from an end, and these are few."""
         if origin in self._bounded or not self._may_be_bounded:
             return origin in self._bounded
         seen, stack = {origin}, [origin]
@@ -176,7 +175,7 @@ class ProductAutomaton(Automaton):
                 yield remaining, (target, DEAD)
 
     def _distance_of(self, origin: int) -> float:
-        """Distance to the nearest accepting state, by breadth-first search with memory."""
+        """Return the distance to the nearest accepting state, by breadth-first search with memory."""
         if (known := self._known_distance(origin)) is not None:
             return known
         parents: dict[int, int] = {origin: DEAD}
@@ -199,11 +198,11 @@ class ProductAutomaton(Automaton):
         return self._distances[origin]
 
     def _known_distance(self, state: int) -> float | None:
-        """Return the distance of a state where it is known, or plain to see."""
+        """Return the distance of a state if it is known or follows from the two sides."""
         known = self._distances.get(state)
         if known is None and self._subtract:
             left, right = self._pairs[state]
-            # What is shorter than all that is taken away is not taken away.
+            # A completion shorter than all subtracted ones is not subtracted.
             if right == DEAD or (
                 self._right.min_length < INFINITE
                 and self._right.min_remaining(right) > self._left.min_remaining(left)

@@ -1,4 +1,9 @@
-"""From places to all the places they reach without a symbol."""
+"""The subset construction over items: closure, interned states, edges.
+
+`Closure` opens nodes down to the leaves at which a symbol can be read. `SubsetAutomaton` interns the
+resulting sets of items as states and computes their edges (Rabin and Scott, 1959), each when it is first
+needed.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +44,7 @@ _LEAVES = (Literal, Bytes, Control)
 
 
 class Closure:
-    """Opens nodes down to the leaves where a symbol may fall; interns continuations."""
+    """Opens nodes down to the leaves at which a symbol can be read; interns continuations."""
 
     def __init__(
         self,
@@ -47,11 +52,11 @@ class Closure:
         machine_of: Callable[[Node], Automaton],
         least_of: Callable[[Node], float],
     ) -> None:
-        """Take the rules, the machine of a lexeme, and the fewest symbols of a node."""
+        """Take the rules, the function that returns a lexeme's automaton, and the one for shortest lengths."""
         self.rules = rules
         self._machine_of = machine_of
         self._min_length_of = least_of
-        #: The lexemes that were entered.
+        #: The lexemes entered so far.
         self.entered_lexemes: set[Node] = set()
         self._live_tries: dict[WordTrie, WordTrie] = {}
         self._continuations: dict[tuple[Node, Continuation | None], Continuation] = {}
@@ -82,7 +87,7 @@ class Closure:
         return Repeat(node.body, node.at_least, None)
 
     def adopt(self, rest: Continuation | None) -> Continuation | None:
-        """Return the same continuation of another automaton as one of this automaton's own."""
+        """Return a continuation of another automaton, interned in this one."""
         nodes: list[Node] = []
         while rest is not None:
             nodes.append(rest.node)
@@ -90,7 +95,7 @@ class Closure:
         return self.chain(nodes)
 
     def chain(self, nodes: Sequence[Node]) -> Continuation | None:
-        """Return the continuation of these nodes, one after the other."""
+        """Return the continuation of these nodes in order."""
         own: Continuation | None = None
         for node in reversed(nodes):
             own = self._continuation(node, own)
@@ -99,7 +104,7 @@ class Closure:
     def of(
         self, kernel: Iterable[tuple[KernelItem, CaptureHistory]], offset: int | None
     ) -> tuple[dict[Item, CaptureHistory], CaptureHistory | Unreached]:
-        """Every place the seeds reach without a symbol, and the history of reaching the end."""
+        """Return every item that the kernel reaches without a symbol, and the history at the end if reached."""
         items: dict[Item, CaptureHistory] = {}
         end_history = self.expand(kernel, offset, items)
         end_history = self.add_after_lexemes(items, end_history, offset)
@@ -111,7 +116,7 @@ class Closure:
         end_history: CaptureHistory | Unreached,
         offset: int | None,
     ) -> CaptureHistory | Unreached:
-        """Add the places behind every lexeme that may end here."""
+        """Add the items behind every lexeme that may end here."""
         waiting = [item for item in items.items() if item[0][0].is_machine][::-1]
         while waiting:
             (leaf, position, rest), history = waiting.pop()
@@ -125,7 +130,7 @@ class Closure:
         return end_history
 
     def single_item(self, rest: Continuation | None) -> Item | None:
-        """Return the one place behind a continuation where no choice leads there, else None."""
+        """Return the only item of a continuation if no choice leads there, else None."""
         while rest is not None:
             node, rest = rest.node, rest.rest
             while True:
@@ -151,7 +156,7 @@ class Closure:
                     return node, 0, rest
                 if kind is WordTrie:
                     live = self._live_trie(node)  # type: ignore[arg-type]
-                    # The empty word, and a word by itself, are more than a place in words.
+                    # The empty word, and a single word, need more than one item in the trie.
                     if len(live.words) < 2 or not live.words[0]:
                         return None
                     return live, (0, len(live.words), 0), rest
@@ -181,10 +186,10 @@ class Closure:
         offset: int | None,
         items: dict[Item, CaptureHistory],
     ) -> CaptureHistory | Unreached:
-        """Add every place that the seeds reach without a symbol, leftmost first.
+        """Add every item that the kernel reaches without a symbol, leftmost first.
 
-        Returns the history with which the end of the grammar is reached, or NEVER. ``offset`` is
-        where marks are recorded; None records none.
+        Returns the capture history at the end of the grammar, or UNREACHED. ``offset`` is recorded for
+        capture marks; None records none.
         """
         end_history: CaptureHistory | Unreached = UNREACHED
         seen: set[tuple[Node, Continuation | None]] = set()
@@ -221,7 +226,7 @@ class Closure:
         items: dict[Item, CaptureHistory],
         stack: list[tuple[KernelItem, CaptureHistory]],
     ) -> None:
-        """Open a node that was reached; pushes in reverse, so that the first option is first."""
+        """Open a node; pushes its options in reverse, so that the first is expanded first."""
         if isinstance(node, _LEAVES):
             items.setdefault((node, 0, rest), history)
         elif isinstance(node, Concat):
@@ -247,14 +252,14 @@ class Closure:
             self._add_item(node, machine.start, rest, history, items, stack)
 
     def _enter_lexeme(self, node: Node) -> tuple[Node, Automaton]:
-        """Return the lexeme to be entered in place of one, and its automaton."""
+        """Return the lexeme to enter (renewed if necessary) and its automaton."""
         if RENEWALS.count:
             node = renewed(node)
         self.entered_lexemes.add(node)
         return node, node.machine or self._machine_of(node)
 
     def _live_trie(self, node: WordTrie) -> WordTrie:
-        """Without the words whose continuation has no finite string."""
+        """Return the trie without the words whose tail has no finite string."""
         found = self._live_tries.get(node)
         if found is None:
             pairs = list(zip(node.words, node.tails, strict=False))
@@ -288,7 +293,7 @@ class Closure:
         items: dict[Item, CaptureHistory],
         stack: list[tuple[KernelItem, CaptureHistory]],
     ) -> None:
-        """Add the place inside a leaf, or go on behind the leaf if that is its end."""
+        """Add the item inside a leaf, or continue behind the leaf if this is its end."""
         if isinstance(node, WordTrie):
             low, high, depth = position
             if high - low == 1:
@@ -311,7 +316,7 @@ class Closure:
 
 
 class SubsetAutomaton(Automaton):
-    """Makes states of what is reached, and the edges between them: the subset construction."""
+    """Interns sets of items as states and computes the edges between them."""
 
     def __init__(
         self,
@@ -319,8 +324,8 @@ class SubsetAutomaton(Automaton):
         machine_of: Callable[[Node], Automaton],
         least_of: Callable[[Node], float],
     ) -> None:
-        """Take the rules, the machine of a lexeme, and the fewest symbols of a node."""
-        #: Those that accept, and the others.
+        """Take the rules, the function that returns a lexeme's automaton, and the one for shortest lengths."""
+        #: The ids of accepting states, and of the others.
         self._ends: dict[tuple[Item, ...], int] = {}
         self._ids: dict[tuple[Item, ...], int] = {}
         #: The state in which nothing is left.
@@ -331,7 +336,7 @@ class SubsetAutomaton(Automaton):
         self._closure = Closure(rules, machine_of, least_of)
 
     def _state(self, kernel: Sequence[KernelItem]) -> int:
-        """Intern the state that the seeds close to."""
+        """Intern the state of the closure of a kernel."""
         if len(kernel) == 1:
             leaf, position, rest = kernel[0]
             if leaf is None:
@@ -350,7 +355,7 @@ class SubsetAutomaton(Automaton):
         return self._closure_state(kernel)
 
     def _state_after(self, rest: Continuation | None) -> int:
-        """Return the state in which nothing but a continuation is left."""
+        """Return the state in which exactly a continuation is left."""
         known = self._end if rest is None else rest.state
         if known is None:
             item = self._closure.single_item(rest)
@@ -369,7 +374,7 @@ class SubsetAutomaton(Automaton):
         accepting = False
         others = kernel
         if len(kernel) > 1:
-            # What is behind something is the same wherever that is.
+            # The state behind a finished leaf depends on its continuation only, so it is shared.
             others = [kernel_item for kernel_item in kernel if kernel_item[0] is not None]
             for leaf, _, rest in kernel:
                 if leaf is None:
@@ -382,7 +387,7 @@ class SubsetAutomaton(Automaton):
             )
             accepting = accepting or end_history is not UNREACHED
         if not accepting:
-            # Behind a lexeme that may be over now the end is near only where nothing must follow.
+            # Behind a lexeme that may end now, the end is reachable only if nothing must follow.
             for leaf, _, rest in items:
                 if leaf.is_machine and (rest is None or not rest.min_length):
                     reached = self._closure.add_after_lexemes(dict(items), UNREACHED, None)
@@ -403,7 +408,7 @@ class SubsetAutomaton(Automaton):
         return found
 
     def _all_items(self, state: ItemSet) -> tuple[Item, ...]:
-        """Return the places of a state, and those behind every lexeme that may end there."""
+        """Return the items of a state, and those behind every lexeme that may end there."""
         if state.all_items is None:
             reached = state.items
             for leaf, position, _ in state.items:
@@ -416,7 +421,7 @@ class SubsetAutomaton(Automaton):
         return state.all_items
 
     def _expand(self, state: ItemSet) -> None:
-        """Compute the edges: split the byte sets of all places into disjoint ones."""
+        """Compute the edges: split the byte sets of all items into disjoint ones."""
         items = self._all_items(state)
         self.steps += len(items) >> 3
         if len(items) == 1 and type(items[0][0]) is Control:

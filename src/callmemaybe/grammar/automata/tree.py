@@ -1,12 +1,9 @@
-"""The automaton of a grammar tree, by derivatives with explicit continuations.
+"""The automaton of a grammar tree: lazy determinisation over items with explicit continuations.
 
-A state is the set of places in the grammar where the next symbol may fall, each with what must
-follow it (its continuation). Places and continuations are interned. Determinisation is the subset
-construction of Rabin and Scott (1959) over such places, done lazily; context-free rules simply make
-continuations that grow, so nesting has no limit.
-
-A *lexeme* (a JSON string, a number, a pattern) is an automaton of its own, shared by every grammar
-that contains it: a place inside it is (lexeme, its state, continuation).
+A state is the set of items at which the next symbol can be read, each with the continuation that must follow.
+Context-free rules make continuations that grow, so nesting has no limit. A lexeme (a JSON string, a number, a
+pattern) has an automaton of its own, shared by every grammar that contains it; an item inside it is (lexeme,
+its state, continuation).
 """
 
 from __future__ import annotations
@@ -66,12 +63,12 @@ from callmemaybe.grammar.nodes import (
 )
 from callmemaybe.grammar.unordered import MemberKeys
 
-#: (places, symbol, offset behind it) -> (places after it, history if the end is reached).
+#: (items, symbol, offset behind it) -> (items after it, history if the end is reached).
 Advance = Callable[
     [Mapping[Item, CaptureHistory], int | str, int],
     tuple[dict[Item, CaptureHistory], CaptureHistory | Unreached],
 ]
-#: (what is reached, with its history; offset) -> all places there, history if the end is reached.
+#: (targets with their histories, offset) -> (their closure, history if the end is reached).
 Close = Callable[
     [Iterable[tuple[KernelItem, CaptureHistory]], int | None],
     tuple[dict[Item, CaptureHistory], CaptureHistory | Unreached],
@@ -79,7 +76,7 @@ Close = Callable[
 
 
 def advance_with(close: Close, machine_of: Callable[[Node], Automaton]) -> Advance:
-    """Return what moves places over one symbol; ``close`` finds all that are reached without any."""
+    """Return the function that moves items over one symbol; ``close`` computes the closure."""
 
     def read(
         items: Mapping[Item, CaptureHistory], symbol: int | str, offset: int
@@ -96,7 +93,7 @@ def advance_with(close: Close, machine_of: Callable[[Node], Automaton]) -> Advan
 
 
 class CaptureTrace:
-    """How a text was read, with the captures in it; immutable, and sharing what was read before."""
+    """An input that was read with its captures; immutable, and sharing its prefix with others."""
 
     __slots__ = ("_ended", "_length", "_places", "_read")
 
@@ -107,7 +104,7 @@ class CaptureTrace:
         end_history: CaptureHistory | Unreached,
         length: int,
     ) -> None:
-        """Stand at these places after ``length`` symbols; ``read`` moves them over one more."""
+        """Stand at these items after ``length`` symbols; ``read`` moves them over one more."""
         self._read = read
         self._places = items
         self._ended = end_history
@@ -116,7 +113,7 @@ class CaptureTrace:
     def then(self, symbol: int | str) -> CaptureTrace:
         """Return the trace after one more byte (int) or control token (str).
 
-        Raises GrammarError if no string of the language goes on like that.
+        Raises GrammarError if no string of the language continues so.
         """
         items, end_history = self._read(self._places, symbol, self._length + 1)
         if not items and end_history is UNREACHED:
@@ -133,15 +130,15 @@ class CaptureTrace:
         )
 
 
-#: More places than this in a state, and it is worth asking what they have in common.
+#: From this many items on, their common prefix is computed before single bytes are read.
 MANY_ITEMS = 16
 
 
 class TreeAutomaton(SubsetAutomaton):
-    """The automaton of a grammar (or of one regular node, through :func:`machine_of`)."""
+    """The automaton of a grammar, or of one regular node (see :func:`machine_of`)."""
 
     def __init__(self, root: Node, rules: Mapping[str, Node], lengths: Mapping[str, float]) -> None:
-        """Prepare the start state of ``root``; ``lengths`` are the rules' fewest symbols."""
+        """Prepare the start state of ``root``; ``min_lengths`` are the shortest lengths of the rules."""
         memory: dict[Node, float] = {}
         self._min_length_of = partial(min_length_of, rule_min_lengths=lengths, memory=memory)
         super().__init__(rules, machine_of, self._min_length_of)
@@ -158,7 +155,7 @@ class TreeAutomaton(SubsetAutomaton):
             self.start = self._state_after(self._closure.chain([root]))
 
     def dependencies(self) -> Iterable[Automaton]:
-        """Return the automata of the lexemes entered so far, and those beside this one."""
+        """Return the automata of the lexemes entered so far, and the relaxed variants of this one."""
         found = [machine_of(leaf) for leaf in tuple(self._closure.entered_lexemes)]
         if self._relaxed_automaton is not None:
             found.append(self._relaxed_automaton)
@@ -166,10 +163,10 @@ class TreeAutomaton(SubsetAutomaton):
             found.append(machine_of(self._counted_lexeme.unlimited))
         return found
 
-    # -- the contract -----------------------------------------------------------------------
+    # -- the interface of Automaton ---------------------------------------------------------
 
     def is_accepting(self, state: int) -> bool:
-        """Whether what was read so far is in the language."""
+        """Whether the input so far is in the language."""
         return self._states[state].accepting
 
     def edges(self, state: int) -> Edges:
@@ -192,12 +189,12 @@ class TreeAutomaton(SubsetAutomaton):
         return controls
 
     def is_final(self, state: int) -> bool:
-        """Whether this state accepts and nothing may follow."""
+        """Whether this state accepts and has no successor."""
         found = self._states[state]
         return found.accepting and not (found.all_items or self._all_items(found))
 
     def first_bytes(self, state: int) -> int:
-        """Return the bytes that may come next, as a 256-bit set; expands nothing."""
+        """Return the bytes that may come next, as a 256-bit set, without expanding the state."""
         found = self._states[state]
         first = found.first
         if first is None:
@@ -205,7 +202,7 @@ class TreeAutomaton(SubsetAutomaton):
         return first
 
     def _first_bytes(self, found: ItemSet) -> int:
-        """Find them out; in front of one text, and inside one lexeme after the other, in one loop."""
+        """Compute them; a single literal, and lexemes in a row, are followed in one loop."""
         union = 0
         while found.first is None:
             leaf, position, rest = found.items[0] if len(found.items) == 1 else NO_ITEM
@@ -219,13 +216,13 @@ class TreeAutomaton(SubsetAutomaton):
             if not machine.is_accepting(position):
                 return union
             if rest is None or not rest.min_length:
-                # It may be repeated, and so be what is behind itself.
+                # The lexeme may be repeated, and then it follows itself.
                 return first_bytes_of(self._all_items(found), machine_of) | union
             found = self._states[self._state_after(rest)]
         return union | found.first
 
     def min_remaining(self, state: int) -> int:
-        """Fewest further symbols to an accepting end; from structure, without any search."""
+        """Return the fewest further symbols to an accepting state, from the structure alone."""
         found = self._states[state]
         if found.min_remaining is None:
             ends = (min_remaining(item, self._min_length_of, machine_of) for item in found.items)
@@ -233,17 +230,17 @@ class TreeAutomaton(SubsetAutomaton):
         return found.min_remaining
 
     def shortest_edges(self, state: int) -> Edges:
-        """Return edges that lead nearer to an end: all, or of keys in any order those to one of them."""
+        """Return the edges that begin a shortest completion; of keys in any order, only the first."""
         found = super().shortest_edges(state)
         if len(found) > 1:
             for item in self._all_items(self._states[state]):
-                # One order is as short as any other of n!, and passes n of the 2^n sets of keys.
+                # All n! orders are equally short; one of them visits n of the 2^n sets of keys.
                 if type(item[0]) is MemberKeys:
                     return found[:1]
         return found
 
     def step(self, state: int, byte: int) -> int:
-        """Return the state after one byte, or -1; expands nothing."""
+        """Return the state after one byte, or -1, without expanding the state."""
         found = self._states[state]
         byte_targets = found.byte_targets
         if byte_targets is None:
@@ -261,7 +258,7 @@ class TreeAutomaton(SubsetAutomaton):
         return target
 
     def walk(self, state: int, data: bytes) -> int:
-        """Return the state after all of ``data``, or -1; jumps over literals in one move."""
+        """Return the state after all of ``data``, or -1; literals and lexemes are crossed in one move."""
         at, end, states = 0, len(data), self._states
         while at < end and state >= 0:
             items = states[state].items
@@ -288,7 +285,7 @@ class TreeAutomaton(SubsetAutomaton):
                         state = self._state(((leaf, position, rest),))
                         continue
                     if rest is not None and rest.min_length:
-                        # Mostly either it goes on or it is over and something else must come.
+                        # Mostly the next byte either continues the lexeme or follows it, not both.
                         behind, byte = self._state_after(rest), data[at]
                         position = machine.step(position, byte)
                         if position == DEAD:
@@ -303,7 +300,7 @@ class TreeAutomaton(SubsetAutomaton):
                     if onward is not None:
                         return self._state(((leaf, onward, rest),))
             elif len(items) > MANY_ITEMS:
-                # What thousands of alternatives have in common is one move, not one for every byte.
+                # The common prefix of thousands of alternatives is one move instead of one for each byte.
                 piece, target = self.forced(state)
                 if piece and data.startswith(piece, at):
                     at += len(piece)
@@ -314,7 +311,7 @@ class TreeAutomaton(SubsetAutomaton):
         return state
 
     def walk_to_accepting(self, state: int, data: bytes, at: int) -> tuple[int, int]:
-        """Follow ``data[at:]`` to the first accepting state; return the state, and how far it went."""
+        """Follow ``data[at:]`` to the first accepting state; return that state and the offset behind it."""
         states, step, end = self._states, self.step, len(data)
         while at < end:
             byte_targets = states[state].byte_targets
@@ -346,7 +343,7 @@ class TreeAutomaton(SubsetAutomaton):
             else:
                 machine = leaf.machine or machine_of(leaf)
                 if machine.is_accepting(position):
-                    # What is behind it may come, too.
+                    # What follows the lexeme may come, too.
                     first = machine.first_bytes(position)
                     if first & (first - 1):
                         return run, state
@@ -361,7 +358,7 @@ class TreeAutomaton(SubsetAutomaton):
             state = target
 
     def _forced_piece(self, state: int, found: ItemSet) -> tuple[bytes, int]:
-        """Return some of what must come next; in strides where the place itself knows."""
+        """Return a part of the forced run: several bytes at once where the items allow it."""
         if found.accepting:
             return b"", state
         ahead = forced_in_trie(found.items[0]) if len(found.items) == 1 else None
@@ -379,7 +376,7 @@ class TreeAutomaton(SubsetAutomaton):
         return piece, self._state(kernel)
 
     def inside_lexeme(self, state: int) -> tuple[Automaton, int, int] | None:
-        """Return (machine, q, after) if this state is nothing but "inside one lexeme at q"."""
+        """Return (machine, q, after) if this state is exactly "inside one lexeme, at its state q"."""
         found = self._states[state]
         if len(found.items) != 1:
             return None
@@ -391,7 +388,7 @@ class TreeAutomaton(SubsetAutomaton):
         return *(leaf.machine or machine_of(leaf)).alias(position), found.after_lexeme
 
     def alternatives(self, state: int) -> tuple[int, ...]:
-        """Return one state for each lexeme that this state may be inside, and one for all else."""
+        """Return one state for each lexeme that this state may be inside, and one for all other items."""
         items = self._states[state].items
         lexemes = [item for item in items if item[0].is_machine]
         if len(items) < 2 or not lexemes:
@@ -402,7 +399,7 @@ class TreeAutomaton(SubsetAutomaton):
         )
 
     def branches(self, state: int, most: int) -> Sequence[Branch] | None:
-        """Return the texts that may come, and the lexemes this state may be inside."""
+        """Return the possible texts, and the lexemes this state may be inside."""
         return branches_of(self._states[state].items, most)
 
     def after_branch(self, onward: Any) -> int:
@@ -410,19 +407,19 @@ class TreeAutomaton(SubsetAutomaton):
         return self._state((onward,))
 
     def enter_branch(self, onward: Any) -> tuple[Automaton, int, int]:
-        """Return what :meth:`inside` does for a branch without a text: (machine, q, after)."""
+        """Return what :meth:`inside_lexeme` does for a branch with an empty text: (machine, q, after)."""
         leaf, position, rest = onward
         return *(leaf.machine or machine_of(leaf)).alias(position), self._state_after(rest)
 
     def is_branching(self, state: int) -> bool:
-        """Whether there may be more ways on than one branch: control tokens, the end."""
+        """Whether anything besides a single branch may follow: control tokens, the end."""
         found = self._states[state]
         return found.accepting or len(found.items) > 1
 
     def relaxed(self, state: int, depth: int) -> tuple[Automaton, int]:
-        """Return a state without those upper limits of repetitions that ``depth`` bytes cannot reach.
+        """Return a state without the upper limits of repetitions that ``depth`` bytes cannot reach.
 
-        It belongs to a second automaton, so that all counts beyond the depth are one state there.
+        It belongs to a second automaton, in which all counts beyond the depth are one state.
         """
         key = state, depth
         known = self._relaxed_states.get(key)
@@ -447,7 +444,7 @@ class TreeAutomaton(SubsetAutomaton):
         return other, other._intern(adopted, self._states[state].accepting)  # noqa: SLF001
 
     def as_counted(self, state: int) -> CountedState | None:
-        """Return what this state of a limited lexeme is in the unlimited one; None if it is neither."""
+        """Return this state of a limited lexeme as a state of the unlimited one; None if there is none."""
         if self._counted_lexeme is False:
             self._counted_lexeme = CountedLexeme.of(self._root[0], machine_of)
         if self._counted_lexeme is None:
@@ -459,22 +456,22 @@ class TreeAutomaton(SubsetAutomaton):
 
     @property
     def is_unbounded(self) -> bool:
-        """Whether this is a text, any number of one thing, and a text."""
+        """Whether this is a literal, any number of one node, and a literal."""
         return is_unbounded(self._root[0])
 
     def state_of(self, items: Sequence[tuple[Node, Any, Sequence[Node]]]) -> int:
-        """Return the state of these places, each with the nodes that follow it; it does not accept."""
+        """Return the non-accepting state of these items, each given with the nodes that follow it."""
         chain = self._closure.chain
         return self._intern(
             tuple((leaf, position, chain(nodes)) for leaf, position, nodes in items), False
         )
 
     def captures(self, symbols: Sequence[int | str]) -> list[Captured]:
-        """Return the captures of what was read, in order of opening.
+        """Return the captures of the input, in order of opening.
 
-        ``symbols`` are bytes (ints) and control texts (str). Where the grammar is ambiguous, the
-        first option and the longest repetition win (as in a backtracking regex engine). Offsets
-        count symbols. Raises GrammarError if the symbols are not a prefix of the language.
+        ``symbols`` are bytes (ints) and control texts (str). In an ambiguous grammar the first option and the
+        longest repetition win, as in a backtracking regex engine. Offsets count symbols. Raises GrammarError
+        if the symbols are not a prefix of the language.
         """
         trace = self.trace()
         for symbol in symbols:
@@ -482,13 +479,13 @@ class TreeAutomaton(SubsetAutomaton):
         return trace.captures()
 
     def trace(self) -> CaptureTrace:
-        """Return the reading of nothing; its ``then`` reads on, symbol by symbol."""
+        """Return the trace of the empty input; read on with its ``then``."""
         read = advance_with(self._closure.of, machine_of)
         return CaptureTrace(read, *self._closure.of([(self._root, None)], 0), length=0)
 
 
 def machine_of(node: Node) -> Automaton:
-    """Return the automaton of a regular node, kept on the node: all grammars share it."""
+    """Return the automaton of a regular node; it is stored on the node, so all grammars share it."""
     if node.machine is None:
         machine: Automaton
         if isinstance(node, Intersection | Difference):
@@ -514,5 +511,5 @@ def machine_of(node: Node) -> Automaton:
 def min_length_of(
     node: Node, rule_min_lengths: Mapping[str, float], memory: dict[Node, float] | None = None
 ) -> float:
-    """Fewest symbols of any string of ``node``, see :func:`min_length`."""
+    """Return the symbols of the shortest string of ``node``, see :func:`min_length`."""
     return min_length(node, rule_min_lengths, machine_of, memory)

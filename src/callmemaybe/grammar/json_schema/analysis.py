@@ -1,6 +1,8 @@
-"""What can be told of a need at a glance: from types and lists of values, without taking it apart.
+"""Analysis of schemas and instances: instance check, type bounds, structural equality.
 
-These tell most alternatives from each other: kinds of values, or a member that says which one it is.
+They decide most questions of the normal form without decomposing a schema: whether a listed constant meets
+it, whether two alternatives exclude each other by type or by a discriminator, and whether two schemas are
+written alike.
 """
 
 from __future__ import annotations
@@ -31,19 +33,19 @@ from callmemaybe.grammar.json_schema.values import exact, identity, kind_of
 
 
 class InstanceChecker:
-    """Judges values by the shapes of needs, which ``shapes`` finds."""
+    """Checks values of the schema itself (enum, const) against shapes, which ``shapes`` returns."""
 
     def __init__(self, shapes: Callable[[Conjunction], tuple[ValueShape, ...]]) -> None:
         self._shapes = shapes
 
     def meets(self, value: Any, conjunction: Conjunction) -> bool:
-        """Whether a value meets a need."""
+        """Whether a value meets a conjunction."""
         return not conjunction or any(
             self.accepts(shape, value) for shape in self._shapes(conjunction)
         )
 
     def accepts(self, shape: ValueShape, value: Any, key: Any = None) -> bool:
-        """Whether a value has a shape; ``key`` is its identity where that is known."""
+        """Whether a value has a shape; ``key`` is its identity, if known."""
         kind = kind_of(value)
         if not kind & shape.kinds:
             return False
@@ -134,9 +136,9 @@ def _string_fits(facet: StringFacet, value: str) -> bool:
 
 
 class TypeBounds(NamedTuple):
-    """The kinds of values of a schema, and its values if it lists them: kinds by identity.
+    """The kinds a schema allows, and its values if it lists them: kinds by identity.
 
-    ``is_complete``: it says nothing else.
+    ``is_complete``: the schema restricts nothing else.
     """
 
     kinds: int
@@ -145,20 +147,20 @@ class TypeBounds(NamedTuple):
 
 
 UNBOUNDED = TypeBounds(ALL_KINDS, None, False)
-#: The kinds of one value each, with its identity.
+#: The kinds that have one value each, with its identity.
 _WORDS = ((NULL, identity(None)), (TRUE, identity(True)), (FALSE, identity(False)))
 
 
 class TypeBoundsCache:
-    """Remembers what schemas say at a glance."""
+    """Computes and caches type bounds."""
 
     def __init__(self) -> None:
-        """Know nothing yet."""
+        """Start with an empty cache."""
         self._known: dict[SchemaNode, TypeBounds] = {}
         self._members: dict[tuple[SchemaNode, str], TypeBounds] = {}
 
     def is_empty(self, conjunction: Conjunction) -> bool | None:
-        """Whether no value meets a need; None where that takes more than a glance."""
+        """Whether no value meets a conjunction; None if the type bounds do not decide it."""
         kinds, is_complete = ALL_KINDS, True
         values: dict[Any, int] | None = None
         without: set[Any] = set()
@@ -183,7 +185,7 @@ class TypeBoundsCache:
         return False if is_complete else None
 
     def bounds(self, schema_node: SchemaNode) -> TypeBounds:
-        """Return what a schema says at a glance; it has no value besides."""
+        """Return the type bounds of a schema; it allows no other values."""
         bounds = self._known.get(schema_node)
         if bounds is None:
             bounds = self._known[schema_node] = (
@@ -194,7 +196,7 @@ class TypeBoundsCache:
         return bounds
 
     def _lacks_member(self, conjunction: Conjunction) -> bool:
-        """Whether a member that must be there cannot be, as where alternatives say which they are."""
+        """Whether a required member cannot exist, as where alternatives have a discriminator."""
         schemas = [
             schema_node for schema_node, holds in conjunction if holds and _has_members(schema_node)
         ]
@@ -236,7 +238,7 @@ def _has_members(schema_node: SchemaNode) -> bool:
 
 
 def _intersect(one: dict[Any, int] | None, other: dict[Any, int] | None) -> dict[Any, int] | None:
-    """Return the values of two lists, None being no list."""
+    """Return the values of both lists; None is no list."""
     if one is None or other is None:
         return other if one is None else one
     if len(other) < len(one):
@@ -277,37 +279,37 @@ def _type_bounds(schema: Any) -> TypeBounds:
 
 
 def _scalar_kinds(values: Any) -> dict[Any, int] | None:
-    """Return the kinds of plain values by identity; None where one is no plain value."""
+    """Return the kinds of scalar values by identity; None if one is no scalar."""
     if not isinstance(values, list):
         return None
     if not all(value is None or isinstance(value, str | int | float | Decimal) for value in values):
         return None
     try:
         return {identity(value): kind_of(value) for value in values}
-    except ValueError:  # a number too long; to be said when a value gets there
+    except ValueError:  # a number too long; refused when a value gets there
         return None
 
 
-#: Texts that say nothing about values, and keywords below which these names are data.
+#: Annotations with text, and keywords below which their names are data.
 _TEXT_ANNOTATIONS = frozenset(["title", "description", "$comment"])
 _DATA_KEYWORDS = frozenset(["enum", "const", "dependencies"])
 
 
 class StructuralEquality:
-    """Numbers schemas by what they say: the same number, the same values are valid.
+    """Numbers schemas by structure: equal numbers, the same valid values.
 
-    Schemas that are written twice are frequent among alternatives (`oneOf` of objects that share
-    members), and to see that one is the other saves taking both apart.
+    Alternatives often repeat schemas (`oneOf` of objects that share members); comparing numbers saves
+    decomposing both.
     """
 
     def __init__(self) -> None:
-        """Know nothing yet."""
+        """Start without numbers."""
         self._numbers: dict[Hashable, int] = {}
-        # By id(); with the value, which must not go while its id stands for it.
+        # By id(), with the value itself, so that the id is not reused.
         self._known: dict[tuple[int, bool], tuple[Any, int]] = {}
 
     def deduplicate(self, conjunction: Conjunction) -> Conjunction:
-        """Return a need without what it says twice; NEVER if it contradicts itself."""
+        """Return a conjunction without duplicates; NEVER if it contradicts itself."""
         kept: dict[Hashable, tuple[SchemaNode, bool]] = {}
         for schema_node, holds in conjunction:
             key = (
@@ -321,7 +323,7 @@ class StructuralEquality:
         return conjunction if len(kept) == len(conjunction) else tuple(kept.values())
 
     def equal_schemas(self, schema_nodes: Iterable[SchemaNode]) -> frozenset[int]:
-        """Return the id() of what some spots say, and of all that was found to say the same."""
+        """Return the id() of the values of some schemas and of all known equal ones."""
         ids = {id(schema_node.value) for schema_node in schema_nodes}
         numbers = {
             n for (known, is_data), (_, n) in self._known.items() if known in ids and not is_data

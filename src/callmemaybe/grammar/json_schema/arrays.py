@@ -1,4 +1,4 @@
-"""The texts of arrays: a few first items, any number of others, perhaps some that must be there."""
+"""The texts of arrays: first items, further items, and items that must exist."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ Options = Mapping[tuple[int, ...], Node]
 
 @dataclass(frozen=True, slots=True)
 class CountLimits:
-    """How many items of one kind there must be, and may be."""
+    """How many items of one kind there must and may be."""
 
     at_least: int
     at_most: int | None
@@ -97,10 +97,10 @@ def counted_body(
     at_least: int,
     at_most: int | None,
 ) -> Node:
-    """Return arrays of ``at_least`` to ``at_most`` items, with a number of items of some kinds.
+    """Return arrays of ``at_least`` to ``at_most`` items, with limits on the items of some kinds.
 
-    ``items`` are the options for the item at each index; the last ones are for all further items.
-    Where a kind has no upper limit, an item that does not count for it may be of it all the same.
+    ``items`` are the options for the item at each index; the last ones are for all further items. Where a
+    kind has no upper limit, an item that does not count for it may still be of it.
     """
     writer = _CountedRows(style, limits)
     end = max(len(items) - 1, at_least, 1) if at_most is None else at_most
@@ -114,7 +114,7 @@ def counted_body(
 
 
 class _CountedRows:
-    """Rows: what may follow, for each state of the counts."""
+    """Rows of nodes: the continuation for each state of the counts."""
 
     def __init__(self, style: Style, limits: Sequence[CountLimits]) -> None:
         self._comma = style.comma
@@ -123,7 +123,7 @@ class _CountedRows:
         self._afters: dict[tuple[int, ...], list[tuple[int, ...] | None]] = {}
 
     def ended(self) -> dict[tuple[int, ...], Node]:
-        """Return the row behind the last item that may be."""
+        """Return the row behind the last possible item."""
         return {counts: EMPTY if self._enough(counts) else NOTHING for counts in self._counts}
 
     def row(
@@ -136,7 +136,7 @@ class _CountedRows:
     ) -> dict[tuple[int, ...], Node]:
         """Return the row before one item with these options."""
         found = {}
-        # The same in every row, as are the options' steps.
+        # Equal in every row, like the options' steps.
         afters = self._afters
         for counts in self._counts:
             targets = afters.get(counts)
@@ -167,7 +167,7 @@ class _CountedRows:
         return all(n >= one.at_least for n, one in zip(counts, self._limits, strict=True))
 
     def _after(self, counts: tuple[int, ...], step: tuple[int, ...]) -> tuple[int, ...] | None:
-        """Return the counts after an item, capped; None if they are too high then."""
+        """Return the counts after an item, capped; None if a limit is exceeded."""
         found = []
         for n, more, one in zip(counts, step, self._limits, strict=True):
             if n + more > one.cap and one.at_most is not None:

@@ -1,4 +1,4 @@
-"""What becomes of every keyword of a schema: masked, checked afterwards, an annotation, refused."""
+"""How each keyword of a schema is treated: masked, checked afterwards, an annotation, refused."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from callmemaybe.grammar.json_schema.keywords import ANNOTATIONS, KEYWORDS, why_
 from callmemaybe.grammar.json_schema.strings import FORMATS, SUPERSETS
 from callmemaybe.grammar.json_schema.values import STYLES
 
-#: What can become of a keyword, the best first.
+#: The possible treatments, the best first.
 MASKED, ANNOTATION, CHECKED, REFUSED = "masked", "annotation", "checked", "refused"
-#: Keywords that are read together with another one, and which.
+#: Keywords that are read together with another one.
 _READ_WITH = {
     "then": "if", "else": "if", "additionalItems": "items", "minContains": "contains",
     "maxContains": "contains", "nullable": "type",
 }  # fmt: skip
-#: Refusals looked for before it is enough.
+#: The search for refusals ends after this many.
 _MAX_REFUSALS = 200
 
 
-#: What no automaton can see to, since there is no end of keys.
+#: No automaton can check this, since there is no limit on the number of keys.
 _REPEATED_KEYS = "that no unlisted key comes twice is checked when the value is complete"
 
 
-#: Said of what is checked for no other reason than that no grammar of bearable size says it.
+#: The reason of a check that would only take too large a grammar.
 _WHEN_COMPLETE = "when the value is complete"
 
 
 class Keyword(NamedTuple):
-    """One keyword: where it stands, what becomes of it, and why, where that is not plain."""
+    """One keyword: its pointer, its treatment, and the reason where it is not obvious."""
 
     pointer: str
     keyword: str
@@ -55,7 +55,7 @@ class Certificate(NamedTuple):
     grammar: Grammar | None
 
     def count(self, how: str) -> int:
-        """Return of how many keywords this becomes."""
+        """Return the number of keywords with a treatment."""
         return sum(row.how == how for row in self.keywords)
 
 
@@ -69,13 +69,13 @@ def certificate(
     ground: GroundingSource | str | None = None,
     masked_alone: bool = False,
 ) -> Certificate:
-    """Compile a schema as ``json_schema(..., checks=[...])`` does, and say what became of each keyword.
+    """Compile a schema as ``json_schema(..., checks=[...])`` does, and report the treatment of each keyword.
 
-    ``masked_alone``: without ``checks``, as the arguments of functions are compiled first; what would be
-    checked is refused then, or masked more narrowly.
+    ``masked_alone``: compile without ``checks``, as the arguments of functions are at first; what would be
+    checked is then refused, or masked more narrowly.
 
-    Nothing is raised for what is refused: it is set aside and the rest is looked at, so that all
-    refusals are found at once.
+    Refusals are not raised: the keyword is excluded and the rest is compiled, so that all refusals are found
+    at once.
     """
     source = GroundingSource(ground) if isinstance(ground, str) else ground
     excluded_keywords: dict[str, str] = {}
@@ -115,7 +115,7 @@ def _compiled(
     additional: bool,
     checks: list[DeferredCheck] | None,
 ) -> tuple[_Found, UnsupportedSchema | None]:
-    """Return the document, the schemas that were looked at (by id), and the grammar or the error."""
+    """Return the document, the schemas that were opened (by id), and the grammar or the error."""
     emitter = Emitter(
         document, STYLES[style], "", additional, unordered=unordered, use_fast_path=False
     )
@@ -140,7 +140,7 @@ def _compiled(
 
 
 def _is_keyword(pointer: str, document: SchemaDocument) -> bool:
-    """Whether a pointer leads to a keyword of a schema that is looked at."""
+    """Whether a pointer leads to a keyword of a schema that is read."""
     return any(
         pointer == f"{schema_node.pointer}/{escape_token(k)}"
         for schema_node in document.subschemas()
@@ -179,7 +179,7 @@ def _rows(
 
 
 def _treatment(schema_node: SchemaNode, keyword: str, is_visited: bool) -> tuple[str, str]:
-    """Say what becomes of a keyword that is neither checked nor refused."""
+    """Return the treatment of a keyword that is neither checked nor refused."""
     schema = schema_node.value
     if schema_node.draft <= 7 and "$ref" in schema and keyword != "$ref" and keyword in KEYWORDS:
         return ANNOTATION, "draft 7 and before: ignored beside $ref"
@@ -192,7 +192,7 @@ def _treatment(schema_node: SchemaNode, keyword: str, is_visited: bool) -> tuple
             return (MASKED, "") if is_read else (ANNOTATION, f"nothing without {partner}")
         return ANNOTATION, "" if keyword in ANNOTATIONS else "unknown keyword"
     named = schema[keyword]
-    # Where nothing is described it may be anything: the name of a definition in a group of them, say.
+    # A schema for no value may be anything: a name in a group of definitions, for example.
     if keyword == "format" and isinstance(named, str) and named not in FORMATS.keys() | SUPERSETS:
         return ANNOTATION, "unknown format"
     if is_visited:

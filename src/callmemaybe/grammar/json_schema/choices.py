@@ -1,7 +1,12 @@
-"""`oneOf`: "exactly one" written with "not", and that only where two options can hold at once.
+"""The open choices of a branch: simplified by known facts, and `oneOf` rewritten.
 
-A list of labelled constants is the most frequent `oneOf`, and may be long. Its options are not compared
-at all: which values stand in one option only is seen by counting them.
+Alternatives with a discriminator, and `oneOf`, which negates all other options, leave many choices over the
+same few facts. Once each fact is in its simplest form, most choices are implied by another one, and little is
+left to split.
+
+`oneOf` becomes a union in which overlapping options are negated pairwise. Lists of constants are the most
+frequent `oneOf` and may be long; their options are not compared but counted: a value in one option only is
+allowed.
 """
 
 from __future__ import annotations
@@ -53,7 +58,7 @@ def is_closed(facet: ObjectFacet) -> bool:
 def place_member(
     facet: ObjectFacet, member: ExistingMember, checker: InstanceChecker
 ) -> list[ObjectFacet]:
-    """Return facets of which one must hold so that the member exists."""
+    """Return facets whose union is "this member exists"."""
     names = [
         name
         for name in dict.fromkeys((*facet.properties, *facet.required))
@@ -67,27 +72,27 @@ def place_member(
     return placed if is_closed(facet) else [*placed, ObjectFacet(trailing_members=(member,))]
 
 
-# The spots within which a formula stands, innermost first, and the collectors (`unevaluated.py`) that
-# want to know what it evaluates: (spot, outer, collectors).
+# The schemas around a formula, innermost first, and those that track what it evaluates: (schema, outer,
+# trackers).
 SchemaPath = tuple[SchemaNode, Any, tuple[SchemaNode, ...]] | None
 SignedFormula = tuple[Formula, bool, SchemaPath]
 Alternatives = list[SignedFormula]
 
 
 class ChoiceSimplifier:
-    """Simplifies the choices of a branch by what is certain in it."""
+    """Simplifies the choices of a branch by its known facts."""
 
     def __init__(
         self, is_empty: Callable[[Conjunction, int], bool], checker: InstanceChecker
     ) -> None:
-        """Take what tells whether a need is certainly empty, looking so deep; and a validator."""
+        """Take a test whether a conjunction is certainly empty (up to a depth), and an instance checker."""
         self._is_empty = is_empty
         self._checker = checker
 
     def simplify(
         self, shape: ValueShape, choices: list[Alternatives]
     ) -> tuple[list[Alternatives], list[Alternatives]]:
-        """Return the choices that are open, and those that are none any more (one option, or none)."""
+        """Return the choices that stay open, and those with one option or none left."""
         kept: list[Alternatives] = []
         settled: list[Alternatives] = []
         for options in choices:
@@ -97,7 +102,7 @@ class ChoiceSimplifier:
         return (_without_implied(kept) if len(kept) > 1 else kept), settled
 
     def _open_options(self, shape: ValueShape, options: Alternatives) -> Alternatives | None:
-        """Return the options that are not yet decided; None if one of them holds anyway."""
+        """Return the undecided options; None if one of them holds anyway."""
         left: Alternatives = []
         for step in self._candidates(shape, options):
             verdict, simplified = self._verdict(shape, step)
@@ -108,9 +113,9 @@ class ChoiceSimplifier:
         return left
 
     def _candidates(self, shape: ValueShape, options: Alternatives) -> Iterator[SignedFormula]:
-        """Say of an object what a negated fact comes down to, and where a member must be.
+        """Yield the options with negated facts about objects resolved, and existing members placed.
 
-        One by one, because most choices are met by one of the first.
+        Lazily, because most choices are decided by one of the first options.
         """
         if shape.kinds != OBJECT:
             yield from options
@@ -129,9 +134,9 @@ class ChoiceSimplifier:
                     yield Fact(OBJECT, facet), True, path
 
     def _verdict(self, shape: ValueShape, step: SignedFormula) -> tuple[bool | None, SignedFormula]:
-        """Whether an option holds (True) or cannot hold (False) whatever is chosen elsewhere.
+        """Return True if an option holds, False if it cannot hold, None if that is open.
 
-        Where that is open (None), also the plainest option that says the same here.
+        Also returns the simplest option that is equivalent in this branch.
         """
         formula, holds, path = step
         if isinstance(formula, Kinds):
@@ -155,9 +160,9 @@ class ChoiceSimplifier:
     def _verdict_on_member(
         self, known: ObjectFacet, wanted: ObjectFacet
     ) -> tuple[bool | None, ObjectFacet]:
-        """Judge a fact about one member: it is there and meets a need, or meets it if it is there.
+        """Decide a fact about one member: it exists and meets a conjunction, or meets it if it exists.
 
-        "It is not there" is the latter, with a need that nothing meets.
+        "It does not exist" is the latter, with a conjunction that nothing meets.
         """
         (name, extra), *_ = wanted.properties.items()
         is_there = name in known.required
@@ -176,7 +181,7 @@ class ChoiceSimplifier:
         return None, wanted
 
     def _may_be(self, known: ObjectFacet, name: str) -> bool:
-        """Whether there may be a member of this name beside those that must be there."""
+        """Whether a member of this name may exist beside the required ones."""
         if name in known.required:
             return True
         if known.at_most is not None and len(known.required) >= known.at_most:
@@ -185,7 +190,7 @@ class ChoiceSimplifier:
 
 
 def _without_implied(choices: list[Alternatives]) -> list[Alternatives]:
-    """Leave out the choices that have all options of another one: they are met whenever it is."""
+    """Drop the choices that contain all options of another one, which implies them."""
     sets = [frozenset(map(_formula_key, options)) for options in choices]
     order = sorted(range(len(sets)), key=lambda index: len(sets[index]))
     kept: list[int] = []
@@ -196,7 +201,7 @@ def _without_implied(choices: list[Alternatives]) -> list[Alternatives]:
 
 
 def _formula_key(step: SignedFormula) -> Hashable:
-    """Return what two steps have in common that say the same in one branch."""
+    """Return a key that is equal for formulas that are equivalent in one branch."""
     formula, holds, path = step
     if isinstance(formula, Fact) and limits_one_member(formula.facet):
         (name, conjunction), *_ = formula.facet.properties.items()
@@ -205,14 +210,14 @@ def _formula_key(step: SignedFormula) -> Hashable:
 
 
 def _asks_only_for_member(facet: Any) -> bool:
-    """Whether a facet only says that there is a member of some kind."""
+    """Whether a facet only asks that a member exists."""
     if not isinstance(facet, ObjectFacet) or len(facet.members) != 1:
         return False
     return not facet.properties and not facet.required and limits_only_members(facet)
 
 
 def is_never(conjunction: Conjunction) -> bool:
-    """Whether a need says that nothing meets it."""
+    """Whether a conjunction is certainly met by nothing."""
     return (FALSE_SCHEMA, True) in conjunction
 
 
@@ -221,7 +226,7 @@ _VALUE_LISTS_AND_TYPE = _VALUE_LISTS | {"type"}
 
 
 class _OpenOption(NamedTuple):
-    """An option that does not only list values: as it is, where its references end, at a glance."""
+    """An option that is no list of values: as written, at the end of its references, with its type bounds."""
 
     part: Subschema
     schema_node: SchemaNode
@@ -232,26 +237,26 @@ class _OpenOption(NamedTuple):
 class _ConstantGroup:
     """Constants that are compared with the other options together.
 
-    ``written`` are the kinds of number as which whole ones may be written.
+    ``written`` are the kinds of number in which an integer of the group may be written.
     """
 
     written: int
     kinds: int = 0
     values: dict[Any, Any] = field(default_factory=dict)
-    #: Those that stand in more than one option.
+    #: Constants that are in more than one option.
     repeated: set[Any] = field(default_factory=set)
     schema_node: SchemaNode = field(init=False)
 
     @property
     def single(self) -> dict[Any, Any]:
-        """The constants that stand in one option, by identity."""
+        """The constants that are in one option only, by identity."""
         if not self.repeated:
             return self.values
         return {key: value for key, value in self.values.items() if key not in self.repeated}
 
 
 class OneOfRewriter:
-    """Says what `oneOf` says by other formulas; remembers it."""
+    """Rewrites `oneOf` with `anyOf` and `not`; cached."""
 
     def __init__(
         self,
@@ -261,10 +266,10 @@ class OneOfRewriter:
         may_overlap: Callable[[SchemaNode, SchemaNode], bool],
         charge: Callable[[int, str], None],
     ) -> None:
-        """Take what tells of a schema where it ends, what it says, and what a glance tells of it.
+        """Take functions that follow references, return formulas, and return type bounds.
 
-        ``may_overlap`` tells whether two schemas may hold at once; ``charge`` is told how many pairs are
-        to be compared, and for which pointer.
+        ``may_overlap`` decides whether two schemas may hold at once; ``charge`` counts pairs to be compared,
+        for a pointer.
         """
         self._follow_references = end
         self._parts = parts
@@ -275,14 +280,15 @@ class OneOfRewriter:
         self._rewritten: dict[OneOf, Formula] = {}
 
     def formula(self, one: OneOf) -> Formula:
-        """Write "exactly one" with "not"."""
+        """Return "exactly one" written with "not"."""
         found = self._rewritten.get(one)
         if found is None:
             found = self._rewritten[one] = self._rewrite(one)
         return found
 
     def _rewrite(self, one: OneOf) -> Formula:
-        # To compare two options may lead back here: then with the same schemas, so that it ends.
+        # Comparing two options may lead back here with the same schemas; the cached groups end the
+        # recursion.
         if one not in self._sorted:
             self._sorted[one] = self._sort(one.parts)
         groups, others = self._sorted[one]
@@ -335,7 +341,7 @@ class OneOfRewriter:
                     continue
                 kind = kind_of(value)
                 written = kinds & NUMBER if kind & NUMBER else kind
-                # An array or object is denied by many cases: only where it must be, so one by one.
+                # Negating an array or object takes many cases, so each is compared by itself.
                 name: Hashable = key if kind & (ARRAY | OBJECT) else ()
                 group = groups.setdefault((written, name), _ConstantGroup(written))
                 group.values[key] = value
@@ -346,9 +352,9 @@ class OneOfRewriter:
         return list(groups.values()), others
 
     def _listed(self, schema_node: SchemaNode) -> tuple[dict[Any, Any], int] | None:
-        """Return the values, by identity, of a schema that only lists some, and the kinds it allows.
+        """Return the values, by identity, of a schema that only lists values, and the kinds it allows.
 
-        None if it is no such schema.
+        None for other schemas.
         """
         if not isinstance(schema_node.value, dict) or _VALUE_LISTS.isdisjoint(schema_node.value):
             return None
@@ -375,7 +381,7 @@ class OneOfRewriter:
 
 
 def _overlapping(options: list[TypeBounds]) -> Iterator[list[int]]:
-    """Yield for each option the later ones that may have a value of it, by kinds and listed values."""
+    """Yield for each option the later ones that may share a value, by kinds and listed values."""
     having: dict[Any, list[int]] = {}
     open_ones: list[int] = []
     for index, bounds in enumerate(options):

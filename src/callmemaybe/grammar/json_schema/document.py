@@ -1,4 +1,4 @@
-"""Places in a schema document, and what `$ref` means at each: base URIs, anchors, pointers."""
+"""The schemas of a document and what `$ref` means at each: base URIs, anchors, JSON pointers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from urllib.parse import unquote, urldefrag, urljoin
 from callmemaybe.errors import UnsupportedSchema
 from callmemaybe.grammar.json_schema.grounding import GroundingSource
 
-#: Keywords whose value is a schema / a list of schemas / a mapping to schemas (any may be others).
+#: Keywords whose value is a schema / a list of schemas / a map of schemas; some may be other things.
 _SCHEMA_KEYWORDS = frozenset(
     [
         "not",
@@ -32,15 +32,15 @@ _SCHEMA_MAP_KEYWORDS = frozenset(
 )
 _DRAFTS = {"draft-03": 3, "draft-04": 4, "draft-06": 6, "draft-07": 7, "2019-09": 2019}
 LATEST_DRAFT = 2020
-#: The newest draft in a dialect without the vocabulary for validation (Core, section 8.1.2).
+#: The latest draft in a dialect without the validation vocabulary (Core, section 8.1.2).
 WITHOUT_VALIDATION = 2021
 
 
 class SchemaNode:
-    """One schema within a document: its value, where it is, and what its references build on.
+    """One schema within a document: its value, its pointer, and what its references resolve against.
 
-    ``base`` is the URI of its resource; ``scope`` are the resources through which it was reached,
-    outermost first, where that matters (see :meth:`SchemaDocument.resolve_dynamic`).
+    ``base`` is the URI of its resource. ``scope`` holds the resources through which it was reached, outermost
+    first, if that matters (see :meth:`SchemaDocument.resolve_dynamic`).
     """
 
     __slots__ = ("base", "draft", "pointer", "scope", "value")
@@ -63,34 +63,34 @@ class SchemaNode:
         return f"Spot({self.pointer or '/'!r})"
 
 
-#: The schemas that everything and nothing meets; one object each, wherever they stand.
+#: The schemas true and false; one object each, wherever they occur.
 TRUE_SCHEMA: SchemaNode = SchemaNode(True, "")
 FALSE_SCHEMA: SchemaNode = SchemaNode(False, "")
 
 
 def escape_token(token: str) -> str:
-    """Write one token of a JSON pointer (RFC 6901)."""
+    """Escape one token of a JSON pointer (RFC 6901)."""
     return token.replace("~", "~0").replace("/", "~1") if "~" in token or "/" in token else token
 
 
 class DeferredCheck(NamedTuple):
-    """Something a schema asks that the grammar does not: to be checked when a value is complete."""
+    """A part of a schema that the grammar does not enforce; a validator must check the complete value."""
 
     pointer: str
     reason: str
 
 
 class DynamicScopeNeeded(Exception):
-    """What a `$dynamicRef` means depends on the way to it: read the document with scopes."""
+    """The meaning of a `$dynamicRef` depends on the path to it: the document must be read with scopes."""
 
 
 class SchemaDocument:
-    """A schema with everything it may refer to; hands out one Spot for each place.
+    """A schema with everything it may refer to; there is one SchemaNode for each subschema.
 
-    ``remotes`` are further schemas by URI; nothing is ever fetched. With ``scoped`` a place that is
-    reached through different resources is a different Spot each time. ``checks`` takes what the
-    grammar leaves out; None refuses it. ``ground`` is what was said;
-    keywords whose pointers are in ``excluded_keywords`` are left out.
+    ``remotes`` are further schemas by URI; nothing is ever fetched. With ``scoped`` a schema that is reached
+    through different resources is a different node each time. ``checks`` collects what the grammar does not
+    enforce; None refuses it. ``ground`` is the text of `x-ground`. Keywords whose pointers are in
+    ``excluded_keywords`` are ignored.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class SchemaDocument:
         )
 
     def subschemas(self) -> Iterator[SchemaNode]:
-        """Yield every schema of the document that is an object, in the order of the document."""
+        """Yield every schema of the document that is an object, in document order."""
         stack, seen = [self.root], set()
         while stack:
             schema_node = stack.pop()
@@ -138,11 +138,11 @@ class SchemaDocument:
 
     @property
     def may_defer(self) -> bool:
-        """Whether the grammar may leave something to be checked."""
+        """Whether something may be deferred to a validator."""
         return self._checks is not None
 
     def defer(self, pointer: str, reason: str, hint: str | None = None) -> None:
-        """Leave something to be checked; raises UnsupportedSchema where that is not wanted."""
+        """Defer a check to the validator; raises UnsupportedSchema if there is none."""
         if self._checks is None:
             raise UnsupportedSchema(reason, pointer=pointer, hint=hint)
         check = DeferredCheck(pointer, reason)
@@ -150,7 +150,7 @@ class SchemaDocument:
             self._checks.append(check)
 
     def child(self, parent: SchemaNode, *tokens: str | int) -> SchemaNode:
-        """Return the spot at some keys below another one."""
+        """Return the schema at some keys below another one."""
         value, pointer = parent.value, parent.pointer
         for token in tokens:
             value = value[token]
@@ -177,7 +177,7 @@ class SchemaDocument:
         return scope if not self._scoped or base in scope else (*scope, base)
 
     def _in_scope(self, schema_node: SchemaNode, scope: tuple[str, ...]) -> SchemaNode:
-        """Return a spot as it is when it is reached through these resources."""
+        """Return a schema as it is when it is reached through these resources."""
         if not self._scoped or not isinstance(schema_node.value, dict):
             return schema_node
         inner = self._scope_with(scope, schema_node.base)
@@ -190,7 +190,7 @@ class SchemaDocument:
         )
 
     def resolve(self, schema_node: SchemaNode, reference: Any, keyword: str) -> SchemaNode:
-        """Return what a reference from ``schema_node`` points at; UnsupportedSchema if there is nothing."""
+        """Return the target of a reference; UnsupportedSchema if there is none."""
         where = f"{schema_node.pointer}/{keyword}"
         if not isinstance(reference, str):
             raise UnsupportedSchema(f"{keyword} must be a string", pointer=where)
@@ -211,11 +211,11 @@ class SchemaDocument:
         return self._in_scope(found, schema_node.scope)
 
     def resolve_dynamic(self, schema_node: SchemaNode, reference: Any) -> SchemaNode:
-        """Return what a `$dynamicRef` points at.
+        """Return the target of a `$dynamicRef`.
 
-        "the initial starting point URI is replaced by the URI for the outermost schema resource in
-        the dynamic scope that defines an identically named fragment with $dynamicAnchor" (Core,
-        section 8.2.3.2). Raises ScopeNeeded where that takes scopes.
+        "the initial starting point URI is replaced by the URI for the outermost schema resource in the
+        dynamic scope that defines an identically named fragment with $dynamicAnchor" (Core, section 8.2.3.2).
+        Raises DynamicScopeNeeded if the document is read without scopes and they matter.
         """
         found = self.resolve(schema_node, reference, "$dynamicRef")
         _, anchor = _split_fragment(str(reference))
@@ -244,7 +244,7 @@ class SchemaDocument:
         return schema_node
 
     def _by_uri(self) -> dict[str, SchemaNode]:
-        """Every schema with an identifier or an anchor, by its absolute URI; found once."""
+        """Return every schema with an identifier or an anchor, by its absolute URI."""
         if self._names is None:
             self._names = {}
             for uri, schema in self._remotes.items():
@@ -290,23 +290,23 @@ class SchemaDocument:
 
 
 def _index(token: str) -> int | None:
-    """Return the index that a token of a pointer names, if it names one that a list may have."""
-    # Digits are ASCII's (RFC 6901, section 4); int() reads no more than 4,300 of them.
+    """Return the list index that a pointer token names, or None."""
+    # Only ASCII digits (RFC 6901, section 4); int() reads at most 4,300 of them.
     return int(token) if token.isascii() and token.isdecimal() and len(token) <= 18 else None
 
 
 def _resolve_uri(base: str, reference: str) -> str:
-    """Resolve a reference (RFC 3986, section 5; urljoin knows no fragments of URNs)."""
+    """Resolve a reference (RFC 3986, section 5; urljoin does not know fragments of URNs)."""
     if reference.startswith("#"):
         return _split_fragment(base)[0] + reference
     try:
         return urljoin(base, reference)
-    except ValueError:  # no URI, "http://[x": it names nothing but itself
+    except ValueError:  # not a URI ("http://[x"): it names only itself
         return reference
 
 
 def _split_fragment(uri: str) -> tuple[str, str]:
-    """Return a URI in front of its fragment, and the fragment; of what is no URI, too."""
+    """Split a URI, or a text that is none, into the part before its fragment, and the fragment."""
     try:
         return urldefrag(uri)
     except ValueError:

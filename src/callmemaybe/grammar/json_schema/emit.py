@@ -1,8 +1,8 @@
-"""From shapes to grammar nodes: one way to write each shape, in one style.
+"""From shapes to grammar nodes in one style.
 
-Values inside values are asked for with ``yield`` and built by a loop (`Emitter.node`), so that
-schemas may nest as deep as they like. A need that is met again while it is being built becomes a
-rule, which is how recursion is written.
+The generators `yield` the conjunction of a value inside and are resumed with its node by a loop
+(`Emitter.node`), so that schemas may nest to any depth. A conjunction that is met again while it is being
+built becomes a rule: that is how recursion is written.
 """
 
 from __future__ import annotations
@@ -88,20 +88,20 @@ _NEGATION_REFUSED = "negating what the members of an open object need is not sup
 
 Build = Generator[Conjunction, Node, Node]
 
-# The kinds that are one word: its text, and its identity as an excluded value.
+# The kinds with one text: node, identity as an excluded value, value.
 _WORDS = ((TRUE, lit("true"), identity(True), True), (FALSE, lit("false"), identity(False), False),
           (NULL, lit("null"), None, None))  # fmt: skip
 _STRINGS: Conjunction = ((SchemaNode({"type": "string", "x-ground": False}, ""), True),)
-#: Most different values of which arrays without repetition are written out.
+#: Distinct values for which arrays without repetition are written out.
 MAX_UNIQUE_VALUES = 8
-#: Items times counted items of one array.
+#: Items times counted states of one array.
 MAX_COUNTED = 20_000
 
 _EMPTY_ARRAY, _EMPTY_OBJECT = ArrayFacet(), ObjectFacet()
 
 
 class Emitter:
-    """Writes needs as nodes in one style; collects the rules that recursion needs."""
+    """Writes conjunctions as nodes in one style; collects the rules that recursion needs."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class Emitter:
         unordered: bool = False,
         use_fast_path: bool = True,
     ) -> None:
-        """Write for a document; ``use_fast_path`` False goes the general way even where a short one is."""
+        """Write for a document; ``use_fast_path`` False skips the fast path."""
         self._document = document
         self._unordered = unordered
         self._normaliser = Normaliser(document)
@@ -137,11 +137,11 @@ class Emitter:
 
     @property
     def visited_schemas(self) -> frozenset[int]:
-        """The schemas that were looked at so far, by their id()."""
+        """The schemas that were opened so far, by their id()."""
         return self._normaliser.visited_schemas
 
     def node(self, conjunction: Conjunction) -> Node:
-        """Return the JSON texts of the values that meet a need."""
+        """Return the JSON texts of the values that meet a conjunction."""
         conjunction = self._normaliser.canonicalize(conjunction)
         answer = self._fast_node(conjunction)
         if answer is not None:
@@ -183,7 +183,7 @@ class Emitter:
         return self._fast_node(conjunction) if found is None else found
 
     def _fast_node(self, conjunction: Conjunction) -> Node | None:
-        """Take the short way, where there is one: one schema, and nothing asked of everything."""
+        """Use the fast path for a conjunction of one schema, if it covers it."""
         if self._fast_path is None or len(conjunction) != 1 or not conjunction[0][1]:
             return None
         found = self._fast_path.node(conjunction[0][0].value)
@@ -192,7 +192,7 @@ class Emitter:
         return found
 
     def general_node(self, schema: Any) -> Node | None:
-        """Write a schema that stands by itself in the general way; None if it is refused."""
+        """Write a schema without context on the general path; None if it is refused."""
         emitter = Emitter(
             SchemaDocument(schema), self._style, "", self._additional, use_fast_path=False
         )
@@ -211,7 +211,7 @@ class Emitter:
         return node
 
     def any_value(self) -> Node:
-        """Any JSON value: one rule, the same in every grammar of this style."""
+        """Return any JSON value: one rule, the same in every grammar of this style."""
         name = f"json {self._style.name}"
         value = Ref(name)
         if name not in self.rules:
@@ -223,7 +223,7 @@ class Emitter:
             self.rules[name] = alt(ANY_STRING, number_node(NUMBER, None, {}), *words_, array, body)
         return value
 
-    # -- one need ---------------------------------------------------------------------------
+    # -- one conjunction --------------------------------------------------------------------
 
     def _values(self, conjunction: Conjunction) -> Build:
         options: list[Node] = []
@@ -234,7 +234,7 @@ class Emitter:
         return alt(*options)
 
     def _union(self, shapes: list[ValueShape]) -> Build:
-        """Write objects that differ in nothing but what they say of their declared members."""
+        """Write objects that differ only in the conjunctions of their declared members."""
         facets: list[ObjectFacet] = [shape.facets[OBJECT] for shape in shapes]
         one = facets[0]
         checker = self._normaliser.checker
@@ -289,7 +289,7 @@ class Emitter:
         facet = shape.facets.get(STRING)
         try:
             node = string_node(facet, shape.excluded)
-            min_length_of(node, {})  # an intersection is searched here, and not when it is used
+            min_length_of(node, {})  # an intersection is searched here, not in use
         except GrammarError as error:
             pointer = facet.pointer if facet is not None else ""
             self._document.defer(pointer, error.message, error.hint)
@@ -305,7 +305,7 @@ class Emitter:
         return node if level == OR_FREE else NOTHING
 
     def _grounding_level(self, shape: ValueShape, facet: StringFacet | NumberFacet | None) -> int:
-        """Return how strictly a string or number is grounded."""
+        """Return the level of grounding of a string or number."""
         asked = facet.ground if facet is not None else UNSPECIFIED
         ground = self._document.ground
         if asked != UNSPECIFIED or ground is None or shape.kinds & (ARRAY | OBJECT):
@@ -335,7 +335,7 @@ class Emitter:
     # -- constants --------------------------------------------------------------------------
 
     def _constants(self, shape: ValueShape) -> Node:
-        """Write an enumeration: as one list of words, but for what is spaced in many ways."""
+        """Write an enumeration: one trie, and separate nodes for values with many spacings."""
         assert shape.enum is not None
         separators = self._style.separators
         general_node: list[str] = []
@@ -395,7 +395,7 @@ class Emitter:
         return (yield from self._containing(facet, length))
 
     def _few_values(self, facet: ArrayFacet) -> list[list[str]] | None:
-        """Return the texts of every item there can be, if these are few."""
+        """Return the texts of every possible item, if there are few."""
         if facet.prefix or facet.contains:
             return None
         values: dict[Any, Any] = {}
@@ -415,7 +415,7 @@ class Emitter:
         return [texts for texts in found if texts is not None] if None not in found else None
 
     def _containing(self, facet: ArrayFacet, length: int) -> Build:
-        """Write arrays of which some items meet further needs, item by item."""
+        """Write arrays of which some items must meet further conjunctions, item by item."""
         limits = [CountLimits(one.at_least, one.at_most) for one in facet.contains]
         period = max(length, *(one.start for one in facet.contains))
         end = period if facet.at_most is None else min(period, facet.at_most)
@@ -480,7 +480,7 @@ class Emitter:
     def _key_classes(
         self, facet: ObjectFacet, declared: list[str], member: ExistingMember | None
     ) -> Generator[Conjunction, Node, list[KeyClass]]:
-        """Write the members that are not declared (that are the given one)."""
+        """Write the undeclared members (or those that ``member`` may be)."""
         found: list[KeyClass] = []
         names = facet.names if member is None else both(facet.names, member.key)
         for keys, conjunction in key_classes(facet, declared, member, defer=self._document.defer):
@@ -492,9 +492,9 @@ class Emitter:
     def _countable(
         self, facet: ObjectFacet, parts: list[DeclaredMember], extras: list[KeyClass]
     ) -> tuple[int, int | None]:
-        """Return limits on the number of members that can be counted.
+        """Return the limits on the number of members that can be counted.
 
-        Those of undeclared members may repeat a key, so that they are fewer than they seem.
+        Undeclared members may repeat a key, so there may be fewer than were written.
         """
         at_least, at_most = facet.at_least, facet.at_most
         known = sum(part.required for part in parts)
@@ -514,9 +514,9 @@ class Emitter:
 
 
 def _counting_needs(facet: ArrayFacet, index: int, step: tuple[int, ...]) -> list[Conjunction]:
-    """Return the needs, one of which an item meets that counts for these kinds of items.
+    """Return the conjunctions of an item that counts for these kinds of items.
 
-    With an upper limit every item either counts or must not be of the kind.
+    With an upper limit an item either counts or must not be of the kind.
     """
     conjunctions = [facet.item(index)]
     for counts, one in zip(step, facet.contains, strict=True):

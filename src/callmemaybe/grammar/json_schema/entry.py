@@ -1,4 +1,4 @@
-"""The two ways in: a schema as a whole grammar, or as a node to embed in one."""
+"""The entry points: a schema as a whole grammar, or as a node to embed in one."""
 
 from __future__ import annotations
 
@@ -48,20 +48,20 @@ def json_schema(
     ``schema`` is a JSON Schema as Python data (drafts 4 to 2020-12; without ``$schema``: 2020-12).
     ``style`` is the spacing: "spaced" as json.dumps writes, "compact" without, "flexible" with any
     bounded whitespace. ``order``: "schema" has declared keys in schema order and undeclared ones
-    last, which forces the most; "any" has them in any order, each declared key at most once.
+    last, which forces the most bytes; "any" has them in any order, each declared key at most once.
 
-    An object whose schema lists properties and does not say whether it may have others may have
-    them, as the specification has it; ``additional=False`` says it may not (as a tool's arguments
-    should not). ``remotes`` are schemas by URI that references may point at; nothing is fetched.
-    ``ground`` is what was said (a text or a Ground), for ``x-ground``.
+    An object whose schema lists properties without `additionalProperties` may have others, as the
+    specification has it; ``additional=False`` forbids them, as the arguments of a tool should.
+    ``remotes`` are schemas by URI that references may point at; nothing is fetched. ``ground`` is the
+    text (or a GroundingSource) for ``x-ground``.
 
-    What a schema asks and no grammar can say (say, items that all differ) is refused; or, if a list
-    ``checks`` is given, left out of the grammar and added to that list. Every valid value is then
-    still in the language, and a complete value must be validated against the schema.
+    What no grammar can enforce (items that all differ, for example) is refused; or, if a list
+    ``checks`` is given, it is deferred: left out of the grammar and added to that list. Every valid
+    value is then still in the language, and a complete value must be validated against the schema.
 
-    Raises UnsupportedSchema, with the JSON pointer, for what cannot be promised: an unsupported or
-    malformed keyword, a reference to nothing or without progress, a schema that nothing meets.
-    ValueError for an unknown style or order.
+    Raises UnsupportedSchema, with the JSON pointer, for an unsupported or malformed keyword, a
+    reference to nothing or without progress, and a schema that no value meets; ValueError for an
+    unknown style or order.
     """
     node, rules = json_schema_node(
         schema, style=style, order=order, additional=additional, remotes=remotes, checks=checks,
@@ -96,9 +96,9 @@ def json_schema_node(
 ) -> tuple[Node, dict[str, Node]]:
     """Return the node of a schema and the rules it needs, to embed in a larger grammar.
 
-    ``prefix`` keeps the names of the rules apart from other schemas' (those of free JSON values are
-    meant to be shared: same name, same rule). ``style`` may also be a style of the caller's own.
-    Everything else is as in :func:`json_schema`.
+    ``prefix`` separates the names of the rules from those of other schemas (the rules of free JSON values are
+    shared on purpose: same name, same rule). ``style`` may also be a `Style` of the caller. Everything else
+    is as in :func:`json_schema`.
     """
     if isinstance(style, str):
         if style not in STYLES:
@@ -130,7 +130,7 @@ def json_schema_node(
 def _fast_path(
     schema: Any, style: Style, prefix: str, additional: bool, *, may_defer: bool
 ) -> tuple[Node, dict[str, Node]] | None:
-    """Take the short way, without what the long one needs, where all of a schema goes it."""
+    """Build the node on the fast path if that covers the whole schema, else return None."""
     if type(schema) is not dict or "$schema" in schema:
         return None
     made: list[Emitter] = []
@@ -171,10 +171,10 @@ def _translated(error: GrammarError) -> UnsupportedSchema:
 
 
 def in_schema_order(schema: Any, value: Any, *, remotes: Mapping[str, Any] | None = None) -> Any:
-    """Return ``value`` with the keys of every object in the order of the schema, others last.
+    """Return ``value`` with the keys of every object in schema order, undeclared keys last.
 
-    The order is that of the first way in which the value meets the schema; a value that does not
-    meet it comes back as it is. Raises UnsupportedSchema as json_schema does.
+    The order is that of the first shape that the value meets; a value that meets none is returned unchanged.
+    Raises UnsupportedSchema as json_schema does.
     """
     try:
         return _sorted(value, SchemaDocument(schema, remotes, checks=[]))
@@ -191,7 +191,7 @@ class _Sorter:
         self._normaliser = normaliser
 
     def sort(self, value: Any, conjunction: Conjunction) -> Any:
-        """Sort a value that must meet a need."""
+        """Sort a value that must meet a conjunction."""
         if not isinstance(value, dict | list):
             return value
         accepts = self._normaliser.checker.accepts

@@ -1,9 +1,8 @@
-"""The short way for schemas as most tools have them: the same nodes, without taking anything apart.
+"""A direct path for the schemas that most tools have; it builds the same nodes.
 
-An object of typed members, arrays of them, plain values and what limits one plain value: such a
-schema says everything at its own place, so it needs no formulas. Whatever is not certainly of that
-kind is left to the general way (`emit.py`), which the nodes of plain values come from as well. Nodes
-of equal content are one object, so a test can ask for the very same node from both ways.
+It covers objects of typed members, arrays of them, scalars, and restrictions of one scalar: each such schema
+is complete by itself, so it needs no formulas. All others take the general path (`emit.py`), which also
+writes the scalars. Since nodes of equal content are one object, a test compares both paths by identity.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ from callmemaybe.grammar.json_schema.strings import SUPERSETS
 from callmemaybe.grammar.json_schema.values import Style, can_be_written, quoted
 from callmemaybe.grammar.nodes import Node, words
 
-#: Keywords that say nothing about values (where there is no reference).
+#: Keywords that do not affect which values are valid (where there is no reference).
 ANNOTATION_KEYS = frozenset(
     ["description", "title", "default", "examples", "example", "deprecated", "readOnly",
      "writeOnly", "$comment", "$schema", "$defs", "definitions"]
 )  # fmt: skip
 _SCALAR_TYPES = frozenset(["string", "integer", "number", "float", "boolean", "null"])
-#: What limits one plain value, in ways that depend on nothing else.
+#: Restrictions of one scalar that depend on nothing else.
 _SCALAR_KEYWORDS = frozenset(
     ["type", "enum", "const", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
      "multipleOf", "minLength", "maxLength", "pattern", "format", "nullable"]
@@ -38,26 +37,26 @@ _SCALAR_KEYWORDS = frozenset(
 _OBJECT_KEYWORDS = frozenset(["type", "properties", "required", "additionalProperties"])
 _ARRAY_KEYWORDS = frozenset(["type", "items", "minItems", "maxItems"])
 _SCALARS = str | int | float | None
-#: The same with notes.
+#: The same with annotations.
 _SCALAR_KEYS, _OBJECT_KEYS, _ARRAY_KEYS = (
     ANNOTATION_KEYS | {"type"},
     ANNOTATION_KEYS | _OBJECT_KEYWORDS,
     ANNOTATION_KEYS | _ARRAY_KEYWORDS,
 )
-#: Most different plain values that are remembered; most characters of one that is.
+#: Scalar schemas that are cached, and the longest of them in characters.
 CACHE_SIZE, MAX_CACHED_LENGTH = 4096, 2000
 MAX_DEPTH = 40
 
 _scalar_cache: dict[str, Node] = {}
-#: Those of a type and nothing else.
+#: Nodes of a type without restrictions.
 _type_cache: dict[str, Node] = {}
 
 
 class FastPath:
     """Writes common schemas in one style.
 
-    ``general`` writes plain values (None: it refuses), ``any_value`` any JSON value; ``may_defer``: the
-    formats that leave something to be checked are not common.
+    ``general`` writes scalars (None: it refuses), ``any_value`` any JSON value. With ``may_defer``, formats
+    that are deferred to a validator are not covered.
     """
 
     def __init__(
@@ -77,7 +76,7 @@ class FastPath:
         self._not_covered: set[int] = set()
 
     def node(self, schema: Any, depth: int = 0) -> Node | None:
-        """Return the node of a schema, or None where that is not certain to be all it takes."""
+        """Return the node of a schema, or None if it is not covered."""
         if type(schema) is not dict or depth > MAX_DEPTH or id(schema) in self._not_covered:
             return None
         kind = schema.get("type")
@@ -119,7 +118,7 @@ class FastPath:
         limits = {key: value for key, value in schema.items() if key in keywords}
         try:
             text = repr(limits)
-        except ValueError:  # an integer too long for Python to write
+        except ValueError:  # an integer too long for Python to print
             return None
         return self._cached(text, limits, keywords) if len(text) <= MAX_CACHED_LENGTH else None
 
@@ -163,7 +162,7 @@ class FastPath:
                 return None
         values: list[Node] = []
         for name, inner in properties.items():
-            # Most members are of a plain type and nothing else.
+            # Most members are of a type without restrictions.
             kind = inner.get("type") if type(inner) is dict else None
             value = _type_cache.get(kind) if type(kind) is str else None
             if value is None or not inner.keys() <= _SCALAR_KEYS:
@@ -195,7 +194,7 @@ def _are_strings(values: list[Any]) -> bool:
 
 
 def _is_flat(schema: dict[str, Any]) -> bool:
-    """Whether what is listed are plain values, which are written the same in every style."""
+    """Whether all listed values are scalars, which are written alike in every style."""
     values = schema.get("enum", ())
     return (
         type(values) in (list, tuple)

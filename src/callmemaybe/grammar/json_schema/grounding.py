@@ -1,9 +1,8 @@
-"""What was said, as a limit on values: strings that occur in a text, numbers that occur in it.
+"""Grounding: values are limited to strings and numbers that occur in a text.
 
-A schema asks for it with ``x-ground``: ``"prompt"`` (the value occurs in what was said, or there is
-none), ``"prompt-or-free"`` (as ``"prompt"`` where anything that was said fits the schema, else as if
-nothing were asked), ``false`` (not here, whatever holds everywhere). Booleans, null and what is
-listed (enum, const) are not grounded: nobody says ``true``, and the schema says what there is.
+A schema asks for it with ``x-ground``: ``"prompt"`` (the value occurs in the text, or there is none),
+``"prompt-or-free"`` (the same if some value of the text fits the schema, else unrestricted), ``false`` (not
+here, whatever the default is). Booleans, null and listed values (enum, const) are not grounded.
 """
 
 from __future__ import annotations
@@ -20,34 +19,34 @@ from typing import Any
 from callmemaybe.grammar.characters import json_escaped
 from callmemaybe.grammar.nodes import NOTHING, Node, Substrings, alt, lexeme, lit, seq
 
-#: How strictly a value is grounded; where schemas are combined the strictest holds.
+#: The levels of grounding; where schemas are combined the strictest holds.
 UNSPECIFIED, NEVER_GROUNDED, OR_FREE, GROUNDED = range(4)
 #: The values of ``x-ground``.
 LEVELS = {"prompt": GROUNDED, "prompt-or-free": OR_FREE}
 
-# Digits, perhaps in groups, perhaps with a fraction and an exponent.
+# Digits, optionally in groups, with a fraction and an exponent.
 _NUMERAL = re.compile(r"\d+(?:[.,]\d+)*(?:[eE][-+]?\d+)?|\.\d+")
 _SPACED = re.compile(r"(?<!\d)\d{1,3}(?:[ '_\u00a0\u202f]\d{3})+(?!\d)")
 _LONGEST_EXPONENT = 400
-# With the longest exponent that is what a schema takes of a number (values.DIGITS).
+# With the longest exponent this is the limit of values.DIGITS.
 _MOST_DIGITS = 3_900
-# Halves of surrogate pairs, which UTF-8 cannot carry.
+# Halves of surrogate pairs, which UTF-8 cannot encode.
 _HALVES = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
 class GroundingSource:
-    """What was said: the text (or texts) whose parts strings may be, and the numbers.
+    """The text (or texts) in which strings and numbers must occur.
 
-    ``everywhere`` is what holds where a schema does not say: None (nothing), "prompt" or
-    "prompt-or-free". Then it is asked of every string without pattern and format, and of every
-    number. ``numbers`` are further numbers that count as said (say, of words: "a dozen").
+    ``everywhere`` is the level where a schema does not specify one: None, "prompt" or "prompt-or-free". It
+    applies to every string without pattern and format, and to every number. ``numbers`` are further numbers
+    that count as part of the text (12 for "a dozen", for example).
     """
 
     text: str | tuple[str, ...]
     everywhere: str | None = None
     numbers: tuple[int | Decimal, ...] = ()
-    #: False: a text will come, and is not known yet; until then every value counts as said.
+    #: False: the text is not known yet; until then every value counts as part of it.
     is_known: bool = True
 
     def __post_init__(self) -> None:
@@ -57,12 +56,12 @@ class GroundingSource:
 
     @property
     def level(self) -> int:
-        """What holds where a schema does not say."""
+        """The level where a schema does not specify one."""
         return UNSPECIFIED if self.everywhere is None else LEVELS[self.everywhere]
 
     @property
     def strings(self) -> Node:
-        """The JSON strings (with quotes, spelled as json.dumps does) that occur in the text."""
+        """The JSON strings (with quotes, in the form of json.dumps) that occur in the text."""
         return _strings(self._texts)
 
     @property
@@ -77,7 +76,7 @@ class GroundingSource:
 
 
 def uses_grounding(schema: Any) -> bool:
-    """Whether a schema may ask for something that was said: whether ``x-ground`` is in it."""
+    """Whether ``x-ground`` occurs in a schema."""
     waiting = [schema]
     while waiting:
         value = waiting.pop()
@@ -96,7 +95,7 @@ def _strings(texts: tuple[str, ...]) -> Node:
 
 
 def _parts(text: str) -> Node:
-    """Return the parts of a text, spelled as in a JSON string."""
+    """Return the parts of a text, written as in a JSON string."""
     kept = _HALVES.sub("", text)
     if not kept.strip():
         return NOTHING
@@ -110,8 +109,8 @@ def _parts(text: str) -> Node:
 def _is_one_word(left: str, right: str) -> bool:
     """Whether two neighbours belong to one word, so that no part of the text ends between them.
 
-    Letters without case (Chinese, Thai, Arabic) may be cut anywhere: many such scripts write words
-    without spaces.
+    Letters without case (Chinese, Thai, Arabic) may be split anywhere: many such scripts write words without
+    spaces.
     """
     if unicodedata.category(left)[0] == "M" or unicodedata.category(right)[0] == "M":
         return True
@@ -123,8 +122,8 @@ def _is_one_word(left: str, right: str) -> bool:
 def numbers_in(text: str) -> tuple[int | Decimal, ...]:
     """Return the numbers written in digits in a text, in every way each may be read.
 
-    "1,234.5" is 1234.5; "1.234" is both 1.234 and 1234; "-3" is both 3 and -3 ("pages 1 -3"). Decimals
-    have the digits they were written with: 12.50 is not 12.5 here.
+    "1,234.5" is 1234.5; "1.234" is both 1.234 and 1234; "-3" is both 3 and -3 ("pages 1 -3"). Decimals keep
+    the digits they were written with: 12.50 is not 12.5 here.
     """
     found: list[int | Decimal] = []
     for match in (*_NUMERAL.finditer(text), *_SPACED.finditer(text)):
@@ -138,7 +137,7 @@ def numbers_in(text: str) -> tuple[int | Decimal, ...]:
 
 
 def _distinct(numbers: Iterable[int | Decimal]) -> tuple[int | Decimal, ...]:
-    """Return each spelling of each number once."""
+    """Return each text of each number once."""
     return tuple({str(number): number for number in numbers}.values())
 
 

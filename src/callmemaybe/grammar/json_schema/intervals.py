@@ -1,8 +1,8 @@
 """Languages of JSON numbers: intervals of integers and decimals, digit by digit, of any size.
 
-What can be written: integers; decimals such as ``-12.50``; and the scientific form ``1.5e-07`` that
-Python's repr writes (one digit from 1 to 9 before the point, a sign and at least two digits in the
-exponent). Without bounds every form of RFC 8259 is allowed. All bounds are exact for all of these.
+Numbers are written as integers, as decimals such as ``-12.50``, and in the scientific form ``1.5e-07`` of
+Python's repr (one digit from 1 to 9 before the point, a sign and at least two digits in the exponent).
+Without bounds every form of RFC 8259 is allowed. All bounds are exact for all of these.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NONZERO = byte_range(49, 57)
 _ZEROS = many(lit("0"))
 _POINT = lit(".")
 _ANY_FRACTION = opt(seq(_POINT, some(DIGIT)))
-# Three digits: no float is larger than 1e308, and a model cannot loop in an exponent.
+# Three digits: no float exceeds 1e308, and a model cannot loop in an exponent.
 _ANY_EXPONENT = opt(seq(alt(lit("e"), lit("E")), opt(alt(lit("+"), lit("-"))), repeat(DIGIT, 1, 3)))
 _NATURAL = alt(lit("0"), seq(NONZERO, many(DIGIT)))
 
@@ -42,7 +42,7 @@ ANY_NUMBER = lexeme(seq(opt(lit("-")), _NATURAL, _ANY_FRACTION, _ANY_EXPONENT))
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """The numbers between two finite decimals; None means without a bound."""
+    """The numbers between two finite decimals; None means unbounded."""
 
     low: Fraction | None = None
     high: Fraction | None = None
@@ -50,7 +50,7 @@ class Interval:
     high_open: bool = False
 
     def __and__(self, other: Interval) -> Interval:
-        """Return the numbers of both."""
+        """Return the intersection."""
         low, low_open = _tighter((self.low, self.low_open), (other.low, other.low_open), lower=True)
         high, high_open = _tighter(
             (self.high, self.high_open), (other.high, other.high_open), lower=False
@@ -90,7 +90,7 @@ def _tighter(one: _Bound, other: _Bound, *, lower: bool) -> _Bound:
 
 
 def integer_bounds(interval: Interval) -> tuple[int | None, int | None]:
-    """Return the least and the greatest integer in an interval, None where it has no bound."""
+    """Return the smallest and the largest integer in an interval, None where it is unbounded."""
     low = high = None
     if interval.low is not None:
         low = -(-interval.low.numerator // interval.low.denominator)
@@ -134,7 +134,7 @@ def naturals(low: int, high: int | None) -> Node:
 
 
 def decimal_digits(number: int) -> str:
-    """Return the digits of a whole number from 0 up, of any length."""
+    """Return the digits of a non-negative integer of any length."""
     # str(int) refuses more than 4,300 digits (CVE-2020-10735).
     if number.bit_length() < 13_000:
         return str(number)
@@ -222,7 +222,7 @@ def _magnitudes(interval: Interval) -> Node:
 
 
 def _split(value: Fraction) -> tuple[int, str]:
-    """Return the whole part and the digits after the point (without trailing zeros)."""
+    """Return the integer part and the digits after the point (without trailing zeros)."""
     integer_bounds, rest = divmod(value.numerator, value.denominator)
     digits = []
     while rest:
@@ -263,7 +263,7 @@ def _numeral(number: int) -> Node:
 
 
 def _fraction_from(digits: str, above: bool) -> Node:
-    """Return nothing or a point and digits, worth at least (or more than) 0.digits."""
+    """Return fractions (or nothing) worth at least, or more than, 0.digits."""
     more = seq(_ZEROS, NONZERO, many(DIGIT))
     if not digits:
         return seq(_POINT, more) if above else _ANY_FRACTION
@@ -275,7 +275,7 @@ def _fraction_from(digits: str, above: bool) -> Node:
 
 
 def _fraction_up_to(digits: str, subschemas: bool) -> Node:
-    """Return nothing or a point and digits, worth at most (or less than) 0.digits."""
+    """Return fractions (or nothing) worth at most, or less than, 0.digits."""
     if not digits:
         return NOTHING if subschemas else opt(seq(_POINT, some(lit("0"))))
     node = NOTHING if subschemas else _ZEROS
@@ -289,7 +289,7 @@ def _fraction_up_to(digits: str, subschemas: bool) -> Node:
 def _scientific(interval: Interval) -> Node:
     """Return d.ddde+dd within an interval of positive numbers.
 
-    The mantissa comes first, so it is cut where it decides which exponents are still possible.
+    The mantissa comes first, so it is split where it decides which exponents are still possible.
     """
     low = _normal(interval.low)
     high = _normal(interval.high)

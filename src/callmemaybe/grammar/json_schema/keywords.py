@@ -1,14 +1,18 @@
 """The keywords of JSON Schema: one table, one short function for each.
 
-A keyword is *exact* (in the grammar), an *annotation* (says nothing about which values are valid), or
-*refused* with its JSON pointer. What an exact keyword says is a formula over facts (`shapes.py`); a
-fact that no grammar can state is found out there (`emit.py`) and then checked afterwards or refused.
-Unknown keywords are annotations, as the specification has it (Core, section 4.3.1).
+A keyword is *exact* (in the grammar), an *annotation* (it does not affect which values are valid), or
+*refused* with its JSON pointer. An exact keyword becomes a formula over facts (`shapes.py`); a fact that no
+grammar can hold is found later (`emit.py`), and is deferred to a validator or refused. Unknown keywords are
+annotations (Core, section 4.3.1).
 
-Covered: drafts 4 to 2020-12, and what is met in the wild: OpenAPI's `nullable`, and the types `dict`,
-`float`, `tuple` and `any` of the Berkeley Function Calling Leaderboard. A keyword is honoured whatever
-draft the schema declares; only where drafts contradict each other does the declared one decide
-(`why_ignored`), and where its metaschema was handed in, which vocabularies it has.
+Covered: drafts 4 to 2020-12, OpenAPI's `nullable`, and the types `dict`, `float`, `tuple` and `any` of the
+Berkeley Function Calling Leaderboard. A keyword has its meaning whatever draft the schema declares; where
+drafts contradict each other the declared one decides (`why_ignored`), and so do the vocabularies of a
+metaschema that was handed in.
+
+Schemas with `unevaluatedProperties` or `unevaluatedItems` track what other schemas at the same place
+evaluate: while a branch of the search visits them, each adds what it evaluates (`evaluated_by`); when every
+choice is made, the rest is known and the keyword becomes a fact (`unevaluated_facts`).
 """
 
 from __future__ import annotations
@@ -63,7 +67,7 @@ from callmemaybe.grammar.json_schema.values import exact, identity, kind_of
 from callmemaybe.grammar.nodes import Node, lexeme, lit, seq, set_source
 from callmemaybe.grammar.regex import matching
 
-#: The vocabulary for validation of draft 2020-12, which a dialect may do without.
+#: The validation vocabulary of draft 2020-12, which a dialect may lack.
 VALIDATION_VOCABULARY = frozenset(
     ["type", "enum", "const", "multipleOf", "maximum", "exclusiveMaximum", "minimum",
      "exclusiveMinimum", "maxLength", "minLength", "pattern", "maxItems", "minItems", "uniqueItems",
@@ -72,7 +76,7 @@ VALIDATION_VOCABULARY = frozenset(
 
 
 def why_ignored(keyword: str, schema_node: SchemaNode) -> str:
-    """Return why a keyword says nothing in the dialect of a schema; the empty text if it does."""
+    """Return why a keyword has no effect in the dialect of a schema; the empty text if it has."""
     if keyword in VALIDATION_VOCABULARY and schema_node.draft == WITHOUT_VALIDATION:
         return "the metaschema has no vocabulary for validation"
     if keyword == "prefixItems" and schema_node.draft < LATEST_DRAFT:
@@ -82,7 +86,7 @@ def why_ignored(keyword: str, schema_node: SchemaNode) -> str:
 
 @dataclass(frozen=True, slots=True)
 class KeywordContext:
-    """Where a keyword stands: its name, its schema, and the document around."""
+    """A keyword, its schema, and the document."""
 
     keyword: str
     schema_node: SchemaNode
@@ -94,7 +98,7 @@ class KeywordContext:
         return f"{self.schema_node.pointer}/{self.keyword}"
 
     def refuse(self, message: str, hint: str | None = None) -> UnsupportedSchema:
-        """Return the error that names this keyword."""
+        """Return an error that names this keyword."""
         return UnsupportedSchema(f"{self.keyword}: {message}", pointer=self.pointer, hint=hint)
 
     def sibling(self, keyword: str, default: Any = None) -> Any:
@@ -108,11 +112,11 @@ class KeywordContext:
         return Subschema(self.document.child(self.schema_node, self.keyword, *tokens))
 
     def conjunction(self, *tokens: str | int) -> Conjunction:
-        """Return the schema below this keyword as a need."""
+        """Return the schema below this keyword as a conjunction."""
         return ((self.document.child(self.schema_node, self.keyword, *tokens), True),)
 
     def whole(self, value: Any) -> int:
-        """Check a count: a whole number from 0 up (2.0 is one)."""
+        """Check a count: an integer from 0 up (2.0 is one)."""
         number = self.number(value)
         if number < 0:
             raise self.refuse("a number from 0 up is expected")
@@ -121,7 +125,7 @@ class KeywordContext:
         return number.numerator
 
     def number(self, value: Any) -> Fraction:
-        """Check a finite number; a float means the decimal that it is written as."""
+        """Check a finite number; a float means the decimal that is written."""
         if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
             raise self.refuse("a number is expected")
         try:
@@ -136,7 +140,7 @@ class KeywordContext:
         return value
 
     def schemas(self, value: Any) -> tuple[Subschema, ...]:
-        """Check a list of schemas that is not empty."""
+        """Check a non-empty list of schemas."""
         if not isinstance(value, list) or not value:
             raise self.refuse("a list of schemas (at least one) is expected")
         return tuple(self.sub(index) for index in range(len(value)))
@@ -166,7 +170,7 @@ def _type(value: Any, context: KeywordContext) -> Formula:
     kinds = 0
     for name in value if isinstance(value, list) else (value,):
         if not isinstance(name, str) or name not in TYPES:
-            # What is no string may be a number of more digits than Python writes.
+            # A value that is no string may be an integer with more digits than Python prints.
             shown = repr(name) if isinstance(name, str) else f"a value of {type(name).__name__}"
             raise context.refuse(
                 f"{shown} is no type", "null, boolean, integer, number, string, array or object"
@@ -219,7 +223,7 @@ def _maximum(value: Any, context: KeywordContext) -> Formula:
 
 
 def _exclusive_minimum(value: Any, context: KeywordContext) -> Formula:
-    # Drafts up to 4: a boolean that says how `minimum` is meant.
+    # Up to draft 4: a boolean that modifies `minimum`.
     return (
         HOLDS if isinstance(value, bool) else _interval(Interval(context.number(value), None, True))
     )
@@ -511,7 +515,7 @@ KEYWORDS: dict[str, KeywordFunction] = {
     "x-ground": _ground,
 }  # fmt: skip
 
-#: Keywords that say nothing by themselves: notes for people, or read by one of the others.
+#: Keywords without an effect of their own: notes for people, or read with another keyword.
 ANNOTATIONS = frozenset(
     [
         "$schema",
@@ -547,7 +551,7 @@ ANNOTATIONS = frozenset(
     ]
 )
 
-#: Keywords that some draft or dialect gives a meaning to which is not supported, with what to do.
+#: Keywords with a meaning in some draft or dialect that is not supported, with what to do instead.
 REFUSED = {
     "$recursiveRef": "use $dynamicRef or $ref",
     "extends": "draft 3; use allOf",
@@ -557,7 +561,7 @@ REFUSED = {
 
 
 def is_reference(schema_node: SchemaNode) -> bool:
-    """Whether a schema says nothing but that another one holds."""
+    """Whether a schema is only a reference to another one."""
     schema = schema_node.value
     if not isinstance(schema, dict) or "$ref" not in schema:
         return False
@@ -565,7 +569,7 @@ def is_reference(schema_node: SchemaNode) -> bool:
 
 
 def formulas(schema_node: SchemaNode, document: SchemaDocument) -> list[Formula]:
-    """Return what every keyword of a schema says; UnsupportedSchema for those that are refused."""
+    """Return the formulas of all keywords of a schema; UnsupportedSchema for those that are refused."""
     schema = schema_node.value
     if schema is True:
         return []
@@ -600,7 +604,7 @@ _UNEVALUATED_PROPERTIES, _UNEVALUATED_ITEMS = "unevaluatedProperties", "unevalua
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """Members by name and by pattern, items by index and by what they contain; or all of them."""
+    """Evaluated members by name and by pattern, items by index and by `contains`; or all of them."""
 
     names: frozenset[str] = frozenset()
     patterns: tuple[KeyPattern, ...] = ()
@@ -622,7 +626,7 @@ class Evaluated:
 
 
 def asks_for_evaluated(schema_node: SchemaNode) -> bool:
-    """Whether a schema asks what was evaluated."""
+    """Whether a schema has one of the two keywords about unevaluated values."""
     return (
         _UNEVALUATED_PROPERTIES in schema_node.value or _UNEVALUATED_ITEMS in schema_node.value
     ) and not _is_only_reference(schema_node)
@@ -634,9 +638,9 @@ def _is_only_reference(schema_node: SchemaNode) -> bool:
 
 
 def evaluated_by(schema_node: SchemaNode, document: SchemaDocument) -> Evaluated:
-    """Return what the keywords of one schema evaluate, its own two excepted.
+    """Return what the keywords of one schema evaluate, without these two.
 
-    Those keywords were read before: what is malformed is refused there, or was set aside.
+    The keywords were read before: malformed ones were refused or excluded there.
     """
     if _is_only_reference(schema_node):
         return Evaluated()
@@ -656,7 +660,7 @@ def evaluated_by(schema_node: SchemaNode, document: SchemaDocument) -> Evaluated
     prefix, items = said("prefixItems", []), said("items")
     if isinstance(items, list):
         prefix, items = items, said("additionalItems")
-    # Only from 2020-12 on does contains count as evaluating.
+    # `contains` evaluates only from 2020-12 on.
     contains = schema_node.draft >= 2020 and said("contains") is not None
     return Evaluated(
         frozenset(said("properties", {})),
@@ -672,7 +676,7 @@ def evaluated_by(schema_node: SchemaNode, document: SchemaDocument) -> Evaluated
 
 
 def with_own_keywords(evaluated: Evaluated, schema_node: SchemaNode) -> Evaluated:
-    """Add what the two keywords themselves evaluate, for collectors further out."""
+    """Add what the two keywords themselves evaluate, for outer schemas that track it."""
     return replace(
         evaluated,
         every_member=evaluated.every_member or _UNEVALUATED_PROPERTIES in schema_node.value,
@@ -686,9 +690,9 @@ def unevaluated_facts(
     document: SchemaDocument,
     any_of: Callable[[tuple[SchemaNode, ...]], SchemaNode],
 ) -> list[Fact]:
-    """Return what the two keywords of a collector say in the end.
+    """Return the facts of the two keywords once it is known what was evaluated.
 
-    ``any_of`` returns a schema that is met where one of several is.
+    ``any_of`` returns a schema that is met if one of several is.
     """
     found = []
     if _UNEVALUATED_PROPERTIES in collector.value and not evaluated.every_member:
@@ -699,7 +703,7 @@ def unevaluated_facts(
     if _UNEVALUATED_ITEMS in collector.value and not evaluated.every_item:
         schema_node = document.child(collector, _UNEVALUATED_ITEMS)
         if evaluated.containing:
-            # Each contains is read where it stands: what it refers to depends on that.
+            # Each `contains` stays at its place in the document, since its references depend on that.
             schema_node = any_of((*dict.fromkeys(evaluated.containing), schema_node))
         skipped = (ANYTHING,) * evaluated.items
         pointer = f"{collector.pointer}/{_UNEVALUATED_ITEMS}"

@@ -1,9 +1,8 @@
-"""From formulas to shapes: a conjunction of schemas becomes a union of conjunctions of facts.
+"""From formulas to shapes: a conjunction of schemas becomes a union of `ValueShape`.
 
-The method is an analytic tableau: formulas are taken apart one by one; conjunctions go on in the
-same branch, disjunctions wait until everything certain is known and then split it. A branch dies as
-soon as no kind of value is left. Negation is pushed inwards on the way, so `not`, `oneOf` and `if`
-need nothing of their own.
+The method is an analytic tableau: formulas are decomposed one by one; conjunctions stay in the same branch,
+disjunctions wait until all facts are known and then split it. A branch is closed as soon as no kind of value
+is left. Negation is pushed inwards, so `not`, `oneOf` and `if` need no rules of their own.
 """
 
 from __future__ import annotations
@@ -72,19 +71,23 @@ from callmemaybe.grammar.nodes import INFINITE
 
 
 class DerivedSchemas:
-    """Makes such schemas; remembers them."""
+    """Makes schemas that are in no document: parts of others.
+
+    Equal parts are one object, since a conjunction is identified by its schemas: with new objects, no
+    conjunction of a recursive schema would ever be met again.
+    """
 
     def __init__(self, formulas_of: dict[SchemaNode, list[Formula]]) -> None:
-        """Take where to note what a schema says that cannot be read from its value."""
+        """Take the table of formulas, for schemas whose formulas do not follow from their value."""
         self._formulas_of = formulas_of
         self._constants: dict[Any, SchemaNode] = {}
         self._any_of_nodes: dict[tuple[SchemaNode, ...], SchemaNode] = {}
 
     def any_of(self, schema_nodes: tuple[SchemaNode, ...]) -> SchemaNode:
-        """Return a schema that is met where one of these is, each read where it stands."""
+        """Return a schema that is met if one of these is, each at its own place in the document."""
         found = self._any_of_nodes.get(schema_nodes)
         if found is None:
-            # Of a tuple of spots no schema written in a document is taken for the twin.
+            # A tuple is no JSON value, so no written schema is structurally equal to this one.
             found = self._any_of_nodes[schema_nodes] = SchemaNode(
                 {"anyOf": schema_nodes}, schema_nodes[-1].pointer
             )
@@ -92,7 +95,7 @@ class DerivedSchemas:
         return found
 
     def differs_from(self, value: dict[str, Any] | list[Any]) -> Formula:
-        """Say that a value is not this array or object."""
+        """Return the formula that a value is not this array or object."""
         if isinstance(value, list):
             prefix = tuple(map(self._constant, value))
             same: Fact = Fact(ARRAY, ArrayFacet(prefix, at_least=len(value), at_most=len(value)))
@@ -114,19 +117,19 @@ class DerivedSchemas:
         return ((found, True),)
 
 
-#: Branches looked at for one need, and for a whole schema, before it is too much; each counts once and
-#: once more for every decision that it still has to make.
+#: Branches for one conjunction, and for a whole schema. Each counts once, and once more for every choice
+#: that is still open.
 MAX_BRANCHES, MAX_TOTAL_BRANCHES = 20_000, 100_000
-#: About how many steps of an automaton looking at one takes (see ``pace``).
+#: Steps of an automaton that take about as long as one branch (see ``WORK_BUDGET``).
 STEPS_PER_BRANCH = 8
-#: How many pairs of options, most of which a glance tells from each other, count as one branch.
+#: Pairs of options that count as one branch; most are told apart by their type bounds.
 PAIRS_PER_BRANCH = 32
-#: How deep inside a value is looked for a contradiction.
+#: Depth inside a value at which contradictions are searched.
 MAX_DEPTH = 4
 
 
 class _Branch:
-    """One branch: what is certain, what is to be taken apart, and what is to be decided."""
+    """One branch: its known facts, its formulas to decompose, and its open choices."""
 
     __slots__ = ("choices", "done", "evaluated", "shape", "todo")
 
@@ -145,12 +148,12 @@ class _Branch:
         self.evaluated = evaluated
 
     def fork(self, todo: list[SignedFormula], choices: list[list[SignedFormula]]) -> _Branch:
-        """Return a copy that goes on with these steps."""
+        """Return a copy that continues with these formulas and choices."""
         return _Branch(self.shape.copy(), todo, list(choices), set(self.done), dict(self.evaluated))
 
 
 class _TooManyBranches(UnsupportedSchema):
-    """There are more branches than are looked at."""
+    """The limit on branches is exceeded."""
 
     def __init__(self, pointer: str) -> None:
         what = "combining these schemas takes too many cases"
@@ -159,15 +162,15 @@ class _TooManyBranches(UnsupportedSchema):
 
 
 class Normaliser:
-    """Finds the shapes of needs; remembers them."""
+    """Finds and caches the shapes of conjunctions."""
 
     def __init__(self, document: SchemaDocument) -> None:
         self._document = document
         self._shapes: dict[Conjunction, tuple[ValueShape, ...]] = {}
-        #: What every schema that was opened so far says.
+        #: The formulas of every schema that was opened.
         self.formulas_of: dict[SchemaNode, list[Formula]] = {}
         self._empty: dict[Conjunction, bool] = {}
-        #: How deep was looked for a contradiction where none was found.
+        #: The depth at which no contradiction was found.
         self._looked: dict[Conjunction, int] = {}
         self._canonical: dict[Conjunction, Conjunction] = {}
         self._equality = StructuralEquality()
@@ -183,15 +186,15 @@ class Normaliser:
         self._pairs = 0
 
     def shapes(self, conjunction: Conjunction) -> tuple[ValueShape, ...]:
-        """Return the shapes of which a value must have one."""
+        """Return the shapes whose union is the conjunction."""
         return self._shapes_of(self.canonicalize(conjunction))
 
     def _shapes_of(self, conjunction: Conjunction) -> tuple[ValueShape, ...]:
-        """Return the shapes of a need that is said plainly."""
+        """Return the shapes of a canonical conjunction."""
         if conjunction in self._shapes:
             return self._shapes[conjunction]
-        # A constant is judged by what its parts need, and that may be this very need. The shapes are
-        # as good for that before: a value must have all their facets, listed or not.
+        # Checking a constant may need the shapes of this very conjunction. The unfiltered ones serve,
+        # since a value must meet all their facets, whether it is listed or not.
         found = self._shapes[conjunction] = tuple(self._search(conjunction))
         try:
             found = tuple(shape for shape in found if self._filter_enum(shape))
@@ -203,11 +206,11 @@ class Normaliser:
 
     @property
     def visited_schemas(self) -> frozenset[int]:
-        """The schemas that were looked at so far, or are such word for word, by their id()."""
+        """The id() of the schemas that were opened, or are structurally equal to one."""
         return self._equality.equal_schemas(self.formulas_of)
 
     def canonicalize(self, conjunction: Conjunction) -> Conjunction:
-        """Return a need said plainly: through references, and without what it says twice."""
+        """Return a conjunction with references followed and duplicates removed."""
         found = self._canonical.get(conjunction)
         if found is None:
             found = tuple(
@@ -219,12 +222,12 @@ class Normaliser:
         return found
 
     def _follow_references(self, schema_node: SchemaNode) -> SchemaNode:
-        """Return where a chain of references ends; the spot itself where it does not."""
+        """Return the end of a chain of references; the schema itself if it does not end."""
         at, met = schema_node, {schema_node}
         while is_reference(at) and not self._document.excluded_keywords:
             try:
                 parts = self._parts(at)
-            except UnsupportedSchema:  # to be said when a value gets there, if one ever does
+            except UnsupportedSchema:  # raised again when a value gets there
                 return schema_node
             (part,) = parts
             if not isinstance(part, Subschema) or part.schema_node in met:
@@ -234,11 +237,11 @@ class Normaliser:
         return at
 
     def is_empty(self, conjunction: Conjunction, depth: int = MAX_DEPTH) -> bool:
-        """Whether it is certain that no value meets a need."""
+        """Whether it is certain that no value meets a conjunction."""
         return self._is_empty(self.canonicalize(conjunction), depth)
 
     def _is_empty(self, conjunction: Conjunction, depth: int) -> bool:
-        """Tell it of a need that is said plainly."""
+        """Decide it for a canonical conjunction."""
         if conjunction in self._empty:
             return self._empty[conjunction]
         if self._looked.get(conjunction, 0) >= depth:
@@ -248,7 +251,7 @@ class Normaliser:
         )
         if type_bounds is not None:
             return type_bounds
-        self._empty[conjunction] = False  # while in doubt, as within itself
+        self._empty[conjunction] = False  # assumed while it is being decided, as inside itself
         found = all(self._has_no_value(shape, depth) for shape in self._shapes_of(conjunction))
         if found:
             self._empty[conjunction] = True
@@ -260,7 +263,7 @@ class Normaliser:
     # -- the search -------------------------------------------------------------------------
 
     def _search(self, conjunction: Conjunction) -> list[ValueShape]:
-        """Find the shapes of a need; with all that is negated left out where it is too much."""
+        """Find the shapes of a conjunction; without its negated schemas if there are too many branches."""
         try:
             return self._all_branches(conjunction)
         except _TooManyBranches as error:
@@ -298,8 +301,8 @@ class Normaliser:
                     branches.append(branch)
                     continue
                 options, *waiting = branch.choices
-                # What the options before one say is denied in it, where that is cheap: it decides
-                # other choices, and keeps the branches apart (as in Davis-Putnam).
+                # Earlier options are negated in later ones where that is cheap: it decides other choices,
+                # and keeps the branches disjoint (as in Davis-Putnam).
                 denied: list[SignedFormula] = []
                 split = []
                 for step in options:
@@ -313,7 +316,7 @@ class Normaliser:
         return found
 
     def _decompose(self, branch: _Branch) -> bool:
-        """Work off a branch up to its next choice; False if it died."""
+        """Decompose the formulas of a branch up to its next choice; False if the branch is closed."""
         todo, shape = branch.todo, branch.shape
         while True:
             while todo:
@@ -323,8 +326,8 @@ class Normaliser:
                     return False
             if branch.choices:
                 return True
-            # Every choice is made: now it is known what was evaluated, and then the names among
-            # which a member that must exist may have its place.
+            # All choices are made: now the evaluated members are known, and then the names at which a
+            # member that must exist may be placed.
             if branch.evaluated:
                 for collector, evaluated in branch.evaluated.items():
                     found = unevaluated_facts(
@@ -363,7 +366,7 @@ class Normaliser:
             case AnyOf(parts):
                 self._conjunction_or_choice(branch, parts, holds, not holds, path)
             case Not(part):
-                # What a negated schema evaluates is not noted (Core, section 7.7.1.4).
+                # A negated schema evaluates nothing (Core, section 7.7.1.4).
                 outer = path and (path[0], path[1], ())
                 branch.todo.append((part, not holds, outer))
             case Conditional(part):
@@ -434,7 +437,7 @@ class Normaliser:
     def _collect(
         self, branch: _Branch, schema_node: SchemaNode, collectors: tuple[SchemaNode, ...]
     ) -> tuple[SchemaNode, ...]:
-        """Note what a schema that holds evaluates; returns who collects within it."""
+        """Record what a schema that holds evaluates; returns the schemas that track it within."""
         own = asks_for_evaluated(schema_node)
         if not collectors and not own:
             return ()
@@ -473,7 +476,7 @@ class Normaliser:
     # -- options that exclude each other -----------------------------------------------------
 
     def _may_overlap(self, one: SchemaNode, other: SchemaNode) -> bool:
-        """Whether two schemas may hold at once; what there are many of is not remembered."""
+        """Whether two schemas may hold at once; not cached, since there are many pairs."""
         return not self._is_empty(
             self._equality.deduplicate(((one, True), (other, True))), MAX_DEPTH
         )
@@ -484,7 +487,7 @@ class Normaliser:
         )
 
     def _charge(self, pairs: int, pointer: str) -> None:
-        """Count pairs that are to be compared; there are as many as there may be branches."""
+        """Count pairs that are to be compared against the limit on branches."""
         cost, self._pairs = divmod(self._pairs + pairs, PAIRS_PER_BRANCH)
         self._charged += cost
         report_progress(STEPS_PER_BRANCH * cost)
@@ -494,7 +497,7 @@ class Normaliser:
     # -- contradictions ---------------------------------------------------------------------
 
     def _is_consistent(self, shape: ValueShape) -> bool:
-        """Drop kinds that cannot be; False if none is left."""
+        """Drop kinds without a value; False if none is left."""
         number = shape.facets.get(NUMBER)
         if number is not None and number.interval.is_empty:
             shape.kinds &= ~NUMBER
@@ -510,7 +513,7 @@ class Normaliser:
         return shape.kinds != 0
 
     def _filter_enum(self, shape: ValueShape) -> bool:
-        """Drop constants that cannot be; False if there were some and none is left."""
+        """Drop constants that do not meet the shape; False if that leaves none."""
         if shape.enum is None:
             return True
         accepts = self.checker.accepts
@@ -566,5 +569,5 @@ class Normaliser:
 
 
 def _with_both_numbers(kinds: int) -> int:
-    """Whole constants may be written as 1 or as 1.0, so they leave both kinds of number open."""
+    """Add both kinds of number if there is one: an integer may be written as 1 or as 1.0."""
     return kinds | NUMBER if kinds & NUMBER else kinds

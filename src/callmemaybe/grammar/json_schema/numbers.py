@@ -1,4 +1,8 @@
-"""The numerals of the multiples of a number: remainders, digit by digit."""
+"""Numbers of a facet: an interval, multiples, and excluded values.
+
+Multiples of decimals are an explicit automaton that reads a numeral and tracks its remainder; integers that
+one integer divides are the node `Divisible`.
+"""
 
 from __future__ import annotations
 
@@ -44,20 +48,20 @@ from callmemaybe.grammar.nodes import (
     some,
 )
 
-#: Most states of such an automaton.
+#: States of an automaton of multiples.
 MAX_STATES = 50_000
-#: Most digits after the point in the scientific form: as many as a float's repr has.
+#: Digits after the point in the scientific form: as many as the repr of a float has.
 _DIGITS = 17
 
 
 class _Sign(NamedTuple):
-    """Nothing but perhaps a sign."""
+    """Nothing but an optional sign."""
 
     signed: bool
 
 
 class _IntegerPart(NamedTuple):
-    """Digits before the point: their remainder; whether there is one, and it is not 0."""
+    """Digits before the point: their remainder; whether they are 0; whether there is one, not 0."""
 
     rest: int
     zero: bool
@@ -65,11 +69,11 @@ class _IntegerPart(NamedTuple):
 
 
 class _FractionPart(NamedTuple):
-    """Digits after the point too: how many, and what they say about the whole number.
+    """Digits after the point too: how many, and what is known of the number.
 
-    ``plain`` and ``scientific``: whether these forms are still possible; ``settled``: whether the plain
-    form will do as it is (known once it has all the digits that multiples can have); ``ends``:
-    whether the last digit is not 0.
+    ``plain``, ``scientific``: whether these forms are still possible; ``settled``: whether the plain form is
+    a multiple as it is (known once it has all digits a multiple can have); ``ends``: whether the last digit
+    is not 0.
     """
 
     rest: int
@@ -81,7 +85,7 @@ class _FractionPart(NamedTuple):
 
 
 class _Exponent(NamedTuple):
-    """The beginning of an exponent: the least and the most that will do, its sign, a digit."""
+    """The beginning of an exponent: the least and the largest allowed, its sign, a digit."""
 
     at_least: int | None
     at_most: int | None
@@ -90,7 +94,7 @@ class _Exponent(NamedTuple):
 
 
 class _ExponentEnd(NamedTuple):
-    """Two or three digits of an exponent: whether they will do, and whether more may come."""
+    """Two or three digits of an exponent: whether they are allowed, and whether more may follow."""
 
     enough: bool
     more: bool
@@ -110,11 +114,11 @@ def multiples(multiple: Fraction | None, excluded: tuple[Fraction, ...] = ()) ->
 
 
 class _MultiplesReader:
-    """An automaton that reads a numeral and knows its remainder.
+    """An automaton that reads a numeral and tracks its remainder.
 
-    With multiple = modulus / 10**places, the number D * 10**-f (D the digits read, f of them after
-    the point) is a multiple if modulus divides D * 10**(places - f); so is D * 10**(e - f) if modulus
-    divides D * 10**(e - f + places), unless the exponent is negative: then D would end in zeros.
+    With multiple = modulus / 10**places, the number D * 10**-f (D the digits read, f of them after the point)
+    is a multiple if modulus divides D * 10**(places - f); so is D * 10**(e - f) if modulus divides D * 10**(e
+    - f + places), unless the exponent is negative: then D would end in zeros.
     """
 
     def __init__(self, multiple: Fraction | None, excluded: tuple[Fraction, ...]) -> None:
@@ -134,7 +138,7 @@ class _MultiplesReader:
         self._longest = _DIGITS if len(set(self._class_of)) * _DIGITS < MAX_STATES // 2 else 0
 
     def table(self) -> Node:
-        """Explore every state and return the automaton."""
+        """Explore every state and return the automaton as a node."""
         order: list[_State] = [_Sign(False)]
         ids: dict[_State, int] = {order[0]: 0}
         rows: list[list[tuple[int, int]]] = []
@@ -209,12 +213,12 @@ class _MultiplesReader:
         return self._class_of[(rest * 10 + digit) % self._modulus]
 
     def _next_fraction(self, state: _FractionPart, digit: int) -> _FractionPart | None:
-        """Return the state after one more digit behind the point, if anything can still come."""
+        """Return the state after one more digit behind the point, if anything can still follow."""
         rest, digits, plain, scientific, settled, _ = state
         beyond = digits >= self._places
         if beyond and digit > 0:
             settled = self._multiple is None  # finer than any multiple
-        # No zeros make a multiple of what is none.
+        # Zeros do not turn another number into a multiple.
         plain = plain and (not beyond or settled or self._multiple is None)
         scientific = scientific and digits < self._longest
         if not plain and not scientific:
@@ -229,7 +233,7 @@ class _MultiplesReader:
         return _FractionPart(rest, digits, plain, scientific, settled, scientific and digit > 0)
 
     def _exponent(self, rest: int, digits: int) -> Iterator[tuple[str, _State]]:
-        """Begin an exponent, if some powers of ten will do with these digits."""
+        """Begin an exponent, if some powers of ten make a multiple of these digits."""
         at_least: int | None = None
         if self._multiple is not None:
             if (power := _power(rest, self._multiple)) is None:
@@ -265,7 +269,7 @@ class _MultiplesReader:
 
 
 def _power(rest: int, modulus: int) -> int | None:
-    """Return the least power of ten that makes a remainder a multiple, if any does."""
+    """Return the smallest power of ten that makes a remainder a multiple, if any does."""
     missing = modulus // gcd(rest, modulus)
     power = 0
     while 10**power % missing:
@@ -276,9 +280,9 @@ def _power(rest: int, modulus: int) -> int | None:
 
 
 def _equivalent_remainders(modulus: int) -> list[int]:
-    """Return for each remainder the least one that no further digits can tell from it (Moore, 1956).
+    """Return for each remainder the smallest equivalent one (Moore's partition refinement, 1956).
 
-    Remainders with different common divisors with the modulus are kept apart: those decide.
+    Remainders with different common divisors with the modulus are not equivalent.
     """
     classes = [gcd(rest, modulus) for rest in range(modulus)]
     count = 0
@@ -297,7 +301,7 @@ def _equivalent_remainders(modulus: int) -> list[int]:
 
 
 def _live_table(rows: list[list[tuple[int, int]]], accepting: set[int]) -> Node:
-    """Drop states from which nothing is accepted, and number the others anew."""
+    """Drop states from which nothing is accepted, and renumber the others."""
     sources: list[list[int]] = [[] for _ in rows]
     for state, row in enumerate(rows):
         for _, target in row:
@@ -320,7 +324,7 @@ def _live_table(rows: list[list[tuple[int, int]]], accepting: set[int]) -> Node:
 
 
 _NATURAL = alt(lit("0"), seq(NONZERO, many(DIGIT)))
-#: Numbers that are not whole: a digit other than 0 after the point, or d.de-dd.
+#: Numbers that are no integers: a digit other than 0 after the point, or d.de-dd.
 _NOT_INTEGER = lexeme(
     seq(
         opt(lit("-")),
@@ -340,7 +344,7 @@ _NOT_INTEGER = lexeme(
 
 
 def number_node(kinds: int, facet: NumberFacet | None, excluded: Mapping[Any, Any]) -> Node:
-    """Return the numbers that a facet allows: whole ones, others, or both, by ``kinds``."""
+    """Return the numbers that a facet allows: integers, others, or both, by ``kinds``."""
     numbers = tuple(sorted({exact_of(v) for v in excluded.values() if _is_number(v)}))
     if facet is None and not numbers:
         if kinds & NUMBER == INTEGER:
@@ -383,7 +387,7 @@ def _numbers(kinds: int, facet: NumberFacet, excluded: tuple[Fraction, ...]) -> 
 
 
 def _without(interval: Interval, excluded: tuple[Fraction, ...]) -> list[Interval]:
-    """Cut an interval at some numbers (ascending), which are left out."""
+    """Split an interval at excluded numbers (ascending)."""
     found = []
     for number in excluded:
         if number in interval:

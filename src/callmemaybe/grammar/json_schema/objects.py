@@ -1,4 +1,10 @@
-"""The texts of objects: declared members in their order, then any others."""
+"""The texts of objects: declared members in order or in any order, undeclared ones, and unions.
+
+A union of objects that differ only in their declared members is written as one node. Case by case it would be
+as long as there are cases (`dependencies` between ten members make hundreds); read member by member, most
+cases continue alike, and what distinguishes them is the set of cases that are still open (the subset
+construction on an acyclic graph, as in Daciuk et al., 2000, and in Bryant's decision diagrams, 1986).
+"""
 
 from __future__ import annotations
 
@@ -44,17 +50,17 @@ from callmemaybe.grammar.nodes import (
 )
 from callmemaybe.grammar.unordered import Members, Unordered
 
-#: Patterns for the keys of one object of which every combination is a class of keys. Of more it is only those
-#: of which any two share a key, up to so many classes: patterns that share none make one each, and one more.
+#: Up to this many key patterns, every combination is a class of keys. With more, only combinations that
+#: share a key are, up to a limit on the classes.
 MAX_FREE_PATTERNS = 6
 MAX_KEY_CLASSES = 1 << MAX_FREE_PATTERNS
-#: From this many places where an object may start, what follows is shared instead of copied.
+#: From this many possible first members, what follows is shared instead of copied.
 _MIN_SHARED = 6
 _LEFT, _RIGHT = lit("{"), lit("}")
 
 
 class DeclaredMember(NamedTuple):
-    """A declared member: its key (a JSON string), its value, whether it must be there."""
+    """A declared member: its key (a JSON string), its value, whether it is required."""
 
     key: str
     value: Node
@@ -63,7 +69,7 @@ class DeclaredMember(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KeyClass:
-    """Members that are not declared: their keys (JSON strings) and values."""
+    """Undeclared members: their keys (JSON strings) and values."""
 
     keys: Node
     value: Node
@@ -80,10 +86,10 @@ def key_classes(
     *,
     defer: Callable[[str, str, str | None], None],
 ) -> list[tuple[Node, Conjunction]]:
-    """Return the keys that are not declared, by what their members need.
+    """Return the classes of undeclared keys, with the conjunction of their members.
 
-    With ``member``: only those keys that a member which must exist may have, and its need too. Where
-    that is too much it is left to be checked, and any key may have any value.
+    With ``member``: only the keys that a member which must exist may have, with its conjunction too. If there
+    are too many classes the check is deferred, and any key may have any value.
     """
     patterns = {pattern.source: pattern for pattern, _ in facet.patterns}
     if member is not None:
@@ -125,7 +131,9 @@ def _split(patterns: list[KeyPattern]) -> list[_PatternSplit]:
                 inside.append(((*within, pattern), without))
                 outside.append((within, (*without, pattern)))
             else:
-                outside.append((within, without))  # none of its keys match: not worth saying
+                outside.append(
+                    (within, without)
+                )  # none of its keys match, so nothing need be excluded
         classes = outside + inside
         if len(classes) > MAX_KEY_CLASSES:
             raise GrammarError(
@@ -164,7 +172,7 @@ def _keys(within: Iterable[KeyPattern], without: Iterable[KeyPattern], declared:
 
 
 def other_keys(declared: list[str]) -> Node:
-    """Return the keys that are not declared, where no pattern says more."""
+    """Return the undeclared keys, where there are no patterns."""
     return _keys([], [], declared)
 
 
@@ -177,10 +185,10 @@ def object_body(
     *,
     last: list[KeyClass] | None = None,
 ) -> Node:
-    """Return objects with the parts in order (optional ones may be left out), then extras.
+    """Return objects with the parts in order (optional ones may be missing), then undeclared members.
 
-    ``at_least`` and ``at_most`` count members. With ``last`` there must be one more such member, as the
-    last one: behind it no other could have its key and so replace it.
+    ``at_least`` and ``at_most`` count members. With ``last`` one more such member must come at the end,
+    behind which no other member could repeat and so replace its key.
     """
     parts = [part for part in parts if part.required or part.value is not NOTHING]
     extra = any_member(style, extras)
@@ -208,10 +216,9 @@ def object_body(
 def closed_body(
     style: Style, names: Iterable[str], values: list[Node], required: Collection[str]
 ) -> Node | None:
-    """Return what :func:`object_body` does for these members alone, in one go.
+    """Return what :func:`object_body` does for these members alone, in one pass.
 
-    None where the first one may be left out, where members are not just texts between texts, and where
-    one has no value.
+    None if the first one is optional, if separators are not plain texts, or if a member has no value.
     """
     if style.separators is None or NOTHING in values:
         return None
@@ -242,9 +249,9 @@ def unordered_body(
     *,
     last: list[KeyClass] | None = None,
 ) -> Node:
-    """Return objects with the parts in any order, and extras anywhere among them.
+    """Return objects with the parts in any order, and undeclared members anywhere among them.
 
-    Everything else is as in :func:`object_body`; the one more member comes behind every extra.
+    Everything else is as in :func:`object_body`; ``last`` comes behind every undeclared member.
     """
     written = {part.key.encode(): part for part in parts if part.value is not NOTHING}
     if any(part.required and part.value is NOTHING for part in parts):
@@ -269,14 +276,14 @@ def unordered_body(
 
 
 def write_member(style: Style, part: DeclaredMember, before: str = "") -> Node:
-    """Write a member; ``before`` is what stands in front of it, where separators are texts."""
+    """Write a member; ``before`` is the text in front of it, where separators are texts."""
     if style.separators is not None:
         return seq(lit(f"{before}{part.key}{style.separators[1]}"), part.value)
     return seq(lit(part.key), style.colon, part.value)
 
 
 def write_next_member(style: Style, part: DeclaredMember) -> Node:
-    """Write a member that another one stands in front of."""
+    """Write a member behind another one."""
     if style.separators is not None:
         return write_member(style, part, style.separators[0])
     return seq(style.comma, lit(part.key), style.colon, part.value)
@@ -299,7 +306,7 @@ def _with_last_member(style: Style, parts: list[DeclaredMember], extra: Node, la
 
 
 def _with_first_required(style: Style, parts: list[DeclaredMember], extra: Node) -> Node:
-    """Return objects whose first member is always there: what `_uncounted` leads to, in one go."""
+    """Return objects whose first member is required: the result of `_uncounted`, in one pass."""
     pieces: list[Node] = []
     for part in parts:
         if not part.required:
@@ -319,12 +326,12 @@ def _with_first_required(style: Style, parts: list[DeclaredMember], extra: Node)
 
 
 def _uncounted(style: Style, parts: list[DeclaredMember], needed: list[bool], extra: Node) -> Node:
-    """Return the members without limits on their number; at least one is there."""
+    """Return the members without limits on their number; at least one is present."""
     follows = [
         write_next_member(style, part) if must else opt(write_next_member(style, part))
         for part, must in zip(parts, needed, strict=True)
     ]
-    # Any member up to the first that must be there can be the first one written.
+    # Every member up to the first required one can be the first that is written.
     starts = needed.index(True) + 1 if True in needed else len(parts)
     tail = seq(*follows[starts:], many(seq(style.comma, extra)))
     heads = [] if True in needed else [seq(extra, tail)]
@@ -352,9 +359,9 @@ def _counted(
     at_least: int,
     at_most: int | None,
 ) -> Node:
-    """Return the members with limits on their number; at least one is there.
+    """Return the members with limits on their number; at least one is present.
 
-    ``row[n]`` is what may follow when n members are written (more than the cap need no counting).
+    ``row[n]`` is the continuation when n members are written (counts beyond the cap are equal).
     """
     cap = at_least if at_most is None else at_most
     again = seq(style.comma, extra)
@@ -377,17 +384,17 @@ def _counted(
 
 
 def repeat_first(extra: Node, again: Node, at_least: int, at_most: int | None) -> Node:
-    """Return extras from the very first member on, at least one."""
+    """Return undeclared members from the very first member on, at least one."""
     if extra is NOTHING or at_most == 0:
         return NOTHING
     return seq(extra, repeat(again, max(at_least - 1, 0), None if at_most is None else at_most - 1))
 
 
-#: A case says of a member: it must not be there (None), or its value, and whether it must be there.
+#: What a case states of a member: it is forbidden (None), or its value and whether it is required.
 MemberStatus = tuple[Node, bool] | None
 #: Fewer cases than this are written one by one.
 MIN_UNION_CASES = 4
-#: So many sets of open cases for each case, and it is written case by case instead.
+#: Sets of open cases for each case, beyond which all are written one by one.
 MAX_SETS_PER_CASE = 4
 
 
@@ -405,23 +412,23 @@ def union_groups(shapes: Iterable[ValueShape]) -> list[list[ValueShape]]:
 
 
 def _union_key(shape: ValueShape) -> Hashable:
-    """Return what objects must share to differ in their members' statuses alone; None for others."""
+    """Return what objects must share to form a union; None for other shapes."""
     facet = shape.facets.get(OBJECT)
     if shape.kinds != OBJECT or shape.enum is not None or facet is None:
         return None
-    if facet.members or facet.extra or facet.at_least or facet.at_most is not None:
+    if facet.members or facet.trailing_members or facet.at_least or facet.at_most is not None:
         return None
     declared = tuple(dict.fromkeys((*facet.properties, *facet.required)))
     return declared, facet.patterns, facet.others, facet.names, facet.lists_properties
 
 
-# The cases that are open before a member, by what they say of it and all later ones; whether nothing
-# was written so far.
+# The cases that are open before a member, numbered by what they state of it and all later ones; and
+# whether nothing was written so far.
 _OpenCases = tuple[frozenset[int], bool]
 
 
 class _UnionStep:
-    """What may come next where some cases are open: nothing for this member, or one of some values."""
+    """The continuations of a set of open cases: without this member, or with one of its values."""
 
     __slots__ = ("absent", "present")
 
@@ -433,7 +440,7 @@ class _UnionStep:
 def union_body(
     style: Style, keys: Sequence[str], cases: Sequence[Sequence[MemberStatus]], extra: Node
 ) -> Node | None:
-    """Return the objects of any of the cases, each a status for every key; None if that is too much.
+    """Return the objects of any of the cases, each a status for every key; None if that is too large.
 
     Members come in the order of the keys (JSON strings), then any number of ``extra`` ones.
     """
@@ -470,7 +477,7 @@ def union_body(
 def _levels(
     meanings: Sequence[dict[int, tuple[MemberStatus, int]]], start: frozenset[int], at_most: int
 ) -> list[dict[_OpenCases, _UnionStep]] | None:
-    """Return the sets of open cases before every member, and where each leads."""
+    """Return the sets of open cases before every member, with their continuations."""
     levels: list[dict[_OpenCases, _UnionStep]] = []
     count = 0
     here: list[_OpenCases] = [(start, True)]

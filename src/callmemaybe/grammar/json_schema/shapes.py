@@ -1,13 +1,12 @@
-"""What a schema says, taken apart: a formula over facts, and the shapes it comes down to.
+"""The data of the normal form: formulas over facts, and the shapes they reduce to.
 
-A *kind* is a type of JSON value, as one bit, so that a set of types is an int; whole numbers and
-other numbers are two kinds. A *facet* restricts the values of one kind. A *shape* is a set of kinds
-with at most one facet for each and perhaps a list of constants: a conjunction. A whole schema is a
-union of shapes (`normalise.py` finds them), and a shape is easy to write as a grammar (`emit.py`).
+A *kind* is a type of JSON value as one bit, so that a set of types is an int; integers and other numbers are
+two kinds. A *facet* restricts the values of one kind. A *shape* is a set of kinds with at most one facet for
+each and perhaps a list of constants: a conjunction. A schema is a union of shapes (`normalise.py`), and each
+shape is written as a grammar (`emit.py`).
 
-A *need* is a conjunction of schemas, each as it is or negated, that some value deep inside must
-meet. Needs are taken apart only when the value is reached, so recursion ends: there are finitely
-many schemas in a document.
+A *conjunction* lists schemas, each as it is or negated, that a value deeper inside must meet. It is expanded
+only when the value is reached. Recursion ends because a document has finitely many schemas.
 """
 
 from __future__ import annotations
@@ -34,40 +33,40 @@ NEVER: Conjunction = ((FALSE_SCHEMA, True),)
 
 
 def both(one: Conjunction, other: Conjunction) -> Conjunction:
-    """Join two needs."""
+    """Join two conjunctions."""
     return one + tuple(item for item in other if item not in one) if one and other else one or other
 
 
 def negated(conjunction: Conjunction) -> Iterator[Conjunction]:
-    """Yield needs of which one must be met wherever ``conjunction`` is not."""
+    """Yield conjunctions whose union is the negation of ``conjunction``."""
     for schema_node, holds in conjunction:
         yield ((schema_node, not holds),)
 
 
 class Facet(Protocol):
-    """What restricts the values of one kind."""
+    """Restricts the values of one kind."""
 
     def __and__(self, other: Any) -> Any:
-        """Return the values of both."""
+        """Return the intersection."""
 
     def complement(self) -> Iterator[Any]:
-        """Yield facets that together have every value which this one lacks."""
+        """Yield facets whose union is the complement."""
 
 
 @dataclass(frozen=True, slots=True)
 class NumberFacet:
-    """Numbers in an interval that are, and are not, multiples of something."""
+    """Numbers in an interval that are, and are not, multiples of some numbers."""
 
     interval: Interval = UNLIMITED
     multiple: Fraction | None = None
     not_multiples: tuple[Fraction, ...] = ()
-    #: Whether it must have been said (see ground.py); not said otherwise, so no part of a complement.
+    #: The level of grounding (see grounding.py); it is no part of a complement.
     ground: int = 0
-    #: Of a keyword about multiples.
+    #: The pointer of a keyword about multiples.
     pointer: str = field(default="", compare=False)
 
     def __and__(self, other: NumberFacet) -> NumberFacet:
-        """Return the numbers of both."""
+        """Return the intersection."""
         multiple = self.multiple or other.multiple
         if self.multiple and other.multiple:
             multiple = least_common_multiple(self.multiple, other.multiple)
@@ -80,7 +79,7 @@ class NumberFacet:
         )
 
     def complement(self) -> Iterator[NumberFacet]:
-        """Yield what lies below, above, and between the multiples."""
+        """Yield the numbers below, above, and between the multiples."""
         if self.interval.low is not None:
             yield NumberFacet(
                 Interval(high=self.interval.low, high_open=not self.interval.low_open)
@@ -96,29 +95,29 @@ class NumberFacet:
 
 
 def least_common_multiple(one: Fraction, other: Fraction) -> Fraction:
-    """Return the smallest positive number that both divide."""
+    """Return the smallest positive number that is a multiple of both."""
     numerator = one.numerator * other.numerator // gcd(one.numerator, other.numerator)
     return Fraction(numerator, gcd(one.denominator, other.denominator))
 
 
 @dataclass(frozen=True, slots=True)
 class StringFacet:
-    """Strings of some lengths (in characters) that are in every one and in none of some languages.
+    """Strings of some lengths (in characters) that are in all and in none of some languages.
 
-    The languages are of JSON strings with their quotes, spelled as json.dumps does.
+    The languages are of JSON strings with their quotes, in the form of json.dumps.
     """
 
     at_least: int = 0
     at_most: int | None = None
     within: tuple[Node, ...] = ()
     without: tuple[Node, ...] = ()
-    #: Whether it must have been said; as for numbers.
+    #: The level of grounding, as for numbers.
     ground: int = 0
-    #: Of a keyword about languages.
+    #: The pointer of a keyword about languages.
     pointer: str = field(default="", compare=False)
 
     def __and__(self, other: StringFacet) -> StringFacet:
-        """Return the strings of both."""
+        """Return the intersection."""
         within = self.within + tuple(n for n in other.within if n not in self.within)
         without = self.without + tuple(n for n in other.without if n not in self.without)
         return StringFacet(
@@ -131,7 +130,7 @@ class StringFacet:
         )
 
     def complement(self) -> Iterator[StringFacet]:
-        """Yield the shorter, the longer, and those outside each language."""
+        """Yield the shorter and the longer strings, and those outside each language."""
         if self.at_least:
             yield StringFacet(at_most=self.at_least - 1)
         if self.at_most is not None:
@@ -143,7 +142,7 @@ class StringFacet:
 
 
 def tighter_limit(one: int | None, other: int | None) -> int | None:
-    """Return the smaller of two upper limits, None being no limit."""
+    """Return the smaller of two upper limits; None is no limit."""
     if one is None or other is None:
         return other if one is None else one
     return min(one, other)
@@ -151,7 +150,7 @@ def tighter_limit(one: int | None, other: int | None) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class ContainsCount:
-    """At least ``at_least`` and at most ``at_most`` of the items from index ``start`` meet a need."""
+    """From ``at_least`` to ``at_most`` of the items from index ``start`` meet a conjunction."""
 
     conjunction: Conjunction
     at_least: int
@@ -162,20 +161,20 @@ class ContainsCount:
 
 @dataclass(frozen=True, slots=True)
 class ArrayFacet:
-    """Arrays by the needs of their first items and of the rest, their length, what they contain."""
+    """Arrays by the conjunctions of their first items and of the rest, their length, what they contain."""
 
     prefix: tuple[Conjunction, ...] = ()
     rest: Conjunction = ANYTHING
     at_least: int = 0
     at_most: int | None = None
     contains: tuple[ContainsCount, ...] = ()
-    #: Pointers of the keywords that ask for items which all differ / do not all differ.
+    #: The pointers of keywords that ask for items which all differ / do not all differ.
     unique: tuple[str, ...] = ()
     not_unique: tuple[str, ...] = ()
     pointer: str = ""
 
     def __and__(self, other: ArrayFacet) -> ArrayFacet:
-        """Return the arrays of both."""
+        """Return the intersection."""
         length = max(len(self.prefix), len(other.prefix))
         prefix = tuple(both(self.item(i), other.item(i)) for i in range(length))
         return ArrayFacet(
@@ -190,11 +189,11 @@ class ArrayFacet:
         )
 
     def item(self, index: int) -> Conjunction:
-        """Return what the item at an index needs."""
+        """Return the conjunction of the item at an index."""
         return self.prefix[index] if index < len(self.prefix) else self.rest
 
     def complement(self) -> Iterator[ArrayFacet]:
-        """Yield the shorter, the longer, those with a wrong item, and so on for each facet."""
+        """Yield the shorter and the longer arrays, those with a wrong item, and so on for each facet."""
         if self.at_least:
             yield ArrayFacet(at_most=self.at_least - 1)
         if self.at_most is not None:
@@ -228,7 +227,7 @@ class KeyPattern:
 
 @dataclass(frozen=True, slots=True)
 class AdditionalMembers:
-    """What the members need whose key is none of the names and matches none of the patterns."""
+    """The conjunction of the members whose key is none of the names and matches none of the patterns."""
 
     conjunction: Conjunction
     names: frozenset[str] = frozenset()
@@ -238,7 +237,7 @@ class AdditionalMembers:
 
 @dataclass(frozen=True, slots=True)
 class ExistingMember:
-    """There is a member that ``enum`` covers and that meets the need."""
+    """Some member that ``enum`` covers exists and meets the conjunction."""
 
     conjunction: Conjunction
     enum: AdditionalMembers
@@ -248,7 +247,7 @@ class ExistingMember:
 
 @dataclass(frozen=True, slots=True)
 class ObjectFacet:
-    """Objects by the needs of named members, of those that match patterns, and of all others."""
+    """Objects by the conjunctions of named members, of those that match patterns, and of all others."""
 
     properties: Mapping[str, Conjunction] = field(default_factory=dict)
     required: tuple[str, ...] = ()
@@ -257,7 +256,7 @@ class ObjectFacet:
     names: Conjunction = ANYTHING
     at_least: int = 0
     at_most: int | None = None
-    #: Members that there must be, somewhere / behind the declared ones.
+    #: Members that must exist, anywhere / behind the declared ones.
     members: tuple[ExistingMember, ...] = ()
     trailing_members: tuple[ExistingMember, ...] = ()
     pointer: str = ""
@@ -265,7 +264,7 @@ class ObjectFacet:
     lists_properties: bool = False
 
     def __and__(self, other: ObjectFacet) -> ObjectFacet:
-        """Return the objects of both; this one's keys come first."""
+        """Return the intersection; this facet's keys come first."""
         properties = dict(self.properties)
         for name, conjunction in other.properties.items():
             properties[name] = both(properties.get(name, ANYTHING), conjunction)
@@ -284,9 +283,9 @@ class ObjectFacet:
         )
 
     def complement(self) -> Iterator[ObjectFacet]:
-        """Yield those with a wrong member, without a required one, and so on for each facet."""
+        """Yield the objects with a wrong member, without a required one, and so on for each facet."""
         if limits_one_member(self) and self.required:
-            # "There, and of this kind" denied is one fact: "if there, then not of this kind".
+            # The negation of "present and of this kind" is one fact: "if present, then not of this kind".
             ((name, conjunction),) = self.properties.items()
             for wrong in negated(conjunction) if conjunction else (NEVER,):
                 yield ObjectFacet(properties={name: wrong})
@@ -311,7 +310,7 @@ class ObjectFacet:
             yield ObjectFacet(members=(ExistingMember(ANYTHING, everywhere, key=wrong),))
 
     def need_of(self, name: str, matches: Any) -> Conjunction:
-        """Return what the member of this name needs; ``matches(pattern, name)`` decides."""
+        """Return the conjunction of the member of this name; ``matches(pattern, name)`` decides."""
         conjunction = self.properties.get(name, ANYTHING)
         for pattern, inner in self.patterns:
             if matches(pattern, name):
@@ -323,7 +322,7 @@ class ObjectFacet:
 
 
 def limits_one_member(facet: Any) -> bool:
-    """Whether a facet says nothing but what one member needs, and perhaps that it is there."""
+    """Whether a facet only restricts one member, and perhaps requires it."""
     if not isinstance(facet, ObjectFacet) or len(facet.properties) != 1:
         return False
     return (
@@ -334,7 +333,7 @@ def limits_one_member(facet: Any) -> bool:
 
 
 def limits_only_members(facet: ObjectFacet) -> bool:
-    """Whether a facet says nothing but perhaps what members need and which must be there."""
+    """Whether a facet only restricts and requires named members."""
     limits = (
         facet.at_least or facet.at_most is not None or facet.names or facet.patterns or facet.others
     )
@@ -347,7 +346,7 @@ class ValueShape:
 
     kinds: int = ALL_KINDS
     facets: dict[int, Any] = field(default_factory=dict)
-    #: The only values allowed, by identity (see values.py); None for no such list.
+    #: The only values allowed, by identity (see values.py); None for no list.
     enum: dict[Any, Any] | None = None
     #: Values that are not allowed, by identity.
     excluded: dict[Any, Any] = field(default_factory=dict)
@@ -369,7 +368,7 @@ class Kinds:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """If the value is of these kinds (the bits of one facet), the facet holds."""
+    """If the value is of these kinds (the bits of one facet), it meets the facet."""
 
     kinds: int
     facet: Any
@@ -377,7 +376,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Enum:
-    """The value is one of these (by identity); ``kinds`` are theirs."""
+    """The value is one of these (by identity), whose kinds are ``kinds``."""
 
     values: Mapping[Any, Any]
     kinds: int
@@ -385,7 +384,7 @@ class Enum:
 
 @dataclass(frozen=True, slots=True)
 class Subschema:
-    """The value meets the schema at a spot."""
+    """The value meets a schema of the document."""
 
     schema_node: SchemaNode
     by_reference: bool = False
@@ -423,21 +422,21 @@ class Not:
 
 @dataclass(frozen=True, slots=True)
 class Conditional:
-    """Always holds; but where it is noted what was evaluated, the part holds or does not."""
+    """Always holds; but where evaluated members are tracked, the part holds or does not."""
 
     part: Subschema
 
 
 @dataclass(frozen=True, slots=True)
 class Unevaluated:
-    """What no schema at this place has evaluated meets a need (`unevaluated.py` sees to it)."""
+    """What no schema at this place has evaluated meets the keyword's schema (see ``evaluated_by``)."""
 
     pointer: str
 
 
 @dataclass(frozen=True, slots=True)
 class Undecidable:
-    """Something that cannot be said, nor denied; left to be checked."""
+    """A condition that can be neither written nor negated; it is deferred to the validator."""
 
 
 Formula = (

@@ -1,10 +1,12 @@
-"""The formats of JSON Schema (Validation, section 7.3) as languages, one row each.
+"""JSON strings of a facet, and the formats of JSON Schema (Validation, section 7.3), one row each.
 
-Most are exact. Some are subsets, so that every text of the language is valid: leap seconds come only at
-offsets of whole quarters of an hour; regular expressions have groups that nest at most three deep, and refer
-only to groups whose name is one letter; host names have no label in punycode ("xn--"). What punycode and
-IDNA 2008 ask takes arithmetic over a whole label, which no mask can do byte by byte: `SUPERSETS` has every
-valid name and others, for callers that validate complete values.
+Strings without a pattern or format may use every escape of JSON; the others are written as json.dumps does.
+
+Most formats are exact. Some are subsets, so that every text of the language is valid: leap seconds come only
+at offsets of whole quarters of an hour; regular expressions have groups that nest at most three deep, and
+refer only to groups whose name is one letter; host names have no label in punycode ("xn--"). What punycode
+and IDNA 2008 ask takes arithmetic over a whole label, which no mask can do byte by byte: `SUPERSETS` has
+every valid name and others, for callers that validate complete values.
 """
 
 from __future__ import annotations
@@ -44,14 +46,14 @@ from callmemaybe.grammar.nodes import (
 )
 from callmemaybe.grammar.regex import matching
 
-#: Any JSON string / any JSON string spelled as json.dumps(ensure_ascii=False) does.
+#: Any JSON string / any JSON string in the form of json.dumps(ensure_ascii=False).
 ANY_STRING = lexeme(quoted_text(JSON_CHARACTER))
 PLAIN_STRING = lexeme(quoted_text(JSON_CANONICAL_CHARACTER))
 
 
 @lru_cache(maxsize=256)
 def strings_of_length(at_least: int, at_most: int | None, character: Node = JSON_CHARACTER) -> Node:
-    """Return the JSON strings of some lengths, counted in characters."""
+    """Return the JSON strings of these lengths, in characters."""
     return lexeme(quoted_text(character, at_least, at_most))
 
 
@@ -78,7 +80,7 @@ def string_node(facet: StringFacet | None, excluded: Mapping[Any, Any]) -> Node:
 
 
 def without_words(node: Node, texts: list[str]) -> Node:
-    """Return a language of JSON strings (spelled plainly) without some of them."""
+    """Return a language of JSON strings (in the form of json.dumps) without some texts."""
     written = [quoted(text) for text in texts if can_be_written(text)]
     return Difference(node, lexeme(words(written))) if written else node
 
@@ -89,7 +91,7 @@ def key_matches(pattern: KeyPattern, text: str) -> bool:
 
 
 def contains_text(node: Node, text: str) -> bool:
-    """Whether a language of JSON strings has a text, spelled plainly."""
+    """Whether a language of JSON strings contains a text, in the form of json.dumps."""
     if not can_be_written(text):
         return False
     machine = machine_of(node)
@@ -109,7 +111,7 @@ _DATE = (
 
 
 def _leap_seconds() -> str:
-    """Return 23:59:60 UTC in the time of every offset (RFC 3339, section 5.7) of whole quarters."""
+    """Return 23:59:60 UTC in the time of every offset of whole quarters (RFC 3339, section 5.7)."""
     options = []
     for local in range(14, 24 * 60, 15):
         ahead, behind = (local + 1) % (24 * 60), (23 * 60 + 59 - local) % (24 * 60)
@@ -170,7 +172,7 @@ _ADDRESS = rf"\[(?:{_IPV4}|IPv6:{_IPV6})\]"
 _MAILBOX = rf"(?:{_ATOM}+(?:\.{_ATOM}+)*|{_QUOTED})@"
 _UATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~\u0080-\u{10ffff}-]"
 _IDN_MAILBOX = rf"(?:{_UATOM}+(?:\.{_UATOM}+)*|{_UQUOTED})@"
-# Octets of the text, however they are spelled in a JSON string: the signs escaped here are all of ASCII.
+# Octets of the text, however they are written in a JSON string: only ASCII characters are escaped here.
 _OCTET_BUT_AT = alt(
     byte_set(frozenset(range(0x20, 0x100)) - frozenset(b'"\\@')),
     seq(lit("\\"), byte_range(0x20, 0x7E)),
@@ -222,11 +224,11 @@ _RELATIVE_POINTER = rf"(?:0|[1-9]\d*)(?:[+-](?:[1-9]\d*))?(?:#|{_POINTER})"
 def _regex() -> Node:
     """Return regular expressions with groups up to three deep, in the portable syntax.
 
-    Look-arounds and one named group may stand outside of groups. What refers back to a group is there
-    behind one whose name is one letter, which an automaton can remember.
+    Look-arounds and one named group may stand outside of groups. Back-references follow a group whose name is
+    one letter, which an automaton can remember.
     """
     escape = r"\\(?:[dDwWsSfnrtv^$\\.*+?()\[\]{}|/]|u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2}|c[A-Za-z])"
-    # Spans around one of a few characters: to remember where any span began would take many states.
+    # Ranges around one of a few characters: remembering the start of any range would take many states.
     pivots = ((digits, "1359"), (ascii_uppercase, "CFMSZ"), (ascii_lowercase, "cfmsz"))
     spans = "|".join(
         f"[{known[0]}-{pivot}]-[{pivot}-{known[-1]}]" for known, enum in pivots for pivot in enum
@@ -271,7 +273,7 @@ def _email(pattern: str, domain: Node) -> Node:
     return Intersection(address, lexeme(seq(_QUOTE, local, lit("@"), domain, _QUOTE)))
 
 
-#: Name -> regular expression for the whole text, or a function that returns one or a node.
+#: Name -> regular expression of the whole text, or a function that returns one or a node.
 FORMATS: dict[str, str | Callable[[], str | Node]] = {
     "date": _DATE,
     "time": _TIME,

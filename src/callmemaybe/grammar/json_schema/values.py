@@ -1,4 +1,4 @@
-"""JSON values of a schema (enum, const): when two are equal, and how they are written."""
+"""JSON values of a schema (enum, const): their equality, their texts, and the spacing of a style."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from callmemaybe.grammar.json_schema.shapes import (
 )
 from callmemaybe.grammar.nodes import EMPTY, Node, byte_set, lexeme, lit, opt, repeat, seq
 
-#: Most spellings of one constant array or object.
+#: Texts of one constant array or object.
 _MANY = 16
-#: Most digits of a number of a schema, written without exponent (as many as Python's int() reads):
-#: 1e999999999 is ten characters long, and its digits would fill the memory.
+#: Digits of a number of a schema, written without exponent (as many as Python's int() reads): 1e999999999
+#: is ten characters long, and its digits would fill the memory.
 DIGITS = 4_300
-#: The bits of an integer with so many digits.
+#: The bits of an integer with that many digits.
 _LONG = DIGITS * 3322 // 1000
 _TRUE, _FALSE = ("true",), ("false",)
 
@@ -55,7 +55,7 @@ def kind_of(value: Any) -> int:
 
 
 def exact(number: float | Decimal) -> Fraction:
-    """Return the number that was written: 0.1 is a tenth.
+    """Return the exact value of a number as written: 0.1 is a tenth.
 
     Raises ValueError if it is not finite, or longer than DIGITS.
     """
@@ -79,7 +79,7 @@ def _too_long() -> ValueError:
 
 
 def identity(value: Any) -> Any:
-    """Return something hashable, equal for equal JSON values only (1 equals 1.0, not true)."""
+    """Return a hashable key that is equal for equal JSON values only (1 equals 1.0, not true)."""
     if isinstance(value, str) or value is None:
         return value
     if isinstance(value, bool):
@@ -104,14 +104,14 @@ def quoted(text: str) -> str:
 
 
 def can_be_written(text: str) -> bool:
-    """Whether UTF-8 can carry a text (halves of surrogate pairs it cannot)."""
+    """Whether UTF-8 can encode a text: halves of surrogate pairs it cannot."""
     return text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text)
 
 
 def spellings(value: Any, kinds: int, separators: tuple[str, str] | None) -> list[str] | None:
-    """Return every text of a value; None for an array or object with very many, or any spacing.
+    """Return every text of a value; None for an array or object with very many, or with free spacing.
 
-    A whole number is written as integer, and as float where the kinds have those too.
+    An integer is written as integer, and as float, where the kinds allow it.
     """
     if isinstance(value, str):
         return [quoted(value)] if can_be_written(value) else []
@@ -139,7 +139,7 @@ def spellings(value: Any, kinds: int, separators: tuple[str, str] | None) -> lis
 
 
 def number_texts(value: float | Decimal, kinds: int) -> list[str]:
-    """Return how a number is written: as integer, and as float where the kinds have those too."""
+    """Return the texts of a number: as integer, and as float, where the kinds allow it."""
     number = Fraction(value) if isinstance(value, int) else exact(value)
     if number.denominator != 1:
         return [json.dumps(value) if isinstance(value, float) else _plain(number)]
@@ -154,7 +154,7 @@ def number_texts(value: float | Decimal, kinds: int) -> list[str]:
 
 
 def grounded_number_texts(value: int | Decimal, kinds: int) -> list[str]:
-    """As :func:`number_texts`, and in the digits it was said in: 12.50 and 1e9, not only 12.5."""
+    """Return :func:`number_texts` and the number in its original digits: 12.50 and 1e9, not only 12.5."""
     found = number_texts(value, kinds)
     if isinstance(value, Decimal) and kinds & FRACTION:
         is_long = str(value).partition("E")[2].startswith("+")
@@ -175,21 +175,21 @@ def _plain(number: Fraction) -> str:
     return f"-{digits}" if number < 0 else digits
 
 
-# A newline and what indents the next line; bounded, so that no model can loop in it.
+# A newline and an indent; bounded, so that no model can loop in it.
 _LONGEST_INDENT = 40
 _SPACE = lexeme(seq(opt(lit("\n")), repeat(byte_set(b" \t"), 0, _LONGEST_INDENT)))
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """What stands between and around the tokens of a JSON text."""
+    """What separates and surrounds the tokens of a JSON text."""
 
     name: str
     comma: Node
     colon: Node
-    #: After an opening and before a closing bracket or brace.
+    #: Behind an opening and before a closing bracket or brace.
     padding: Node = EMPTY
-    #: The texts of comma and colon, where there is one way only.
+    #: The texts of comma and colon, if there is exactly one of each.
     separators: tuple[str, str] | None = None
 
 
