@@ -57,7 +57,7 @@ common = st.recursive(
 
 def _written(schema: Any, style: str, additional: bool, short: bool) -> tuple[Any, dict[str, Node]]:
     document = SchemaDocument(schema)
-    emitter = Emitter(document, STYLES[style], "", additional, short=short)
+    emitter = Emitter(document, STYLES[style], "", additional, use_fast_path=short)
     try:
         return emitter.node(((document.root, True),)), emitter.rules
     except (UnsupportedSchema, DynamicScopeNeeded) as error:
@@ -94,5 +94,5 @@ def test_what_tools_have_is_common(additional: bool) -> None:
         assert leaf.get("type") not in ("array", "object")
         return emitter.node(((SchemaDocument(leaf).root, True),))
 
-    found = FastPath(STYLES["spaced"], additional, general, emitter.anything).node(schema)
+    found = FastPath(STYLES["spaced"], additional, general, emitter.any_value).node(schema)
     assert found is _written(schema, "spaced", additional, False)[0]

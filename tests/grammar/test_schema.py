@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
 from typing import Any
 
@@ -356,3 +358,18 @@ def test_hostile_schemas_end(schema: Any, text: str | None) -> None:
     else:
         assert is_in(schema, text)
     assert time.process_time() - start < 10
+
+
+def test_the_package_and_the_function_json_schema_do_not_hide_each_other() -> None:
+    """Law: callmemaybe.grammar.json_schema is the function, whatever of the package is imported first."""
+    code = (
+        "import callmemaybe.grammar.json_schema.emit, callmemaybe.grammar.json_schema.certificate\n"
+        "from importlib import import_module\n"
+        "from callmemaybe.grammar import json_schema, regex\n"
+        "import_module('callmemaybe.grammar.json_schema.objects')\n"
+        "import callmemaybe.grammar as room\n"
+        "assert room.json_schema is json_schema and callable(json_schema), json_schema\n"
+        "from callmemaybe.grammar import json_schema as again\n"
+        "assert again({'type': 'null'}).root and again is json_schema\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -12,6 +12,7 @@ text are exported from their automaton: one rule for each state, with the bytes 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from callmemaybe.errors import GrammarError
 from callmemaybe.grammar.automata.divisible import Divisible
@@ -412,6 +413,7 @@ def _character_moves(machine: Automaton, state: int) -> dict[int, Ranges]:
 
 
 def _character_ranges(machine: Automaton, state: int) -> Iterator[tuple[int, int, int]]:
+    known: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
     for mask, target in machine.edges(state):
         for lead in bytes_of(mask):
             if lead < 0x80:
@@ -420,20 +422,29 @@ def _character_ranges(machine: Automaton, state: int) -> Iterator[tuple[int, int
                 raise GrammarError(f"byte {lead:#x} begins no character")
             else:
                 following = 1 if lead < 0xE0 else 2 if lead < 0xF0 else 3
-                value = lead & (0x3F >> following)
-                yield from _character_tails(machine, target, value, following)
+                base = (lead & (0x3F >> following)) << 6 * following
+                for low, high, end in _character_tails(machine, target, following, known):
+                    yield base + low, base + high, end
 
 
 def _character_tails(
-    machine: Automaton, state: int, value: int, following: int
-) -> Iterator[tuple[int, int, int]]:
-    for mask, target in machine.edges(state):
-        for byte in bytes_of(mask):
-            code = value << 6 | byte & 0x3F
-            if following == 1:
-                yield code, code, target
-            else:
-                yield from _character_tails(machine, target, code, following - 1)
+    machine: Automaton, state: int, following: int, known: dict[tuple[int, int], Any]
+) -> list[tuple[int, int, int]]:
+    """Return (low, high, target) for the last bytes of a character; low and high are offsets."""
+    found: list[tuple[int, int, int]] | None = known.get((state, following))
+    if found is None:
+        pairs: dict[int, list[tuple[int, int]]] = {}
+        for mask, target in machine.edges(state):
+            for byte in bytes_of(mask):
+                base = (byte & 0x3F) << 6 * (following - 1)
+                tails = [(0, 0, target)]
+                if following > 1:
+                    tails = _character_tails(machine, target, following - 1, known)
+                for low, high, end in tails:
+                    pairs.setdefault(end, []).append((base + low, base + high))
+        found = [(*pair, end) for end, own in pairs.items() for pair in ranges(own)]
+        known[state, following] = found
+    return found
 
 
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
