@@ -139,7 +139,7 @@ NAMES = (
     ".".join(["a" * 49] * 5 + ["a" * 3]), "a" * 63,
 )  # fmt: skip
 NOT_NAMES = (
-    "a b", "-a", "a-", "a..b", "a.", ".", "", "a_b", "a" * 64, ".".join(["a" * 49] * 5 + ["a" * 4]),
+    "a b", "-a", "a-", "a..b", "a.", ".", "", "a_b", "a" * 64,
 )  # fmt: skip
 #: What only the validator finds: IDNA 2008 forbids them.
 INVALID_NAMES = (

@@ -19,7 +19,7 @@ from callmemaybe.grammar.automaton import DEAD, Automaton
 from callmemaybe.grammar.characters import json_escaped
 from callmemaybe.grammar.json_schema import GroundingSource, json_schema_node
 from callmemaybe.grammar.json_schema.document import DeferredCheck
-from callmemaybe.grammar.json_schema.values import Style
+from callmemaybe.grammar.json_schema.values import JsonStyle
 from callmemaybe.grammar.nodes import (
     NOTHING,
     Alternation,
@@ -58,7 +58,7 @@ from callmemaybe.wire.arg_syntax import (
 )
 
 _COMMA, _COLON, _PAD = (Control(f"\0{mark}") for mark in ("comma", "colon", "pad"))
-_MARKED = Style("marked", _COMMA, _COLON, _PAD)
+_MARKED = JsonStyle("marked", _COMMA, _COLON, _PAD)
 #: States of one automaton over strings; a length limit of tens of thousands needs so many.
 MAX_STATES = 400_000
 

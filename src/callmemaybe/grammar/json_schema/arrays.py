@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from callmemaybe.grammar.json_schema.values import Style
+from callmemaybe.grammar.json_schema.values import JsonStyle
 from callmemaybe.grammar.nodes import (
     EMPTY,
     NOTHING,
@@ -23,7 +23,7 @@ from callmemaybe.grammar.nodes import (
 
 
 def array_body(
-    style: Style, prefix: Sequence[Node], rest: Node, at_least: int, at_most: int | None
+    style: JsonStyle, prefix: Sequence[Node], rest: Node, at_least: int, at_most: int | None
 ) -> Node:
     """Return arrays with these first items, then ``rest``; ``at_least`` to ``at_most`` items in all."""
     if at_most is not None and (at_most < at_least or at_most < len(prefix)):
@@ -52,7 +52,7 @@ def array_body(
 
 
 def unique_body(
-    style: Style, values: Sequence[Sequence[str]], at_least: int, at_most: int | None
+    style: JsonStyle, values: Sequence[Sequence[str]], at_least: int, at_most: int | None
 ) -> Node:
     """Return arrays of ``at_least`` to ``at_most`` different values, each given by all its texts."""
     count = len(values)
@@ -91,7 +91,7 @@ class CountLimits:
 
 
 def counted_body(
-    style: Style,
+    style: JsonStyle,
     items: Sequence[Options],
     limits: Sequence[CountLimits],
     at_least: int,
@@ -116,7 +116,7 @@ def counted_body(
 class _CountedRows:
     """Rows of nodes: the continuation for each state of the counts."""
 
-    def __init__(self, style: Style, limits: Sequence[CountLimits]) -> None:
+    def __init__(self, style: JsonStyle, limits: Sequence[CountLimits]) -> None:
         self._comma = style.comma
         self._limits = limits
         self._counts = list(product(*(range(one.cap + 1) for one in limits)))

@@ -11,21 +11,9 @@ from callmemaybe.grammar.json_schema.grounding import GroundingSource
 
 #: Keywords whose value is a schema / a list of schemas / a map of schemas; some may be other things.
 _SCHEMA_KEYWORDS = frozenset(
-    [
-        "not",
-        "if",
-        "then",
-        "else",
-        "items",
-        "additionalItems",
-        "contains",
-        "propertyNames",
-        "additionalProperties",
-        "unevaluatedItems",
-        "unevaluatedProperties",
-        "contentSchema",
-    ]
-)
+    ["not", "if", "then", "else", "items", "additionalItems", "contains", "propertyNames",
+     "additionalProperties", "unevaluatedItems", "unevaluatedProperties", "contentSchema"]
+)  # fmt: skip
 _SCHEMA_LIST_KEYWORDS = frozenset(["allOf", "anyOf", "oneOf", "prefixItems", "items"])
 _SCHEMA_MAP_KEYWORDS = frozenset(
     ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"]

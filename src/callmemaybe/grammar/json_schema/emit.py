@@ -64,7 +64,7 @@ from callmemaybe.grammar.json_schema.strings import (
 )
 from callmemaybe.grammar.json_schema.values import (
     STYLES,
-    Style,
+    JsonStyle,
     can_be_written,
     grounded_number_texts,
     identity,
@@ -106,7 +106,7 @@ class Emitter:
     def __init__(
         self,
         document: SchemaDocument,
-        style: Style,
+        style: JsonStyle,
         prefix: str,
         additional: bool,
         *,

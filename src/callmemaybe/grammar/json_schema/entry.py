@@ -26,7 +26,7 @@ from callmemaybe.grammar.json_schema.shapes import (
     ObjectFacet,
 )
 from callmemaybe.grammar.json_schema.strings import key_matches
-from callmemaybe.grammar.json_schema.values import STYLES, Style
+from callmemaybe.grammar.json_schema.values import STYLES, JsonStyle
 from callmemaybe.grammar.nodes import NOTHING, Node
 
 #: In which order the keys of an object may come.
@@ -86,7 +86,7 @@ def _keywords(schema: Any, **options: Any) -> Sequence[tuple[str, str, str, str]
 def json_schema_node(
     schema: Any,
     *,
-    style: str | Style = "spaced",
+    style: str | JsonStyle = "spaced",
     order: str = "schema",
     prefix: str = "",
     additional: bool = True,
@@ -97,7 +97,7 @@ def json_schema_node(
     """Return the node of a schema and the rules it needs, to embed in a larger grammar.
 
     ``prefix`` separates the names of the rules from those of other schemas (the rules of free JSON values are
-    shared on purpose: same name, same rule). ``style`` may also be a `Style` of the caller. Everything else
+    shared on purpose: same name, same rule). ``style`` may also be a `JsonStyle` of the caller. Everything else
     is as in :func:`json_schema`.
     """
     if isinstance(style, str):
@@ -128,7 +128,7 @@ def json_schema_node(
 
 
 def _fast_path(
-    schema: Any, style: Style, prefix: str, additional: bool, *, may_defer: bool
+    schema: Any, style: JsonStyle, prefix: str, additional: bool, *, may_defer: bool
 ) -> tuple[Node, dict[str, Node]] | None:
     """Build the node on the fast path if that covers the whole schema, else return None."""
     if type(schema) is not dict or "$schema" in schema:
@@ -149,7 +149,7 @@ def _fast_path(
 
 
 def _emitted(
-    document: SchemaDocument, style: Style, prefix: str, additional: bool, unordered: bool
+    document: SchemaDocument, style: JsonStyle, prefix: str, additional: bool, unordered: bool
 ) -> tuple[Node, dict[str, Node]]:
     emitter = Emitter(document, style, prefix, additional, unordered=unordered)
     return emitter.node(((document.root, True),)), emitter.rules

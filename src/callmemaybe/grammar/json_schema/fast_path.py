@@ -20,7 +20,7 @@ from callmemaybe.grammar.json_schema.objects import (
     other_keys,
 )
 from callmemaybe.grammar.json_schema.strings import SUPERSETS
-from callmemaybe.grammar.json_schema.values import Style, can_be_written, quoted
+from callmemaybe.grammar.json_schema.values import JsonStyle, can_be_written, quoted
 from callmemaybe.grammar.nodes import Node, words
 
 #: Keywords that do not affect which values are valid (where there is no reference).
@@ -61,7 +61,7 @@ class FastPath:
 
     def __init__(
         self,
-        style: Style,
+        style: JsonStyle,
         additional: bool,
         general: Callable[[Any], Node | None],
         any_value: Callable[[], Node],

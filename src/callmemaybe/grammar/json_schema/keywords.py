@@ -517,39 +517,12 @@ KEYWORDS: dict[str, KeywordFunction] = {
 
 #: Keywords without an effect of their own: notes for people, or read with another keyword.
 ANNOTATIONS = frozenset(
-    [
-        "$schema",
-        "$id",
-        "id",
-        "$anchor",
-        "$dynamicAnchor",
-        "$recursiveAnchor",
-        "$vocabulary",
-        "$comment",
-        "$defs",
-        "definitions",
-        "title",
-        "description",
-        "default",
-        "examples",
-        "example",
-        "deprecated",
-        "readOnly",
-        "writeOnly",
-        "contentEncoding",
-        "contentMediaType",
-        "contentSchema",
-        "nullable",
-        "discriminator",
-        "xml",
-        "externalDocs",
-        "then",
-        "else",
-        "additionalItems",
-        "minContains",
-        "maxContains",
-    ]
-)
+    ["$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$vocabulary",
+     "$comment", "$defs", "definitions", "title", "description", "default", "examples",
+     "example", "deprecated", "readOnly", "writeOnly", "contentEncoding", "contentMediaType",
+     "contentSchema", "nullable", "discriminator", "xml", "externalDocs", "then", "else",
+     "additionalItems", "minContains", "maxContains"]
+)  # fmt: skip
 
 #: Keywords with a meaning in some draft or dialect that is not supported, with what to do instead.
 REFUSED = {

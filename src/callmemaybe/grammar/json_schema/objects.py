@@ -31,7 +31,7 @@ from callmemaybe.grammar.json_schema.strings import (
     key_matches,
     without_words,
 )
-from callmemaybe.grammar.json_schema.values import Style, quoted
+from callmemaybe.grammar.json_schema.values import JsonStyle, quoted
 from callmemaybe.grammar.nodes import (
     EMPTY,
     INFINITE,
@@ -177,7 +177,7 @@ def other_keys(declared: list[str]) -> Node:
 
 
 def object_body(
-    style: Style,
+    style: JsonStyle,
     parts: list[DeclaredMember],
     extras: list[KeyClass],
     at_least: int,
@@ -214,7 +214,7 @@ def object_body(
 
 
 def closed_body(
-    style: Style, names: Iterable[str], values: list[Node], required: Collection[str]
+    style: JsonStyle, names: Iterable[str], values: list[Node], required: Collection[str]
 ) -> Node | None:
     """Return what :func:`object_body` does for these members alone, in one pass.
 
@@ -241,7 +241,7 @@ def closed_body(
 
 
 def unordered_body(
-    style: Style,
+    style: JsonStyle,
     parts: list[DeclaredMember],
     extras: list[KeyClass],
     at_least: int,
@@ -275,28 +275,30 @@ def unordered_body(
     return alt(full, seq(lit("{"), style.padding, lit("}"))) if may_be_empty else full
 
 
-def write_member(style: Style, part: DeclaredMember, before: str = "") -> Node:
+def write_member(style: JsonStyle, part: DeclaredMember, before: str = "") -> Node:
     """Write a member; ``before`` is the text in front of it, where separators are texts."""
     if style.separators is not None:
         return seq(lit(f"{before}{part.key}{style.separators[1]}"), part.value)
     return seq(lit(part.key), style.colon, part.value)
 
 
-def write_next_member(style: Style, part: DeclaredMember) -> Node:
+def write_next_member(style: JsonStyle, part: DeclaredMember) -> Node:
     """Write a member behind another one."""
     if style.separators is not None:
         return write_member(style, part, style.separators[0])
     return seq(style.comma, lit(part.key), style.colon, part.value)
 
 
-def any_member(style: Style, classes: list[KeyClass]) -> Node:
+def any_member(style: JsonStyle, classes: list[KeyClass]) -> Node:
     """Return any one member of these classes."""
     return alt(
         *(seq(one.keys, style.colon, one.value) for one in classes if one.value is not NOTHING)
     )
 
 
-def _with_last_member(style: Style, parts: list[DeclaredMember], extra: Node, last: Node) -> Node:
+def _with_last_member(
+    style: JsonStyle, parts: list[DeclaredMember], extra: Node, last: Node
+) -> Node:
     members = [write_member(style, part) for part in parts]
     node = seq(many(seq(extra, style.comma)), last)
     for part, member in zip(reversed(parts), reversed(members), strict=True):
@@ -305,7 +307,7 @@ def _with_last_member(style: Style, parts: list[DeclaredMember], extra: Node, la
     return seq(lit("{"), style.padding, node, style.padding, lit("}"))
 
 
-def _with_first_required(style: Style, parts: list[DeclaredMember], extra: Node) -> Node:
+def _with_first_required(style: JsonStyle, parts: list[DeclaredMember], extra: Node) -> Node:
     """Return objects whose first member is required: the result of `_uncounted`, in one pass."""
     pieces: list[Node] = []
     for part in parts:
@@ -325,7 +327,9 @@ def _with_first_required(style: Style, parts: list[DeclaredMember], extra: Node)
     return seq(*pieces)
 
 
-def _uncounted(style: Style, parts: list[DeclaredMember], needed: list[bool], extra: Node) -> Node:
+def _uncounted(
+    style: JsonStyle, parts: list[DeclaredMember], needed: list[bool], extra: Node
+) -> Node:
     """Return the members without limits on their number; at least one is present."""
     follows = [
         write_next_member(style, part) if must else opt(write_next_member(style, part))
@@ -352,7 +356,7 @@ def concat_shared(first: Node, then: Node) -> Node:
 
 
 def _counted(
-    style: Style,
+    style: JsonStyle,
     members: list[Node],
     needed: list[bool],
     extra: Node,
@@ -438,7 +442,7 @@ class _UnionStep:
 
 
 def union_body(
-    style: Style, keys: Sequence[str], cases: Sequence[Sequence[MemberStatus]], extra: Node
+    style: JsonStyle, keys: Sequence[str], cases: Sequence[Sequence[MemberStatus]], extra: Node
 ) -> Node | None:
     """Return the objects of any of the cases, each a status for every key; None if that is too large.
 
@@ -512,7 +516,7 @@ def _step(cases: frozenset[int], meaning: dict[int, tuple[MemberStatus, int]]) -
 
 
 def _body(
-    style: Style, key: str, step: _UnionStep, is_first: bool, behind: dict[_OpenCases, Node]
+    style: JsonStyle, key: str, step: _UnionStep, is_first: bool, behind: dict[_OpenCases, Node]
 ) -> Node:
     write = write_member if is_first else write_next_member
     if not is_first and len(step.present) == 1:

@@ -181,7 +181,7 @@ _SPACE = lexeme(seq(opt(lit("\n")), repeat(byte_set(b" \t"), 0, _LONGEST_INDENT)
 
 
 @dataclass(frozen=True, slots=True)
-class Style:
+class JsonStyle:
     """What separates and surrounds the tokens of a JSON text."""
 
     name: str
@@ -193,10 +193,10 @@ class Style:
     separators: tuple[str, str] | None = None
 
 
-STYLES: dict[str, Style] = {
-    "spaced": Style("spaced", lit(", "), lit(": "), separators=(", ", ": ")),
-    "compact": Style("compact", lit(","), lit(":"), separators=(",", ":")),
-    "flexible": Style(
+STYLES: dict[str, JsonStyle] = {
+    "spaced": JsonStyle("spaced", lit(", "), lit(": "), separators=(", ", ": ")),
+    "compact": JsonStyle("compact", lit(","), lit(":"), separators=(",", ":")),
+    "flexible": JsonStyle(
         "flexible", seq(_SPACE, lit(","), _SPACE), seq(_SPACE, lit(":"), _SPACE), _SPACE
     ),
 }
