@@ -138,7 +138,7 @@ def test_leaving_waits_for_no_server() -> None:
     assert [future.cancelled() for future in futures] == [False] * 2 + [True] * 4
     assert not any(future.done() for future in futures[:2])
     assert {thread.daemon for thread in set(threading.enumerate()) - before} == {True}
-    with pytest.raises(RuntimeError, match="any more"):
+    with pytest.raises(RuntimeError, match="after the end"):
         submit("late")
     answered.set()
     assert [future.result(30) for future in futures[:2]] == ["0", "1"]
