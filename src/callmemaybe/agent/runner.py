@@ -214,12 +214,12 @@ class AgentRunner:
         finally:
             driver.close()
 
-    def _run(self, conversation: str | Conversation) -> _Run:
+    def _run(self, conversation: str | Conversation) -> _AgentRun:
         if not isinstance(conversation, Conversation):
             check_text(conversation, "conversation")
             text, conversation = conversation, Conversation()
             conversation.take(UserMessage("user", text))
-        return _Run(self._generator, self._tools, conversation, self._config)
+        return _AgentRun(self._generator, self._tools, conversation, self._config)
 
 
 def _provided(tools: Iterable[ToolLike] | ToolProvider) -> ToolProvider | Sequence[ToolSpec]:
@@ -227,7 +227,7 @@ def _provided(tools: Iterable[ToolLike] | ToolProvider) -> ToolProvider | Sequen
 
 
 @dataclass
-class _Run:
+class _AgentRun:
     """One run of one conversation."""
 
     generator: TurnGenerator

@@ -236,7 +236,7 @@ def vocabulary_of(model: Model) -> Vocabulary:
 
 
 def format_of(model: Model, vocabulary: Vocabulary, chosen: str | Format | None) -> Format:
-    """Return the format asked for or told by the files, with the model's own chat template."""
+    """Return the format asked for, or detected from the files, with the model's own chat template."""
     template = model.files.chat_template
     if isinstance(chosen, Format):
         return chosen

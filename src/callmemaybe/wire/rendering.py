@@ -51,11 +51,11 @@ def render(
     controls: Controls = None,
 ) -> PromptParts:
     """Return what a model writes; see :meth:`Format.render`."""
-    renderer = _Renderer({tool.name: tool for tool in tools}, answer, thought, controls)
+    renderer = _CallRenderer({tool.name: tool for tool in tools}, answer, thought, controls)
     return join_parts(renderer.parts(tree, tuple(calls)))
 
 
-class _Renderer:
+class _CallRenderer:
     """Writes one turn, node by node."""
 
     def __init__(

@@ -45,7 +45,7 @@ class _Field(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Node:
+class _OnnxNode:
     """The parts of a NodeProto that are needed here."""
 
     inputs: tuple[str, ...]
@@ -113,7 +113,7 @@ def _graph(graph: memoryview) -> list[bytes | memoryview] | None:
     return [*pieces, added]
 
 
-def _can_rewrite(node: _Node, inputs: dict[str, _Field]) -> bool:
+def _can_rewrite(node: _OnnxNode, inputs: dict[str, _Field]) -> bool:
     """Whether positions and a bias can be wired to a node, with the meaning needed here."""
     if len(node.inputs) > _BEFORE or node.attributes.get("local_window_size", -1) != -1:
         # A sliding window counts cells, but here a cell's index is not its position.
@@ -121,7 +121,7 @@ def _can_rewrite(node: _Node, inputs: dict[str, _Field]) -> bool:
     return bool(node.attributes.get("do_rotary")) or "position_ids" in inputs
 
 
-def _element(inputs: dict[str, _Field], attention: Sequence[_Node]) -> int | None:
+def _element(inputs: dict[str, _Field], attention: Sequence[_OnnxNode]) -> int | None:
     """Return the element type of the caches, if all attention reads its cache from the inputs."""
     found = set()
     for node in attention:
@@ -130,7 +130,7 @@ def _element(inputs: dict[str, _Field], attention: Sequence[_Node]) -> int | Non
     return found.pop() if len(found) == 1 else None
 
 
-def _head(nodes: Sequence[_Node]) -> _Node | None:
+def _head(nodes: Sequence[_OnnxNode]) -> _OnnxNode | None:
     """Return the product that makes the logits, if nothing but a change of type follows it."""
     makers = {name: node for node in nodes for name in node.outputs}
     node = makers.get("logits")
@@ -207,7 +207,7 @@ def _bytes(field: _Field) -> memoryview:
     return field.value
 
 
-def _node(field: _Field) -> _Node:
+def _node(field: _Field) -> _OnnxNode:
     parts = list(_fields(_bytes(field)))
     attributes = {}
     for part in parts:
@@ -219,10 +219,10 @@ def _node(field: _Field) -> _Node:
                 signed = value - (1 << 64) if value >> 63 else value
                 attributes[_texts(inside, _NAME)[0]] = signed
     kind = next((bytes(_bytes(part)) for part in parts if part.number == _KIND), b"")
-    return _Node(_texts(parts, _FROM), _texts(parts, _TO), kind, attributes, field)
+    return _OnnxNode(_texts(parts, _FROM), _texts(parts, _TO), kind, attributes, field)
 
 
-def _payload(node: _Node) -> bytes:
+def _payload(node: _OnnxNode) -> bytes:
     return bytes(_bytes(node.field))
 
 
