@@ -1,9 +1,8 @@
-"""Engines behind HTTP: any server that speaks OpenAI's protocol and can hold to a grammar.
+"""Models on servers with OpenAI's HTTP protocol that can constrain their output by a grammar.
 
-The package's own engine needs logits, which servers do not hand out; so the language goes to the
-server, in the notation it knows, and text comes back. What servers call the same thing differs, and
-is the whole of :data:`DIALECTS`. Whether the answer is in the language is for others to check:
-nothing here knows what a grammar says.
+Servers return text, not logits; so the grammar is sent to the server, in a notation that it supports.
+The fields for this differ between servers and are listed in :data:`DIALECTS`. Nothing here parses a
+grammar, or checks that the answer matches it: that is done by the caller.
 
 The packages are not among the core dependencies: ``pip install 'callmemaybe[remote]'``.
 """
@@ -20,7 +19,7 @@ from typing import Any
 from callmemaybe.errors import ModelError
 from callmemaybe.models.base import need_extra
 
-#: Where the key of a server is looked for; a key for one provider is never sent to another.
+#: Environment variable of the key; not a provider's own, whose key must not go to another server.
 KEY = "CALLMEMAYBE_API_KEY"
 _AGAIN = frozenset((408, 409, 425, 429, 500, 502, 503, 504))
 _LONGEST_WAIT = 20.0
@@ -29,7 +28,7 @@ _SCHEMA_NAME = "call"
 
 @dataclass(frozen=True)
 class StructuredOutput:
-    """One language in the notations that servers know; None where a notation cannot say it."""
+    """One language in the notations that servers support; None where a notation cannot express it."""
 
     gbnf: str | None = None
     ebnf: str | None = None
@@ -38,7 +37,7 @@ class StructuredOutput:
 
 
 Body = dict[str, Any]
-#: (what it is called in reports, how a constraint is put into a request); None: not expressible.
+#: A name for reports, and a function from a constraint to request fields (None: not expressible).
 Way = tuple[str, Callable[[StructuredOutput], Body | None]]
 
 
@@ -97,9 +96,9 @@ DIALECTS: Mapping[str, tuple[Way, ...]] = {
     "ollama": (("format", _under("format", text=_schema)),),
     "openai": (("response_format", _schema_format),),
 }
-#: The way to ask for text of any kind.
+#: The way to request unconstrained text.
 _FREELY: tuple[Way, ...] = (("no grammar", lambda _: {}),)
-#: Who says to own the models that a server lists.
+#: Dialects by the ``owned_by`` of the models that a server lists.
 OWNERS: Mapping[str, str] = {
     "vllm": "vllm",
     "llamacpp": "llama.cpp",
@@ -107,7 +106,7 @@ OWNERS: Mapping[str, str] = {
     "sglang": "sglang",
     "library": "ollama",
 }
-#: Ways in which the server itself decides on spaces, order and the forms of numbers.
+#: Ways in which the server chooses whitespace, key order and number formats itself.
 LOOSE = frozenset(("structured_outputs.json", "response_format", "format"))
 
 
@@ -126,7 +125,7 @@ class Completion:
 class RemoteModel:
     """A model on a server, named ``http(s)://host/v1[?dialect=NAME]#model``.
 
-    The dialect is told from the server's list of models unless the address states it; without
+    The dialect is inferred from the server's list of models unless the address states it; without
     ``#model`` the first model of that list is meant. ``timeout`` (seconds) holds for each try, of
     which there are ``tries``, however slowly an answer drips. ``key`` goes before the environment
     variable CALLMEMAYBE_API_KEY. Usable from several threads at once.
@@ -179,9 +178,9 @@ class RemoteModel:
         temperature: float = 0.0,
         seed: int | None = None,
     ) -> Completion:
-        """Return what the model answers to ``messages`` within the language (None: any text).
+        """Return the model's answer to ``messages`` within the constraint (None: any text).
 
-        Raises ModelError if the server cannot be reached, refuses, or takes no grammar that says it.
+        Raises ModelError if the server cannot be reached, refuses, or supports no notation of it.
         """
         started = time.monotonic()
         refusals: list[str] = []
@@ -194,7 +193,7 @@ class RemoteModel:
             body = self._body(messages, max_tokens, temperature, seed) | constrained
             reply, tries = self._send("POST", self._path, body)
             if reply.status_code in (400, 422):
-                # This server, or its version, does not take this notation; perhaps the next.
+                # This server or version does not support this notation; try the next.
                 refusals.append(f"{way}: {_reason(reply)}")
                 continue
             text, finish = self._read(reply)
@@ -205,7 +204,7 @@ class RemoteModel:
         )
 
     def can_say(self, constraint: StructuredOutput) -> bool:
-        """Whether there is a notation for this that the server should know."""
+        """Whether the server should support a notation that expresses the constraint."""
         return any(put(constraint) is not None for _, put in DIALECTS[self.dialect])
 
     # -- one request --------------------------------------------------------------------------
@@ -266,7 +265,7 @@ class RemoteModel:
 
     @property
     def _key(self) -> str | None:
-        """The key, if there is one. Raises ModelError, which does not show it, for what is none."""
+        """The key, if there is one. Raises ModelError, without showing it, if it is malformed."""
         name = "the argument key" if self.key else KEY
         key = (self.key or os.environ.get(KEY) or "").strip()
         if not (key.isascii() and key.isprintable()):
@@ -294,11 +293,11 @@ class RemoteModel:
         httpx = _httpx()
         until = time.monotonic() + self.timeout
         with self._client.stream(method, url, json=body) as reply:
-            if reply.is_stream_consumed:  # another transport had all of it at once
+            if reply.is_stream_consumed:  # a test transport returns the whole reply at once
                 return reply
             content = bytearray()
             for piece in reply.iter_raw():
-                # httpx counts each read by itself, so a byte now and then would never be too late.
+                # httpx's timeout is per read, so single bytes now and then would never time out.
                 if time.monotonic() > until:
                     raise httpx.ReadTimeout("the answer is not whole", request=reply.request)
                 content += piece
@@ -307,7 +306,7 @@ class RemoteModel:
         )
 
     def _send(self, method: str, path: str, body: Body | None) -> tuple[Any, int]:
-        """Return the reply and how many tries it took; what may pass is tried again, with pauses."""
+        """Return the reply and the number of tries; temporary errors are retried, with pauses."""
         httpx = _httpx()
         import tenacity
 
@@ -339,7 +338,7 @@ class RemoteModel:
 
 
 def _reason(reply: Any) -> str:
-    """Return the first line of what a server says went wrong."""
+    """Return the first line of a server's error message."""
     try:
         found = reply.json()
         error = found.get("error", found.get("detail", found.get("message", found)))

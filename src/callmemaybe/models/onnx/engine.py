@@ -236,7 +236,7 @@ class OnnxEngine:
         return binding
 
     def plan(self, count: int, keep: int) -> list[tuple[int, int]]:
-        """Split ``count`` ids into (ids, rows kept) per pass, in order."""
+        """Split ``count`` ids into (ids, logits wanted) per pass, in order."""
         if not self.all_logits and keep > 1:
             # The graph gives the last position's logits only: feed the ids that need logits one by one.
             return [*self.plan(count - keep + 1, 1), *((1, 1) for _ in range(keep - 1))]

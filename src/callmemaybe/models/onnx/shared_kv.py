@@ -237,7 +237,7 @@ def _alone(feed: CheckedFeed) -> Logits:
 def _passes(
     engine: OnnxEngine, shared: SharedKV, feeds: Sequence[CheckedFeed]
 ) -> Iterator[list[CheckedFeed]]:
-    """Divide the feeds of one buffer into passes of at most a chunk, which leave it in its bounds."""
+    """Divide the feeds of one buffer into passes of at most a chunk that fit into the model's context."""
     some: list[CheckedFeed] = []
     count = 0
     for feed in feeds:
