@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import re
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -327,3 +328,21 @@ def test_a_callers_language_is_made_anew_as_well() -> None:
     assert caller.call("Well?").call == first is not None
     (constraint,) = caller.generator._constraints.values()
     assert not constraint.matcher.automaton.needs_renewal
+
+
+def test_threads_may_bring_tools_of_their_own() -> None:
+    """A caller's generator is used from many threads; what one adds to its caches disturbs no other."""
+    model = speaks(VOCABULARY, [HERMES.render([ToolCall("say", '{"it": "x"}')])], lambda _: 0, ASK)
+    made = LocalGenerator(model, format="hermes", vocabulary=VOCABULARY)
+    say = next(tool for tool in TOOLS if tool.name == "say")
+
+    def work(thread: int) -> set[str]:
+        found = set()
+        for number in range(15):
+            tools = (replace(say), ToolSpec(f"f{thread}_{number}"))
+            turn = made.stream_call("Well?", tools, OutputSpec())
+            found.add(turn.run_to_end().calls[0].name)
+        return found
+
+    with ThreadPoolExecutor(8) as pool:
+        assert set.union(*pool.map(work, range(8))) == {"say"}

@@ -567,10 +567,10 @@ class LocalGenerator(TurnGenerator):
             lambda constraint: constraint.matcher.automaton,
             CONSTRAINT_CACHE_SIZE,
         )
-        cached = {id(one) for one in self._constraints.values()}
-        self._by_identity = {
-            key: one for key, one in self._by_identity.items() if id(one) in cached
-        }
+        # Copies, because another thread may add to either meanwhile.
+        cached = set(map(id, list(self._constraints.values())))
+        known = list(self._by_identity.items())
+        self._by_identity = {key: one for key, one in known if id(one) in cached}
         trim_cache()
 
 
