@@ -138,7 +138,7 @@ def test_the_choice_of_a_tool_is_kept(start: Start, choice: Any, names: list[str
 
 
 def test_what_is_cut_off_is_never_a_call(start: Start) -> None:
-    """Too few tokens give the reason "length"; no whole call, and in a stream no whole JSON."""
+    """Too few tokens give the reason "length" and no call; in a stream nothing of one."""
     server = start(calling(ToolCall("get_weather", '{"city": "Paris is a city", "days": 12}')))
     finishes = []
     for most in range(1, 60, 2):
@@ -150,9 +150,7 @@ def test_what_is_cut_off_is_never_a_call(start: Start) -> None:
             assert json.loads(folded["calls"][0]["arguments"])["days"] == 12
             continue
         assert "tool_calls" not in choice["message"]
-        for call in folded["calls"]:
-            with pytest.raises(ValueError):  # noqa: PT011
-                json.loads(call["arguments"])
+        assert folded["calls"] == []
     assert set(finishes) == {"length", "tool_calls"}
     assert finishes == sorted(finishes), "more tokens never make it worse"
 
@@ -247,7 +245,7 @@ def test_a_key_that_comes_twice_is_an_error(start: Start) -> None:
 
 
 def test_what_no_grammar_says_is_checked_before_it_is_told(start: Start) -> None:
-    """A call, or an answer, that its schema forbids is an error; the end of a call was never streamed."""
+    """A call, or an answer, that its schema forbids is an error; nothing of a call was streamed."""
     tags = {"type": "array", "items": {"type": "integer"}, "uniqueItems": True}
     schema = {"type": "object", "properties": {"tags": tags}, "required": ["tags"],
               "additionalProperties": False}  # fmt: skip
@@ -268,10 +266,7 @@ def test_what_no_grammar_says_is_checked_before_it_is_told(start: Start) -> None
         assert last["error"]["code"] == "unmet_schema"
         found = fold(told)
         assert found["finish"] is None
-        if "tools" in asked:
-            (call,) = found["calls"]
-            assert wrong[:-1].startswith(call["arguments"])
-            assert call["arguments"]
+        assert found["calls"] == []
 
 
 def test_a_form_and_tools_are_one_language(start: Start) -> None:

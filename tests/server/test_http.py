@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import time
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx2
 import pytest
 
+from callmemaybe.server.http import with_comments
 from tests.server.conftest import FLAT_WEATHER, USER, WEATHER, Running, Start
 
 CHAT = "/v1/chat/completions"
@@ -535,3 +538,24 @@ def _ask(connection: socket.socket, request: bytes, answer: bytes) -> None:
         more = connection.recv(4096)
         assert more, got
         got += more
+
+
+def test_a_silent_stream_sends_comments() -> None:
+    """Nobody between the client and the server takes a slow answer for a dead connection."""
+
+    async def events() -> AsyncIterator[bytes]:
+        yield b"data: 1\n\n"
+        await asyncio.sleep(0.2)
+        yield b"data: 2\n\n"
+
+    async def read() -> list[bytes]:
+        return [event async for event in with_comments(events(), 0.01)]
+
+    found = asyncio.run(read())
+    assert [event for event in found if event.startswith(b"data")] == [
+        b"data: 1\n\n",
+        b"data: 2\n\n",
+    ]
+    assert found[0] == b"data: 1\n\n"
+    assert found[1].startswith(b":")
+    assert all(event.endswith(b"\n\n") for event in found)

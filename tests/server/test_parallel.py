@@ -111,15 +111,42 @@ def test_a_turn_that_is_cut_off_has_no_calls(begin: Begin) -> None:
     assert found == [[]] * (len(found) - 1) + [both]
 
 
-def test_others_do_not_delay_the_first(begin: Begin) -> None:
-    """The first call is streamed as if it were alone; the others follow, one by one."""
+def call_deltas(server: Running, **request: Any) -> list[tuple[int, str]]:
+    """Return the number and the piece of arguments of each delta of a call in a stream."""
+    return [(call["index"], call["function"]["arguments"])
+            for chunk in server.chunks(tools=[WEATHER], **request)
+            for choice in chunk["choices"] for call in choice["delta"].get("tool_calls", ())]  # fmt: skip
 
-    def deltas(*calls: ToolCall) -> list[tuple[int, str]]:
-        chunks = begin(*calls).chunks(tools=[WEATHER])
-        return [(call["index"], call["function"]["arguments"]) for chunk in chunks
-                for choice in chunk["choices"] for call in choice["delta"].get("tool_calls", ())]  # fmt: skip
 
-    alone, several = deltas(PARIS), deltas(PARIS, BERN, PARIS_AGAIN)
+def test_an_early_call_is_not_delayed_by_others(begin: Begin) -> None:
+    """Where it is asked for, the first call is streamed as if it were alone; the others follow, one by one."""
+    early = {"callmemaybe": {"early_calls": True}}
+    alone, several = (
+        call_deltas(begin(*calls), **early) for calls in ([PARIS], [PARIS, BERN, PARIS_AGAIN])
+    )
     assert several[: len(alone)] == alone
     assert len(alone) > 3
     assert [index for index, _ in several[len(alone) :]] == [1, 1, 2, 2]
+
+
+def test_nothing_of_a_call_is_sent_before_it_counts(begin: Begin) -> None:
+    """With any budget a stream has whole calls or none: some clients complete cut JSON themselves."""
+    server = begin(PARIS, BERN)
+    found = [call_deltas(server, max_tokens=most) for most in range(1, 200, 3)]
+    whole = call_deltas(server, max_tokens=200)
+    assert [index for index, _ in whole] == [0, 0, 1, 1]
+    assert all(one in ([], whole) for one in found)
+    assert found[0] == []
+    assert found[-1] == whole
+
+
+def test_an_early_call_that_is_cut_off_is_not_json(begin: Begin) -> None:
+    """What a client asked to read early lacks its last byte unless it counts."""
+    server = begin(PARIS)
+    for most in range(1, 60):
+        deltas = call_deltas(server, max_tokens=most, callmemaybe={"early_calls": True})
+        counts = (
+            "tool_calls"
+            in server.chat(tools=[WEATHER], max_tokens=most).json()["choices"][0]["message"]
+        )
+        assert is_whole("".join(piece for _, piece in deltas)) == counts

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -66,7 +65,7 @@ def test_a_stream_and_a_whole_say_the_same(start: Start, wish: Any) -> None:
 
 @pytest.mark.parametrize("most", [1, 5, 12, 20, 30])
 def test_what_is_cut_off_is_incomplete(start: Start, most: int) -> None:
-    """With the reason, and no call in the output; in streams no whole JSON."""
+    """With the reason, and no call in the output; in streams nothing of one."""
     server = start(calling(ToolCall("get_weather", '{"city": "Paris is a city", "days": 12}')))
     whole = server.respond(tools=[FLAT_WEATHER], max_output_tokens=most).json()
     assert whole["status"] == "incomplete"
@@ -75,9 +74,7 @@ def test_what_is_cut_off_is_incomplete(start: Start, most: int) -> None:
     events = server.events(tools=[FLAT_WEATHER], max_output_tokens=most)
     assert events[-1]["type"] == "response.incomplete"
     assert "response.function_call_arguments.done" not in kinds(events)
-    told = "".join(event["delta"] for event in events if event["type"] == CALL[1])
-    with pytest.raises(ValueError):  # noqa: PT011
-        json.loads(told)
+    assert not any("function_call" in event["type"] for event in events)
 
 
 def test_a_conversation_goes_on(start: Start) -> None:

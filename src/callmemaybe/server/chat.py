@@ -41,6 +41,8 @@ def parse(data: Any) -> ChatRequest:
         raise invalid_value("stream_options", "'stream_options' is only allowed when streaming.")
     if request.callmemaybe and request.callmemaybe.steps and not request.stream:
         raise invalid_value("callmemaybe.steps", "Steps are sent in streams only.")
+    if request.callmemaybe and request.callmemaybe.early_calls and not request.stream:
+        raise invalid_value("callmemaybe.early_calls", "Only a stream can send a call early.")
     return request
 
 
@@ -85,7 +87,8 @@ def turn_requests(request: ChatRequest, served: ServedModel) -> list[TurnRequest
             top_logprobs=request.top_logprobs or 0,
             trace=bool(request.callmemaybe and request.callmemaybe.steps),
         )
-        found.append(TurnRequest(messages, tools, wanted, options))
+        early = bool(request.callmemaybe and request.callmemaybe.early_calls)
+        found.append(TurnRequest(messages, tools, wanted, options, early))
     return found
 
 

@@ -28,6 +28,8 @@ MAX_DIGITS = 400
 _HEADER_NAMES = re.compile(r"[!#$%&'*+.^_`|~\w-]+(?:[ \t]*,[ \t]*[!#$%&'*+.^_`|~\w-]+)*", re.ASCII)
 _DEFAULT_HEADERS = "authorization, content-type, x-request-id"
 _LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
+#: Seconds without an event after which a stream sends a comment.
+_SILENCE_SECONDS = 15.0
 
 
 T = TypeVar("T")
@@ -194,9 +196,32 @@ class EventStream(Response):
     async def _send(self, send: Send) -> None:
         start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
         await send(start)
-        async for event in self._events:
+        async for event in with_comments(self._events, _SILENCE_SECONDS):
             await send({"type": "http.response.body", "body": event, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
+
+
+async def with_comments(events: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
+    """Yield the events, and a comment after each ``seconds`` without one.
+
+    Proxies and clients close connections that are silent for too long; readers of server-sent events skip
+    comments.
+    """
+    following = asyncio.ensure_future(anext(events, None))
+    try:
+        while True:
+            done, _ = await asyncio.wait({following}, timeout=seconds)
+            if not done:
+                yield b": still working\n\n"
+                continue
+            event = following.result()
+            if event is None:
+                return
+            yield event
+            following = asyncio.ensure_future(anext(events, None))
+    finally:
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
 
 
 # -- access control -------------------------------------------------------------------------------

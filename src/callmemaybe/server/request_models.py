@@ -318,9 +318,10 @@ class ReasoningOptions(RequestObject):
 
 
 class Extensions(RequestObject):
-    """Extensions: with ``steps`` a stream contains each decoding step."""
+    """Extensions: with ``steps`` a stream contains each decoding step, with ``early_calls`` unfinished calls."""
 
     steps: bool | None = None
+    early_calls: bool | None = None
 
 
 class ChatRequest(RequestObject):

@@ -331,7 +331,8 @@ class TurnScheduler:
         pending = turn.pending
         if pending.is_closed:
             return
-        if pending.first is None and not isinstance(update, BaseException):
+        has_content = isinstance(update, TurnUpdate) and (update.events or update.result)
+        if pending.first is None and has_content:
             pending.first = self.clock()
         pending.updates.put_nowait((turn.index, update))
 

@@ -2,9 +2,11 @@
 
 The updates are the same whether they are streamed or folded into one answer, so the two cannot
 disagree. Their events are the stream's own (:mod:`callmemaybe.tools.events`), held back until a client
-may read them: text and arguments until their characters are whole, the last byte of the first call's
-arguments and everything of later calls until the turn has ended well. So neither what was cut off nor
-a repeat can ever be taken for a call.
+may read them: text until its characters are whole, calls until the turn has ended well. Only the end
+tells whether the budget sufficed, and many clients complete the JSON of a stream that was cut off
+themselves (LangChain's ``parse_partial_json`` makes ``{"city": "Pari"}`` of ``{"city": "Pari``, and ``{}``
+of a name alone). So a client that gets nothing of a call can make nothing of it. Where a client asks for
+early calls, it gets the first one as it is written, all but its last byte.
 """
 
 from __future__ import annotations
@@ -33,13 +35,16 @@ class TurnRequest:
     tools: Sequence[ToolSpec]
     spec: OutputSpec
     options: DecodingConfig
+    has_early_calls: bool = False
+    """Whether a stream sends the first call while it is written."""
 
 
 @dataclass(frozen=True)
 class TurnUpdate:
     """What one step of a turn brings: events, and what no event of the stream can carry.
 
-    Events are about what was written and know no token. ``tokens`` are those of the first TextDelta
+    The first update of a turn ``begins`` it: it is sent although it may have nothing else, so that a stream
+    opens before its first event. Events are about what was written and know no token. ``tokens`` are those of the first TextDelta
     among ``events`` and ``steps`` those of the decoder, where they were asked for; the last update has
     the turn's ``result``.
     """
@@ -48,10 +53,11 @@ class TurnUpdate:
     tokens: tuple[TokenLogprob, ...] = ()
     steps: tuple[Step, ...] = ()
     result: TurnResult | None = None
+    begins: bool = False
 
     def __bool__(self) -> bool:
         """Whether there is anything to send."""
-        return bool(self.events or self.steps or self.result is not None)
+        return bool(self.events or self.steps or self.begins or self.result is not None)
 
 
 def finish_reason(result: TurnResult) -> Finish:
@@ -79,15 +85,17 @@ def turn_updates(
         length = generator.count_prompt_tokens(request.messages, request.tools, spec)
         yield TurnUpdate(result=TurnResult(ended="length", prompt_tokens=length))
         return
-    held = _HeldBack(new_id)
+    held = _HeldBack(new_id, has_early_calls=request.has_early_calls)
     step_count = token_count = 0
+    is_first = True
     try:
         for events in stream:
             steps = tuple(stream.steps[step_count:]) if options.trace else ()
             tokens = tuple(stream.logprobs[token_count:]) if options.logprobs else ()
             step_count, token_count = step_count + len(steps), token_count + len(tokens)
             ready = tuple(held.take(events, has_tokens=bool(tokens)))
-            yield TurnUpdate(ready, tokens, steps)
+            yield TurnUpdate(ready, tokens, steps, begins=is_first)
+            is_first = False
         yield TurnUpdate(tuple(held.end(stream.result)), result=stream.result)
     finally:
         stream.close()
@@ -97,16 +105,16 @@ class _HeldBack:
     """Holds back the parts of a stream that a client may not read yet.
 
     Clients take a call for complete when the next begins (openai's ``chat.completions.stream`` reads
-    its arguments then), so all others wait behind the byte of the first that is held back.
+    its arguments then), so all others wait behind an early call's last byte.
     """
 
-    def __init__(self, new_id: Callable[[], str]) -> None:
+    def __init__(self, new_id: Callable[[], str], *, has_early_calls: bool) -> None:
         self._new_id = new_id
+        self._has_early_calls = has_early_calls
         self._text = codecs.getincrementaldecoder("utf-8")("replace")
-        self._arguments = codecs.getincrementaldecoder("utf-8")("replace")
-        self._last_byte = b""
-        #: The calls behind the first: their names, and their arguments so far.
-        self._later: list[tuple[str, bytearray]] = []
+        #: The names of the calls that began, and their arguments as far as they were not sent.
+        self._calls: list[tuple[str, bytearray]] = []
+        self._sent = 0
 
     def take(
         self, events: Sequence[StreamEvent], *, has_tokens: bool = False
@@ -119,17 +127,15 @@ class _HeldBack:
                     if text or has_tokens:
                         yield TextDelta(text.encode())
                     has_tokens = False
-                case CallStarted(index=0):
-                    yield CallStarted(0, event.name, self._new_id())
                 case CallStarted():
-                    self._later.append((event.name, bytearray()))
-                case ArgumentsDelta(index=0):
-                    data = self._last_byte + event.data
-                    self._last_byte = data[-1:]
-                    if ready := self._arguments.decode(data[:-1]):
-                        yield ArgumentsDelta(0, ready.encode())
+                    self._calls.append((event.name, bytearray()))
+                    if self._has_early_calls and not self._sent:
+                        yield self._start(0)
                 case ArgumentsDelta():
-                    self._later[-1][1].extend(event.data)
+                    held = self._calls[-1][1]
+                    held.extend(event.data)
+                    if self._sent == len(self._calls):
+                        yield from _arguments(event.index, held, _whole_characters(held[:-1]))
         if has_tokens:
             yield TextDelta(b"")
 
@@ -137,9 +143,26 @@ class _HeldBack:
         """Yield what was held back of the text and of the calls that count."""
         if text := self._text.decode(b"", True):
             yield TextDelta(text.encode())
-        if result.calls:
-            yield ArgumentsDelta(0, self._arguments.decode(self._last_byte, True).encode())
         # A repeat was written last, and is not among the calls that count.
-        for index, (name, data) in enumerate(self._later[: max(0, len(result.calls) - 1)], 1):
-            yield CallStarted(index, name, self._new_id())
-            yield ArgumentsDelta(index, data.decode(errors="replace").encode())
+        for index, (_, held) in enumerate(self._calls[: len(result.calls)]):
+            if index == self._sent:
+                yield self._start(index)
+            yield from _arguments(index, held, len(held))
+
+    def _start(self, index: int) -> CallStarted:
+        self._sent += 1
+        return CallStarted(index, self._calls[index][0], self._new_id())
+
+
+def _arguments(index: int, held: bytearray, size: int) -> Iterator[ArgumentsDelta]:
+    """Yield the first ``size`` bytes of ``held``, if there are any, and take them out of it."""
+    if size:
+        yield ArgumentsDelta(index, bytes(held[:size]).decode(errors="replace").encode())
+        del held[:size]
+
+
+def _whole_characters(data: bytearray) -> int:
+    """Return how many bytes of ``data`` lie in front of a character that is cut off at its end."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    decoder.decode(bytes(data))
+    return len(data) - len(decoder.getstate()[0])
