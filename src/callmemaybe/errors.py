@@ -202,8 +202,15 @@ class SchemaViolationError(ModelOutputError):
 
 
 class NotExecuted(Exception):
-    """Raised by a tool if certainly nothing happened: even a `once` call may be retried."""
+    """Raised by a tool if certainly nothing happened: even a `once` call may be retried.
+
+    A reply that says "not now" is no such proof: what answered may be a proxy, after the service acted.
+    """
 
 
 class TransientError(Exception):
-    """Raised by a tool whose failure may be temporary, as ConnectionError and TimeoutError are."""
+    """Raised by a tool whose failure may be temporary and that may have acted, as after a lost connection.
+
+    ConnectionError, TimeoutError and the like of other libraries count as this. A call of a tool that is
+    `once` is then of unknown outcome; others are tried again.
+    """

@@ -401,7 +401,7 @@ def test_retries_are_for_transient_failures_and_never_for_once(ledger) -> None:
     assert tried == {"again": 3, "never": 1, "sure": 3, "wrong": 1}
     assert answers["again"].ok
     assert answers["sure"].ok
-    assert answers["never"].code == answers["wrong"].code == "tool_error"
+    assert (answers["never"].code, answers["wrong"].code) == ("unknown_outcome", "tool_error")
     attempts = [json.loads(row[3]) for row in ledger.backend.read_audit()]
     assert sum(record["event"] == "attempt" for record in attempts) == 4
 

@@ -88,6 +88,51 @@ def test_a_servers_tools_over_http(tmp_path: Path) -> None:
         asyncio.run(use(address, log))
 
 
+async def use_and_lose(server: Any, log: Path, name: str) -> None:
+    """Make a `once` call whose answer never comes, and look at what is told of it and of later ones."""
+    async with McpTools(server, effects={"count_notes": "read"}) as notes:
+        async with Gateway(tools_from(notes), rng=lambda: 0.0) as gateway:
+            run = gateway.begin("r")
+            (lost,) = await gateway.run([ToolCall(name, '{"text": "milk"}')], run=run)
+            assert (lost.code, lost.effect) == ("unknown_outcome", "possible"), lost.content
+            assert name not in {spec.name for spec in gateway.offers(run)}
+            (later,) = await gateway.run([ToolCall("fail", "{}")], run=run)
+            assert (later.code, later.effect) == ("refused", "none"), later.content
+            found = await gateway.reconcile(lost.key, "done", by="ada")
+            assert found.ok
+    assert log.read_text() == "milk\n"
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+@pytest.mark.parametrize("name", ["add_and_vanish", "add_and_garble"])
+def test_a_server_that_acts_and_never_answers_leaves_the_call_unknown(
+    tmp_path: Path, transport: str, name: str
+) -> None:
+    """A process that is killed in the middle of a call, or an answer that got lost: one effect, unknown."""
+    log = tmp_path / "log"
+    if transport == "http":
+        with over_http(command(log)) as address:
+            asyncio.run(use_and_lose(address, log, name))
+    else:
+        asyncio.run(use_and_lose(command(log), log, name))
+
+
+def test_an_error_that_refuses_the_request_is_a_failure(tmp_path: Path) -> None:
+    """The server says that it did not carry the call out: nothing is blocked."""
+
+    async def go() -> None:
+        async with McpTools(command(tmp_path / "log")) as notes:
+            async with Gateway(tools_from(notes)) as gateway:
+                run = gateway.begin("r")
+                (answer,) = await gateway.run([ToolCall("reject", '{"text": "eggs"}')], run=run)
+                assert (answer.code, answer.effect) == ("tool_error", "possible")
+                assert "no such note" in answer.detail
+                (answer,) = await gateway.run([ToolCall("add_note", '{"text": "milk"}')], run=run)
+                assert answer.ok
+
+    asyncio.run(go())
+
+
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 def test_definitions_are_pinned(tmp_path: Path, transport: str) -> None:
     """A definition that differs from its pin is refused at connect, and later before the call."""

@@ -325,6 +325,7 @@ class CallRunner:
             may_pass = outcome.kind in {"transient", "timed_out", "died", "not_executed"}
             if not (safe and may_pass) or attempt >= most or not self._may_retry(attempt):
                 return outcome, attempt
+            item.may_have_run |= outcome.kind != "not_executed"
             record = self._turn.record(
                 "attempt",
                 item,
@@ -403,9 +404,11 @@ class CallRunner:
                 None,
             )
         once = effect is Effect.ONCE
-        if outcome.kind == "not_executed":
+        # An attempt that did nothing does not undo an earlier one, of which that is not known.
+        did_nothing = outcome.kind == "not_executed" and not item.may_have_run
+        if did_nothing:
             event, code, state = LifecycleEvent.FAIL, "refused", CallState.FAILED
-        elif outcome.kind in {"timed_out", "died"} and once:
+        elif once and outcome.kind != "raised":
             event, code, state = LifecycleEvent.LOSE, "unknown_outcome", CallState.UNKNOWN
         elif outcome.kind == "timed_out":
             event, code, state = LifecycleEvent.TIME_OUT, "timed_out", CallState.TIMED_OUT

@@ -105,10 +105,15 @@ class HttpTransport:
 
     def _send(self, request: HttpRequest, attempt: _RequestAttempt) -> HttpResponse:
         url, headers = request.url, dict(request.headers)
-        for _ in range(self._redirects + 1):
-            parts = self._checked(url)
-            address = self._address(parts)
-            reply = self._once(request, parts, address, headers, attempt)
+        for hop in range(self._redirects + 1):
+            try:
+                parts = self._checked(url)
+                address = self._address(parts)
+                reply = self._once(request, parts, address, headers, attempt)
+            except NotExecuted as error:
+                if not hop:
+                    raise
+                raise ValueError(f"a redirect was not followed: {error}") from error
             redirected = reply.status in _REDIRECTS and reply.location
             if not redirected or request.method not in _SAFE:
                 return reply

@@ -16,7 +16,7 @@ from importlib.metadata import version
 from types import TracebackType
 from typing import Any, Self
 
-from mcp import Client, StdioServerParameters, types
+from mcp import Client, MCPError, StdioServerParameters, types
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
@@ -32,6 +32,7 @@ from callmemaybe.tools import (
     Tool,
     ToolCall,
     ToolSpec,
+    TransientError,
 )
 
 #: In a request's ``_meta``: names the run and turn, so that a redelivery is answered from the ledger.
@@ -41,6 +42,17 @@ META_TURN = "io.callmemaybe/turn"
 #: Seconds for the check of a definition. Less than a gateway's attempt (30): whether an attempt that
 #: timed out has called the tool would be unknown.
 _CHECK_SECONDS = 10.0
+#: Errors by which a server refuses a request before it carries it out. The others do not say that: the
+#: client reports a lost connection, a cut stream and a 502 of a proxy as errors of the protocol, too.
+_REFUSALS = frozenset(
+    {
+        types.METHOD_NOT_FOUND,
+        types.INVALID_PARAMS,
+        types.HEADER_MISMATCH,
+        types.MISSING_REQUIRED_CLIENT_CAPABILITY,
+        types.UNSUPPORTED_PROTOCOL_VERSION,
+    }
+)
 #: The version of the protocol that dropped sessions; versions are dates.
 _SESSIONLESS = "2026-07-28"
 
@@ -67,6 +79,8 @@ class McpTools:
         if isinstance(server, Sequence) and not isinstance(server, str):
             server = StdioServerParameters(command=server[0], args=list(server[1:]))
         self._client = Client(server, cache=None)
+        self._closing = asyncio.Event()
+        self._holder: asyncio.Task[None] | None = None
         self._effects = {name: Effect(value) for name, value in (effects or {}).items()}
         self._default = Effect(default)
         self._expected = dict(pins or {})
@@ -78,17 +92,42 @@ class McpTools:
 
     async def __aenter__(self) -> Self:
         """Connect, list the tools, and pin them."""
-        await self._client.__aenter__()
+        connected: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._closing.clear()
+        self._holder = asyncio.create_task(self._hold(connected), name="MCP connection")
         try:
+            await connected
             for definition in await self._list():
                 self._add(definition)
             unknown = self._effects.keys() - self.pins.keys()
             if unknown:
                 raise InputError(f"the server has no tool {min(unknown)!r}", where="effects")
         except BaseException:
-            await self._client.__aexit__(None, None, None)
+            await self._close()
             raise
         return self
+
+    async def _hold(self, connected: asyncio.Future[None]) -> None:
+        """Hold the connection open in a task of its own.
+
+        The client cancels the task that opened it when the server goes away. In this task that ends the
+        connection and nothing else; each call finds out by itself.
+        """
+        try:
+            async with self._client:
+                connected.set_result(None)
+                await self._closing.wait()
+        except BaseException as error:
+            if not connected.done():
+                connected.set_exception(error)
+            elif not isinstance(error, Exception):
+                raise
+
+    async def _close(self) -> None:
+        self._closing.set()
+        if self._holder is not None:
+            await asyncio.wait({self._holder})
+            self._holder = None
 
     async def __aexit__(
         self,
@@ -97,7 +136,7 @@ class McpTools:
         trace: TracebackType | None,
     ) -> None:
         """Close the connection."""
-        await self._client.__aexit__(kind, error, trace)
+        await self._close()
 
     def __tools__(self) -> list[Tool]:
         """Return the tools, for tools_from()."""
@@ -147,7 +186,7 @@ class McpTools:
                     definition.input_schema,
                     definition.output_schema,
                 ),
-                self._caller(name),
+                self._caller(name, effect),
                 effect,
                 Mode.ASYNC,
                 writes=(self._resource,) if effect.writes else None,
@@ -155,12 +194,27 @@ class McpTools:
             )
         )
 
-    def _caller(self, name: str) -> Callable[..., Any]:
+    def _caller(self, name: str, effect: Effect) -> Callable[..., Any]:
         async def call(**arguments: Any) -> Any:
             await self._check_definition(name)
-            return _value(await self._client.call_tool(name, arguments))
+            return _value(await self._send_call(name, arguments, effect))
 
         return call
+
+    async def _send_call(self, name: str, arguments: dict[str, Any], effect: Effect) -> Any:
+        """Call the tool; raises TransientError where the server may have acted without a clear answer."""
+        try:
+            return await self._client.call_tool(name, arguments)
+        except MCPError as error:
+            if error.code in _REFUSALS:
+                raise ValueError(str(error)[:2000]) from error
+            raise TransientError(f"there is no clear answer: {error}"[:2000]) from error
+        except Exception as error:
+            if effect is not Effect.ONCE:
+                raise
+            # A result that is none of the protocol, say: the server has sent it after the call.
+            why = f"{type(error).__name__}: {error}"
+            raise TransientError(f"there is no clear answer: {why}"[:2000]) from error
 
     async def _check_definition(self, name: str) -> None:
         """Check that the definition has not changed; notifications of changes may be missing.

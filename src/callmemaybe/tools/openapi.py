@@ -50,10 +50,8 @@ _EFFECTS = {
     "put": Effect.IDEMPOTENT,
     "delete": Effect.IDEMPOTENT,
 }
-#: RFC 9110, section 15.4: the same request is to be sent to another address. It is not sent: the server
-#: chose that address, and nobody allowed it. (301 and 302 do not mean that nothing happened: servers
-#: answer with them after they accepted a form.)
-_REDIRECTS = frozenset({307, 308})
+#: 4xx by which a service says "not now", and proxies that they gave up: no proof that nothing happened.
+_NOT_NOW = frozenset({408, 425, 429, 499})
 _SEE_OTHER = 303
 _BODY = "body"
 _EFFECT = "x-callmemaybe-effect"
@@ -345,34 +343,45 @@ def _read_only(schema: Any) -> frozenset[str]:
 
 def _sender(bound: OpenApiOperation, transport: Transport, effect: Effect) -> Callable[..., Any]:
     async def send(**arguments: Any) -> Any:
-        return _result(await transport(bound.request(arguments)), effect)
+        request = bound.request(arguments)
+        try:
+            response = await transport(request)
+        except (NotExecuted, TransientError):
+            raise
+        except Exception as error:
+            if effect is not Effect.ONCE:
+                raise
+            # A transport that was not sure that nothing was sent: the service may have acted.
+            raise TransientError(f"{type(error).__name__}: {error}") from error
+        return _result(response, effect)
 
     return send
 
 
 def _result(response: HttpResponse, effect: Effect) -> Any:
-    """Return the value of a response; the exception tells the gateway whether anything happened."""
+    """Return the value of a response; the exception tells the gateway what may have happened.
+
+    The request was sent, so none of them is NotExecuted: services and the proxies before them answer 429,
+    503 or 307 also after they acted. ValueError is a definite refusal; TransientError is an unclear reply,
+    after which only effects that may be repeated are repeated.
+    """
     status, text = response.status, _decode(response)
     location = response.location[:500]
-    if status in {429, 503}:
-        # The server did not accept the request.
-        raise NotExecuted(f"HTTP {status}")
-    if status in _REDIRECTS:
-        raise NotExecuted(
-            f"HTTP {status}: not carried out; it leads to {location or 'no address'}, which was not"
-            " followed"
-        )
     if status == _SEE_OTHER and effect.writes:
         # RFC 9110, section 15.4.4: "an indirect response to the original request". The request was
         # handled, so the ledger must say that the effect is done. An error would say that it is
         # only possible, and of an idempotent call that it may be sent again.
         return {"status": status, "location": location}
-    if status >= 500:
-        raise TransientError(f"HTTP {status}: {text[:500]}")
-    if not 200 <= status < 300:
-        leads = f" (it leads to {location})" if location else ""
-        raise ValueError(f"HTTP {status}{leads}: {text[:500]}")
-    return _json_or_text(text) if "json" in response.content_type.lower() else text
+    if 200 <= status < 300:
+        return _json_or_text(text) if "json" in response.content_type.lower() else text
+    leads = f" (it leads to {location}, which was not followed)" if location else ""
+    said = f"HTTP {status}{leads}: {text[:500]}"
+    is_refusal = 400 <= status < 500 and status not in _NOT_NOW
+    # Another attempt is not answered otherwise where the service wants another address (3xx).
+    may_pass = status >= 400 and not is_refusal
+    if may_pass or (effect is Effect.ONCE and not is_refusal):
+        raise TransientError(said)
+    raise ValueError(said)
 
 
 def _json_or_text(text: str) -> Any:

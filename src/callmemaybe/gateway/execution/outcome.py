@@ -11,6 +11,20 @@ from callmemaybe.jsonio import dumps_result
 OutcomeKind = Literal[
     "returned", "unrepresentable", "raised", "transient", "not_executed", "timed_out", "died"
 ]
+#: Errors of libraries by which a connection broke or no reply came in time, as package.class of the error
+#: or of a class above it. By name, so that none of them is imported here.
+_BROKEN = frozenset((
+    "aiohttp.ClientConnectionError", "aiohttp.ClientPayloadError", "anyio.BrokenResourceError",
+    "anyio.ClosedResourceError", "anyio.EndOfStream", "asyncio.IncompleteReadError",
+    "botocore.HTTPClientError", "http.HTTPException", "httpcore.NetworkError",
+    "httpcore.ProtocolError", "httpcore.TimeoutException", "httpcore2.NetworkError",
+    "httpcore2.ProtocolError", "httpcore2.TimeoutException", "httpx.TransportError",
+    "httpx2.TransportError", "requests.ChunkedEncodingError", "requests.ConnectionError",
+    "requests.Timeout", "ssl.SSLError", "subprocess.TimeoutExpired", "urllib.URLError",
+    "urllib3.HTTPError",
+))  # fmt: skip
+#: A reply of the service, although its class is below one of those.
+_REPLY = "urllib.HTTPError"
 #: The message with which a coroutine is cancelled when its attempt is out of time.
 TIMED_OUT = "the attempt is out of time"
 
@@ -52,6 +66,11 @@ def outcome_of_error(error: BaseException) -> AttemptOutcome:
     text = f"{type(error).__name__}: {message}" if message else type(error).__name__
     if isinstance(error, NotExecuted):
         return AttemptOutcome("not_executed", text)
-    if isinstance(error, ConnectionError | TimeoutError | TransientError):
+    if isinstance(error, ConnectionError | TimeoutError | TransientError) or _is_broken(error):
         return AttemptOutcome("transient", text)
     return AttemptOutcome("raised", text)
+
+
+def _is_broken(error: BaseException) -> bool:
+    names = {f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in type(error).__mro__}
+    return not _BROKEN.isdisjoint(names) and _REPLY not in names
