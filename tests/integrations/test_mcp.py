@@ -90,16 +90,18 @@ def test_a_servers_tools_over_http(tmp_path: Path) -> None:
 
 async def use_and_lose(server: Any, log: Path, name: str) -> None:
     """Make a `once` call whose answer never comes, and look at what is told of it and of later ones."""
-    async with McpTools(server, effects={"count_notes": "read"}) as notes:
-        async with Gateway(tools_from(notes), rng=lambda: 0.0) as gateway:
-            run = gateway.begin("r")
-            (lost,) = await gateway.run([ToolCall(name, '{"text": "milk"}')], run=run)
-            assert (lost.code, lost.effect) == ("unknown_outcome", "possible"), lost.content
-            assert name not in {spec.name for spec in gateway.offers(run)}
-            (later,) = await gateway.run([ToolCall("fail", "{}")], run=run)
-            assert (later.code, later.effect) == ("refused", "none"), later.content
-            found = await gateway.reconcile(lost.key, "done", by="ada")
-            assert found.ok
+    async with (
+        McpTools(server, effects={"count_notes": "read"}) as notes,
+        Gateway(tools_from(notes), rng=lambda: 0.0) as gateway,
+    ):
+        run = gateway.begin("r")
+        (lost,) = await gateway.run([ToolCall(name, '{"text": "milk"}')], run=run)
+        assert (lost.code, lost.effect) == ("unknown_outcome", "possible"), lost.content
+        assert name not in {spec.name for spec in gateway.offers(run)}
+        (later,) = await gateway.run([ToolCall("fail", "{}")], run=run)
+        assert (later.code, later.effect) == ("refused", "none"), later.content
+        found = await gateway.reconcile(lost.key, "done", by="ada")
+        assert found.ok
     assert log.read_text() == "milk\n"
 
 
@@ -121,14 +123,16 @@ def test_an_error_that_refuses_the_request_is_a_failure(tmp_path: Path) -> None:
     """The server says that it did not carry the call out: nothing is blocked."""
 
     async def go() -> None:
-        async with McpTools(command(tmp_path / "log")) as notes:
-            async with Gateway(tools_from(notes)) as gateway:
-                run = gateway.begin("r")
-                (answer,) = await gateway.run([ToolCall("reject", '{"text": "eggs"}')], run=run)
-                assert (answer.code, answer.effect) == ("tool_error", "possible")
-                assert "no such note" in answer.detail
-                (answer,) = await gateway.run([ToolCall("add_note", '{"text": "milk"}')], run=run)
-                assert answer.ok
+        async with (
+            McpTools(command(tmp_path / "log")) as notes,
+            Gateway(tools_from(notes)) as gateway,
+        ):
+            run = gateway.begin("r")
+            (answer,) = await gateway.run([ToolCall("reject", '{"text": "eggs"}')], run=run)
+            assert (answer.code, answer.effect) == ("tool_error", "possible")
+            assert "no such note" in answer.detail
+            (answer,) = await gateway.run([ToolCall("add_note", '{"text": "milk"}')], run=run)
+            assert answer.ok
 
     asyncio.run(go())
 
