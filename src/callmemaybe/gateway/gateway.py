@@ -120,7 +120,12 @@ class Gateway:
         #: The ledger's, so that gateways that share a ledger respect each other's locks.
         self.locks = self.ledger.locks
         self.mac = Mac(self.ledger.backend.secret)
-        self.executor = ToolExecutor(most=limits.result, depth=limits.depth, processes=processes)
+        self.executor = ToolExecutor(
+            most=limits.result,
+            depth=limits.depth,
+            processes=processes,
+            alive=self.ledger.backend.alive,
+        )
         self._cache: OrderedDict[str, _CachedAnswer] = OrderedDict()
         self._cache_size = 0
         self._tasks: set[asyncio.Task[Any]] = set()

@@ -42,9 +42,14 @@ class ToolExecutor:
     """Runs attempts and owns the worker processes.
 
     ``most`` bounds a result in characters, ``depth`` its nesting, ``processes`` the processes at once.
+    ``alive`` is the descriptor of a lock by which others see that this process lives, or None: it stays
+    held until the last process of a tool is dead.
     """
 
-    def __init__(self, *, most: int, depth: int, processes: int | None = None) -> None:
+    def __init__(
+        self, *, most: int, depth: int, processes: int | None = None, alive: int | None = None
+    ) -> None:
+        self._alive = alive
         self._most = most
         self._depth = depth
         self._slots = asyncio.Semaphore(processes or min(8, (os.cpu_count() or 2) * 2))
@@ -217,29 +222,32 @@ class ToolExecutor:
         limits = asdict(tool.limits)
         if tool.mode is not Mode.FRESH:
             limits["cpu"] = None  # CPU time adds up over calls; the timeout kills a busy worker
-        return await _WorkerProcess.start(limits)
+        return await _WorkerProcess.start(limits, self._alive)
 
 
 class _WorkerProcess:
-    """One worker process, the leader of its own process group."""
+    """One worker process below its supervisor."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
         self._loop = asyncio.get_running_loop()
 
     @classmethod
-    async def start(cls, limits: Mapping[str, Any]) -> _WorkerProcess:
-        """Start a worker with an empty environment."""
+    async def start(cls, limits: Mapping[str, Any], alive: int | None) -> _WorkerProcess:
+        """Start a worker with an empty environment; its supervisor keeps the descriptor ``alive`` open."""
+        kept = () if alive is None else (alive,)
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-I",
             "-X",
             "utf8",
             str(_WORKER),
+            *map(str, kept),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             env={},
             start_new_session=True,
+            pass_fds=kept,
             limit=1 << 20,
         )
         worker = cls(process)
@@ -265,20 +273,19 @@ class _WorkerProcess:
         return reply
 
     def abandon(self) -> None:
-        """Kill the process group of a worker whose event loop is gone; does nothing for a dead one."""
+        """Kill a worker whose event loop is gone, and all below it; does nothing for a dead one."""
         if self._process.returncode is None:
-            self._kill_group()
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(self._process.pid, signal.SIGTERM)
 
     async def kill(self) -> None:
-        """Kill the whole process group and reap the worker."""
-        self._kill_group()
+        """Kill the worker and all below it; return when they are dead."""
         if self._process.stdin is not None:
-            self._process.stdin.close()
-        await self._process.wait()
-
-    def _kill_group(self) -> None:
+            self._process.stdin.transport.abort()
+        # A process that was forked from this one may hold the pipe open.
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.terminate()
+        await self._process.wait()
 
 
 async def _wait(task: asyncio.Future[Any], timeout: float | None) -> bool:

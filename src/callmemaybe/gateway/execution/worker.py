@@ -1,8 +1,8 @@
 """The worker process: a script that runs one tool at a time for the gateway.
 
 It reads and writes frames: a length (4 bytes, big-endian) and JSON. Output that the tool prints goes to
-standard error, because standard output carries the frames. The environment is empty, and the process dies
-with its parent.
+standard error, because standard output carries the frames. The environment is empty. A supervisor stands
+above it (``supervisor.py``), so that it and what it starts die with the gateway.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ importing = False
 
 def main() -> None:
     """Serve calls until the pipe closes."""
+    _load_supervisor().supervise()
     requests = os.fdopen(os.dup(0), "rb")
     replies = os.fdopen(os.dup(1), "wb")
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.dup2(2, 1)
-    _die_with_parent()
     setup = read_frame(requests)
     if setup is None:
         return
@@ -135,15 +135,15 @@ def _limit(limits: Mapping[str, int | None]) -> None:
                 resource.setrlimit(what, (value, value))
 
 
-def _die_with_parent() -> None:
-    """Ask Linux for SIGKILL when the parent dies, so that no orphan continues with an effect."""
-    if not sys.platform.startswith("linux"):
-        return
-    import ctypes
-    import signal
-
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+def _load_supervisor() -> Any:
+    """Return the supervisor's module, by its file: the package is not on the path yet."""
+    path = os.path.join(os.path.dirname(os.path.realpath(__file__)), "supervisor.py")
+    spec = importlib.util.spec_from_file_location("supervisor", path)
+    assert spec is not None
+    assert spec.loader is not None
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
 
 
 if __name__ == "__main__":

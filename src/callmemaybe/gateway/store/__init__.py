@@ -300,6 +300,9 @@ class StoreBackend(Protocol):
     """A random id of this process."""
     secret: bytes
     """The key of the HMAC over arguments."""
+    alive: int | None
+    """The descriptor of a lock that lets other processes see that this one lives, None if there is none.
+    A process of a tool that inherits it is seen as part of this one."""
 
     def transaction(self) -> AbstractContextManager[None]:
         """Open, then commit durably or roll back."""

@@ -98,6 +98,7 @@ class PostgresqlStore:
         self._offset = 0.0
         self._ahead = _Prefetched()
         self.owner = secrets.token_hex(8)
+        self.alive: int | None = None  # a lease, which others see in the database
         with _translated():
             self._write = self._connect()
             with self._write.transaction():

@@ -106,6 +106,7 @@ class SqliteStore:
         self._boot = _boot_id()
         self.owner = secrets.token_hex(8)
         self._alive = None if self._memory else _OwnerFiles(self.path, self.owner)
+        self.alive = self._alive.handle if self._alive is not None else None
         self._reserve = None if self._memory else _DiskReserve(self.path, reserve)
 
     # --- leases -------------------------------------------------------------------------------
@@ -454,12 +455,12 @@ class _OwnerFiles:
     def __init__(self, path: Path, owner: str) -> None:
         self._folder = path.with_name(path.name + "-owners")
         self._file = self._folder / owner
-        self._handle: int | None = None
+        self.handle: int | None = None
         if fcntl is None:  # pragma: no cover
             return
         self._folder.mkdir(mode=0o700, exist_ok=True)
-        self._handle = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self.handle = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self.handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def is_held(self, owner: str) -> bool:
         """Whether the process behind ``owner`` still holds its file."""
@@ -479,10 +480,10 @@ class _OwnerFiles:
 
     def close(self) -> None:
         """Release the lock and delete the file."""
-        if self._handle is not None:
+        if self.handle is not None:
             self._file.unlink(missing_ok=True)
-            os.close(self._handle)
-            self._handle = None
+            os.close(self.handle)
+            self.handle = None
 
 
 class _DiskReserve:
