@@ -407,7 +407,7 @@ def test_retries_are_for_transient_failures_and_never_for_once(ledger) -> None:
 
 
 def test_timeouts(ledger) -> None:
-    """`once` becomes unknown and blocks its tool and resource; others time out; nothing hangs."""
+    """`once` becomes unknown and blocks its tool and resource; others time out, or are in flight while they run."""
     ran = []
 
     @tool(effect="once", writes="door", timeout=0.05)
@@ -440,13 +440,12 @@ def test_timeouts(ledger) -> None:
             assert (await gateway.run([call("look")], run="elsewhere"))[0].ok
             again = await gateway.run([call("open_door")], run=run, turn=0)
             assert again[0].content == lost.content
-            for name in ("stuck", "stubborn"):
+            for name, code, retry in (
+                ("stuck", "timed_out", "same"),
+                ("stubborn", "in_flight", "never"),
+            ):
                 answer = (await gateway.run([call(name)]))[0]
-                assert (answer.code, answer.effect, answer.retry) == (
-                    "timed_out",
-                    "possible",
-                    "same",
-                )
+                assert (answer.code, answer.effect, answer.retry) == (code, "possible", retry)
             found = await gateway.reconcile(lost.key, "not_done", by="ada")
             assert (found.state, found.code) == (CallState.RECONCILED, "refused")
             assert ledger.backend.read_call(lost.key).state == "unknown"

@@ -256,7 +256,7 @@ def test_modes_follow_from_the_declaration() -> None:
         (now, {"effect": "transactional"}, "annotated Transaction"),
         (now, {"effect": "sometimes"}, "unknown effect class"),
         (now, {"mode": "boat"}, "unknown mode"),
-        (later, {"mode": "process"}, "belong together"),
+        (later, {"mode": "thread"}, "runs in mode async, process or fresh"),
         (now, {"timeout": 0}, "must be positive"),
         (now, {"attempts": 0}, "at least one"),
         (now, {"writes": "file:{b}"}, "names no parameter 'b'"),

@@ -6,6 +6,7 @@ A call gets its answer only after T3 is durable.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
@@ -29,7 +30,7 @@ from callmemaybe.gateway.execution.outcome import (
 )
 from callmemaybe.gateway.lifecycle import CallState, LifecycleEvent
 from callmemaybe.gateway.limits import backoff
-from callmemaybe.gateway.plan import locks_to_json, resolve_references
+from callmemaybe.gateway.plan import Lock, locks_to_json, resolve_references
 from callmemaybe.gateway.policy import Verdict
 from callmemaybe.gateway.registry import available_secrets
 from callmemaybe.gateway.services import GatewayServices
@@ -90,7 +91,9 @@ class CallRunner:
                     await self._transact(item)
                 else:
                     outcome, attempts = await self._attempts(item)
-                    if outcome is not None:
+                    if outcome is not None and outcome.ending is not None:
+                        self._leave_in_flight(item, outcome, attempts)
+                    elif outcome is not None:
                         await self._record(item, outcome, attempts)
         except StoreError:
             if not item.recording:
@@ -321,6 +324,10 @@ class CallRunner:
                 tool, item.arguments, context, secrets, *times, values
             )
             gateway.ledger.probe("effect done")
+            if not tool.effect.writes:
+                outcome = replace(outcome, ending=None)  # what still runs changes nothing
+            if outcome.ending is not None:
+                return outcome, attempt
             safe = tool.effect is not Effect.ONCE or outcome.kind == "not_executed"
             may_pass = outcome.kind in {"transient", "timed_out", "died", "not_executed"}
             if not (safe and may_pass) or attempt >= most or not self._may_retry(attempt):
@@ -427,6 +434,33 @@ class CallRunner:
         facts = {"event": event.value, "attempts": attempts}
         self._note_outcome(item, outcome, answer)
         await self._end(item, before, fence, answer, facts, result)
+
+    def _leave_in_flight(self, item: PendingCall, outcome: AttemptOutcome, attempts: int) -> None:
+        """Answer a call of which something still runs; it keeps its locks until that has ended."""
+        item.fail("in_flight", CallState.RUNNING, detail=f"{outcome.text}, and it still runs")
+        taken, item.taken_locks = item.taken_locks, None
+        self._gateway.run_in_background(self._record_at_end(item, outcome, attempts, taken))
+
+    async def _record_at_end(
+        self,
+        item: PendingCall,
+        outcome: AttemptOutcome,
+        attempts: int,
+        locks: tuple[Lock, ...] | None,
+    ) -> None:
+        """Record the outcome when all of the attempt has ended, or when the gateway does not wait any more."""
+        assert outcome.ending is not None
+        ending = asyncio.ensure_future(outcome.ending)
+        try:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait((ending,))
+            known = ending.done() and not ending.cancelled() and ending.exception() is None
+            # A call whose outcome cannot be recorded is sent to the ledger again by others.
+            with contextlib.suppress(StoreError):
+                await self._record(item, ending.result() if known else outcome, attempts)
+        finally:
+            if locks is not None:
+                self._gateway.locks.release(locks)
 
     def _note_outcome(self, item: PendingCall, outcome: AttemptOutcome, answer: CallAnswer) -> None:
         """Update the breaker and the run: untrusted results and blocked tools."""

@@ -14,7 +14,7 @@ import random
 import secrets as tokens
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -129,6 +129,7 @@ class Gateway:
         self._cache: OrderedDict[str, _CachedAnswer] = OrderedDict()
         self._cache_size = 0
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._background: set[asyncio.Task[None]] = set()
         self._closing = False
         self._runs: dict[tuple[str, str], Run] = {}
 
@@ -146,10 +147,19 @@ class Gateway:
         await self.close()
 
     async def close(self) -> None:
-        """Wait until running calls are recorded; end the worker processes; close an own ledger."""
+        """Wait until running calls are recorded; end the worker processes; close an own ledger.
+
+        What still runs of a call after its answer (``in_flight``) is waited for as long as a turn may take.
+        """
         self._closing = True
         while self._tasks:
             await asyncio.wait(self._tasks)
+        if self._background:
+            await asyncio.wait(self._background, timeout=self.limits.turn)
+        for task in self._background:
+            task.cancel()
+        while self._background:
+            await asyncio.wait(self._background)
         await self.executor.close()
         if self._own_ledger:
             await asyncio.get_running_loop().run_in_executor(None, self.ledger.close)
@@ -384,6 +394,12 @@ class Gateway:
         task = asyncio.get_running_loop().create_task(again())
         self._tasks.add(task)
         task.add_done_callback(self._task_done)
+
+    def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run ``work`` beside the turns; cancel it when the gateway has waited for it while closing."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
 
     def cache_answer(self, text: str, mac: str, answer: CallAnswer) -> None:
         """Cache the answer of a call that ended; ``text`` and ``mac`` are of its arguments."""

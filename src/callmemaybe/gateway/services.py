@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 from callmemaybe.gateway.answers import CallAnswer
 from callmemaybe.gateway.execution.executor import ToolExecutor
@@ -61,6 +61,9 @@ class GatewayServices(Protocol):
 
     def record_in_background(self, update: UpdateCall) -> None:
         """Send a result to the ledger again until it is recorded."""
+
+    def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run ``work`` beside the turns; cancel it when the gateway has waited for it while closing."""
 
 
 class GatewayObserver(Protocol):

@@ -378,8 +378,12 @@ def _check(made: Tool) -> None:
             "a tool returns once, and this function yields", where=where, hint="return a list"
         )
     is_async = inspect.iscoroutinefunction(made.function)
-    if (made.mode is Mode.ASYNC) != is_async:
-        raise InputError("mode async and an `async def` belong together", where=f"{where}, mode")
+    in_process = made.mode in {Mode.PROCESS, Mode.FRESH}
+    if (made.mode is Mode.ASYNC) != (is_async and not in_process):
+        raise InputError(
+            "an `async def` runs in mode async, process or fresh, and nothing else in mode async",
+            where=f"{where}, mode",
+        )
     if (made.mode is Mode.TRANSACTION) != (made.effect is Effect.TRANSACTIONAL):
         raise InputError(
             "effect transactional and mode transaction belong together", where=f"{where}, effect"
@@ -390,19 +394,8 @@ def _check(made: Tool) -> None:
             where=f"{where}, mode",
             hint='use mode="process", make it `async def`, or set timeout=None',
         )
-    runs_elsewhere = made.mode in {Mode.PROCESS, Mode.FRESH} and not made.unbound
-    if runs_elsewhere and (made.bound_to is not None or not is_importable(made.function)):
-        raise InputError(
-            "another process cannot import it: it is a closure, a lambda, a bound method or an object",
-            where=where,
-            hint="define it at the top level of a module, make it `async def`, or set timeout=None",
-        )
-    if made.mode in {Mode.PROCESS, Mode.FRESH} and made.unbound:
-        raise InputError(
-            "a method's object cannot be sent to another process",
-            where=where,
-            hint="make it `async def`, or set timeout=None",
-        )
+    if in_process:
+        _check_process(made, where)
     markers = set(made.injected.values())
     if made.effect is Effect.KEYED and made.signature and Context not in markers:
         raise InputError(
@@ -416,6 +409,22 @@ def _check(made: Tool) -> None:
             where=where,
         )
     _check_numbers(made, where)
+
+
+def _check_process(made: Tool, where: str) -> None:
+    """Raise InputError for a tool that another process cannot run."""
+    if made.unbound:
+        raise InputError(
+            "a method's object cannot be sent to another process",
+            where=where,
+            hint="make it `async def`, or set timeout=None",
+        )
+    if made.bound_to is not None or not is_importable(made.function):
+        raise InputError(
+            "another process cannot import it: it is a closure, a lambda, a bound method or an object",
+            where=where,
+            hint="define it at the top level of a module, make it `async def`, or set timeout=None",
+        )
 
 
 def _check_numbers(made: Tool, where: str) -> None:

@@ -13,17 +13,19 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from callmemaybe.gateway.execution import leftovers
 from callmemaybe.gateway.execution.completion import (
     await_result,
     complete_result,
     drain_generator,
     needs_event_loop,
 )
+from callmemaybe.gateway.execution.loop_watch import LoopWatch
 from callmemaybe.gateway.execution.outcome import (
     TIMED_OUT,
     AttemptOutcome,
@@ -55,6 +57,7 @@ class ToolExecutor:
         self._slots = asyncio.Semaphore(processes or min(8, (os.cpu_count() or 2) * 2))
         self._idle: dict[ProcessLimits, list[_WorkerProcess]] = {}
         self._closed = False
+        self._loop_watch = LoopWatch()
 
     async def run(
         self,
@@ -84,16 +87,15 @@ class ToolExecutor:
         except Exception as error:
             return AttemptOutcome("not_executed", outcome_of_error(error).text)
         if tool.mode is Mode.ASYNC:
-            return await self._in_loop(_call_in_loop(tool, values), timeout)
+            return await self._in_loop(_call_in_loop(tool, values), timeout, tool.name)
         return await self._in_thread(tool, values, timeout)
 
     async def close(self) -> None:
         """End the worker processes."""
         self._closed = True
-        for workers in self._idle.values():
-            for worker in workers:
-                await worker.kill()
+        idle = [worker for workers in self._idle.values() for worker in workers]
         self._idle.clear()
+        await asyncio.gather(*(worker.kill() for worker in idle))
 
     def _done(self, task: asyncio.Future[Any]) -> AttemptOutcome:
         if task.cancelled():
@@ -103,17 +105,33 @@ class ToolExecutor:
             return outcome_of_error(error)
         return outcome_of_value(task.result(), most=self._most, depth=self._depth)
 
-    async def _in_loop(self, coroutine: Awaitable[Any], timeout: float | None) -> AttemptOutcome:
-        task = asyncio.ensure_future(coroutine)
-        if await _wait(task, timeout):
+    async def _in_loop(
+        self, coroutine: Coroutine[Any, Any, Any], timeout: float | None, name: str
+    ) -> AttemptOutcome:
+        context, threads = leftovers.new_context()
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(coroutine, name=f"tool {name}", context=context)
+        if timeout is None:
+            await _wait(task, None)
+            return self._done(task)
+        watched = self._loop_watch.begin(timeout)
+        try:
+            in_time = await _wait(task, timeout)
+        finally:
+            self._loop_watch.end(watched)
+        if in_time:
             return self._done(task)
         task.cancel(TIMED_OUT)
         # A coroutine may ignore the cancellation; it is not waited for beyond the grace period.
         if await _wait(task, _GRACE) and not task.cancelled():
             outcome = self._done(task)
-            if outcome.kind in {"returned", "not_executed"}:
+            if outcome.kind == "returned" or (outcome.kind == "not_executed" and not threads):
                 return outcome
-        return AttemptOutcome("timed_out", "it did not return in time")
+        late = AttemptOutcome("timed_out", "it did not return in time")
+        if leftovers.still_running(task, threads):
+            ending = leftovers.wait_until_ended(task, threads, self._done, late)
+            return replace(late, ending=asyncio.ensure_future(ending))
+        return late
 
     async def _in_thread(
         self, tool: Tool, values: Mapping[str, Any], timeout: float | None
@@ -145,7 +163,7 @@ class ToolExecutor:
         if future.exception() is None and needs_event_loop(future.result()):
             # A plain function that called an `async def`: its clients belong to this loop, not to a new one.
             left = None if timeout is None else timeout - (loop.time() - begun)
-            return await self._in_loop(await_result(future.result()), left)
+            return await self._in_loop(await_result(future.result()), left, tool.name)
         return self._done(future)
 
     def _request(
@@ -200,11 +218,12 @@ class ToolExecutor:
         reply = asyncio.ensure_future(worker.ask(request))
         if not await _wait(reply, timeout):
             reply.cancel()
-            await worker.kill()
-            return AttemptOutcome("timed_out", "it did not return in time; its process was killed")
+            text = "it did not return in time; its process was killed"
+            return await _killed(worker, AttemptOutcome("timed_out", text))
         if reply.exception() is not None:
-            await worker.kill()
-            return AttemptOutcome("died", "its process died before it answered")
+            return await _killed(
+                worker, AttemptOutcome("died", "its process died before it answered")
+            )
         answer = reply.result()
         if tool.mode is Mode.FRESH or self._closed:
             await worker.kill()
@@ -286,6 +305,19 @@ class _WorkerProcess:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             self._process.terminate()
         await self._process.wait()
+
+
+async def _killed(worker: _WorkerProcess, outcome: AttemptOutcome) -> AttemptOutcome:
+    """Kill a worker; the outcome says whether something of it is not dead within the grace period."""
+
+    async def end() -> AttemptOutcome:
+        await worker.kill()
+        return outcome
+
+    ending = asyncio.ensure_future(end())
+    if await _wait(ending, _GRACE * 5):
+        return outcome
+    return replace(outcome, ending=ending)
 
 
 async def _wait(task: asyncio.Future[Any], timeout: float | None) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Awaitable
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from callmemaybe.errors import InputError, NotExecuted, TransientError
@@ -35,6 +36,8 @@ class AttemptOutcome:
 
     kind: OutcomeKind
     text: str
+    ending: Awaitable[AttemptOutcome] | None = field(default=None, compare=False)
+    """Set if something of the attempt still runs: the outcome when it has ended."""
 
 
 def outcome_of_value(value: Any, *, most: int, depth: int) -> AttemptOutcome:
