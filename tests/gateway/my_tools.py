@@ -16,7 +16,7 @@ def look(place: str) -> str:
     return f"nothing at {place}"
 
 
-@tool(effect="once", writes="log", trusted=True)
+@tool(effect="once", writes="log", trusted=True, environment=[])
 def act(path: str, text: str, context: Context) -> str:
     """Append a line to a file."""
     with Path(path).open("a", encoding="utf-8") as file:
@@ -49,7 +49,7 @@ def crash() -> None:
     os.kill(os.getpid(), 11)
 
 
-@tool(effect="idempotent", writes="x", mode="fresh", secrets={"token": "T"})
+@tool(effect="idempotent", writes="x", mode="fresh", secrets={"token": "T"}, environment=[])
 def fresh(token: str) -> list[str]:
     """Tell what is in the environment."""
     return [token.upper(), *os.environ, *sys.argv[1:]]

@@ -207,3 +207,49 @@ def test_a_program_does_not_run_again_in_its_workers(tmp_path: Path) -> None:
     assert log.read_text() == "mail\n"
     assert '"code": "refused", "effect": "none"' in ran.stdout
     assert "__main__" in ran.stdout
+
+
+ENVIRONMENT = """
+import os
+import shutil
+from callmemaybe.tools import tool
+
+def helper(name):
+    return os.environ[name]
+
+@tool(environment=["CMM_WANTED", "CMM_ABSENT"])
+def wanted() -> list[str]:
+    return sorted(set(os.environ) - {"LC_CTYPE"}) + [os.environ["CMM_WANTED"]]
+
+@tool(attempts=1)
+def hidden() -> str:
+    return helper("CMM_WANTED")
+
+@tool(attempts=1)
+def other() -> str:
+    return {}["CMM_WANTED"]
+"""
+
+
+def test_a_tool_gets_the_variables_that_it_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And no others; a variable that it misses is said to be missing because it was not named."""
+    (tmp_path / "needy.py").write_text(ENVIRONMENT)
+    monkeypatch.setenv("CMM_WANTED", "first")
+    monkeypatch.setenv("CMM_OTHER", "never")
+    tools = load_tools(tmp_path / "needy.py")
+
+    async def go() -> None:
+        async with Gateway(tools) as gateway:
+            for value in ("first", "second"):  # a warm worker with the old value is not used
+                monkeypatch.setenv("CMM_WANTED", value)
+                (answer,) = await gateway.run([call("wanted")])
+                assert answer.value == ["CMM_WANTED", value], answer.content
+            (answer,) = await gateway.run([call("hidden")])
+            assert "KeyError: 'CMM_WANTED'; the tool runs in a process" in answer.detail
+            assert "environment=[...]" in answer.detail
+            (answer,) = await gateway.run([call("other")])
+            assert answer.detail == "KeyError: 'CMM_WANTED'"
+
+    asyncio.run(go())

@@ -9,6 +9,7 @@ import enum
 import functools
 import json
 import math
+import os
 import types
 import typing
 import uuid
@@ -487,6 +488,25 @@ def test_openapi_path_arguments_may_hold_dots() -> None:
         f"{base}/..%2Fx.%252e/",
         f"{base}/%7Bb%7D.../",
     ]
+
+
+def reading_the_environment(a: str) -> str:
+    def inner() -> str:
+        return os.getenv(a, "")
+
+    return inner()
+
+
+def test_a_tool_of_a_process_says_which_variables_it_needs() -> None:
+    """Its environment is empty otherwise, and a default would be taken in silence."""
+    for effect in ("once", "idempotent"):
+        with pytest.raises(InputError, match=r"reads the environment.*environment=\[\"HOME\"\]"):
+            make_tool(reading_the_environment, effect=effect)
+    for declared in ([], "HOME", ["HOME", "PATH"]):
+        made = make_tool(reading_the_environment, environment=declared)
+        assert made.environment == ((declared,) if isinstance(declared, str) else tuple(declared))
+    assert make_tool(reading_the_environment, effect="read").environment is None
+    assert make_tool(reading_the_environment, timeout=None).environment is None
 
 
 def answering(method: str, response: HttpResponse) -> Tool:

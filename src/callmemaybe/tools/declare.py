@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import Enum, StrEnum
 from functools import cached_property, partial
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any, Literal, Protocol, overload
 
 from pydantic_core import to_jsonable_python
@@ -31,9 +31,9 @@ class Mode(StrEnum):
     ASYNC = "async"
     THREAD = "thread"
     PROCESS = "process"
-    """In a worker process that is kept running; its process group is killed at the timeout."""
+    """In a worker process that is kept running; it and what it started are killed at the timeout."""
     FRESH = "fresh"
-    """In a process for this call alone, with resource limits and an empty environment."""
+    """In a process for this call alone, with resource limits."""
     TRANSACTION = "transaction"
     """Inside the store's transaction that records the result."""
 
@@ -76,6 +76,8 @@ _EXACT = decimal.Context(
 #: Stands for the default timeout of the gateway.
 DEFAULT_TIMEOUT = -1.0
 Locks = Callable[[Mapping[str, Any]], Sequence[tuple[str, bool]]]
+#: Names by which Python code reads the environment (in `os`).
+_ENVIRONMENT = frozenset({"environ", "environb", "getenv", "getenvb"})
 _FIELD = re.compile(r"\{([^{}]*)\}")
 
 
@@ -98,6 +100,7 @@ class Tool:
     trusted: bool = False
     reconcile: Callable[[str], Any] | None = None
     limits: ProcessLimits = ProcessLimits()
+    environment: tuple[str, ...] | None = None
     signature: Signature | None = None
     bound_to: Any = None
     unbound: bool = False
@@ -212,6 +215,7 @@ def tool(
     trusted: bool = False,
     reconcile: Callable[[str], Any] | None = None,
     limits: ProcessLimits = ProcessLimits(),
+    environment: str | Sequence[str] | None = None,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 
 
@@ -225,9 +229,12 @@ def tool(function: Callable[..., Any] | None = None, /, **declared: Any) -> Any:
     a secret; a model never sees such a parameter. ``sensitive``: parameters that are never recorded, nor
     shown in results and errors. ``approval="always"``: a person must approve each call. ``trusted``: its
     results may become arguments of `once` and `keyed` tools without approval. ``reconcile(key)``: returns
-    whether a call whose outcome is unknown happened: True, False, or None.
+    whether a call whose outcome is unknown happened: True, False, or None. ``environment``: the variables
+    of the environment that the tool needs where it runs in a process (a plain ``def`` that writes does by
+    default); it gets no other.
 
-    Raises InputError naming the parameter whose type JSON Schema cannot express.
+    Raises InputError naming the parameter whose type JSON Schema cannot express, and for a function that
+    runs in a process and reads the environment without saying what of it.
     """
     if function is not None:
         return make_tool(function, **declared)
@@ -262,6 +269,7 @@ def make_tool(function: Callable[..., Any], **declared: Any) -> Tool:
         timeout=timeout,
         secrets=secrets,
         sensitive=frozenset(_names(declared.pop("sensitive", ())) or ()),
+        environment=_names(declared.pop("environment", None)),
         signature=signature,
         unbound=unbound,
         **declared,
@@ -425,6 +433,18 @@ def _check_process(made: Tool, where: str) -> None:
             where=where,
             hint="define it at the top level of a module, make it `async def`, or set timeout=None",
         )
+    if made.environment is None and _reads_environment(inspect.unwrap(made.function).__code__):
+        raise InputError(
+            "it reads the environment, which is empty in the process that it runs in",
+            where=where,
+            hint='name the variables that it needs, environment=["HOME"], or say environment=[]',
+        )
+
+
+def _reads_environment(code: CodeType) -> bool:
+    """Whether a function's own code mentions the environment."""
+    inner = (part for part in code.co_consts if isinstance(part, CodeType))
+    return not _ENVIRONMENT.isdisjoint(code.co_names) or any(map(_reads_environment, inner))
 
 
 def _check_numbers(made: Tool, where: str) -> None:

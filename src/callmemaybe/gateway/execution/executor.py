@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from callmemaybe.gateway.execution import leftovers
 from callmemaybe.gateway.execution.completion import (
@@ -55,7 +55,7 @@ class ToolExecutor:
         self._most = most
         self._depth = depth
         self._slots = asyncio.Semaphore(processes or min(8, (os.cpu_count() or 2) * 2))
-        self._idle: dict[ProcessLimits, list[_WorkerProcess]] = {}
+        self._idle: dict[_WorkerKind, list[_WorkerProcess]] = {}
         self._closed = False
         self._loop_watch = LoopWatch()
 
@@ -228,11 +228,15 @@ class ToolExecutor:
         if tool.mode is Mode.FRESH or self._closed:
             await worker.kill()
         else:
-            self._idle.setdefault(tool.limits, []).append(worker)
+            self._idle.setdefault(worker.kind, []).append(worker)
         return AttemptOutcome(answer["kind"], answer["text"])
 
     async def _worker(self, tool: Tool) -> _WorkerProcess:
-        idle = self._idle.get(tool.limits)
+        environment = {
+            name: os.environ[name] for name in tool.environment or () if name in os.environ
+        }
+        kind = _WorkerKind(tool.limits, frozenset(environment.items()))
+        idle = self._idle.get(kind)
         while tool.mode is not Mode.FRESH and idle:
             worker = idle.pop()
             if worker.is_alive:
@@ -241,19 +245,29 @@ class ToolExecutor:
         limits = asdict(tool.limits)
         if tool.mode is not Mode.FRESH:
             limits["cpu"] = None  # CPU time adds up over calls; the timeout kills a busy worker
-        return await _WorkerProcess.start(limits, self._alive)
+        return await _WorkerProcess.start(kind, limits, self._alive)
+
+
+class _WorkerKind(NamedTuple):
+    """What a worker was started with: calls that need the same may use it one after the other."""
+
+    limits: ProcessLimits
+    environment: frozenset[tuple[str, str]]
 
 
 class _WorkerProcess:
     """One worker process below its supervisor."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, kind: _WorkerKind, process: asyncio.subprocess.Process) -> None:
+        self.kind = kind
         self._process = process
         self._loop = asyncio.get_running_loop()
 
     @classmethod
-    async def start(cls, limits: Mapping[str, Any], alive: int | None) -> _WorkerProcess:
-        """Start a worker with an empty environment; its supervisor keeps the descriptor ``alive`` open."""
+    async def start(
+        cls, kind: _WorkerKind, limits: Mapping[str, Any], alive: int | None
+    ) -> _WorkerProcess:
+        """Start a worker with its environment alone; its supervisor keeps the descriptor ``alive`` open."""
         kept = () if alive is None else (alive,)
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -264,12 +278,12 @@ class _WorkerProcess:
             *map(str, kept),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
-            env={},
+            env=dict(kind.environment),
             start_new_session=True,
             pass_fds=kept,
             limit=1 << 20,
         )
-        worker = cls(process)
+        worker = cls(kind, process)
         assert process.stdin is not None
         with contextlib.suppress(ConnectionError):
             process.stdin.write(frame({"path": sys.path, "limits": dict(limits)}))

@@ -1,8 +1,8 @@
 """The worker process: a script that runs one tool at a time for the gateway.
 
 It reads and writes frames: a length (4 bytes, big-endian) and JSON. Output that the tool prints goes to
-standard error, because standard output carries the frames. The environment is empty. A supervisor stands
-above it (``supervisor.py``), so that it and what it starts die with the gateway.
+standard error, because standard output carries the frames. The environment is what the tool declares. A
+supervisor stands above it (``supervisor.py``), so that it and what it starts die with the gateway.
 """
 
 from __future__ import annotations
@@ -73,9 +73,25 @@ def _serve(request: Mapping[str, Any]) -> dict[str, Any]:
         value = complete_result(tool.call(arguments))
     except (Exception, SystemExit) as error:
         outcome = outcome_of_error(error)
+        if _misses_variable(error):
+            hint = "; the tool runs in a process, which has only the variables that it names"
+            return {"kind": outcome.kind, "text": f"{outcome.text}{hint} (environment=[...])"}
     else:
         outcome = outcome_of_value(value, most=request["most"], depth=request["depth"])
     return {"kind": outcome.kind, "text": outcome.text}
+
+
+def _misses_variable(error: BaseException) -> bool:
+    """Whether a variable of the environment was asked for that is not there."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    frame = trace.tb_frame if trace is not None else None
+    return (
+        isinstance(error, KeyError)
+        and frame is not None
+        and isinstance(frame.f_locals.get("self"), type(os.environ))
+    )
 
 
 def _find(module: str, file: str, name: str, secrets: Mapping[str, str]) -> Any:
