@@ -6,18 +6,23 @@ import asyncio
 import contextlib
 import http.server
 import json
+import shutil
 import socket
+import ssl
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from callmemaybe.gateway import Gateway
+from callmemaybe.gateway.addresses import is_public
 from callmemaybe.gateway.http import HttpTransport
 from callmemaybe.gateway.paths import open_below
 from callmemaybe.tools import NotExecuted, ToolCall, TransientError, tool, tools_from
@@ -87,7 +92,9 @@ def test_paths_stay_below_their_folder(tmp_path: Path, name: str) -> None:
 
 
 @contextlib.contextmanager
-def web(pages: dict[str, tuple[int, dict[str, str], bytes]]) -> Iterator[tuple[int, list[Any]]]:
+def web(
+    pages: dict[str, tuple[int, dict[str, str], bytes]], tls: ssl.SSLContext | None = None
+) -> Iterator[tuple[int, list[Any]]]:
     seen: list[Any] = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -102,7 +109,12 @@ def web(pages: dict[str, tuple[int, dict[str, str], bytes]]) -> Iterator[tuple[i
 
         def log_message(self, *_: Any) -> None: ...
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    class Server(http.server.ThreadingHTTPServer):
+        def handle_error(self, *_: Any) -> None: ...  # a handshake that the client gave up
+
+    server = Server(("127.0.0.1", 0), Handler)
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         yield server.server_address[1], seen
@@ -111,20 +123,31 @@ def web(pages: dict[str, tuple[int, dict[str, str], bytes]]) -> Iterator[tuple[i
         server.server_close()
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        "127.0.0.1",
-        "10.1.2.3",
-        "169.254.169.254",
-        "::1",
-        "::ffff:127.0.0.1",
-        "2002:7f00:1::",
-        "fe80::1%eth0",
-        "0.0.0.0",
-        "224.0.0.1",
-    ],
-)
+#: Addresses that no request may go to, and their neighbours that are of the open internet.
+_PRIVATE = """
+0.0.0.0 0.255.255.255 10.1.2.3 100.64.0.1 100.127.255.255 127.0.0.1 127.255.255.254 169.254.169.254
+168.63.129.16 172.16.0.1 172.31.255.255 192.0.0.8 192.0.2.1 192.88.99.1 192.168.0.1 198.18.0.1
+198.19.255.255 198.51.100.7 203.0.113.9 224.0.0.1 239.255.255.250 240.0.0.1 255.255.255.255
+:: ::1 ::7f00:1 ::5db8:d822 ::ffff:127.0.0.1 ::ffff:0:127.0.0.1 ::ffff:10.0.0.1 ::ffff:169.254.169.254
+64:ff9b::127.0.0.1 64:ff9b::a9fe:a9fe 64:ff9b::10.0.0.1 64:ff9b:1::8.8.8.8 64:ff9b:1:ffff::1
+2002:7f00:1:: 2002:a9fe:a9fe::1 2002:c0a8:1:: 2001::1 2001:0:4136:e378:8000:63bf:3fff:fdd2
+2001:2::1 2001:10::1 2001:20::1 2001:db8::1 3fff::1 5f00::1 100::1 fc00::1 fd12::1 fe80::1 fe80::1%eth0
+fec0::1 ff02::1 ff0e::1 2a00:1450:4001::5efe:10.0.0.1 2a00:1450:4001::200:5efe:192.168.0.1 4000::1
+"""
+_PUBLIC = """
+1.1.1.1 8.8.8.8 9.255.255.255 11.0.0.0 93.184.216.34 100.63.255.255 100.128.0.0 128.0.0.1 172.32.0.1
+191.255.255.255 192.0.1.1 198.17.255.255 198.20.0.0 223.255.255.255 ::ffff:8.8.8.8 64:ff9b::8.8.8.8
+2002:808:808::1 2001:4860:4860::8888 2606:4700::1111 2a00:1450:4001::5efe:8.8.8.8
+"""
+
+
+@pytest.mark.parametrize("address", _PUBLIC.split())
+def test_public_addresses_are_known(address: str) -> None:
+    """The neighbours of the special networks are connected to."""
+    assert is_public(address)
+
+
+@pytest.mark.parametrize("address", _PRIVATE.split())
 def test_private_addresses_are_refused(address: str) -> None:
     """Wherever a name leads, only public addresses are connected to; one bad one is enough."""
     transport = HttpTransport(resolve=lambda *_: ["93.184.216.34", address])
@@ -133,7 +156,20 @@ def test_private_addresses_are_refused(address: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["http://a.example/", "file:///etc/passwd", "https://u:p@a.example/", "gopher://x", "x"]
+    "url",
+    [
+        "http://a.example/",
+        "file:///etc/passwd",
+        "https://u:p@a.example/",
+        "https://a.example@127.0.0.1/",
+        "https://a.example:x/",
+        "https:///x",
+        "https://[::1/",
+        "//a.example/",
+        "gopher://x",
+        "x",
+        "",
+    ],
 )
 def test_other_addresses_are_refused(url: str) -> None:
     """Only https without a user; nothing is resolved for the others."""
@@ -142,29 +178,46 @@ def test_other_addresses_are_refused(url: str) -> None:
         asyncio.run(transport(HttpRequest("GET", url)))
 
 
+@pytest.mark.parametrize(
+    "host",
+    [
+        "127.1", "0x7f.1", "0x7f000001", "2130706433", "0177.0.0.1", "017700000001", "127.0.0.1.", "0",
+        "localhost", "localhost.", "LOCALHOST", "[::1]", "[::ffff:127.0.0.1]", "[0:0:0:0:0:0:0:1]",
+        "[::ffff:7f00:1]", "[fe80::1%25lo]", "127\u3002 0.0.1".replace(" ", ""), "\uff11\uff12\uff17.0.0.1",
+        "\u2460\u2461\u2466.0.0.1",
+    ],
+)  # fmt: skip
+def test_no_spelling_of_a_host_leads_home(host: str) -> None:
+    """Decimal, octal, hexadecimal, short, dotted and full-width hosts are what they resolve to."""
+    transport = HttpTransport(schemes=frozenset({"http"}), timeout=20)
+    with line(b"HTTP/1.1 204 No\r\n\r\n") as (port, heard):
+        with pytest.raises(NotExecuted):
+            asyncio.run(transport(HttpRequest("POST", f"http://{host}:{port}/x")))
+        assert not heard
+
+
 def test_a_reply_that_is_not_read_to_its_end_keeps_no_socket(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The connection is closed at once, and not when its reply is collected."""
-    opened: list[socket.socket] = []
-    connect = socket.create_connection
+    opened: list[Any] = []
+    connect = anyio.connect_tcp
 
-    def watched(*arguments: Any) -> socket.socket:
-        opened.append(connect(*arguments))
-        return opened[-1]
+    async def watched(*arguments: Any, **named: Any) -> Any:
+        stream = await connect(*arguments, **named)
+        opened.append(stream.extra(anyio.abc.SocketAttribute.raw_socket))
+        return stream
 
-    monkeypatch.setattr(socket, "create_connection", watched)
+    async def ask(transport: HttpTransport, url: str) -> None:
+        with contextlib.suppress(ValueError):
+            await transport(HttpRequest("GET", url))
+        await asyncio.sleep(0.05)
+        assert opened.pop().fileno() == -1
+
+    monkeypatch.setattr(anyio, "connect_tcp", watched)
     with web({"/big": (200, {}, b"x" * 2000)}) as (port, _):
-        transport = HttpTransport(
-            schemes=frozenset({"http"}),
-            private=True,
-            resolve=lambda *_: ["127.0.0.1"],
-            most=1000,
-        )
         for path in ("big", "lost"):
-            with contextlib.suppress(ValueError):
-                asyncio.run(transport(HttpRequest("GET", f"http://api.example:{port}/{path}")))
-            assert opened.pop().fileno() == -1
+            asyncio.run(ask(near(most=1000), f"http://api.example:{port}/{path}"))
 
 
 def test_the_checked_address_is_the_one_used_and_redirects_are_checked() -> None:
@@ -432,15 +485,77 @@ def test_a_header_that_cannot_be_written_is_not_sent() -> None:
         assert not any(heard)
 
 
+@pytest.mark.parametrize(("first", "told"), [("POST", "unknown_outcome"), ("GET", "refused")])
+@pytest.mark.parametrize("together", [False, True])
+def test_a_request_that_was_not_sent_does_not_undo_an_earlier_one(
+    first: str, told: str, together: bool
+) -> None:
+    """The second request of an attempt finds no connection: nothing happened only if the first changed nothing."""
+    with line(b"HTTP/1.1 204 No\r\n\r\n") as (port, heard), socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        closed = free.getsockname()[1]
+        send = near()
+
+        @tool(effect="once", writes="x", attempts=1)
+        async def act() -> None:
+            one = send(HttpRequest(first, f"http://api.example:{port}/x"))
+            await (asyncio.gather(one) if together else one)
+            await send(HttpRequest("POST", f"http://api.example:{closed}/x"))
+
+        assert answer_of(act).code == told
+        assert len(heard) == 1
+
+
+def certified(folder: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """The TLS of a server for api.example, and that of a client that trusts it."""
+    key, certificate = folder / "key.pem", folder / "certificate.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-keyout", key,
+         "-out", certificate, "-subj", "/CN=api.example", "-addext", "subjectAltName=DNS:api.example"],
+        check=True, capture_output=True, timeout=60,
+    )  # fmt: skip
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(certificate, key)
+    return server, ssl.create_default_context(cafile=str(certificate))
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
+def test_the_certificate_is_that_of_the_name(tmp_path: Path) -> None:
+    """TLS with the checked address: name, certificate and Host are the URL's; a wrong one is sent nothing."""
+    ours, theirs = certified(tmp_path)
+    named: list[str | None] = []
+    ours.sni_callback = lambda _, name, __: named.append(name)
+    with web({"/x": (200, {"content-type": "text/plain"}, b"here")}, ours) as (port, seen):
+        resolve = lambda *_: ["127.0.0.1"]  # noqa: E731
+        trusting = HttpTransport(private=True, resolve=resolve, tls=theirs)
+        reply = asyncio.run(trusting(HttpRequest("GET", f"https://api.example:{port}/x")))
+        assert (reply.body, named) == (b"here", ["api.example"])
+        assert seen[0][1]["Host"] == f"api.example:{port}"
+        with pytest.raises(NotExecuted, match="nothing was sent"):
+            asyncio.run(trusting(HttpRequest("POST", f"https://other.example:{port}/x")))
+        strict = HttpTransport(private=True, resolve=resolve)
+        with pytest.raises(NotExecuted, match="nothing was sent"):
+            asyncio.run(strict(HttpRequest("POST", f"https://api.example:{port}/x")))
+        assert len(seen) == 1
+
+
+def test_the_next_address_is_tried_where_one_does_not_answer() -> None:
+    """A name with several addresses: nothing is sent to one that refuses the connection."""
+    with line(b"HTTP/1.1 204 No\r\n\r\n") as (port, heard):
+        send = near(resolve=lambda *_: ["127.0.0.9", "127.0.0.1"])
+        assert asyncio.run(send(HttpRequest("POST", f"http://api.example:{port}/x"))).status == 204
+        assert len(heard) == 1
+
+
 def test_a_redirect_into_the_clear_takes_nothing_along() -> None:
     """Headers meant for https are not repeated to the same host over http."""
     sent: list[tuple[str, dict[str, str]]] = []
 
     class Recorded(HttpTransport):
-        def _once(self, *asked: Any) -> HttpResponse:
-            _, parts, _, headers, _ = asked
-            sent.append((parts.scheme, headers))
-            there = "http://api.example/y" if parts.scheme == "https" else ""
+        async def _once(self, *asked: Any) -> HttpResponse:
+            _, url, _, headers, _ = asked
+            sent.append((url.scheme, headers))
+            there = "http://api.example/y" if url.scheme == "https" else ""
             return HttpResponse(302 if there else 200, "", b"", there)
 
     transport = Recorded(

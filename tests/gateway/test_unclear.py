@@ -101,6 +101,7 @@ UNCLEAR = {
     "600": status(600),
     "reset": reset,
     "hang up": hang_up,
+    "half a head": says(b"HTTP/1.1 200 OK\r\ncontent-le"),
     "half a body": says(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf"),
     "half a chunk": says(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n9\r\nhalf"),
     "another language": says(b"220 mail.example ESMTP\r\n"),

@@ -1,45 +1,46 @@
 """An HTTP transport for tools that is safe against server-side request forgery (SSRF).
 
-A host name is resolved once, every address of it must be public, and the connection goes to the address
-that was checked, so a second resolution cannot differ. Each redirect is checked again from the start; only
-GET and HEAD follow one. A reply is complete and in time, or an error.
+httpcore2 speaks HTTP; this module decides where it may connect. A host name is resolved once, every address
+of it must be public, and the connection goes to an address that was checked, so a second resolution cannot
+differ. Each redirect is checked again from the start; only GET and HEAD follow one. A reply is complete and in
+time, or an error; an error says whether anything was sent.
 """
 
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import contextlib
-import contextvars
-import http.client
-import io
-import ipaddress
 import socket
 import ssl
 import threading
-import time
 from collections.abc import Callable, Sequence
-from typing import Any, cast
-from urllib.parse import SplitResult, urljoin, urlsplit
+from functools import cached_property
+from typing import Any
+
+import httpcore2
+import httpx2
 
 from callmemaybe.errors import NotExecuted, TransientError
-from callmemaybe.gateway.execution.outcome import TIMED_OUT
+from callmemaybe.gateway.addresses import is_public
+from callmemaybe.gateway.execution.outcome import TIMED_OUT, unsafe_sends
 from callmemaybe.tools.openapi import HttpRequest, HttpResponse
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_SAFE = frozenset({"GET", "HEAD"})
-_CHUNK = 1 << 16
-#: Seconds for the sending thread to notice its deadline by itself.
-_GRACE = 0.5
+_FOLLOWING = frozenset({"GET", "HEAD"})
+#: RFC 9110, section 9.2.1: methods that change nothing.
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+#: Methods whose request says that it has no body, if it has none (RFC 9110, section 8.6).
+_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
+#: Headers that belong to the connection, and are written here.
+_OWN_HEADERS = frozenset({"host", "content-length", "transfer-encoding", "connection"})
+_PORTS = {"http": 80, "https": 443}
 HostResolver = Callable[[str, int], Sequence[str]]
-#: Whether this attempt at a tool has sent a request. Each attempt is a task with a context of its own.
-_has_sent: contextvars.ContextVar[bool] = contextvars.ContextVar("has sent", default=False)
 
 
 def resolve_host(host: str, port: int) -> Sequence[str]:
     """Return the addresses of a host, as the system resolves it."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [str(entry[4][0]) for entry in found]
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
 class HttpTransport:
@@ -47,7 +48,8 @@ class HttpTransport:
 
     ``schemes`` and ``private`` relax the first two for trusted networks. ``most`` bounds the reply in
     bytes, ``timeout`` the whole request in seconds, from name resolution to the last byte of the last hop,
-    ``redirects`` their number. ``resolve`` returns the addresses of (host, port).
+    ``redirects`` their number. ``resolve`` returns the addresses of (host, port). ``tls`` holds the
+    certificates that are trusted, by default those of the system.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class HttpTransport:
         timeout: float = 20.0,
         redirects: int = 5,
         resolve: HostResolver = resolve_host,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self._schemes = schemes
         self._private = private
@@ -66,246 +69,226 @@ class HttpTransport:
         self._timeout = timeout
         self._redirects = redirects
         self._resolve = resolve
+        self._given_tls = tls
+
+    @cached_property
+    def _tls(self) -> ssl.SSLContext:
+        return self._given_tls or ssl.create_default_context()
 
     async def __call__(self, request: HttpRequest) -> HttpResponse:
         """Send ``request`` and return the reply.
 
         Raises NotExecuted if nothing was sent, also when the gateway's timeout cancels it before that;
-        TransientError if the reply is incomplete; an OSError (TimeoutError) if it did not come in time.
-        Nothing is sent after a cancellation.
+        TransientError if the reply is incomplete; TimeoutError if it did not come in time; ValueError for
+        a reply that is too large and for a redirect that may not be followed. A request that was not sent
+        raises TransientError if an earlier one of the same attempt was sent and may have changed something.
         """
-        attempt = _RequestAttempt(self._timeout)
-        done: concurrent.futures.Future[HttpResponse] = concurrent.futures.Future()
-        done.set_running_or_notify_cancel()  # from here on only the thread sets the result
-
-        def work() -> None:
-            try:
-                done.set_result(self._send(request, attempt))
-            except BaseException as error:
-                done.set_exception(error)
-
-        # Not in the loop's pool: a name resolution cannot be stopped, and a closing loop waits for its pool.
-        threading.Thread(target=work, name="http", daemon=True).start()
+        sends = unsafe_sends.get()
+        if sends is None:  # called by something that is no attempt of a gateway
+            sends = []
+        before = bool(sends)
+        sending = _RequestProgress(request.method, sends)
         try:
-            # The thread enforces the deadline itself, except during name resolution.
-            async with asyncio.timeout(self._timeout + _GRACE):
-                return await asyncio.wrap_future(done)
-        except TimeoutError as error:
-            if attempt.end():
-                raise
-            raise NotExecuted("there was no connection in time, so nothing was sent") from error
+            async with asyncio.timeout(self._timeout):
+                return await self._send(request, sending)
         except asyncio.CancelledError as error:
-            # Any other cancellation must propagate. An earlier request of this attempt was sent.
-            if error.args != (TIMED_OUT,) or attempt.end() or _has_sent.get():
+            # Any other cancellation must propagate.
+            if error.args != (TIMED_OUT,) or sending.sent or before:
                 raise
             raise NotExecuted("it took too long, and nothing was sent") from error
-        finally:
-            if attempt.end():
-                _has_sent.set(True)
+        except Exception as error:
+            judged = _judged(error, sending, before)
+            if judged is error:
+                raise
+            raise judged from error
 
-    def _send(self, request: HttpRequest, attempt: _RequestAttempt) -> HttpResponse:
-        url, headers = request.url, dict(request.headers)
-        for hop in range(self._redirects + 1):
-            try:
-                parts = self._checked(url)
-                address = self._address(parts)
-                reply = self._once(request, parts, address, headers, attempt)
-            except NotExecuted as error:
-                if not hop:
-                    raise
-                raise ValueError(f"a redirect was not followed: {error}") from error
+    async def _send(self, request: HttpRequest, sending: _RequestProgress) -> HttpResponse:
+        url, headers = httpx2.URL(request.url), dict(request.headers)
+        for _ in range(self._redirects + 1):
+            addresses = await self._checked(url)
+            reply = await self._once(request, url, addresses, headers, sending)
             redirected = reply.status in _REDIRECTS and reply.location
-            if not redirected or request.method not in _SAFE:
+            if not redirected or request.method not in _FOLLOWING:
                 return reply
-            following = urljoin(url, reply.location)
-            if urlsplit(following)[:2] != parts[:2]:
+            following = url.join(reply.location)
+            if _origin(following) != _origin(url):
                 # Headers for one host (credentials) must not go to another one, nor unencrypted.
                 headers = {k: v for k, v in headers.items() if k.lower() == "accept"}
             url = following
         raise ValueError("too many redirects")
 
-    def _checked(self, url: str) -> SplitResult:
-        parts = urlsplit(url)
-        if parts.scheme not in self._schemes:
-            raise NotExecuted(f"{parts.scheme or 'no scheme'} is not allowed here")
-        if not parts.hostname or parts.username is not None:
+    async def _checked(self, url: httpx2.URL) -> Sequence[str]:
+        """Return the addresses of the URL's host; raises NotExecuted where it may not be connected to."""
+        if url.scheme not in self._schemes:
+            raise NotExecuted(f"{url.scheme or 'no scheme'} is not allowed here")
+        if not url.host or url.userinfo:
             raise NotExecuted("the address has no host, or a user in it")
-        return parts
-
-    def _address(self, parts: SplitResult) -> str:
-        assert parts.hostname is not None
-        port = parts.port or (443 if parts.scheme == "https" else 80)
+        host = url.raw_host.decode()
         try:
-            found = self._resolve(parts.hostname, port)
+            found = await _in_thread(self._resolve, host, _origin(url)[2])
         except OSError as error:
-            raise NotExecuted(f"{parts.hostname} cannot be resolved") from error
+            raise NotExecuted(f"{host} cannot be resolved") from error
         for text in found:
-            if not self._private and not _is_public(text):
-                raise NotExecuted(f"{parts.hostname} leads to a private address")
+            if not self._private and not is_public(text):
+                raise NotExecuted(f"{host} leads to a private address")
         if not found:
-            raise NotExecuted(f"{parts.hostname} has no address")
-        return found[0]
+            raise NotExecuted(f"{host} has no address")
+        return found
 
-    def _once(
+    async def _once(
         self,
         request: HttpRequest,
-        parts: SplitResult,
-        address: str,
+        url: httpx2.URL,
+        addresses: Sequence[str],
         headers: dict[str, str],
-        attempt: _RequestAttempt,
+        sending: _RequestProgress,
     ) -> HttpResponse:
-        connection = _connect(parts, address, attempt)
-        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        try:
-            attempt.begin()
-            try:
-                connection.request(request.method, path, request.body, headers)
-            except (ValueError, http.client.HTTPException) as error:
-                # http.client checks the request before it sends any of it (a header outside of Latin-1).
-                raise NotExecuted(f"{error}, so nothing was sent") from error
-            # A reply without a length keeps the socket open until the reply itself is closed.
-            with connection.getresponse() as reply:
-                body = self._body(reply)
-                kind = reply.getheader("content-type", "")
-                return HttpResponse(reply.status, kind, body, reply.getheader("location", ""))
-        finally:
-            connection.close()
-            attempt.detach()
-
-    def _body(self, reply: http.client.HTTPResponse) -> bytes:
-        """Read the whole reply; raises TransientError if it is incomplete, ValueError if it is too large."""
-        body = bytearray()
-        try:
-            while chunk := reply.read1(_CHUNK):
+        scheme, host, port = _origin(url)
+        # A connection of its own for each request: one that the server is about to close would leave the
+        # outcome unknown.
+        connection = httpcore2.AsyncHTTPConnection(
+            httpcore2.Origin(scheme.encode(), host, port),
+            ssl_context=self._tls if scheme == "https" else None,
+            network_backend=_CheckedAddresses(addresses, sending),
+        )
+        target = httpcore2.URL(scheme=scheme.encode(), host=host, port=port, target=url.raw_path)
+        made = httpcore2.Request(
+            request.method,
+            target,
+            headers=_headers(request, url, headers),
+            content=request.body,
+            extensions={"sni_hostname": host.decode().rstrip(".")},
+        )
+        async with connection:
+            reply = await connection.handle_async_request(made)
+            fields = {name.lower(): value.decode("latin-1") for name, value in reply.headers}
+            body = bytearray()
+            async for chunk in reply.aiter_stream():
                 body += chunk
                 if len(body) > self._most:
                     raise ValueError(f"the reply is larger than {self._most} bytes")
-        except http.client.IncompleteRead as error:
-            raise TransientError("the reply is incomplete: it ends inside a chunk") from error
-        if reply.length:
-            # Not known whether the request was carried out: the missing part may say so.
-            raise TransientError(f"the reply is incomplete: {reply.length} bytes of it are missing")
-        return bytes(body)
+        kind, location = fields.get(b"content-type", ""), fields.get(b"location", "")
+        return HttpResponse(reply.status, kind, bytes(body), location)
 
 
-class _RequestAttempt:
-    """The deadline of one request, and the way to stop the thread that sends it."""
+def _origin(url: httpx2.URL) -> tuple[str, bytes, int]:
+    return url.scheme, url.raw_host, url.port or _PORTS.get(url.scheme, 0)
 
-    def __init__(self, seconds: float) -> None:
-        self._until = time.monotonic() + seconds
-        self._lock = threading.Lock()
-        self._ended = self._begun = False
-        self._handle: socket.socket | None = None
 
-    def remaining(self) -> float:
-        """Return the seconds left; raises TimeoutError if there are none."""
-        left = self._until - time.monotonic()
-        if self._ended or left <= 0:
-            raise TimeoutError("the attempt took too long")
-        return left
+def _headers(
+    request: HttpRequest, url: httpx2.URL, given: dict[str, str]
+) -> list[tuple[bytes, bytes]]:
+    """Return the headers as bytes; raises UnicodeEncodeError for one that cannot be written."""
+    found = [(b"Host", url.netloc), (b"Connection", b"close")]
+    found += [
+        (name.encode("ascii"), value.encode("latin-1"))
+        for name, value in given.items()
+        if name.lower() not in _OWN_HEADERS
+    ]
+    if request.body is not None or request.method in _WITH_BODY:
+        found.append((b"Content-Length", b"%d" % len(request.body or b"")))
+    return found
 
-    def attach(self, connected: socket.socket) -> None:
-        """Let ``end`` shut this socket down; raises TimeoutError after the end.
 
-        It keeps a duplicate, so the descriptor cannot be closed and reused by another file in the
-        meantime, and the TLS layer above the socket is not touched.
-        """
-        with self._lock:
-            self.remaining()
-            self._handle = connected.dup()
+def _judged(error: Exception, sending: _RequestProgress, before: bool) -> Exception:
+    """Return the exception that says what may have happened, given that ``error`` ended the request."""
+    text = str(error) or type(error).__name__
+    if not sending.sent:
+        if isinstance(error, TimeoutError):
+            text = "there was no connection in time"
+        if before:
+            return TransientError(f"{text}; an earlier request of this attempt was sent")
+        return (
+            error if isinstance(error, NotExecuted) else NotExecuted(f"{text}, so nothing was sent")
+        )
+    if isinstance(error, NotExecuted | httpx2.InvalidURL):
+        return ValueError(f"a redirect was not followed: {text}")
+    if isinstance(error, httpcore2.ProtocolError | httpcore2.NetworkError):
+        # Not known whether the request was carried out: the missing part may say so.
+        return TransientError(f"the reply is incomplete: {text}")
+    return error
 
-    def detach(self) -> None:
-        """Close the duplicate of the socket."""
-        with self._lock:
-            if self._handle is not None:
-                self._handle.close()
-                self._handle = None
+
+class _RequestProgress:
+    """Whether anything of a request has been sent."""
+
+    def __init__(self, method: str, sends: list[str]) -> None:
+        self._method = method
+        self._sends = sends
+        self.sent = False
 
     def begin(self) -> None:
-        """Mark that the request is being sent from here on; raises TimeoutError after the end."""
-        with self._lock:
-            self.remaining()
-            self._begun = True
-
-    def end(self) -> bool:
-        """Stop sending and reading; return whether anything may have been sent."""
-        with self._lock:
-            self._ended = True
-            if self._handle is not None:
-                with contextlib.suppress(OSError):  # the peer closed it first
-                    self._handle.shutdown(socket.SHUT_RDWR)
-            return self._begun
+        """Mark that the request is being sent from here on."""
+        if not self.sent and self._method not in _SAFE:
+            self._sends.append(self._method)
+        self.sent = True
 
 
-class _DeadlineSocket:
-    """The part of a socket that http.client uses, with the request's deadline applied to each step.
+class _CheckedAddresses(httpcore2.AsyncNetworkBackend):
+    """Connects to the addresses that were checked, whatever the host is called."""
 
-    A socket's own timeout starts again with each byte that arrives.
+    def __init__(self, addresses: Sequence[str], sending: _RequestProgress) -> None:
+        self._addresses = addresses
+        self._sending = sending
+        self._backend = httpcore2.AnyIOBackend()
+
+    async def connect_tcp(self, host: str, port: int, **options: Any) -> _WatchedStream:  # type: ignore[override]
+        """Connect to the first address that answers; nothing is sent to those that do not."""
+        for address in self._addresses:
+            try:
+                stream = await self._backend.connect_tcp(address, port, **options)
+            except httpcore2.ConnectError as error:
+                last = error
+            else:
+                return _WatchedStream(stream, self._sending)
+        raise NotExecuted(f"{host} cannot be reached") from last
+
+
+class _WatchedStream(httpcore2.AsyncNetworkStream):
+    """A stream that marks when the first byte of a request is sent; those of a TLS handshake are none."""
+
+    def __init__(self, stream: httpcore2.AsyncNetworkStream, sending: _RequestProgress) -> None:
+        self._stream = stream
+        self._sending = sending
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return await self._stream.read(max_bytes, timeout)
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._sending.begin()
+        await self._stream.write(buffer, timeout)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    async def start_tls(self, *arguments: Any, **named: Any) -> _WatchedStream:
+        return _WatchedStream(await self._stream.start_tls(*arguments, **named), self._sending)
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._stream.get_extra_info(info)
+
+
+async def _in_thread(function: Callable[..., Sequence[str]], *arguments: Any) -> Sequence[str]:
+    """Return ``function(*arguments)``; whoever stops waiting leaves the thread behind.
+
+    Not in the loop's pool: a name resolution cannot be stopped, and a closing loop waits for its pool.
     """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Sequence[str]] = loop.create_future()
 
-    def __init__(self, connected: socket.socket, attempt: _RequestAttempt) -> None:
-        self._socket = connected
-        self._attempt = attempt
+    def report(setter: Callable[[Any], None], value: Any) -> None:
+        if not future.done():
+            setter(value)
 
-    def sendall(self, data: bytes) -> None:
-        unsent = memoryview(data)
-        while unsent:
-            self._socket.settimeout(self._attempt.remaining())
-            unsent = unsent[self._socket.send(unsent) :]
+    def work() -> None:
+        setter: Callable[[Any], None]
+        try:
+            value: Any = function(*arguments)
+            setter = future.set_result
+        except BaseException as error:
+            value, setter = error, future.set_exception
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(report, setter, value)
 
-    def makefile(self, _mode: str) -> io.BufferedReader:
-        return io.BufferedReader(_DeadlineReader(self._socket, self._attempt))
-
-    def close(self) -> None:
-        self._socket.close()
-
-
-class _DeadlineReader(io.RawIOBase):
-    def __init__(self, connected: socket.socket, attempt: _RequestAttempt) -> None:
-        self._socket = connected
-        self._attempt = attempt
-        # Keeps the socket open until it is closed itself, as http.client expects.
-        self._raw = connected.makefile("rb", buffering=0)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int | None:
-        self._socket.settimeout(self._attempt.remaining())
-        return self._raw.readinto(buffer)
-
-    def close(self) -> None:
-        self._raw.close()
-        super().close()
-
-
-def _connect(
-    parts: SplitResult, address: str, attempt: _RequestAttempt
-) -> http.client.HTTPConnection:
-    """Connect to the checked address; the certificate and the Host header are those of the name."""
-    host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
-    connection = http.client.HTTPConnection(host, port)
-    try:
-        raw: socket.socket = socket.create_connection((address, port), attempt.remaining())
-    except OSError as error:
-        raise NotExecuted(f"{host} cannot be reached") from error
-    try:
-        attempt.attach(raw)
-        raw.settimeout(attempt.remaining())
-        if parts.scheme == "https":
-            raw = ssl.create_default_context().wrap_socket(raw, server_hostname=host)
-    except OSError as error:
-        raw.close()
-        attempt.detach()
-        raise NotExecuted(f"{host}: {error}") from error
-    connection.sock = cast("socket.socket", _DeadlineSocket(raw, attempt))
-    return connection
-
-
-def _is_public(text: str) -> bool:
-    address = ipaddress.ip_address(text.partition("%")[0])
-    if isinstance(address, ipaddress.IPv6Address):
-        inside = address.ipv4_mapped or address.sixtofour
-        if inside is not None:
-            return inside.is_global
-    return address.is_global and not address.is_multicast
+    threading.Thread(target=work, name="host name", daemon=True).start()
+    return await future

@@ -31,6 +31,7 @@ from callmemaybe.gateway.execution.outcome import (
     AttemptOutcome,
     outcome_of_error,
     outcome_of_value,
+    unsafe_sends,
 )
 from callmemaybe.gateway.execution.worker import frame
 from callmemaybe.tools.declare import Context, Mode, ProcessLimits, Tool
@@ -140,6 +141,7 @@ class ToolExecutor:
         begun = loop.time()
         future: asyncio.Future[Any] = loop.create_future()
         copied = contextvars.copy_context()
+        copied.run(unsafe_sends.set, [])
 
         def report(setter: Callable[[Any], None], value: Any) -> None:
             if not future.done():

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from callmemaybe.gateway.execution.outcome import AttemptOutcome
+from callmemaybe.gateway.execution.outcome import AttemptOutcome, unsafe_sends
 
 #: The work in threads of the attempt that runs here. Each attempt is a task with a context of its own.
 _threads: contextvars.ContextVar[list[concurrent.futures.Future[Any]] | None] = (
@@ -36,6 +36,7 @@ def new_context() -> tuple[contextvars.Context, list[concurrent.futures.Future[A
     threads: list[concurrent.futures.Future[Any]] = []
     context = contextvars.copy_context()
     context.run(_threads.set, threads)
+    context.run(unsafe_sends.set, [])
     return context, threads
 
 

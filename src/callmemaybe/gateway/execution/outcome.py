@@ -1,8 +1,9 @@
-"""The outcome of one attempt at running a tool. Pure."""
+"""The outcome of one attempt at running a tool, and what of it is known while it runs."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -26,6 +27,9 @@ _BROKEN = frozenset((
 ))  # fmt: skip
 #: A reply of the service, although its class is below one of those.
 _REPLY = "urllib.HTTPError"
+#: The methods of the HTTP requests that the attempt which runs here has sent and that may have changed
+#: something; None where no attempt runs.
+unsafe_sends: ContextVar[list[str] | None] = ContextVar("requests of the attempt", default=None)
 #: The message with which a coroutine is cancelled when its attempt is out of time.
 TIMED_OUT = "the attempt is out of time"
 

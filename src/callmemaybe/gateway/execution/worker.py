@@ -59,9 +59,14 @@ def frame(value: Any) -> bytes:
 
 def _serve(request: Mapping[str, Any]) -> dict[str, Any]:
     from callmemaybe.gateway.execution.completion import complete_result
-    from callmemaybe.gateway.execution.outcome import outcome_of_error, outcome_of_value
+    from callmemaybe.gateway.execution.outcome import (
+        outcome_of_error,
+        outcome_of_value,
+        unsafe_sends,
+    )
     from callmemaybe.tools.declare import Context
 
+    unsafe_sends.set([])
     try:
         tool = _find(request["module"], request["file"], request["name"], request["secrets"])
         arguments = tool.bind(request["arguments"])
