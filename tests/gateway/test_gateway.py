@@ -245,11 +245,15 @@ def test_approvals_bind_key_arguments_policy_and_expiry(ledger) -> None:
             approval = ledger.backend.read_approvals(pending_only=True)[0]
             await gateway.decide(approval.id, "approved", by="ada")
             other = await gateway.run([call("pay", source="a", amount=999)], run="r", turn=0)
-            assert other[0].code == "approval_pending"
+            assert other[0].code == "key_conflict"
             narrowed = gateway.begin("r")
             narrowed.narrow("send")
             changed = await gateway.run([call("pay", source="a", amount=3)], run=narrowed, turn=0)
             assert changed[0].code == "approval_pending"
+            # The question was asked under the narrower policy, which the run has from then on.
+            same = await gateway.run([call("pay", source="a", amount=3)], run="r", turn=0)
+            assert same[0].detail == changed[0].detail
+            await gateway.decide(changed[0].detail.split()[1].rstrip(":"), "approved", by="ada")
             done = await gateway.run([call("pay", source="a", amount=3)], run="r", turn=0)
             assert done[0].ok
             denied = await gateway.run([call("pay", source="b", amount=3)], run="r", turn=1)
@@ -942,8 +946,7 @@ def test_a_run_that_was_dropped_goes_on_counting(ledger, monkeypatch: pytest.Mon
                     (answer,) = await gateway.run([call("put", n=n)], run=name)
                     assert answer.ok
                     assert not answer.replayed
-            # A run that is begun again by name and begins anew is a redelivery, as before.
-            (answer,) = await gateway.run([call("put", n=0)], run=gateway.begin("a"))
+            (answer,) = await gateway.run([call("put", n=0)], run=gateway.begin("a"), turn=0)
             assert answer.replayed
 
     asyncio.run(go())

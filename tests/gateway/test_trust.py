@@ -269,8 +269,9 @@ def test_a_redelivery_goes_on_with_what_was_found_before(ledger) -> None:
 
     async def go() -> list[Any]:
         async with Gateway([look, put], store=ledger) as gateway:
-            first = await gateway.run(calls[:1], run="r", turn=0)
-            assert first[0].ok
+            wrong = call("put", "c2", to="x")
+            first = await gateway.run([calls[0], wrong], run="r", turn=0)
+            assert [answer.code for answer in first] == ["ok", "invalid_arguments"]
             return await gateway.run(calls, run="r", turn=0)
 
     answers = asyncio.run(go())

@@ -22,6 +22,7 @@ from callmemaybe.gateway.lifecycle import (
 from callmemaybe.gateway.locks import LockArbiter
 from callmemaybe.gateway.plan import locks_conflict, locks_from_json
 from callmemaybe.gateway.policy import Policy
+from callmemaybe.gateway.recorded import OpenedTurn, TurnRow, compare
 from callmemaybe.gateway.store import (
     Admission,
     AdmitCalls,
@@ -33,6 +34,7 @@ from callmemaybe.gateway.store import (
     DecideApproval,
     ExpireResults,
     LedgerOperation,
+    OpenTurn,
     OperationBatch,
     ReconcileCall,
     RenewLease,
@@ -132,14 +134,16 @@ class Applier:
             outcome = []
             for proposal in admit.proposals:
                 key = proposal.row.key
-                if key in inserted and fresh.get(key) is proposal.row:
+                refusal = settled.get(id(proposal))
+                if refusal is not None and refusal.status == "taken":
+                    outcome.append(refusal)  # the keys are another delivery's
+                elif key in inserted and fresh.get(key) is proposal.row:
                     self._audit(key, proposal.record)
                     self.taken.add(key)
                     starts = proposal.row.state == CallState.RUNNING.value
                     token = self._arbiter.token if starts else 0
                     outcome.append(Admission("new", proposal.row, token=token))
                 elif key in stored_rows:
-                    refusal = settled.get(id(proposal))
                     outcome.append(self._redelivered(proposal, stored_rows[key], refusal))
                 else:
                     outcome.append(settled[id(proposal)])
@@ -147,10 +151,10 @@ class Applier:
 
     def _refusals(self, admits: Sequence[tuple[int, AdmitCalls]]) -> dict[int, Admission]:
         """Return the outcome of proposals that must not be admitted as new: policy, blocked, busy, repeat."""
-        refused: dict[int, Admission] = {}
         proposals = [proposal for _, admit in admits for proposal in admit.proposals]
         runs = {(p.row.tenant, p.row.run) for p in proposals}
         policies = self._policies(admits, runs)
+        refused = self._turn_refusals(admits)
         busy = {
             id(p)
             for p in proposals
@@ -164,6 +168,8 @@ class Applier:
                 row = proposal.row
                 stored = policies.get((row.tenant, row.run), row.policy)
                 blocker = _blocker(row, unknown) if unknown else None
+                if id(proposal) in refused:
+                    continue
                 if stored != row.policy:
                     refused[id(proposal)] = Admission("policy", detail=stored)
                 elif blocker is not None:
@@ -180,15 +186,64 @@ class Applier:
         self, admits: Sequence[tuple[int, AdmitCalls]], runs: Collection[tuple[str, str]]
     ) -> dict[tuple[str, str], str]:
         """Begin or narrow runs; return the policy hash in the ledger of every run."""
-        new_runs = [admit.run for _, admit in admits if admit.run is not None]
+        stored_rows = self._begin([admit.run for _, admit in admits if admit.run is not None])
+        # Another process may have narrowed a run that began here.
+        others = set(runs) - stored_rows.keys()
+        return {**self._backend.policy_hashes(others), **stored_rows} if others else stored_rows
+
+    def _begin(self, new_runs: Sequence[RunRow]) -> dict[tuple[str, str], str]:
+        """Begin or narrow these runs; return the policy hash in the ledger of each."""
         stored_rows = self._backend.begin_runs(new_runs) if new_runs else {}
         for run in new_runs:
             stored = stored_rows[run.tenant, run.run]
             if stored != run.policy_hash and self._narrow(run, stored):
                 stored_rows[run.tenant, run.run] = run.policy_hash
-        # Another process may have narrowed a run that began here.
-        others = set(runs) - stored_rows.keys()
-        return {**self._backend.policy_hashes(others), **stored_rows} if others else stored_rows
+        return stored_rows
+
+    def _record_turns(self, turns: Sequence[TurnRow]) -> dict[int, OpenedTurn]:
+        """Record turns; return for each (by identity) what the ledger knew of it."""
+        if not turns:
+            return {}
+        first: dict[tuple[str, str, int], TurnRow] = {}
+        for turn in turns:
+            first.setdefault(turn.place, turn)
+        known = self._backend.insert_turns(list(first.values()))
+        opened = {}
+        for turn in turns:
+            stored = known.get(turn.place, first[turn.place])
+            if stored.delivery == turn.delivery:
+                opened[id(turn)] = OpenedTurn(existed=turn.place in known)
+            elif turn.is_new:
+                opened[id(turn)] = OpenedTurn(existed=True, is_taken=True)
+            else:
+                conflicts, corrected = compare(stored, turn)
+                if corrected is not None:
+                    self._backend.replace_turn(corrected)
+                    known[turn.place] = corrected
+                opened[id(turn)] = OpenedTurn(existed=True, conflicts=conflicts)
+        return opened
+
+    def _turn_refusals(self, admits: Sequence[tuple[int, AdmitCalls]]) -> dict[int, Admission]:
+        """Record the turns; refuse what another delivery recorded otherwise, or a person denied."""
+        refused: dict[int, Admission] = {}
+        opened = self._record_turns([admit.turn for _, admit in admits if admit.turn is not None])
+        doubtful: list[CallProposal] = []
+        for _, admit in admits:
+            found = opened.get(id(admit.turn), OpenedTurn())
+            for proposal in admit.proposals:
+                conflict = found.conflicts.get(proposal.row.ordinal)
+                if found.is_taken:
+                    refused[id(proposal)] = Admission("taken")
+                elif conflict is not None:
+                    refused[id(proposal)] = Admission("conflict", detail=conflict)
+                elif found.existed:
+                    doubtful.append(proposal)
+        denied = self._backend.denied_calls([p.row.key for p in doubtful]) if doubtful else {}
+        for proposal in doubtful if denied else ():
+            by = denied.get((proposal.row.key, proposal.row.mac))
+            if by is not None:
+                refused[id(proposal)] = Admission("denied", detail=by)
+        return refused
 
     def _narrow(self, run: RunRow, stored: str) -> bool:
         """Narrow the policy of a run; False if the new policy allows anything that the old one does not."""
@@ -375,6 +430,10 @@ class Applier:
             return self._arbiter.token if is_owned else 0
         if isinstance(operation, AppendAudit):
             return self._audit(operation.key, operation.record)
+        if isinstance(operation, OpenTurn):
+            run, turn = operation
+            policy = self._begin([run])[run.tenant, run.run]
+            return self._record_turns([turn])[id(turn)]._replace(policy=policy)
         if isinstance(operation, RequestApproval):
             inserted, approval = self._backend.insert_approval(operation.approval)
             if inserted:

@@ -31,10 +31,10 @@ from callmemaybe.gateway.limits import DEFAULT_LIMITS, GatewayLimits, TokenBucke
 from callmemaybe.gateway.policy import OPEN, Policy, Verdict, policy_for
 from callmemaybe.gateway.recovery import Recovery
 from callmemaybe.gateway.registry import RegisteredTool, SecretSource, register_tools
-from callmemaybe.gateway.run import Run
+from callmemaybe.gateway.run import MAX_TURN, Run, check_name, check_turn
 from callmemaybe.gateway.services import GatewayObserver
 from callmemaybe.gateway.store import Approval, CallRow, DecideApproval, UpdateCall
-from callmemaybe.gateway.turn import GatewayTurn
+from callmemaybe.gateway.turn import GatewayTurn, TurnIsTaken
 from callmemaybe.tools import Effect, ToolCall, ToolSpec
 from callmemaybe.tools.declare import Tool
 
@@ -177,9 +177,13 @@ class Gateway:
         """Begin a run or resume one; its policy is frozen here and can only be narrowed.
 
         ``user`` holds the user's messages; ``tools`` narrows what the run may call. A run in the ledger
-        continues under the stricter of its stored policy and this one. Raises InputError for an unknown
-        tool, StoreError if the ledger cannot be read.
+        continues under the stricter of its stored policy and this one, after its last turn. Names are
+        compared code point by code point. Raises InputError for an unknown tool and for a name that a
+        store cannot hold, StoreError if the ledger cannot be read.
         """
+        check_name(tenant, "tenant")
+        if run is not None:
+            check_name(run, "run")
         policy = self._full_policy
         if tools is not None:
             wanted = set(tools)
@@ -195,6 +199,7 @@ class Gateway:
             begun.resumed = begun.in_ledger = True
             begun.policy = Policy.from_json(json.loads(stored.policy)).meet(policy)
             begun.policy_recorded = begun.policy.hash == stored.policy_hash
+            begun.turn = self.ledger.backend.next_turn(tenant, run)
             self._read_history(begun)
         return begun
 
@@ -204,10 +209,7 @@ class Gateway:
             run=run.id, tenant=run.tenant, limit=_RESUMED_CALLS, exclude_owner=exclude_owner
         )
         for row in rows:
-            if row.owner == self.ledger.owner:
-                run.own_turns = max(run.own_turns, row.turn + 1)
-            else:
-                run.resumed = True
+            run.resumed |= row.owner != self.ledger.owner
             entry = self.tools.get(row.tool)
             if row.content and not (entry and entry.tool.trusted):
                 run.add_untrusted_result(row.result or row.content, row.key)
@@ -236,12 +238,14 @@ class Gateway:
         """Run the calls of one turn; return their answers in call order, whatever the schedule.
 
         The key of a call is made of tenant, run, turn, position and tool; the same key again is a
-        redelivery and is answered from the ledger. ``turn`` counts up if it is not given.
+        redelivery and is answered from the ledger. Without ``turn`` the calls are a new turn: a named run
+        continues after the last turn that the ledger has of it, from whatever process.
         ``stopped=False`` means that the model's output was cut off: then nothing runs. Cancelling this
         coroutine cancels the calls that have not started; the others are recorded.
 
-        Raises StoreError if the ledger cannot be written, without any answer. Raises InputError in a worker
-        process whose tool's module runs calls when it is imported.
+        Raises StoreError if the ledger cannot be written, without any answer. Raises InputError for a name
+        or turn that no store can hold, and in a worker process whose tool's module runs calls when it is
+        imported.
         """
         if worker.importing:
             raise InputError(
@@ -249,23 +253,25 @@ class Gateway:
                 where="Gateway.run",
                 hint='put what is to be run under `if __name__ == "__main__":`',
             )
+        if turn is not None:
+            check_turn(turn)
         read = self.ledger.read
         current = run if isinstance(run, Run) else await read(lambda: self._run_named(run, tenant))
-        number = current.turn if turn is None else turn
+        number = _next_turn(current) if turn is None else turn
         if number > current.turn:  # another process may have had the turns between
             await read(lambda: self._read_history(current, exclude_owner=self.ledger.owner))
-        current.turn = max(current.turn, number + 1)
-        keys = [
-            call_key(current.tenant, current.id, number, ordinal, call.name)
-            for ordinal, call in enumerate(calls)
-        ]
-        cached = self._cached_answers(keys, calls) if stopped and self._cache else None
-        if cached is not None:
-            return cached
-        made = GatewayTurn(self, current, number, calls, stopped=stopped, keys=keys)
+        is_past, current.turn = number < current.turn, max(current.turn, number + 1)
+        keys = _keys(current, number, calls)
+        if stopped and turn is not None and self._cache:
+            cached = self._cached_answers(keys, calls)
+            if cached is not None:
+                return cached
+        made = GatewayTurn(
+            self, current, number, calls, stopped=stopped, keys=keys, is_new=turn is None
+        )
         made.validate()
-        if self._cache or current.resumed:
-            await read(lambda: self._replay(made))
+        if turn is not None and (is_past or self._cache or current.resumed):
+            await read(lambda: self._replay(made, is_past=is_past))
         if all(item.answer is not None for item in made.items):
             return [item.answer for item in made.items if item.answer is not None]
         task = asyncio.get_running_loop().create_task(self._run_turn(made))
@@ -278,7 +284,6 @@ class Gateway:
         known = self._runs.pop((tenant, name), None)
         if known is None:
             known = self.begin(name, tenant=tenant)
-            known.turn = known.own_turns  # it may have been evicted below
         self._runs[tenant, name] = known  # the most recently used run is last
         if len(self._runs) > _CACHED_ANSWERS:
             del self._runs[next(iter(self._runs))]
@@ -310,8 +315,13 @@ class Gateway:
 
     async def _run_turn(self, turn: GatewayTurn) -> list[CallAnswer]:
         try:
-            await turn.authorise()
-            await turn.admit()
+            while True:
+                try:
+                    await turn.authorise()
+                    await turn.admit()
+                    break
+                except TurnIsTaken:
+                    await self._renumber(turn)
             await CallRunner(self, turn).run()
         finally:
             for item in turn.items:
@@ -324,6 +334,16 @@ class Gateway:
                 self.observer.finished(item.call, item.answer)
         self.ledger.probe("answered")
         return answers
+
+    async def _renumber(self, turn: GatewayTurn) -> None:
+        """Give a new turn the next number: another process, or another task, had its own."""
+        run, ledger = turn.run, self.ledger
+        following = await ledger.read(lambda: ledger.backend.next_turn(run.tenant, run.id))
+        await ledger.read(lambda: self._read_history(run, exclude_owner=ledger.owner))
+        run.turn = max(run.turn, following)
+        number = _next_turn(run)
+        run.turn = number + 1
+        turn.restart(number, _keys(run, number, [item.call for item in turn.items]))
 
     # --- replays ------------------------------------------------------------------------------
 
@@ -342,7 +362,7 @@ class Gateway:
             answers.append(_as_replay(known.answer, call.id))
         return answers
 
-    def _replay(self, turn: GatewayTurn) -> None:
+    def _replay(self, turn: GatewayTurn, *, is_past: bool) -> None:
         """Answer calls that ended before, from the cache or the ledger; mark those that may have run.
 
         This includes calls that would be rejected now: their tool may have changed since they ran.
@@ -351,14 +371,14 @@ class Gateway:
             if not item.mac:
                 continue
             known = self._cache.get(item.key)
-            if known is not None:
-                if known.mac == item.mac and known.until > self.ledger.backend.now():
+            if known is not None and known.until > self.ledger.backend.now():
+                if known.mac == item.mac:
                     item.answer = _as_replay(known.answer, item.call.id)
-            elif turn.run.resumed:
+            elif is_past or turn.run.resumed:
                 row = self.ledger.backend.read_call(item.key)
                 if row is None or row.mac != item.mac:
                     continue
-                if row.content is not None:
+                if row.ended is not None:
                     item.answer = self.answer_from_ledger(item.call.id, row)
                 elif row.state == CallState.RUNNING.value and self._has_begun(row):
                     item.may_have_run = True
@@ -464,6 +484,19 @@ class Gateway:
     async def expire(self) -> int:
         """Drop the results that are older than ``limits.retention``; return how many."""
         return await Recovery(self).expire()
+
+
+def _next_turn(run: Run) -> int:
+    if run.turn > MAX_TURN:
+        raise InputError("it has no turn left", where=f"run {run.id!r}")
+    return run.turn
+
+
+def _keys(run: Run, number: int, calls: Sequence[ToolCall]) -> list[str]:
+    return [
+        call_key(run.tenant, run.id, number, ordinal, call.name)
+        for ordinal, call in enumerate(calls)
+    ]
 
 
 def _as_replay(answer: CallAnswer, call_id: str) -> CallAnswer:

@@ -23,6 +23,7 @@ from callmemaybe.gateway.store import (
     AdmitCalls,
     ConfirmOwnership,
     LedgerOperation,
+    OpenTurn,
     OperationBatch,
     RenewLease,
     RequestApproval,
@@ -163,10 +164,6 @@ class Ledger:
             raise entry.outcome
         return entry.outcome
 
-    def send_nowait(self, operation: LedgerOperation) -> None:
-        """Apply an operation without waiting for its outcome."""
-        self._put(_QueuedOperation(operation, 10.0))
-
     def close(self) -> None:
         """Apply what is queued, write the last anchor, release the store.
 
@@ -298,14 +295,9 @@ class Ledger:
 
     def _make_room(self, queued: Sequence[_QueuedOperation], error: StoreFull) -> None:
         """Handle a full disk: refuse new intents, free the reserve for results."""
-        results = [
-            entry
-            for entry in queued
-            if not isinstance(entry.operation, AdmitCalls | RequestApproval)
-        ]
-        refused = [
-            entry for entry in queued if isinstance(entry.operation, AdmitCalls | RequestApproval)
-        ]
+        intents = AdmitCalls | OpenTurn | RequestApproval
+        results = [entry for entry in queued if not isinstance(entry.operation, intents)]
+        refused = [entry for entry in queued if isinstance(entry.operation, intents)]
         for entry in refused:
             entry.outcome = error
         _deliver(refused)
@@ -342,7 +334,7 @@ def _write_point(operation: LedgerOperation) -> str:
         return "T2" if operation.starts else "T3"
     if isinstance(operation, RunInTransaction):
         return "T3"
-    return "T0" if isinstance(operation, RequestApproval) else "other"
+    return "T0" if isinstance(operation, OpenTurn | RequestApproval) else "other"
 
 
 def _deliver(queued: Sequence[_QueuedOperation]) -> None:

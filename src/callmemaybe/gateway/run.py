@@ -10,12 +10,17 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from callmemaybe.errors import InputError
 from callmemaybe.gateway.policy import Policy, Verdict
 from callmemaybe.gateway.provenance import unescaped_texts
 from callmemaybe.tools import ToolSpec
 
 #: Characters of untrusted results that are searched; beyond it every ungrounded value is suspect.
 _MAX_UNTRUSTED = 4 * 1024 * 1024
+#: The largest number of a turn that every store can hold.
+MAX_TURN = 2**63 - 1
+#: Characters of a name.
+_MAX_NAME = 1000
 
 
 @dataclass
@@ -37,8 +42,6 @@ class Run:
     """Tools that are refused until a call of unknown outcome is reconciled."""
     turn: int = 0
     """The number of the next turn."""
-    own_turns: int = 0
-    """One more than the last turn that the ledger has from this process."""
     in_ledger: bool = False
     """The ledger has a policy of this run."""
     policy_recorded: bool = False
@@ -94,6 +97,31 @@ class Run:
         )
 
 
-def approval_id(key: str, mac: str, policy: str) -> str:
-    """Return the id of the approval for a call's key, its arguments and a policy: equal for equal ones."""
-    return hashlib.sha256(f"{key}\n{mac}\n{policy}".encode()).hexdigest()[:16]
+def approval_id(key: str, mac: str, policy: str, definition: str) -> str:
+    """Return the id of the approval for a call's key, its arguments, a policy and the tool's definition."""
+    text = f"{key}\n{mac}\n{policy}\n{definition}"
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def check_name(name: object, where: str) -> None:
+    """Raise InputError for a name of a run or tenant that a store cannot hold as it is.
+
+    Names are compared code point by code point, without any normalisation.
+    """
+    if not isinstance(name, str):
+        raise InputError(f"it must be a text, not {name!r:.60}", where=where)
+    if len(name) > _MAX_NAME or "\0" in name or (not name.isascii() and not _is_unicode(name)):
+        raise InputError(
+            f"it must have at most {_MAX_NAME} characters, no NUL and no half of a pair",
+            where=where,
+        )
+
+
+def check_turn(turn: object) -> None:
+    """Raise InputError for what is no number of a turn."""
+    if not isinstance(turn, int) or isinstance(turn, bool) or not 0 <= turn <= MAX_TURN:
+        raise InputError(f"it must be a whole number from 0 to {MAX_TURN}", where="turn")
+
+
+def _is_unicode(text: str) -> bool:
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ from callmemaybe.gateway.plan import (
 )
 from callmemaybe.gateway.policy import ORIGIN_GUARDED, Policy, PolicyDecision, Verdict
 from callmemaybe.gateway.provenance import label, tainted_pointers
+from callmemaybe.gateway.recorded import OpenedTurn, RecordedCall, TurnRow, write_calls
 from callmemaybe.gateway.registry import RegisteredTool
 from callmemaybe.gateway.run import Run, approval_id
 from callmemaybe.gateway.services import GatewayServices
@@ -37,6 +39,7 @@ from callmemaybe.gateway.store import (
     Approval,
     CallProposal,
     CallRow,
+    OpenTurn,
     RequestApproval,
     RunRow,
 )
@@ -45,6 +48,13 @@ from callmemaybe.tools import Effect, ToolCall
 
 _NO_EDGES = PlanStep((), (), ())
 _PROPOSED = CallRecord()
+#: Rejections after which the model may send a corrected call in the same place.
+_CORRECTABLE = frozenset({"invalid_arguments", "unknown_tool"})
+_deliveries = itertools.count()
+
+
+class TurnIsTaken(Exception):
+    """Raised when a turn that had to be new is in the ledger; nothing of it has run."""
 
 
 @dataclass(slots=True)
@@ -71,6 +81,8 @@ class PendingCall:
     """The fencing token of its start."""
     row: CallRow | None = None
     """The ledger's row once the call is admitted."""
+    decided: PolicyDecision | None = None
+    """The policy's decision, if it was made before the turn was recorded."""
     approved: bool = False
     may_have_run: bool = False
     """An earlier delivery may have started the tool, and its outcome is not in the ledger."""
@@ -117,17 +129,31 @@ class GatewayTurn:
         *,
         stopped: bool,
         keys: Sequence[str],
+        is_new: bool = False,
     ) -> None:
         self._gateway = gateway
         self.run = run
+        self._is_new = is_new
+        self._set(number, calls, keys)
+        self._ids = {call.id: ordinal for ordinal, call in enumerate(calls) if call.id}
+        self._stopped = stopped
+        self.cancelled = asyncio.Event()
+
+    def _set(self, number: int, calls: Sequence[ToolCall], keys: Sequence[str]) -> None:
         self.number = number
+        self._delivery = f"{self._gateway.ledger.owner}:{next(_deliveries)}"
+        self._recorded_row: TurnRow | None = None
         self.items = [
             PendingCall(ordinal, call, key)
             for ordinal, (call, key) in enumerate(zip(calls, keys, strict=True))
         ]
-        self._ids = {call.id: ordinal for ordinal, call in enumerate(calls) if call.id}
-        self._stopped = stopped
-        self.cancelled = asyncio.Event()
+
+    def restart(self, number: int, keys: Sequence[str]) -> None:
+        """Begin again as another turn; nothing of this one has been recorded."""
+        for item in self.items:
+            self.release(item)
+        self._set(number, [item.call for item in self.items], keys)
+        self.validate()
 
     # --- proposed -> validated / rejected -----------------------------------------------------
 
@@ -206,14 +232,72 @@ class GatewayTurn:
 
     async def authorise(self) -> None:
         """Apply the policy; answer what it denies and what waits for a person."""
+        await self._open()
         for item in self.items:
             if item.answer is None:
                 await self._authorise(item)
 
+    async def _open(self) -> None:
+        """Record the run's policy and the turn before anything is decided that T1 does not record.
+
+        A denial, or a question to a person, must hold in every process: also in one with a looser policy.
+        """
+        gateway, run = self._gateway, self.run
+        while True:
+            live = [item for item in self.items if item.answer is None and item.row is None]
+            for item in live:
+                item.decided = self.decision(item, item.arguments)
+            if not any(_is_decided_before_t1(item) for item in live):
+                return
+            policy = run.policy
+            row = RunRow(run.tenant, run.id, policy.text, policy.hash)
+            opened: OpenedTurn = await gateway.ledger.send(OpenTurn(row, self._turn_row()))
+            if opened.is_taken:
+                raise TurnIsTaken
+            run.in_ledger = True
+            if opened.policy == policy.hash:
+                break
+            await self._meet_stored_policy()
+        run.policy_recorded = run.policy is policy  # it may have been narrowed in the meantime
+        for ordinal, detail in opened.conflicts.items():
+            if self.items[ordinal].answer is None:
+                self.items[ordinal].fail("key_conflict", CallState.REJECTED, detail=detail)
+
+    async def _meet_stored_policy(self) -> None:
+        run, ledger = self.run, self._gateway.ledger
+        stored = await ledger.read(lambda: ledger.backend.read_run(run.tenant, run.id))
+        assert stored is not None
+        run.policy = Policy.from_json(json.loads(stored.policy)).meet(run.policy)
+        run.policy_recorded = False
+
+    def _turn_row(self) -> TurnRow:
+        """Return the turn as the ledger records it."""
+        if self._recorded_row is None:
+            run, most = self.run, self._gateway.limits.calls
+            calls, arguments = write_calls([self._recorded(item) for item in self.items[:most]])
+            now = self._gateway.ledger.backend.now()
+            self._recorded_row = TurnRow(
+                run.tenant, run.id, self.number, self._delivery, calls, arguments, now,
+                is_new=self._is_new,
+            )  # fmt: skip
+        return self._recorded_row
+
+    def _recorded(self, item: PendingCall) -> RecordedCall:
+        call, answer = item.call, item.answer
+        is_kept = bool(item.mac) and not (item.entry and item.entry.tool.sensitive)
+        return RecordedCall(
+            call.name if item.entry else _printable(call.name),
+            item.mac,
+            _printable(call.id),
+            answer is not None and answer.code in _CORRECTABLE,
+            call.arguments if is_kept and item.entry else None,
+        )
+
     async def _authorise(self, item: PendingCall, denial: str | None = None) -> None:
-        decision = self.decision(item, item.arguments)
+        decision = item.decided or self.decision(item, item.arguments)
+        item.decided = None
         if decision.verdict is Verdict.DENY:
-            self.deny(item, denial or decision.reason)
+            await self.deny(item, denial or decision.reason)
         elif decision.verdict is Verdict.ALLOW or item.references:
             # A value that is not known yet cannot be approved; it is once the reference is resolved.
             item.advance(LifecycleEvent.AUTHORISE)
@@ -239,22 +323,34 @@ class GatewayTurn:
             entry.tool.name, entry.definition, entry.tool.effect, tainted=suspects
         )
 
-    def deny(self, item: PendingCall, reason: str) -> None:
-        """Answer a call as denied and append the denial to the audit."""
+    async def deny(self, item: PendingCall, reason: str) -> None:
+        """Answer a call as denied and append the denial to the audit.
+
+        What an earlier delivery has run is answered as that: the ledger's policy and a person's denial hold
+        from when they were recorded.
+        """
+        ledger = self._gateway.ledger
+        row = await ledger.read(lambda: ledger.backend.read_call(item.key))
+        mine = row is not None and (row.tenant, row.run) == (self.run.tenant, self.run.id)
+        if row is not None and mine and row.mac == item.mac and item.row is None:
+            if row.ended is not None:
+                item.answer = self._gateway.answer_from_ledger(item.call.id, row)
+                return
+            item.may_have_run |= row.state == CallState.RUNNING.value
         if item.cursor.state in {CallState.VALIDATED, CallState.AWAITING_APPROVAL}:
             item.advance(LifecycleEvent.DENY)
         item.fail("denied", CallState.DENIED, detail=reason)
-        self._gateway.ledger.send_nowait(
-            AppendAudit(item.key, self.record("deny", item, reason=reason))
-        )
+        await ledger.send(AppendAudit(item.key, self.record("deny", item, reason=reason)))
 
     async def ask(self, item: PendingCall, reason: str) -> None:
         """Apply a person's decision on the call if there is one; request an approval otherwise."""
         gateway, backend = self._gateway, self._gateway.ledger.backend
-        id_ = approval_id(item.key, item.mac, self.run.policy.hash)
+        id_ = approval_id(item.key, item.mac, self.run.policy.hash, item.tool.definition)
         if item.cursor.state is CallState.VALIDATED:
             item.advance(LifecycleEvent.ASK)
-        stored = await gateway.ledger.read(lambda: backend.read_approval(id_))
+        stored = await gateway.ledger.read(
+            lambda: backend.read_denial(item.key, item.mac) or backend.read_approval(id_)
+        )
         if stored is None:
             now = backend.now()
             stored = await gateway.ledger.send(
@@ -277,7 +373,7 @@ class GatewayTurn:
             )
         if stored.decision is None and gateway.has_approver:
             stored = await self._ask_approver(stored, item.call)
-        self._apply_decision(item, stored)
+        await self._apply_decision(item, stored)
 
     async def _ask_approver(self, approval: Approval, call: ToolCall) -> Approval:
         """Ask the approver; return the approval undecided if the turn is cancelled first."""
@@ -292,16 +388,16 @@ class GatewayTurn:
                 asked.add_done_callback(lambda task: task.cancelled() or task.exception())
                 asked.cancel()
 
-    def _apply_decision(self, item: PendingCall, approval: Approval) -> None:
+    async def _apply_decision(self, item: PendingCall, approval: Approval) -> None:
         expired = approval.expires <= self._gateway.ledger.backend.now()
         if approval.decision == "approved" and not expired:
             item.approved = True
             if item.cursor.state is CallState.AWAITING_APPROVAL:
                 item.advance(LifecycleEvent.AUTHORISE)
         elif approval.decision == "denied":
-            self.deny(item, f"denied by {approval.by}")
+            await self.deny(item, f"denied by {approval.by}")
         elif expired:
-            self.deny(item, "the approval expired")
+            await self.deny(item, "the approval expired")
         else:
             item.fail(
                 "approval_pending",
@@ -325,6 +421,8 @@ class GatewayTurn:
     async def _send(self, ready: Sequence[PendingCall]) -> list[Admission]:
         run, policy = self.run, self.run.policy
         outcomes: list[Admission] = await self._gateway.ledger.send(self._admission(ready))
+        if any(outcome.status == "taken" for outcome in outcomes):
+            raise TurnIsTaken
         run.in_ledger = True
         run.policy_recorded = run.policy is policy  # it may have been narrowed in the meantime
         return outcomes
@@ -370,7 +468,8 @@ class GatewayTurn:
         frozen = None
         if not run.policy_recorded:
             frozen = RunRow(run.tenant, run.id, run.policy.text, run.policy.hash)
-        return AdmitCalls(tuple(proposals), frozen, run.policy.guard_repeats)
+        turn = self._turn_row() if proposals else None
+        return AdmitCalls(tuple(proposals), frozen, run.policy.guard_repeats, turn)
 
     def _row(self, item: PendingCall, now: float) -> CallRow:
         run, call, entry = self.run, item.call, item.tool
@@ -409,7 +508,8 @@ class GatewayTurn:
                 lambda: self._gateway.answer_from_ledger(item.call.id, row)
             )
         elif status == "conflict":
-            item.fail("key_conflict", CallState.REJECTED, detail="the key has other arguments")
+            detail = outcome.detail or "the key has other arguments"
+            item.fail("key_conflict", CallState.REJECTED, detail=detail)
         elif status == "in_flight":
             item.fail("in_flight", CallState.RUNNING, detail="it is being run")
         elif status == "blocked":
@@ -421,6 +521,9 @@ class GatewayTurn:
             )
         elif status == "policy":
             await self._authorise_again(item)
+        elif status == "denied":
+            item.cursor = CallRecord(CallState.VALIDATED)
+            await self.deny(item, f"denied by {outcome.detail}")
         else:
             assert status == "repeat"
             item.cursor = CallRecord(CallState.VALIDATED)
@@ -429,14 +532,12 @@ class GatewayTurn:
 
     async def _authorise_again(self, item: PendingCall) -> None:
         """Decide again under the ledger's policy of the run, which differs from this process's."""
-        run, ledger = self.run, self._gateway.ledger
-        stored = await ledger.read(lambda: ledger.backend.read_run(run.tenant, run.id))
-        assert stored is not None
-        run.policy = Policy.from_json(json.loads(stored.policy)).meet(run.policy)
-        run.policy_recorded = False
+        await self._meet_stored_policy()
         # The approval was given under the old policy.
         item.cursor, item.approved = CallRecord(CallState.VALIDATED), False
-        await self._authorise(item, "the run began under another policy")
+        await self._open()
+        if item.answer is None:
+            await self._authorise(item, "the run began under another policy")
 
     def release(self, item: PendingCall) -> None:
         """Release the call's locks, if it has any."""
@@ -472,6 +573,14 @@ class GatewayTurn:
             **more,
         }
         return dumps(facts)
+
+
+def _is_decided_before_t1(item: PendingCall) -> bool:
+    """Whether the policy denies the call, or has a person asked before its turn is recorded."""
+    decision = item.decided
+    if decision is None or decision.verdict is Verdict.ALLOW:
+        return False
+    return decision.verdict is Verdict.DENY or not item.references
 
 
 def _failed(answer: CallAnswer | None) -> bool:

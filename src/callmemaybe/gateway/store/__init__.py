@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol
 
 from callmemaybe import plugins
 from callmemaybe.gateway.lifecycle import CallState
+from callmemaybe.gateway.recorded import TurnRow
 
 
 @dataclass(slots=True)
@@ -51,7 +52,7 @@ class CallRow:
 
 
 #: Version of the tables; a ledger of another version is refused.
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 CALL_COLUMNS: tuple[str, ...] = tuple(CallRow.__dataclass_fields__)
 
 
@@ -78,12 +79,21 @@ class RunRow:
 class AdmitCalls(NamedTuple):
     """T1: record the calls of one turn, all or none; rows in state running start at once (T2).
 
-    ``run`` is given if its policy is not in the ledger yet. The outcome is a list of Admission.
+    ``run`` is given if its policy is not in the ledger yet. ``turn`` records the turn itself. The outcome
+    is a list of Admission.
     """
 
     proposals: tuple[CallProposal, ...]
     run: RunRow | None = None
     guard_repeats: bool = True
+    turn: TurnRow | None = None
+
+
+class OpenTurn(NamedTuple):
+    """Record a run's policy and a turn before anything of it is decided; the outcome is an OpenedTurn."""
+
+    run: RunRow
+    turn: TurnRow
 
 
 class Admission(NamedTuple):
@@ -96,7 +106,10 @@ class Admission(NamedTuple):
     - in_flight: it is being run; conflict: the key has other arguments;
     - busy: another process holds its locks; blocked: a call of unknown outcome (``detail``: its key) does;
     - repeat: the same `once` call was made before (``detail``: its key);
-    - policy: the run has another policy in the ledger (``detail``: its hash).
+    - policy: the run has another policy in the ledger (``detail``: its hash);
+    - denied: a person denied it (``detail``: who); taken: the turn had to be new and is not.
+
+    A conflict's ``detail`` says what the turn was recorded with, if another call stands at its position.
     """
 
     status: str
@@ -270,6 +283,7 @@ LedgerOperation = (
     RenewLease
     | ConfirmOwnership
     | AdmitCalls
+    | OpenTurn
     | UpdateCall
     | AppendAudit
     | RequestApproval
@@ -363,6 +377,15 @@ class StoreBackend(Protocol):
     def replace_policy(self, run: RunRow) -> None:
         """Replace the policy of a run."""
 
+    def insert_turns(self, rows: Sequence[TurnRow]) -> dict[tuple[str, str, int], TurnRow]:
+        """Insert the turns that are not recorded, each place once; return those that were, by place."""
+
+    def replace_turn(self, row: TurnRow) -> None:
+        """Replace the calls and arguments of a recorded turn."""
+
+    def denied_calls(self, keys: Collection[str]) -> dict[tuple[str, str], str]:
+        """Return (key, HMAC of the arguments) -> who, of what a person denied of these keys."""
+
     def lost_owners(self, owners: Iterable[str]) -> set[str]:
         """Return which of these owners are dead or have a lapsed lease."""
 
@@ -407,6 +430,15 @@ class StoreBackend(Protocol):
 
     def read_run(self, tenant: str, run: str) -> RunRow | None:
         """Return the committed row of a run."""
+
+    def read_turn(self, tenant: str, run: str, turn: int) -> TurnRow | None:
+        """Return the committed row of a turn."""
+
+    def next_turn(self, tenant: str, run: str) -> int:
+        """Return one more than the last recorded turn of a run, 0 if there is none."""
+
+    def read_denial(self, key: str, mac: str) -> Approval | None:
+        """Return an approval of the call with this key and these arguments that a person denied."""
 
     def read_approval(self, id_: str) -> Approval | None:
         """Return an approval by its id."""

@@ -12,6 +12,11 @@ create table if not exists runs(
   tenant text not null, run text not null, policy text not null, policy_hash text not null,
   primary key (tenant, run)
 );
+create table if not exists turns(
+  tenant text not null, run text not null, turn bigint not null, delivery text not null,
+  calls text not null, arguments text not null, created double precision not null,
+  primary key (tenant, run, turn)
+);
 create table if not exists calls(
   key text primary key, tenant text not null, run text not null, turn bigint not null,
   ordinal integer not null, call_id text not null, tool text not null, effect text not null,
@@ -30,6 +35,7 @@ create table if not exists approvals(
   reason text not null, created double precision not null, expires double precision not null,
   decision text, by text, decided double precision
 );
+create index if not exists approvals_denied on approvals(key) where decision = 'denied';
 create table if not exists reconciliations(
   key text primary key, outcome text not null, by text not null, at double precision not null,
   content text not null
@@ -110,6 +116,16 @@ POLICIES = """
 select tenant, run, policy_hash from runs
 where (run, tenant) in (select v ->> 0, v ->> 1 from json_array_elements(%s::json) as v)
 """
+TURN = "tenant, run, turn, delivery, calls, arguments, created"
+OPEN_TURNS = f"""
+insert into turns({TURN}) select v ->> 0, v ->> 1, (v ->> 2)::bigint, v ->> 3, v ->> 4, v ->> 5, (v ->> 6)::float8
+from json_array_elements(%s::json) as v on conflict do nothing returning tenant, run, turn
+"""
+TURNS = f"""
+select {TURN} from turns where (tenant, run, turn) in (
+  select v ->> 0, v ->> 1, (v ->> 2)::bigint from json_array_elements(%s::json) as v) for update
+"""
+DENIED = "select key, mac, by from approvals where decision = 'denied' and key = any(%s)"
 # Calls that were committed and never started wait for their redelivery, and so do those whose tool is
 # unknown here: they must not use up the limit.
 ORPHANS = f"""

@@ -23,6 +23,11 @@ create table if not exists runs(
   tenant text not null, run text not null, policy text not null, policy_hash text not null,
   primary key (tenant, run)
 ) without rowid;
+create table if not exists turns(
+  tenant text not null, run text not null, turn integer not null, delivery text not null,
+  calls text not null, arguments text not null, created real not null,
+  primary key (tenant, run, turn)
+) without rowid;
 -- In the order of arrival: keys are hashes, and rows in their order would touch a page each.
 create table if not exists calls(
   id integer primary key, key text not null unique, tenant text not null, run text not null, turn integer not null,
@@ -41,6 +46,7 @@ create table if not exists approvals(
   reason text not null, created real not null, expires real not null,
   decision text, by text, decided real
 ) without rowid;
+create index if not exists approvals_denied on approvals(key) where decision = 'denied';
 create table if not exists reconciliations(
   key text primary key, outcome text not null, by text not null, at real not null,
   content text not null
@@ -102,6 +108,13 @@ RUNS = """
 with j(tenant, run) as ({})
 select tenant, run, policy_hash from runs where (tenant, run) in (select tenant, run from j)
 """
+TURN = "tenant, run, turn, delivery, calls, arguments, created"
+OPEN_TURNS = f"insert into turns({TURN}) {{}} on conflict do nothing returning tenant, run, turn"
+TURNS = f"""
+with j(tenant, run, turn) as ({{}})
+select {TURN} from turns where (tenant, run, turn) in (select tenant, run, turn from j)
+"""
+DENIED = "select key, mac, by from approvals where decision = 'denied' and key in ({})"
 APPEND = "insert into audit {}"
 END = "select number, hash from audit where chain = ? order by number desc limit 1"
 # Calls that were committed and never started wait for their redelivery, and so do those whose tool is

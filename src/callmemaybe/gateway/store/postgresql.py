@@ -25,6 +25,7 @@ from psycopg import errors
 from callmemaybe.errors import StoreError, StoreFull, StoreTransient
 from callmemaybe.gateway.lifecycle import TERMINAL, CallState
 from callmemaybe.gateway.plan import EVERYTHING, locks_from_json
+from callmemaybe.gateway.recorded import TurnRow
 from callmemaybe.gateway.store import (
     CALL_COLUMNS,
     SCHEMA_VERSION,
@@ -333,6 +334,31 @@ class PostgresqlStore:
             (run.policy, run.policy_hash, run.tenant, run.run),
         )
 
+    def insert_turns(self, rows: Sequence[TurnRow]) -> dict[tuple[str, str, int], TurnRow]:
+        """Insert the turns that are not recorded, in one order for all writers; return those that were."""
+        ordered = sorted(row[:7] for row in rows)
+        made = set(self._write.execute(statements.OPEN_TURNS, (dumps(ordered),)).fetchall())
+        others = [row.place for row in rows if row.place not in made]
+        if not others:
+            return {}
+        found = [
+            TurnRow(*values) for values in self._write.execute(statements.TURNS, (dumps(others),))
+        ]
+        return {row.place: row for row in found}
+
+    def replace_turn(self, row: TurnRow) -> None:
+        """Replace the calls of a recorded turn."""
+        self._write.execute(
+            "update turns set calls = %s, arguments = %s"
+            " where tenant = %s and run = %s and turn = %s",
+            (row.calls, row.arguments, *row.place),
+        )
+
+    def denied_calls(self, keys: Collection[str]) -> dict[tuple[str, str], str]:
+        """Return what a person denied of these keys."""
+        rows = self._write.execute(statements.DENIED, (list(keys),))
+        return {(key, mac): by for key, mac, by in rows}
+
     def append_audit(self, records: Sequence[tuple[str, int, str, str, bytes]]) -> None:
         """Append audit rows."""
         chain, first = records[0][:2]
@@ -383,6 +409,9 @@ class PostgresqlStore:
             " where ended < %s and content is not null and state = any(%s)",
             (before, _DONE),
         )
+        self._write.execute(
+            "update turns set arguments = '[]' where created < %s and arguments <> '[]'", (before,)
+        )
         return done.rowcount
 
     # --- readers ------------------------------------------------------------------------------
@@ -396,6 +425,29 @@ class PostgresqlStore:
         """Return the committed row of a run."""
         rows = self._read("select * from runs where tenant = %s and run = %s", (tenant, run))
         return RunRow(*rows[0]) if rows else None
+
+    def read_turn(self, tenant: str, run: str, turn: int) -> TurnRow | None:
+        """Return the committed row of a turn."""
+        rows = self._read(
+            f"select {statements.TURN} from turns where tenant = %s and run = %s and turn = %s",
+            (tenant, run, turn),
+        )
+        return TurnRow(*rows[0]) if rows else None
+
+    def next_turn(self, tenant: str, run: str) -> int:
+        """Return one more than the last recorded turn of a run."""
+        rows = self._read(
+            "select max(turn) from turns where tenant = %s and run = %s", (tenant, run)
+        )
+        return 0 if rows[0][0] is None else int(rows[0][0]) + 1
+
+    def read_denial(self, key: str, mac: str) -> Approval | None:
+        """Return an approval of this call that a person denied."""
+        rows = self._read(
+            f"select {_APPROVAL} from approvals where key = %s and mac = %s and decision = 'denied'",
+            (key, mac),
+        )
+        return Approval(*rows[0]) if rows else None
 
     def read_approval(self, id_: str) -> Approval | None:
         """Return an approval by its id."""

@@ -23,6 +23,7 @@ import apsw
 
 from callmemaybe.errors import StoreError, StoreFull, StoreTransient
 from callmemaybe.gateway.lifecycle import CallState
+from callmemaybe.gateway.recorded import TurnRow
 from callmemaybe.gateway.store import (
     CALL_COLUMNS,
     SCHEMA_VERSION,
@@ -289,6 +290,26 @@ class SqliteStore:
             (run.policy, run.policy_hash, run.tenant, run.run),
         )
 
+    def insert_turns(self, rows: Sequence[TurnRow]) -> dict[tuple[str, str, int], TurnRow]:
+        """Insert the turns that are not recorded; return those that were."""
+        made = {
+            tuple(place) for place in self._all(statements.OPEN_TURNS, [row[:7] for row in rows])
+        }
+        others = [row.place for row in rows if row.place not in made]
+        found = [TurnRow(*values) for values in self._all(statements.TURNS, others)]
+        return {row.place: row for row in found}
+
+    def replace_turn(self, row: TurnRow) -> None:
+        """Replace the calls of a recorded turn."""
+        self._write.execute(
+            "update turns set calls = ?, arguments = ? where tenant = ? and run = ? and turn = ?",
+            (row.calls, row.arguments, *row.place),
+        )
+
+    def denied_calls(self, keys: Collection[str]) -> dict[tuple[str, str], str]:
+        """Return what a person denied of these keys."""
+        return {(key, mac): by for key, mac, by in self._all(statements.DENIED, list(keys))}
+
     def append_audit(self, records: Sequence[tuple[str, int, str, str, bytes]]) -> None:
         """Append audit rows."""
         self._each(statements.APPEND, records)
@@ -354,7 +375,11 @@ class SqliteStore:
             f" where ended < ? and content is not null and state in ({statements.DONE})",
             (before,),
         )
-        return int(self._write.changes())
+        count = int(self._write.changes())
+        self._write.execute(
+            "update turns set arguments = '[]' where created < ? and arguments <> '[]'", (before,)
+        )
+        return count
 
     # --- readers ------------------------------------------------------------------------------
 
@@ -367,6 +392,27 @@ class SqliteStore:
         """Return the committed row of a run."""
         rows = self._read("select * from runs where tenant = ? and run = ?", (tenant, run))
         return RunRow(*rows[0]) if rows else None
+
+    def read_turn(self, tenant: str, run: str, turn: int) -> TurnRow | None:
+        """Return the committed row of a turn."""
+        rows = self._read(
+            f"select {statements.TURN} from turns where tenant = ? and run = ? and turn = ?",
+            (tenant, run, turn),
+        )
+        return TurnRow(*rows[0]) if rows else None
+
+    def next_turn(self, tenant: str, run: str) -> int:
+        """Return one more than the last recorded turn of a run."""
+        rows = self._read("select max(turn) from turns where tenant = ? and run = ?", (tenant, run))
+        return 0 if rows[0][0] is None else int(rows[0][0]) + 1
+
+    def read_denial(self, key: str, mac: str) -> Approval | None:
+        """Return an approval of this call that a person denied."""
+        rows = self._read(
+            f"select {_APPROVAL} from approvals where key = ? and mac = ? and decision = 'denied'",
+            (key, mac),
+        )
+        return Approval(*rows[0]) if rows else None
 
     def read_approval(self, id_: str) -> Approval | None:
         """Return an approval by its id."""
