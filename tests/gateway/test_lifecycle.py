@@ -17,6 +17,7 @@ from callmemaybe.gateway.lifecycle import (
     Transition,
 )
 from callmemaybe.tools import Effect
+from tests.gateway.isolation_model import IsolationRules, explore_isolation
 from tests.gateway.lock_model import LockRules, explore_locks
 from tests.gateway.protocol_model import ProtocolRules, Violation, explore, reachable
 
@@ -138,5 +139,20 @@ def test_the_locks_hold() -> None:
 def test_each_bug_in_the_locks_is_found(rule: str) -> None:
     """Turning one rule of the arbiter off breaks a law, with a trace that leads there."""
     found = explore_locks(replace(LockRules(), **{rule: False}))
+    assert isinstance(found, Violation), rule
+    assert found.steps
+
+
+def test_leases_hold_under_read_committed() -> None:
+    """However the statements of a renewal and a judgement interleave: who is fenced off does not begin."""
+    states = explore_isolation()
+    assert isinstance(states, int), states
+    assert states > 100
+
+
+@pytest.mark.parametrize("rule", [one.name for one in fields(IsolationRules)])
+def test_each_bug_of_isolation_is_found(rule: str) -> None:
+    """Without a lock, in the other order, or with a lapse that nobody sees, a law is broken."""
+    found = explore_isolation(replace(IsolationRules(), **{rule: False}))
     assert isinstance(found, Violation), rule
     assert found.steps

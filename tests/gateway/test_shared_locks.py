@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -224,6 +225,96 @@ def test_a_stopped_holder_is_fenced_off(store: str, tmp_path: Path) -> None:
     assert Span(tmp_path / "answer").lines() == [["unknown_outcome"]]
     tokens = {pid: int(what) for _, kind, what, pid in Span(tmp_path / "spans").lines() if kind == "token"}  # fmt: skip
     assert tokens[str(os.getpid())] > tokens[str(child)]
+
+
+def test_a_renewal_and_a_judgement_never_both_win(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Statements of two transactions interleave: who is judged lost cannot find itself the owner after that."""
+    if "://" not in store:
+        pytest.skip("SQLite has one writer at a time")
+    begun: list[int] = []
+    judged, go_on = threading.Event(), threading.Event()
+
+    @tool(effect="idempotent", writes="x", trusted=True)
+    async def act(n: int) -> int:
+        begun.append(n)
+        return n
+
+    async def go() -> tuple[Any, Any]:
+        slow, quick = open_ledger(store), open_ledger(store)
+        others: list[asyncio.Future[Any]] = []
+        lost_owners = quick.backend.lost_owners
+
+        def paused(owners: Any) -> set[str]:
+            found = lost_owners(owners)
+            judged.set()
+            go_on.wait(10)
+            return found
+
+        monkeypatch.setattr(quick.backend, "lost_owners", paused)
+        async with Gateway([act], store=slow) as first, Gateway([act], store=quick) as second:
+            send = slow.send
+
+            async def sleepy(operation: Any, *more: Any) -> Any:
+                outcome = await send(operation, *more)
+                if isinstance(operation, AdmitCalls):
+                    slow._leased_at -= 1000.0
+                    lapse(store, slow.owner)
+                    made = ToolCall("act", '{"n": 2}', "2")
+                    others.append(asyncio.ensure_future(second.run([made], run="other", turn=0)))
+                    await asyncio.to_thread(judged.wait, 10)
+                    asyncio.get_running_loop().call_later(0.5, go_on.set)
+                return outcome
+
+            monkeypatch.setattr(slow, "send", sleepy)
+            late = (await first.run([ToolCall("act", '{"n": 1}', "1")], run="r", turn=0))[0]
+            other = (await others[0])[0]
+        slow.close()
+        quick.close()
+        return late, other
+
+    late, other = asyncio.run(go())
+    assert (late.code, other.code) == ("in_flight", "ok")
+    assert begun == [2]
+
+
+def test_a_process_that_was_stopped_before_its_tool_does_not_begin_it(
+    store: str, tmp_path: Path
+) -> None:
+    """SIGSTOP past the lease between T2 and the effect: whoever renews the lease first, nothing runs twice."""
+    (tmp_path / "counter").write_text("0")
+
+    async def work() -> None:
+        ledger = open_ledger(store, SHORT)
+        async with Gateway(tools(tmp_path, 0.0), store=ledger, limits=SHORT) as gateway:
+            send = ledger.send
+
+            async def stopped(operation: Any, *more: Any) -> Any:
+                outcome = await send(operation, *more)
+                if isinstance(operation, AdmitCalls):
+                    os.kill(os.getpid(), signal.SIGSTOP)
+                    await asyncio.sleep(1.0)  # the lease is renewed before anybody looks at it
+                return outcome
+
+            ledger.send = stopped  # type: ignore[method-assign]
+            answer = (await gateway.run([call("add", 0)], run="holder", turn=0))[0]
+            Span(tmp_path / "answer").note(answer.code)
+        ledger.close()
+
+    child = forked(work)
+    os.waitpid(child, os.WUNTRACED)
+    time.sleep(SHORT.lease + 0.1)
+    try:
+        answer, _ = asyncio.run(take_over(store, tmp_path))
+    finally:
+        os.kill(child, signal.SIGCONT)
+    assert answer.ok
+    assert ended([child]) == [0]
+    writers = {who for _, kind, what, who in Span(tmp_path / "spans").lines() if kind == "write"}
+    assert writers == {str(os.getpid())}
+    assert Span(tmp_path / "answer").lines() == [["unknown_outcome"]]
+    assert (tmp_path / "counter").read_text() == "1"
 
 
 def test_nothing_starts_behind_an_unknown_call(store: str) -> None:

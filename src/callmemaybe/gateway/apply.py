@@ -57,17 +57,26 @@ class Applier:
     """Applies one batch inside an open transaction, many operations per statement."""
 
     def __init__(
-        self, backend: StoreBackend, batch: OperationBatch, active: Collection[str]
+        self,
+        backend: StoreBackend,
+        batch: OperationBatch,
+        active: Collection[str],
+        lease: float | None = None,
     ) -> None:
         self._backend = backend
         self._batch = batch
         self._active = active
+        self._lease = lease
         self._arbiter = LockArbiter(backend, self._fence_off)
         #: Keys that this batch admitted or took over for this process.
         self.taken: set[str] = set()
+        #: Whether the lease, which is renewed if ``lease`` is given, had lapsed before.
+        self.lapsed = False
 
     def apply(self) -> None:
         """Compute the outcome of every operation and the audit records."""
+        if self._lease is not None:
+            self.lapsed = self._backend.renew_lease(self._lease)
         admits: list[tuple[int, AdmitCalls]] = []
         updates: list[tuple[int, UpdateCall]] = []
         others: list[tuple[int, LedgerOperation]] = []
@@ -315,16 +324,23 @@ class Applier:
         self._audit(row.key, _record(event, row, now, lost_owner=stored.owner))
         return Admission("restarted", row)  # it gets its token in ConfirmOwnership
 
-    def _fence_off(self, key: str) -> None:
-        """Take the locks from a running call whose owner is lost: its result is not recorded any more."""
+    def _fence_off(self, key: str, owner: str) -> bool:
+        """Take the locks from a running call of a lost owner: its result is not recorded any more.
+
+        False if somebody else was faster and the call may hold its locks again.
+        """
         row, now = self._backend.fetch_calls([key]).get(key), self._backend.now()
         if row is None or row.state != CallState.RUNNING.value:
-            return
+            return True
+        if row.owner != owner:
+            return False
         if row.effect == Effect.ONCE.value:
-            self._declare_unknown(row, now)
-        elif self._backend.claim_call(key, row.fence, CallState.RUNNING, owner=NOBODY):
-            fenced = replace(row, fence=row.fence + 1, owner=NOBODY)
-            self._audit(key, _record(LifecycleEvent.RESTART, fenced, now, lost_owner=row.owner))
+            return self._declare_unknown(row, now).status == "unknown"
+        if not self._backend.claim_call(key, row.fence, CallState.RUNNING, owner=NOBODY):
+            return False
+        fenced = replace(row, fence=row.fence + 1, owner=NOBODY)
+        self._audit(key, _record(LifecycleEvent.RESTART, fenced, now, lost_owner=row.owner))
+        return True
 
     def _declare_unknown(self, stored: CallRow, now: float) -> Admission:
         content = json.dumps(
@@ -421,9 +437,8 @@ class Applier:
 
     def _apply_other(self, operation: LedgerOperation) -> Any:
         if isinstance(operation, RenewLease):
-            return self._backend.renew_lease(operation.lease)
+            return None  # apply() did it before everything else
         if isinstance(operation, ConfirmOwnership):
-            self._backend.renew_lease(operation.lease)
             row = self._backend.fetch_calls([operation.key]).get(operation.key)
             expected = (CallState.RUNNING.value, self._backend.owner, operation.fence)
             is_owned = row is not None and (row.state, row.owner, row.fence) == expected

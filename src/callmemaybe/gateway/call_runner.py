@@ -286,13 +286,14 @@ class CallRunner:
     async def _still_owned(self, item: PendingCall) -> bool:
         """Whether this process still owns the call; if not, answer it.
 
-        Asks the ledger only if the lease may have lapsed (the process slept), or if the call was taken over
+        Asks the ledger only if the lease may have lapsed (the process slept, even if the lease was renewed
+        since), or if the call was taken over
         and has no fencing token yet.
         """
         ledger, fence = self._gateway.ledger, item.cursor.fence
-        if ledger.holds_lease and (item.token or not item.locks):
+        if ledger.has_held_lease(self._turn.began) and (item.token or not item.locks):
             return True
-        item.token = await ledger.send(ConfirmOwnership(item.key, fence, ledger.lease))
+        item.token = await ledger.send(ConfirmOwnership(item.key, fence))
         if item.token:
             return True
         row = await ledger.read(lambda: ledger.backend.read_call(item.key))

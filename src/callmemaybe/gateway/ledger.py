@@ -92,7 +92,7 @@ class Ledger:
         self.probe = probe
         self.locks = LockTable()
         self.lease = lease
-        self._leased_at = _now()
+        self._leased_at = self._held_since = lease_clock()
         self._heartbeat = heartbeat
         self._anchor = anchor
         self._anchor_every = anchor_every
@@ -124,10 +124,12 @@ class Ledger:
         """The end of this process's audit chain, as far as it is durable."""
         return self._head
 
-    @property
-    def holds_lease(self) -> bool:
-        """Whether the lease is less than half used, so no other process can consider this one lost."""
-        return _now() - self._leased_at < self.lease / 2
+    def has_held_lease(self, since: float) -> bool:
+        """Whether no other process can have considered this one lost since ``since`` (see :func:`lease_clock`).
+
+        So long the lease never lapsed, and now less than half of it is used.
+        """
+        return self._held_since <= since and lease_clock() - self._leased_at < self.lease / 2
 
     async def send(self, operation: LedgerOperation, patience: float = 10.0) -> Any:
         """Apply an operation; return its outcome once it is durable.
@@ -193,7 +195,7 @@ class Ledger:
     def _beat(self) -> None:
         while not self._stop.wait(self._heartbeat):
             # If this fails, the lease lapses; the fences make that safe.
-            self._queue.put(_QueuedOperation(RenewLease(self.lease), 0.0))
+            self._queue.put(_QueuedOperation(RenewLease(), 0.0))
 
     def _anchor_regularly(self) -> None:
         while not self._stop.wait(self._anchor_every):
@@ -246,20 +248,24 @@ class Ledger:
     def _commit(self, queued: Sequence[_QueuedOperation]) -> None:
         batch = OperationBatch([entry.operation for entry in queued])
         kinds = sorted({_write_point(operation) for operation in batch.operations})
-        head, began = self._head, _now()
+        head, began = self._head, lease_clock()
+        # Nothing starts without a lease: whoever reads the row of a start finds the owner alive.
+        renews = not self.has_held_lease(began) or any(
+            isinstance(operation, RenewLease | ConfirmOwnership) for operation in batch.operations
+        )
         with self._transaction():
             if self._commit_in_doubt:
                 head = ChainHead(head.chain, *(self.backend.chain_end(head.chain) or (0, GENESIS)))
-            applier = Applier(self.backend, batch, self.active)
+            applier = Applier(self.backend, batch, self.active, self.lease if renews else None)
             applier.apply()
             self._point(kinds, "half written")
             head = self._append(head, batch.audit)
             self._point(kinds, "written")
         self._head, self._commit_in_doubt = head, False
-        if any(
-            isinstance(operation, RenewLease | ConfirmOwnership) for operation in batch.operations
-        ):
+        if renews:
             self._leased_at = began
+        if applier.lapsed:
+            self._held_since = began
         self.active |= applier.taken
         self.commits += 1
         self._point(kinds, "durable")
@@ -309,19 +315,19 @@ class Ledger:
             self._retry(results, StoreTransient(str(error)))
 
     def _retry(self, queued: Sequence[_QueuedOperation], error: StoreError) -> None:
-        now = time.monotonic()
-        expired = [entry for entry in queued if entry.deadline <= now]
+        at = time.monotonic()
+        expired = [entry for entry in queued if entry.deadline <= at]
         for entry in expired:
             entry.outcome = error
         _deliver(expired)
-        remaining = [entry for entry in queued if entry.deadline > now]
+        remaining = [entry for entry in queued if entry.deadline > at]
         if remaining:
             time.sleep(_RETRY_PAUSE)
             for entry in remaining:
                 self._queue.put(entry)
 
 
-def _now() -> float:
+def lease_clock() -> float:
     """Return seconds of a clock that counts while the machine sleeps, as a lease must."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if clock is None else time.clock_gettime(clock)

@@ -118,11 +118,12 @@ _LAST = (float("inf"), "")
 class LockArbiter:
     """Decides which calls of one transaction may start, against the open calls of other processes.
 
-    Runs inside that transaction. ``fence_off`` is called with the key of a running call whose owner is lost.
-    Calls of one process were kept apart by its LockTable before.
+    Runs inside that transaction. ``fence_off`` is called with the key and the owner of a running call whose
+    owner is lost, and returns whether the call holds its locks no more. Calls of one process were kept apart
+    by its LockTable before.
     """
 
-    def __init__(self, backend: StoreBackend, fence_off: Callable[[str], None]) -> None:
+    def __init__(self, backend: StoreBackend, fence_off: Callable[[str, str], bool]) -> None:
         self._backend = backend
         self._fence_off = fence_off
         self._others: list[OpenCall] | None = None
@@ -162,8 +163,8 @@ class LockArbiter:
                 continue
             if not self._is_lost(other.owner):
                 return True
-            if other.running:
-                self._fence_off(other.key)
+            if other.running and not self._fence_off(other.key, other.owner):
+                return True
             self._others.remove(other)
         return False
 

@@ -11,6 +11,7 @@ from typing import Any
 from callmemaybe.errors import InputError
 from callmemaybe.gateway.answers import CallAnswer, answer_from_row
 from callmemaybe.gateway.call_runner import CallRunner
+from callmemaybe.gateway.ledger import lease_clock
 from callmemaybe.gateway.lifecycle import CallRecord, CallState
 from callmemaybe.gateway.services import GatewayServices
 from callmemaybe.gateway.store import (
@@ -40,14 +41,16 @@ class Recovery:
             # Sensitive arguments are not in the ledger: only a redelivery brings them back.
             if not entry.tool.sensitive
         }
+        began = lease_clock()
         taken = await gateway.ledger.send(ClaimLostCalls(known, gateway.ledger.backend.now()))
-        outcomes = await asyncio.gather(*map(self._rerun, taken), return_exceptions=True)
+        reruns = [self._rerun(one, began) for one in taken]
+        outcomes = await asyncio.gather(*reruns, return_exceptions=True)
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome
         return len(taken)
 
-    async def _rerun(self, taken: Admission) -> None:
+    async def _rerun(self, taken: Admission, began: float) -> None:
         gateway, row = self._gateway, taken.row
         assert row is not None
         try:
@@ -58,6 +61,7 @@ class Recovery:
             raise
         call = ToolCall(row.tool, row.arguments, row.call_id)
         turn = GatewayTurn(gateway, run, row.turn, [call], stopped=True, keys=[row.key])
+        turn.began = began
         item = turn.items[0]
         item.ordinal, item.row, item.token, item.may_have_run = row.ordinal, row, taken.token, True
         item.entry = gateway.tools[row.tool]

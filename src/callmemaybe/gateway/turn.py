@@ -17,6 +17,7 @@ from typing import Any
 from callmemaybe.errors import InputError
 from callmemaybe.gateway import redact
 from callmemaybe.gateway.answers import CODES, CallAnswer, failure_answer
+from callmemaybe.gateway.ledger import lease_clock
 from callmemaybe.gateway.lifecycle import CallRecord, CallState, LifecycleEvent
 from callmemaybe.gateway.plan import (
     Lock,
@@ -138,6 +139,8 @@ class GatewayTurn:
         self._ids = {call.id: ordinal for ordinal, call in enumerate(calls) if call.id}
         self._stopped = stopped
         self.cancelled = asyncio.Event()
+        #: Before any of its calls starts (T2).
+        self.began = lease_clock()
 
     def _set(self, number: int, calls: Sequence[ToolCall], keys: Sequence[str]) -> None:
         self.number = number

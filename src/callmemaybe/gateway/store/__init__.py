@@ -251,21 +251,18 @@ class RunInTransaction:
 
 @dataclass(frozen=True, slots=True)
 class RenewLease:
-    """Renew this owner's lease for ``lease`` seconds."""
-
-    lease: float
+    """Renew this owner's lease, as each transaction does that finds it half used."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfirmOwnership:
-    """Renew the lease and check that ``key`` still runs for this owner at ``fence``.
+    """Renew the lease, then check that ``key`` still runs for this owner at ``fence``.
 
     The outcome is a new fencing token, or 0 if the call was taken over.
     """
 
     key: str
     fence: int
-    lease: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,7 +384,10 @@ class StoreBackend(Protocol):
         """Return (key, HMAC of the arguments) -> who, of what a person denied of these keys."""
 
     def lost_owners(self, owners: Iterable[str]) -> set[str]:
-        """Return which of these owners are dead or have a lapsed lease."""
+        """Return which of these owners are dead or have a lapsed lease.
+
+        Until this transaction ends, none of them can renew its lease.
+        """
 
     def open_owners(self) -> set[str]:
         """Return the other owners of running and committed rows."""
@@ -415,8 +415,12 @@ class StoreBackend(Protocol):
     def expire_results(self, before: float) -> int:
         """Drop the results of calls that ended before ``before``; return how many."""
 
-    def renew_lease(self, lease: float) -> None:
-        """Renew this owner's lease."""
+    def renew_lease(self, lease: float) -> bool:
+        """Renew this owner's lease; return whether it had lapsed, so that others may have judged it lost.
+
+        Waits for transactions that judge this owner, so it is the first statement of its transaction: what
+        is read afterwards shows what they did.
+        """
 
     def release_reserve(self) -> bool:
         """Free the disk space reserved for results; False if there was none left."""

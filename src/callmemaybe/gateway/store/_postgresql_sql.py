@@ -52,6 +52,24 @@ where current_setting('synchronous_commit') = 'off'
 """
 #: The advisory lock under which the tables are created; an arbitrary constant.
 MAKING = 0x63616C6C
+#: A renewal and a judgement exclude each other by the lock on the owner's row. What is judged lost is marked,
+#: so that the owner finds out at its next renewal, whatever the database's clock does.
+OWN_LEASE = "select expires::text from owners where owner = %s for update"
+RENEW = """
+insert into owners values (%s, clock_timestamp() + make_interval(secs => %s))
+on conflict (owner) do update set expires = excluded.expires
+returning coalesce(%s::timestamptz <= clock_timestamp(), true)
+"""
+LOST = """
+with lapsed as (
+  select owner from owners where owner = any(%(asked)s::text[]) and expires <= clock_timestamp()
+  for update skip locked
+), marked as (
+  update owners set expires = '-infinity' where owner in (select owner from lapsed)
+)
+select o from unnest(%(asked)s::text[]) as o
+where o in (select owner from lapsed) or o not in (select owner from owners)
+"""
 ROW = ", ".join(CALL_COLUMNS)
 #: A batch is sent as one JSON text: twenty array parameters cost more to write than the rows to insert.
 INSERT = """

@@ -132,23 +132,19 @@ class PostgresqlStore:
 
     # --- leases -------------------------------------------------------------------------------
 
-    def renew_lease(self, lease: float) -> None:
-        """Renew this owner's lease, by the database's clock."""
-        self._write.execute(
-            "insert into owners values (%s, clock_timestamp() + make_interval(secs => %s))"
-            " on conflict (owner) do update set expires = excluded.expires",
-            (self.owner, lease),
-        )
+    def renew_lease(self, lease: float) -> bool:
+        """Renew this owner's lease, by the database's clock; waits for who judges it lost just now."""
+        was = self._write.execute(statements.OWN_LEASE, (self.owner,)).fetchone()
+        found = self._write.execute(statements.RENEW, (self.owner, lease, was and was[0]))
+        return bool(found.fetchall()[0][0])
 
     def lost_owners(self, owners: Iterable[str]) -> set[str]:
-        """Return the owners without a lease or with a lapsed one."""
+        """Return the owners without a lease or with a lapsed one, which stay lost until the commit.
+
+        A row that another transaction locks is about to be renewed, or to be judged there: not lost here.
+        """
         asked = [owner for owner in owners if owner != self.owner]
-        rows = self._write.execute(
-            "select o from unnest(%s::text[]) as o where not exists (select from owners"
-            " where owner = o and expires > clock_timestamp())",
-            (asked,),
-        )
-        return {owner for (owner,) in rows}
+        return {owner for (owner,) in self._write.execute(statements.LOST, {"asked": asked})}
 
     # --- transactions -------------------------------------------------------------------------
 

@@ -112,30 +112,33 @@ class SqliteStore:
 
     # --- leases -------------------------------------------------------------------------------
 
-    def renew_lease(self, lease: float) -> None:
+    def renew_lease(self, lease: float) -> bool:
         """Renew this owner's lease."""
+        lapsed = bool(self._lapsed([self.owner]))
         self._write.execute(
             "insert into owners values (?, ?, ?, ?, ?) on conflict do update set beat = ?4",
             (self.owner, self._boot, os.getpid(), time.monotonic(), lease),
         )
+        return lapsed
 
     def lost_owners(self, owners: Iterable[str]) -> set[str]:
         """Return the owners of another boot, without their file lock, or with a lapsed lease."""
-        lost = set()
+        asked = {owner for owner in owners if owner != self.owner}
+        lost = self._lapsed(asked)
+        if self._alive is not None:
+            lost |= {owner for owner in asked - lost if not self._alive.is_held(owner)}
+        return lost
+
+    def _lapsed(self, owners: Iterable[str]) -> set[str]:
+        """Return the owners without a lease of this boot, or with a lapsed one."""
+        lapsed = set()
         for owner in owners:
-            if owner == self.owner:
-                continue
             rows = self._write.execute(
                 "select boot, beat + lease from owners where owner = ?", (owner,)
             ).fetchall()
-            if (
-                not rows
-                or rows[0][0] != self._boot
-                or rows[0][1] < time.monotonic()
-                or (self._alive is not None and not self._alive.is_held(owner))
-            ):
-                lost.add(owner)
-        return lost
+            if not rows or rows[0][0] != self._boot or rows[0][1] < time.monotonic():
+                lapsed.add(owner)
+        return lapsed
 
     # --- transactions and space ---------------------------------------------------------------
 
