@@ -27,6 +27,7 @@ from callmemaybe.grammar.automata.tree import TreeAutomaton, machine_of
 from callmemaybe.grammar.automaton import progress_reported_to
 from callmemaybe.grammar.compile import automaton_of
 from callmemaybe.grammar.json_schema import DeferredCheck
+from callmemaybe.grammar.json_schema.entry import MAX_STEPS
 from callmemaybe.grammar.json_schema.normalise import MAX_BRANCHES
 from callmemaybe.grammar.nodes import Lexeme
 from callmemaybe.matching import Matcher
@@ -483,3 +484,73 @@ def test_the_limit_holds_as_it_is(schema: str) -> None:
         [sys.executable, "-c", SCRIPT, schema], capture_output=True, text=True, check=False
     )
     assert done.stdout.startswith("ended"), done.stderr
+
+
+def doubled(levels: int, definition: Callable[[Any], Any]) -> dict[str, Any]:
+    """Return a schema of definitions of which each refers to the next one, as ``definition`` says."""
+    definitions = {f"d{n}": definition({"$ref": f"#/$defs/d{n + 1}"}) for n in range(levels)}
+    definitions[f"d{levels}"] = {"type": "string"}
+    return {"type": "object", "properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": definitions}
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        lambda r: {"type": "object", "properties": {"a": r, "b": r}, "required": ["a", "b"]},
+        lambda r: {"type": "array", "prefixItems": [r, r], "minItems": 2},
+        lambda r: {"allOf": [r, r]},
+        lambda r: {"if": r, "then": r, "else": r},
+        lambda r: {"type": "object", "additionalProperties": r, "properties": {"a": r}},
+    ],
+    ids=["properties", "prefixItems", "allOf", "if", "additionalProperties"],
+)
+def test_definitions_used_twice_by_the_next_one_are_written_once(
+    definition: Callable[[Any], Any],
+) -> None:
+    """Law: a grammar is as large as its schema: 2**32 copies of a definition are one node."""
+    tracemalloc.start()
+    try:
+        compile_grammar(json_schema(doubled(32, definition)))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 16 << 20
+
+
+def test_dynamic_references_cost_a_schema_once_for_each_resource() -> None:
+    """Law: of the resources on the path to a `$dynamicRef` only those that decide its meaning are told apart."""
+    resources = {
+        f"d{n}": {
+            "$id": f"d{n}", "$dynamicAnchor": "node",
+            "properties": {
+                "a": {"$ref": f"d{(5 * n + 3) % 32}"}, "b": {"$ref": f"d{(7 * n + 1) % 32}"},
+                "c": {"$dynamicRef": "#node"},
+            },
+        }
+        for n in range(32)
+    }  # fmt: skip
+    steps = 0
+
+    def count(more: int) -> None:
+        nonlocal steps
+        steps += more
+
+    with progress_reported_to(count):
+        json_schema({"$id": "http://e/r", "properties": {"x": {"$ref": "d0"}}, "$defs": resources})
+    assert steps < 20_000
+
+
+def test_compiling_one_schema_has_one_budget_of_steps() -> None:
+    """Law: sixteen patterns that multiply are refused after the steps of one schema, with the place."""
+    patterns = [{"pattern": f"^(.*{letter}.{{8}})"} for letter in "abcdefghijklmnop"]
+    steps = 0
+
+    def count(more: int) -> None:
+        nonlocal steps
+        steps += more
+
+    schema = {"properties": {"a": {"properties": {"x": {"type": "string", "allOf": patterns}}}}}
+    with progress_reported_to(count), pytest.raises(UnsupportedSchema, match="steps") as caught:
+        json_schema(schema, checks=[])
+    assert steps <= MAX_STEPS
+    assert caught.value.pointer == "/properties/a/properties/x"

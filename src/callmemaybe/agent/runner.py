@@ -340,7 +340,7 @@ class _AgentRun:
         tools = self._offered or self._all_tools()
         tool = next((one for one in tools if one.name == call.name), None)
         validator = None if tool is None else validator_of(tool)
-        wrong = None if validator is None else next(validator.iter_errors(call.parsed), None)
+        wrong = None if validator is None else validator.first_error(call.parsed)
         if wrong is not None:
             raise InputError(wrong.message, where=f"/arguments{join_pointer(wrong.instance_path)}")
 

@@ -134,7 +134,11 @@ class UnconstrainedGenerator:
         except InputError:
             return None, "the arguments are not JSON"
         validator = self._validators[call.name]
-        if validator is None or not validator.is_valid(arguments):
+        try:
+            fits = validator is not None and validator.is_valid(arguments)
+        except InputError:  # it takes too much work to say
+            fits = False
+        if not fits:
             return None, "the arguments do not fit the schema"
         return call, None
 

@@ -39,10 +39,10 @@ class RegisteredTool:
 
         Raises InputError with a JSON pointer if they do not match the schema.
         """
-        if not self.validator.is_valid(arguments):
-            for error in self.validator.iter_errors(arguments):
-                pointer = join_pointer(error.instance_path)
-                raise InputError(error.message[:500], where=pointer or "/", hint=_expected(error))
+        error = self.validator.first_error(arguments)
+        if error is not None:
+            pointer = join_pointer(error.instance_path)
+            raise InputError(error.message[:500], where=pointer or "/", hint=_expected(error))
         return self.tool.bind(arguments)
 
     def locks(self, arguments: Mapping[str, Any] | None) -> tuple[Lock, ...]:

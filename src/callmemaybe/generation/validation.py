@@ -118,7 +118,14 @@ class CallValidator:
         if name not in self._validators:
             self._validators[name] = _validator_or_none(self._schemas[name])
         validator = self._validators[name]
-        error = None if validator is None else next(iter(validator.iter_errors(value)), None)
+        try:
+            error = None if validator is None else validator.first_error(value)
+        except InputError as refused:
+            if has_deferred:
+                raise SchemaViolationError(
+                    name, text, pointer="", problem=refused.message
+                ) from None
+            return None
         if error is None:
             return None
         if not has_deferred:

@@ -45,6 +45,26 @@ def report_progress(steps: int) -> None:
         reported(steps)
 
 
+@contextmanager
+def steps_limited(most: int, exceeded: Callable[[], Exception]) -> Iterator[None]:
+    """Raise ``exceeded()`` once more than ``most`` steps are reported in this context, and at each step after that.
+
+    The steps are passed on to the callback around this context, which may interrupt the work as well.
+    """
+    outer, left = _CALLBACK.get(), most
+
+    def count_down(steps: int) -> None:
+        nonlocal left
+        left -= steps
+        if left < 0:
+            raise exceeded()
+        if outer is not None:
+            outer(steps)
+
+    with progress_reported_to(count_down):
+        yield
+
+
 DEAD = -1
 #: The steps that one automaton may take, over all its users. A step is one item stored in a new state (or
 #: eight items moved): some microseconds and some hundred bytes. States are built while decoding, so a

@@ -334,6 +334,10 @@ class DfaTable(Node):
     accepting: frozenset[int] = FIELD[1]
 
 
+#: The most parts of a sequence that are copied into the sequence around it. A definition that is used twice by
+#: the next one, which is used twice itself, would have billions after 32 levels.
+MAX_FLATTENED = 256
+
 EMPTY: Node = Concat(())
 NOTHING: Node = Alternation(())
 
@@ -367,13 +371,17 @@ def from_mask(mask: int) -> Node:
 
 
 def seq(*parts: Node) -> Node:
-    """Concatenation: flattens, joins neighbouring literals, and is NOTHING if a part is."""
+    """Concatenation: flattens (short parts), joins neighbouring literals, and is NOTHING if a part is."""
     flat: list[Node] = []
     last: Node | None = None
     for part in parts:
         if type(part) is Concat:
             pieces: tuple[Node, ...] = part._fields[0]
             if not pieces:
+                continue
+            if len(pieces) > MAX_FLATTENED and len(parts) > 1:
+                last = part
+                flat.append(part)
                 continue
             # Neighbouring literals can only arise where two sequences meet.
             if type(last) is Literal and type(pieces[0]) is Literal:

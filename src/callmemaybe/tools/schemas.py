@@ -8,10 +8,12 @@ accepts the values that the grammar generates.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from callmemaybe.errors import InputError
+from callmemaybe.tools import validation_work
+from callmemaybe.tools.validation_work import TooMuchWork, Work, WorkCounter, size_of
 
 #: Types of the leaderboard that have another name in JSON Schema; its "any" is no type at all.
 _OTHERS = {"dict": "object", "float": "number", "tuple": "array"}
@@ -53,8 +55,78 @@ def normalize_dialect(schema: Any) -> Any:
     return found
 
 
-def validator_for(schema: Any, *, formats: bool | None = None, linear: bool = False) -> Any:
-    """Return a jsonschema-rs validator of a JSON Schema. It fetches nothing.
+class SchemaValidator:
+    """A jsonschema-rs validator whose work for one value is counted before it is done.
+
+    The validator follows references again and again and holds the interpreter meanwhile, so a schema of 2 KB
+    can stop a server for hours. Both methods raise InputError for a value whose validation passes a limit of
+    ``validation_work``.
+    """
+
+    def __init__(self, validator: Any, counter: WorkCounter) -> None:
+        self._validator = validator
+        self._counter = counter
+
+    def is_valid(self, value: Any) -> bool:
+        """Whether a value meets the schema."""
+        self._work(value, validation_work.MAX_CHECKS)
+        return bool(self._validator.is_valid(value))
+
+    def first_error(self, value: Any) -> ValidationProblem | None:
+        """Return how a value violates the schema, or None; without its place if that takes too much memory."""
+        work = self._work(value, validation_work.MAX_CHECKS)
+        if self._validator.is_valid(value):
+            return None
+        if work is None:
+            size = size_of(value)
+            work = Work(0, (self._counter.expanded or 0) * size * (64 + size), 0)
+            if work.errors > validation_work.MAX_ERROR_WEIGHT:
+                work = self._counted(value)
+        if work.errors > validation_work.MAX_ERROR_WEIGHT:
+            return ValidationProblem("it does not meet its schema", (), (), None)
+        error = self._validator_error(value)
+        return ValidationProblem(error.message, error.instance_path, error.schema_path, error.kind)
+
+    def _validator_error(self, value: Any) -> Any:
+        """Return the first error of a value that is not valid; unlike ``iter_errors`` this makes no other."""
+        import jsonschema_rs
+
+        try:
+            self._validator.validate(value)
+        except jsonschema_rs.ValidationError as error:
+            return error
+        raise AssertionError("the validator contradicts itself")
+
+    def _work(self, value: Any, most: int) -> Work | None:
+        """Return the work for a value; None where the size of the value shows that it is little."""
+        expanded = self._counter.expanded
+        if expanded is not None and expanded <= most and expanded * size_of(value) <= most:
+            return None
+        return self._counted(value)
+
+    def _counted(self, value: Any) -> Work:
+        try:
+            return self._counter.count(value)
+        except TooMuchWork as error:
+            raise InputError(
+                f"checking it against its schema takes too much work: {error}",
+                hint="use fewer references to the same definitions in the schema",
+            ) from None
+
+
+class ValidationProblem(NamedTuple):
+    """The first error of a validation."""
+
+    message: str
+    instance_path: Sequence[str | int]
+    schema_path: Sequence[str | int]
+    kind: Any
+
+
+def validator_for(
+    schema: Any, *, formats: bool | None = None, linear: bool = False
+) -> SchemaValidator:
+    """Return a validator of a JSON Schema. It fetches nothing.
 
     ``formats``: whether ``format`` is checked; by default the draft of the schema decides. ``linear``:
     refuse patterns that cannot be matched in linear time. The paths of validation errors are paths in
@@ -64,17 +136,19 @@ def validator_for(schema: Any, *, formats: bool | None = None, linear: bool = Fa
 
     patterns = jsonschema_rs.RegexOptions(size_limit=_PATTERN_SIZE) if linear else None
     try:
-        return jsonschema_rs.validator_for(
-            normalize_dialect(schema),
-            validate_formats=formats,
-            pattern_options=patterns,
-            retriever=_no_network,
+        standard = normalize_dialect(schema)
+        counter = WorkCounter(standard)
+        validator = jsonschema_rs.validator_for(
+            standard, validate_formats=formats, pattern_options=patterns, retriever=_no_network
         )
     except RecursionError:
         raise InputError("it nests too deep") from None
+    except TooMuchWork as error:
+        raise InputError(f"the validator would take too much work: {error}") from None
     except Exception as error:
         # The exceptions of jsonschema-rs have no common base class.
         raise InputError(str(error).partition("\n")[0]) from None
+    return SchemaValidator(validator, counter)
 
 
 def has_engine_dependent_pattern(schema: Any) -> bool:

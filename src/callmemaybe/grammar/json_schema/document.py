@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote, urldefrag, urljoin
 
 from callmemaybe.errors import UnsupportedSchema
+from callmemaybe.grammar.automaton import report_progress
 from callmemaybe.grammar.json_schema.grounding import GroundingSource
 
 #: Keywords whose value is a schema / a list of schemas / a map of schemas; some may be other things.
@@ -18,6 +19,8 @@ _SCHEMA_LIST_KEYWORDS = frozenset(["allOf", "anyOf", "oneOf", "prefixItems", "it
 _SCHEMA_MAP_KEYWORDS = frozenset(
     ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"]
 )
+#: Steps of an automaton that take about as long as reading one schema (see ``WORK_BUDGET``).
+STEPS_PER_NODE = 2
 _DRAFTS = {"draft-03": 3, "draft-04": 4, "draft-06": 6, "draft-07": 7, "2019-09": 2019}
 LATEST_DRAFT = 2020
 #: The latest draft in a dialect without the validation vocabulary (Core, section 8.1.2).
@@ -68,6 +71,23 @@ class DeferredCheck(NamedTuple):
     reason: str
 
 
+class SchemaTooLarge(UnsupportedSchema):
+    """A schema takes more steps than it may to become a grammar."""
+
+    def __init__(self, steps: int, pointer: str = "") -> None:
+        self.steps = steps
+        super().__init__(
+            f"compiling this schema takes more than {steps:,} steps",
+            pointer=pointer,
+            hint="use fewer references to the same definitions, alternatives and patterns, "
+            "or allow more steps (json_schema.entry.MAX_STEPS)",
+        )
+
+    def at(self, pointer: str) -> SchemaTooLarge:
+        """Return this error with the place of the schema that was being compiled."""
+        return self if self.pointer else SchemaTooLarge(self.steps, pointer)
+
+
 class DynamicScopeNeeded(Exception):
     """The meaning of a `$dynamicRef` depends on the path to it: the document must be read with scopes."""
 
@@ -90,6 +110,7 @@ class SchemaDocument:
         checks: list[DeferredCheck] | None = None,
         ground: GroundingSource | None = None,
         excluded_keywords: frozenset[str] = frozenset(),
+        dynamic: dict[str, set[str]] | None = None,
     ) -> None:
         self._schema_nodes: dict[tuple[int, str, tuple[str, ...]], SchemaNode] = {}
         self._remotes = remotes or {}
@@ -99,16 +120,18 @@ class SchemaDocument:
         self.excluded_keywords = excluded_keywords
         self._schema = schema
         self._names: dict[str, SchemaNode] | None = None
-        # The resources that have a $dynamicAnchor of some name.
-        self._dynamic: dict[str, set[str]] = {}
+        # The resources that have a $dynamicAnchor of some name; read with scopes, the document must know them.
+        self._dynamic: dict[str, set[str]] = dynamic or {}
         self.root = self._schema_node(schema, "", SchemaNode(None, ""))
 
     def with_scopes(self) -> SchemaDocument:
         """Return the same document, read with scopes (see :class:`DynamicScopeNeeded`)."""
+        self._by_uri()
         return SchemaDocument(
             self._schema,
             self._remotes,
             scoped=True,
+            dynamic=self._dynamic,
             checks=self._checks,
             ground=self.ground,
             excluded_keywords=self.excluded_keywords,
@@ -157,12 +180,24 @@ class SchemaDocument:
         if found is None:
             base, draft = _base_and_draft(value, parent, self._remotes)
             found = SchemaNode(value, pointer, base, draft, self._scope_with(parent.scope, base))
+            if self._scoped:  # else there is one for each schema as it was written
+                report_progress(STEPS_PER_NODE)
             self._schema_nodes[key] = found
             self._schema_nodes.setdefault((id(value), base, found.scope), found)
         return found
 
     def _scope_with(self, scope: tuple[str, ...], base: str) -> tuple[str, ...]:
-        return scope if not self._scoped or base in scope else (*scope, base)
+        """Return the resources of a scope that some `$dynamicRef` can lead to, with those of one more.
+
+        Only the outermost resource with an anchor matters, so that a scope is no longer than there are anchors.
+        """
+        if not self._scoped or base in scope:
+            return scope
+        decides = any(
+            base in resources and resources.isdisjoint(scope)
+            for resources in self._dynamic.values()
+        )
+        return (*scope, base) if decides else scope
 
     def _in_scope(self, schema_node: SchemaNode, scope: tuple[str, ...]) -> SchemaNode:
         """Return a schema as it is when it is reached through these resources."""

@@ -15,13 +15,19 @@ from typing import Any
 
 from callmemaybe.errors import GrammarError, UnsupportedSchema
 from callmemaybe.grammar.automata.tree import min_length_of
+from callmemaybe.grammar.automaton import report_progress
 from callmemaybe.grammar.json_schema.arrays import (
     CountLimits,
     array_body,
     counted_body,
     unique_body,
 )
-from callmemaybe.grammar.json_schema.document import SchemaDocument, SchemaNode
+from callmemaybe.grammar.json_schema.document import (
+    STEPS_PER_NODE,
+    SchemaDocument,
+    SchemaNode,
+    SchemaTooLarge,
+)
 from callmemaybe.grammar.json_schema.fast_path import FastPath
 from callmemaybe.grammar.json_schema.grounding import GROUNDED, NEVER_GROUNDED, OR_FREE, UNSPECIFIED
 from callmemaybe.grammar.json_schema.normalise import Normaliser
@@ -122,6 +128,8 @@ class Emitter:
         self._additional = additional
         self._nodes: dict[Conjunction, Node] = {}
         self._names: dict[Conjunction, str] = {}
+        #: How many rules have each name, without the number that tells them apart.
+        self._taken: dict[str, int] = {}
         self._open: set[Conjunction] = set()
         self.rules: dict[str, Node] = {}
         self._fast_path: FastPath | None = None
@@ -150,8 +158,11 @@ class Emitter:
         self._open.add(conjunction)
         while True:
             current, build = stack[-1]
+            report_progress(STEPS_PER_NODE)
             try:
                 wanted = next(build) if answer is None else build.send(answer)
+            except SchemaTooLarge as error:
+                raise error.at(current[0][0].pointer if current else "") from None
             except StopIteration as finished:
                 stack.pop()
                 answer = self._close(current, finished.value)
@@ -170,12 +181,8 @@ class Emitter:
                 base = (
                     f"{self._prefix}{conjunction[0][0].pointer or '/'}" if conjunction else "json"
                 )
-                taken = self._names.values()
-                name, number = base, 1
-                while name in taken:
-                    number += 1
-                    name = f"{base} ({number})"
-                self._names[conjunction] = name
+                number = self._taken[base] = self._taken.get(base, 0) + 1
+                self._names[conjunction] = base if number == 1 else f"{base} ({number})"
             return Ref(self._names[conjunction])
         if conjunction == ANYTHING:
             return self.any_value()
@@ -441,9 +448,10 @@ class Emitter:
             self._document.defer(facet.members[0].enum.pointer, _NEGATION_REFUSED)
         declared = list(dict.fromkeys((*facet.properties, *facet.required)))
         parts: list[DeclaredMember] = []
+        all_required = frozenset(facet.required)
         for name in declared:
             conjunction = facet.need_of(name, key_matches)
-            required = name in facet.required
+            required = name in all_required
             if (
                 NEVER[0] in conjunction
                 or not checker.meets(name, facet.names)

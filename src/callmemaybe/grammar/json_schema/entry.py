@@ -7,12 +7,14 @@ from functools import partial
 from typing import Any
 
 from callmemaybe.errors import GrammarError, NoValue, UnsupportedSchema
+from callmemaybe.grammar.automaton import steps_limited
 from callmemaybe.grammar.grammar import Grammar
 from callmemaybe.grammar.json_schema.analysis import may_be_named
 from callmemaybe.grammar.json_schema.document import (
     DeferredCheck,
     DynamicScopeNeeded,
     SchemaDocument,
+    SchemaTooLarge,
 )
 from callmemaybe.grammar.json_schema.emit import Emitter
 from callmemaybe.grammar.json_schema.fast_path import FastPath
@@ -29,6 +31,9 @@ from callmemaybe.grammar.json_schema.strings import key_matches
 from callmemaybe.grammar.json_schema.values import STYLES, JsonStyle
 from callmemaybe.grammar.nodes import NOTHING, Node
 
+#: The steps (see ``automaton.WORK_BUDGET``) that one schema may take to become a node, over all automata that are
+#: searched on the way. The largest of 800 schemas of MaskBench takes 73,000. Set it to allow more or less.
+MAX_STEPS = 500_000
 #: In which order the keys of an object may come.
 ORDERS = ("schema", "any")
 
@@ -113,11 +118,12 @@ def json_schema_node(
         if found is not None:
             return found
     try:
-        try:
+        with steps_limited(MAX_STEPS, lambda: SchemaTooLarge(MAX_STEPS)):
             document = SchemaDocument(schema, remotes, checks=checks, ground=source)
-            node, rules = _emitted(document, style, prefix, additional, unordered)
-        except DynamicScopeNeeded:
-            node, rules = _emitted(document.with_scopes(), style, prefix, additional, unordered)
+            try:
+                node, rules = _emitted(document, style, prefix, additional, unordered)
+            except DynamicScopeNeeded:
+                node, rules = _emitted(document.with_scopes(), style, prefix, additional, unordered)
     except RecursionError:
         raise UnsupportedSchema("the schema nests too deep", pointer="") from None
     except GrammarError as error:
@@ -179,7 +185,7 @@ def in_schema_order(schema: Any, value: Any, *, remotes: Mapping[str, Any] | Non
     try:
         return _sorted(value, SchemaDocument(schema, remotes, checks=[]))
     except DynamicScopeNeeded:
-        return _sorted(value, SchemaDocument(schema, remotes, scoped=True, checks=[]))
+        return _sorted(value, SchemaDocument(schema, remotes, checks=[]).with_scopes())
 
 
 def _sorted(value: Any, document: SchemaDocument) -> Any:
