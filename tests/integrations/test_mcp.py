@@ -350,7 +350,7 @@ def test_the_gateway_as_a_server_over_http(tmp_path: Path) -> None:
     server = [sys.executable, str(HERE / "gateway_server.py"), str(ledger), str(log)]
 
     async def deliver(address: str) -> Any:
-        meta: Any = {META_RUN: "r", META_TURN: 0}
+        meta: Any = {META_RUN: "6f1c2a0e-5f7e-4c1d-9a43-0a4f5f3f6b1e", META_TURN: 0}
         async with Client(address) as client:
             result = await client.call_tool("act", {"n": 7}, meta=meta)
             return result.content[0].text
@@ -404,3 +404,53 @@ def test_the_gateway_as_a_server(tmp_path: Path) -> None:
 
     asyncio.run(go())
     assert log.read_text() == "7\n"
+
+
+def test_no_client_names_the_run_of_another() -> None:
+    """Law: over HTTP a run belongs to who named it: by an Authorization header, or by a name that is a secret."""
+
+    class Request:
+        def __init__(self, **headers: str) -> None:
+            self.headers = headers
+
+    ada, bob = Request(authorization="Bearer ada"), Request(authorization="Bearer bob")
+    assert ours._owned("order-17", ada) == ours._owned("order-17", ada)
+    names = {ours._owned("order-17", one) for one in (ada, bob, None)}
+    assert len(names) == 3
+    secret = "6f1c2a0e-5f7e-4c1d-9a43-0a4f5f3f6b1e"
+    assert ours._owned(secret, Request()) == ours._owned(secret, Request())
+    assert ours._owned(secret, Request()) not in {secret, ours._owned(secret, ada)}
+    with pytest.raises(InputError, match="secret of 32 characters"):
+        ours._owned("order-17", Request())
+
+
+@pytest.mark.parametrize("much", ["tools", "pages", "bytes"])
+def test_a_list_of_tools_without_end_is_given_up(
+    much: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Law: pages that never end, too many tools and endless descriptions end in one sentence."""
+    monkeypatch.setattr(ours, "MAX_TOOLS", 50)
+    monkeypatch.setattr(ours, "MAX_PAGES", 20)
+    monkeypatch.setattr(ours, "MAX_LIST_BYTES", 1 << 20)
+    asked = 0
+
+    async def list_tools(_context: Any, _params: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        count = {"tools": 10, "pages": 0, "bytes": 1}[much]
+        description = "x" * (300_000 if much == "bytes" else 1)
+        page = [
+            types.Tool(
+                name=f"t{asked}_{n}", description=description, input_schema={"type": "object"}
+            )
+            for n in range(count)
+        ]
+        return types.ListToolsResult(tools=page, next_cursor=str(asked))
+
+    async def go() -> None:
+        async with McpTools(Server("endless", on_list_tools=list_tools)):
+            pass
+
+    with pytest.raises(InputError, match="list of tools is too large"):
+        asyncio.run(go())
+    assert asked <= 20

@@ -53,6 +53,10 @@ _REFUSALS = frozenset(
         types.UNSUPPORTED_PROTOCOL_VERSION,
     }
 )
+#: What a server's list of tools may take: tools, pages, bytes of all definitions, and seconds.
+MAX_TOOLS, MAX_PAGES, MAX_LIST_BYTES, LIST_SECONDS = 10_000, 1_000, 32 << 20, 60.0
+#: Characters of a run's name that nobody guesses (a UUID has 36, 32 of them digits).
+_SECRET_NAME = 32
 #: The version of the protocol that dropped sessions; versions are dates.
 _SESSIONLESS = "2026-07-28"
 
@@ -97,7 +101,12 @@ class McpTools:
         self._holder = asyncio.create_task(self._hold(connected), name="MCP connection")
         try:
             await connected
-            for definition in await self._list():
+            try:
+                async with asyncio.timeout(LIST_SECONDS):
+                    listed = await self._list()
+            except TimeoutError:
+                raise _endless(f"it takes more than {LIST_SECONDS:g} s") from None
+            for definition in listed:
                 self._add(definition)
             unknown = self._effects.keys() - self.pins.keys()
             if unknown:
@@ -143,22 +152,27 @@ class McpTools:
         return list(self._tools)
 
     async def _list(self) -> list[types.Tool]:
+        """Return the tools of all pages. Raises InputError for a list that passes a limit."""
         found: list[types.Tool] = []
         seen: set[str] = set()
         cursor: str | None = None
+        size = 0
         while True:
             page = await self._client.list_tools(cursor=cursor)
             found += page.tools
+            if len(found) > MAX_TOOLS:
+                raise _endless(f"it has more than {MAX_TOOLS:,} tools")
+            size += sum(len(definition.model_dump_json()) for definition in page.tools)
+            if size > MAX_LIST_BYTES:
+                raise _endless(f"its definitions are larger than {MAX_LIST_BYTES >> 20} MiB")
             cursor = page.next_cursor
             if not cursor:
                 return found
             if cursor in seen:
-                raise InputError(
-                    f"its list of tools never ends: the cursor {cursor[:100]!r} came twice",
-                    where="MCP server",
-                    hint="mend the server's tools/list",
-                )
+                raise _endless(f"the cursor {cursor[:100]!r} came twice")
             seen.add(cursor)
+            if len(seen) >= MAX_PAGES:
+                raise _endless(f"it has more than {MAX_PAGES:,} pages")
 
     def _add(self, definition: types.Tool) -> None:
         name, pin = definition.name, _pin(definition)
@@ -237,6 +251,16 @@ class McpTools:
             raise NotExecuted("the server changed the tool's definition")
 
 
+def _endless(why: str) -> InputError:
+    return InputError(
+        f"its list of tools never ends: {why}"
+        if "cursor" in why
+        else f"its list of tools is too large: {why}",
+        where="MCP server",
+        hint="mend the server's tools/list",
+    )
+
+
 def _pin(definition: types.Tool) -> str:
     return fingerprint(
         {
@@ -268,6 +292,9 @@ def serve(gateway: Gateway, name: str = "callmemaybe", *, tenant: str = "") -> S
     redeliveries recognised, or a run of its own, names run and turn in ``_meta``
     (``io.callmemaybe/run``: a text, ``io.callmemaybe/turn``: a whole number from 0); a call that
     names only one of them, or something else, is refused.
+
+    No client may name the run of another. Over HTTP a named run belongs to the ``Authorization`` header of
+    its requests; without one its name must be a secret of at least 32 characters (a random UUID, say).
     """
     offered = gateway.begin(tenant=tenant)
     # Runs go by name: the gateway keeps only so many, and recalls from the ledger what one that it
@@ -298,7 +325,10 @@ def serve(gateway: Gateway, name: str = "callmemaybe", *, tenant: str = "") -> S
     ) -> types.CallToolResult | types.InputRequiredResult:
         call = ToolCall(params.name, json.dumps(params.arguments or {}, ensure_ascii=False))
         try:
-            run, turn = _named(params.meta or {}) or (unnamed(context), next(turns))
+            named = _named(params.meta or {})
+            run, turn = (unnamed(context), next(turns)) if named is None else named
+            if named is not None:
+                run = _owned(run, context.request)
         except InputError as error:
             return _result(failure_answer("", "refused", CallState.REJECTED, detail=str(error)))
         answers = await gateway.run([call], run=run, tenant=tenant, turn=turn)
@@ -343,6 +373,25 @@ def _named(meta: Mapping[str, Any]) -> tuple[str, int] | None:
     if type(turn) is not int or not 0 <= turn < 2**63:
         raise InputError("must be a whole number from 0 to 2^63 - 1", where=META_TURN, hint=hint)
     return run, turn
+
+
+def _owned(run: str, request: Any) -> str:
+    """Return the run that a client means by a name; another client means another run by it.
+
+    Raises InputError over HTTP for a name without an owner that others could guess.
+    """
+    if request is None:  # over stdio there is one client
+        return run
+    header = request.headers.get("authorization")
+    if header:
+        return fingerprint(["run of", header, run])
+    if len(run) < _SECRET_NAME:
+        raise InputError(
+            f"without an Authorization header it must be a secret of {_SECRET_NAME} characters or more",
+            where=META_RUN,
+            hint="name it by a random UUID, or authenticate",
+        )
+    return fingerprint(["run named", run])
 
 
 def _annotations(effect: Effect) -> types.ToolAnnotations:
