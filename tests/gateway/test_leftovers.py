@@ -221,6 +221,34 @@ def test_a_thread_that_still_runs_is_neither_repeated_nor_joined(
     asyncio.run(go())
 
 
+def test_a_tool_that_gives_up_on_its_thread_is_in_flight(ledger) -> None:
+    """Its own time limit ends the waiting and not the thread; a result is the tool's word that it is done."""
+    seen = Overlap()
+
+    @tool(effect="idempotent", writes="x")
+    async def hasty(fails: bool) -> str:
+        done = asyncio.to_thread(seen.work, 0.5)
+        try:
+            return await asyncio.wait_for(done, 0.1)
+        except TimeoutError:
+            if fails:
+                raise
+            return "left alone"
+
+    async def go() -> None:
+        async with Gateway([hasty], store=ledger, limits=LIMITS, rng=lambda: 0.0) as gateway:
+            call = ToolCall("hasty", '{"fails": true}', "1")
+            (answer,) = await gateway.run([call], run="a", turn=0)
+            assert (answer.code, seen.begun, seen.ended) == ("in_flight", 1, 0)
+            (other,) = await gateway.run([ToolCall("hasty", '{"fails": false}')], run="b")
+            assert (other.value, seen.begun, seen.ended) == ("left alone", 2, 1)
+            (answer,) = await gateway.run([call], run="a", turn=0)
+            assert (answer.code, answer.effect) == ("tool_error", "possible")
+        assert seen.most == 1
+
+    asyncio.run(go())
+
+
 def test_what_ends_late_is_recorded_as_it_ended(ledger) -> None:
     """A coroutine that ignores its end keeps its lock, and its result counts when it comes."""
     ran = []

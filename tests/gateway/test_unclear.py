@@ -284,6 +284,36 @@ def test_errors_of_other_clients_are_understood(module: str, name: str) -> None:
     assert told(tool(effect="idempotent", writes="x")(again)).ok
 
 
+class VendorError(Exception):
+    """What a vendor's client raises for whatever happened below."""
+
+
+def test_errors_around_a_broken_connection_are_understood() -> None:
+    """A group that holds one, or an error that was raised from one; a plain error is the tool's word."""
+
+    async def grouped() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(fail(ConnectionResetError("cut off")))
+
+    async def wrapped() -> None:
+        try:
+            await fail(TimeoutError())
+        except TimeoutError as error:
+            raise VendorError("no luck") from error
+
+    async def handled() -> None:
+        try:
+            await fail(TimeoutError())
+        except TimeoutError:
+            raise VendorError("it says no") from None
+
+    async def fail(error: Exception) -> None:
+        raise error
+
+    found = [told(tool(effect="once", writes="x")(one)).code for one in (grouped, wrapped, handled)]
+    assert found == ["unknown_outcome", "unknown_outcome", "tool_error"]
+
+
 def test_a_second_attempt_that_did_nothing_does_not_undo_the_first(ledger) -> None:
     """The first attempt may have acted; that the last one did not is no reason to say `none`."""
     tried: list[int] = []

@@ -114,14 +114,14 @@ class ToolExecutor:
         task = loop.create_task(coroutine, name=f"tool {name}", context=context)
         if timeout is None:
             await _wait(task, None)
-            return self._done(task)
+            return self._ended(task, threads)
         watched = self._loop_watch.begin(timeout)
         try:
             in_time = await _wait(task, timeout)
         finally:
             self._loop_watch.end(watched)
         if in_time:
-            return self._done(task)
+            return self._ended(task, threads)
         task.cancel(TIMED_OUT)
         # A coroutine may ignore the cancellation; it is not waited for beyond the grace period.
         if await _wait(task, _GRACE) and not task.cancelled():
@@ -129,10 +129,22 @@ class ToolExecutor:
             if outcome.kind == "returned" or (outcome.kind == "not_executed" and not threads):
                 return outcome
         late = AttemptOutcome("timed_out", "it did not return in time")
-        if leftovers.still_running(task, threads):
-            ending = leftovers.wait_until_ended(task, threads, self._done, late)
-            return replace(late, ending=asyncio.ensure_future(ending))
-        return late
+        return self._with_leftovers(late, task, threads)
+
+    def _ended(self, task: asyncio.Future[Any], threads: leftovers.Threads) -> AttemptOutcome:
+        """Return the outcome of a task; one that failed may have given up waiting for its threads."""
+        outcome = self._done(task)
+        if outcome.kind in {"returned", "unrepresentable"}:
+            return outcome
+        return self._with_leftovers(outcome, task, threads)
+
+    def _with_leftovers(
+        self, outcome: AttemptOutcome, task: asyncio.Future[Any], threads: leftovers.Threads
+    ) -> AttemptOutcome:
+        if not leftovers.still_running(task, threads):
+            return outcome
+        ending = leftovers.wait_until_ended(task, threads, self._done, outcome)
+        return replace(outcome, ending=asyncio.ensure_future(ending))
 
     async def _in_thread(
         self, tool: Tool, values: Mapping[str, Any], timeout: float | None

@@ -17,9 +17,10 @@ from typing import Any
 
 from callmemaybe.gateway.execution.outcome import AttemptOutcome, unsafe_sends
 
+Threads = list[concurrent.futures.Future[Any]]
 #: The work in threads of the attempt that runs here. Each attempt is a task with a context of its own.
-_threads: contextvars.ContextVar[list[concurrent.futures.Future[Any]] | None] = (
-    contextvars.ContextVar("threads of the attempt", default=None)
+_threads: contextvars.ContextVar[Threads | None] = contextvars.ContextVar(
+    "threads of the attempt", default=None
 )
 #: The loops whose executor counts.
 _counting: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet()
@@ -27,13 +28,13 @@ _counting: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet()
 _MANY = 64
 
 
-def new_context() -> tuple[contextvars.Context, list[concurrent.futures.Future[Any]]]:
+def new_context() -> tuple[contextvars.Context, Threads]:
     """Return the context for an attempt, and the list that its work in threads is added to."""
     loop = asyncio.get_running_loop()
     if loop not in _counting:
         _counting.add(loop)
         loop.set_default_executor(_CountingExecutor(getattr(loop, "_default_executor", None)))
-    threads: list[concurrent.futures.Future[Any]] = []
+    threads: Threads = []
     context = contextvars.copy_context()
     context.run(_threads.set, threads)
     context.run(unsafe_sends.set, [])
@@ -70,14 +71,14 @@ class _CountingExecutor(ThreadPoolExecutor):
         super().shutdown(wait, cancel_futures=cancel_futures)
 
 
-def still_running(task: asyncio.Future[Any], threads: list[concurrent.futures.Future[Any]]) -> bool:
+def still_running(task: asyncio.Future[Any], threads: Threads) -> bool:
     """Whether anything of an attempt still runs."""
     return not task.done() or not all(future.done() for future in threads)
 
 
 async def wait_until_ended(
     task: asyncio.Future[Any],
-    threads: list[concurrent.futures.Future[Any]],
+    threads: Threads,
     outcome_of: Callable[[asyncio.Future[Any]], AttemptOutcome],
     otherwise: AttemptOutcome,
 ) -> AttemptOutcome:

@@ -73,11 +73,27 @@ def outcome_of_error(error: BaseException) -> AttemptOutcome:
     text = f"{type(error).__name__}: {message}" if message else type(error).__name__
     if isinstance(error, NotExecuted):
         return AttemptOutcome("not_executed", text)
-    if isinstance(error, ConnectionError | TimeoutError | TransientError) or _is_broken(error):
+    if _is_broken(error):
         return AttemptOutcome("transient", text)
     return AttemptOutcome("raised", text)
 
 
 def _is_broken(error: BaseException) -> bool:
-    names = {f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in type(error).__mro__}
-    return not _BROKEN.isdisjoint(names) and _REPLY not in names
+    """Whether the error, one that it was raised from, or one of its group is a connection that broke."""
+    pending: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while pending:
+        one = pending.pop()
+        if one is None or id(one) in seen:
+            continue
+        seen.add(id(one))
+        if isinstance(one, ConnectionError | TimeoutError | TransientError):
+            return True
+        kinds = type(one).__mro__
+        names = {f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in kinds}
+        if not _BROKEN.isdisjoint(names) and _REPLY not in names:
+            return True
+        if isinstance(one, BaseExceptionGroup):
+            pending += one.exceptions
+        pending.append(one.__cause__)
+    return False
