@@ -14,9 +14,10 @@ from typing import Annotated, Any
 import pytest
 from pydantic import Field
 
-from callmemaybe.errors import InputError
+from callmemaybe.errors import InputError, StoreError
 from callmemaybe.gateway import CAREFUL, OPEN, Gateway, GatewayLimits
 from callmemaybe.gateway.audit.chain import verify_chains
+from callmemaybe.gateway.audit.verify import verify_ledger
 from callmemaybe.gateway.ledger import open_ledger
 from callmemaybe.gateway.lifecycle import CallState
 from callmemaybe.gateway.plan import Lock
@@ -970,6 +971,65 @@ def test_cached_answers_are_bounded_by_their_size(ledger, monkeypatch: pytest.Mo
             for n in range(8):
                 (again,) = await gateway.run([call("look", n=n)], run=run, turn=n)
                 assert (again.replayed, again.value) == (True, [n] * 20_000)
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["commit", "rollback", "begin", " /* a */ COMMIT", "end", "savepoint a", "release tool",
+     "insert into effects values ('2'); commit", "attach ':memory:' as b", "set search_path = a",
+     "pragma user_version = 3", "; commit", "rollback to tool", "-- a\ncommit"],
+)  # fmt: skip
+def test_a_tool_does_not_control_the_ledgers_transaction(store: str, said: str) -> None:
+    """A transactional tool that ends the transaction fails and leaves no trace; the ledger goes on."""
+
+    @tool(effect="transactional", writes="a")
+    def inside(transaction: Transaction, how: str) -> Any:
+        transaction.execute("create table if not exists effects(key text)")
+        transaction.execute("insert into effects values ('1')")
+        if how:
+            transaction.execute(how)
+        return [list(row) for row in transaction.execute("select key from effects")]
+
+    async def go() -> None:
+        async with Gateway([inside], store=store) as gateway:
+            answers = await gateway.run([call("inside", how=said), call("inside", how="")], run="r")
+            assert [answer.code for answer in answers] == ["tool_error", "ok"]
+            assert answers[1].value == [["1"]]
+        # Not by a later statement of a tool that keeps the transaction, either.
+        async with Gateway([inside], store=store) as gateway:
+            assert (await gateway.run([call("inside", how="")], run="s"))[0].value == [["1"], ["1"]]
+            assert not verify_ledger(gateway.ledger.backend).breaks
+
+    asyncio.run(go())
+
+
+def test_a_transaction_that_a_tool_ended_all_the_same_poisons_nothing(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the guards are circumvented, the call is an error, and the ledger goes on with its chain."""
+    ends = [True]
+
+    @tool(effect="transactional", writes="a")
+    def inside(transaction: Transaction) -> int:
+        transaction.execute("select 1").fetchall()
+        if ends:
+            gateway_of[0].ledger.backend._write.execute("rollback")
+        return 1
+
+    gateway_of: list[Gateway] = []
+    monkeypatch.setattr("callmemaybe.gateway.store.sqlite._CONTROL", set())
+
+    async def go() -> None:
+        async with Gateway([inside], store=store) as gateway:
+            gateway_of.append(gateway)
+            with pytest.raises(StoreError, match="ended the ledger's transaction"):
+                await gateway.run([call("inside")], run="r", turn=0)
+            ends.clear()
+            assert (await gateway.run([call("inside")], run="r", turn=0))[0].ok
+            assert (await gateway.run([call("inside")], run="r", turn=1))[0].ok
+            assert not verify_ledger(gateway.ledger.backend).breaks
 
     asyncio.run(go())
 

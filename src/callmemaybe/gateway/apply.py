@@ -495,8 +495,9 @@ class Applier:
 
     def _transact(self, operation: RunInTransaction) -> UpdateResult:
         try:
-            with self._backend.savepoint() as connection:
-                update: UpdateCall = operation.effect(connection)
+            with self._backend.savepoint() as transaction:
+                update: UpdateCall = operation.effect(transaction)
+                transaction.close()
                 result = self._update_one(update)
                 if not result.won:
                     raise _LostFence(result)

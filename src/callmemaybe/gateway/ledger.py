@@ -98,7 +98,7 @@ class Ledger:
         self._anchor_every = anchor_every
         self._anchored = ChainHead(self.owner)
         self._head = ChainHead(self.owner)
-        #: Whether the outcome of the last commit is unknown: the connection was lost before the answer.
+        #: Whether the last transaction failed, perhaps after its commit: the end of the chain is read again.
         self._commit_in_doubt = False
         self._queue: queue.SimpleQueue[_QueuedOperation | None] = queue.SimpleQueue()
         self._closed = False
@@ -274,11 +274,11 @@ class Ledger:
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
-        """Open a transaction of the store; mark the commit as in doubt if the connection is lost."""
+        """Open a transaction of the store; after any failure it is in doubt what was committed."""
         try:
             with self.backend.transaction():
                 yield
-        except StoreTransient:
+        except BaseException:
             self._commit_in_doubt = True
             raise
 

@@ -319,7 +319,10 @@ class StoreBackend(Protocol):
         """Open, then commit durably or roll back."""
 
     def savepoint(self) -> AbstractContextManager[Any]:
-        """Inside a transaction: yield the connection; an exception undoes only what came after."""
+        """Inside a transaction: yield it for a tool (``_guard.GuardedTransaction``), without its control.
+
+        An exception undoes only what came after.
+        """
 
     def insert_calls(self, rows: Sequence[CallRow]) -> set[str]:
         """Insert the rows whose key is free; return those keys."""

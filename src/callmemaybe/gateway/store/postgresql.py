@@ -38,6 +38,7 @@ from callmemaybe.gateway.store import (
     UpdateCall,
 )
 from callmemaybe.gateway.store import _postgresql_sql as statements
+from callmemaybe.gateway.store._guard import GuardedTransaction
 from callmemaybe.jsonio import dumps
 
 _APPROVAL = ", ".join(item.name for item in fields(Approval))
@@ -159,10 +160,26 @@ class PostgresqlStore:
                 yield
 
     @contextlib.contextmanager
-    def savepoint(self) -> Iterator[psycopg.Connection[Any]]:
-        """Yield the connection; undo what was written since if an exception passes."""
-        with self._write.transaction():
-            yield self._write
+    def savepoint(self) -> Iterator[GuardedTransaction]:
+        """Yield the transaction for a tool; undo what was written since if an exception passes."""
+        write = self._write
+        # A prepared statement is one statement: a second one behind a semicolon is refused.
+        guarded = GuardedTransaction(
+            lambda sql, values: write.execute(sql, values or None, prepare=True),
+            lambda cursor: int(cursor.rowcount),
+            self._is_in_transaction,
+        )
+        with write.transaction():
+            try:
+                yield guarded
+            finally:
+                guarded.close()
+
+    def _is_in_transaction(self) -> bool:
+        """Whether the transaction is open; a connection without one is closed, and the next one connects anew."""
+        if self._write.info.transaction_status == psycopg.pq.TransactionStatus.IDLE:
+            self._write.close()
+        return not self._write.closed
 
     def release_reserve(self) -> bool:
         """Return False: this store reserves no disk space on the database's host."""

@@ -36,6 +36,7 @@ from callmemaybe.gateway.store import (
     UpdateCall,
 )
 from callmemaybe.gateway.store import _sqlite_sql as statements
+from callmemaybe.gateway.store._guard import GuardedTransaction
 from callmemaybe.jsonio import dumps
 
 fcntl: Any
@@ -156,13 +157,24 @@ class SqliteStore:
                 raise
 
     @contextlib.contextmanager
-    def savepoint(self) -> Iterator[apsw.Connection]:
-        """Yield the connection; undo what was written since if an exception passes."""
+    def savepoint(self) -> Iterator[GuardedTransaction]:
+        """Yield the transaction for a tool; undo what was written since if an exception passes."""
         self._write.execute("savepoint tool")
+        guarded = GuardedTransaction(
+            self._write.execute,
+            lambda _: int(self._write.changes()),
+            lambda: bool(self._write.in_transaction),
+        )
+        self._write.authorizer = _refuse_control
         try:
-            yield self._write
+            try:
+                yield guarded
+            finally:
+                self._write.authorizer = None
+                guarded.close()
         except BaseException:
-            self._write.execute("rollback to tool; release tool")
+            if self._write.in_transaction:
+                self._write.execute("rollback to tool; release tool")
             raise
         self._write.execute("release tool")
 
@@ -481,6 +493,20 @@ class SqliteStore:
         self._reader.close()
         if self._alive is not None:
             self._alive.close()
+
+
+#: What SQLite refuses while a tool has the transaction, however the statement is written.
+_CONTROL = {
+    apsw.SQLITE_TRANSACTION,
+    apsw.SQLITE_SAVEPOINT,
+    apsw.SQLITE_ATTACH,
+    apsw.SQLITE_DETACH,
+    apsw.SQLITE_PRAGMA,
+}
+
+
+def _refuse_control(operation: int, *_: Any) -> int:
+    return apsw.SQLITE_DENY if operation in _CONTROL else apsw.SQLITE_OK
 
 
 _values = operator.attrgetter(*CALL_COLUMNS)
