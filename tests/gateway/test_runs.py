@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import Any, Self
 
 import pytest
 
-from callmemaybe.errors import InputError
+from callmemaybe.errors import InputError, StoreError
 from callmemaybe.gateway import CAREFUL, Gateway, GatewayLimits
 from callmemaybe.gateway.ledger import open_ledger
 from callmemaybe.tools import ToolCall, tool
@@ -360,3 +361,126 @@ def test_names_that_look_alike_are_different(ledger: Any, log: list[str]) -> Non
 
     asyncio.run(go())
     assert len(log) == 25
+
+
+# --- deployments --------------------------------------------------------------------------------
+
+
+def version(number: int, effect: str = "idempotent") -> Any:
+    """Return the same tool with another docstring."""
+
+    @tool(effect=effect, writes="x", name="put", description=f"Version {number}.", trusted=True)
+    async def put(n: int) -> str:
+        _LOG.append(f"{number}: {n}")
+        return f"{number}: {n}"
+
+    return put
+
+
+def put(n: int) -> ToolCall:
+    return call("put", n=n)
+
+
+def test_a_new_definition_continues_under_the_same_verdict(store: str, log: list[str]) -> None:
+    """Two versions of a tool live beside each other in one open run; what ended is answered as it ended."""
+
+    async def go(processes: Processes) -> None:
+        async with (
+            Gateway([version(1)], store=processes.first) as old,
+            Gateway([version(2)], store=processes.second) as new,
+        ):
+            assert (await old.run([put(0)], run="r"))[0].ok
+            assert (await new.run([put(1)], run="r"))[0].ok
+            assert (await old.run([put(2)], run="r"))[0].ok
+            assert (await new.run([put(0)], run="r", turn=0))[0].value == "1: 0"
+            rows = processes.first.backend.read_calls(run="r", limit=9)
+            assert len({row.definition for row in rows}) == 2
+            narrowed = new.begin("r", tools=())
+            assert (await new.run([put(3)], run=narrowed))[0].code == "denied"
+            assert (await old.run([put(3)], run="r"))[0].code == "denied"
+
+    with Processes(store) as processes:
+        asyncio.run(go(processes))
+    assert log == ["1: 0", "2: 1", "1: 2"]
+
+
+def test_an_approval_is_for_one_definition(store: str, log: list[str]) -> None:
+    """What a person approved of one version is asked again of another; a denial is not."""
+
+    async def go(processes: Processes) -> None:
+        async with (
+            Gateway([version(1)], store=processes.first, verdicts=CAREFUL) as old,
+            Gateway([version(2)], store=processes.second, verdicts=CAREFUL) as new,
+        ):
+            asked = (await old.run([put(0)], run="r", turn=0))[0]
+            await old.decide(str(asked.detail).split()[1].rstrip(":"), "approved", by="ada")
+            again = (await new.run([put(0)], run="r", turn=0))[0]
+            assert again.code == "approval_pending"
+            assert again.detail != asked.detail
+            assert (await old.run([put(0)], run="r", turn=0))[0].ok
+            asked = (await old.run([put(1)], run="r", turn=1))[0]
+            await old.decide(str(asked.detail).split()[1].rstrip(":"), "denied", by="ada")
+            assert (await new.run([put(1)], run="r", turn=1))[0].detail == "denied by ada"
+
+    with Processes(store) as processes:
+        asyncio.run(go(processes))
+    assert log == ["1: 0"]
+
+
+@pytest.mark.parametrize("how", ["recovered", "redelivered"])
+@pytest.mark.parametrize(
+    ("effect", "told"), [("idempotent", "possible"), ("read", "none"), ("once", "possible")]
+)
+def test_a_lost_call_of_another_version_is_refused_once(
+    store: str, log: list[str], how: str, effect: str, told: str
+) -> None:
+    """It does not run as something else, and it does not wait for ever: its answer is recorded."""
+
+    async def die(_context: object = None) -> None:
+        raise StoreError("the process is gone")
+
+    async def go(processes: Processes) -> None:
+        old = Gateway([version(1, effect)], store=processes.first)
+        old.executor.run = lambda *_: die()  # type: ignore[assignment,method-assign]
+        with pytest.raises(StoreError, match="gone"):
+            await old.run([put(0)], run="r", turn=0)
+        processes.first.close()  # its lease and its file lock are gone with it
+        async with Gateway([version(2, effect)], store=processes.second) as new:
+            if how == "recovered":
+                await new.recover()
+            answer = (await new.run([put(0)], run="r", turn=0))[0]
+            again = (await new.run([put(0)], run="r", turn=0))[0]
+            assert answer.content == again.content
+            assert answer.effect == told
+            if effect == "once":
+                assert answer.code == "unknown_outcome"
+            else:
+                assert (answer.code, answer.retry) == ("tool_error", "same")
+                assert "the tool's definition has changed" in str(answer.detail)
+            assert (await new.run([put(1)], run="r"))[0].ok == (effect != "once")
+
+    with Processes(store) as processes:
+        asyncio.run(go(processes))
+    assert log == ([] if effect == "once" else ["2: 1"])
+
+
+def test_a_pinned_definition_that_changed_is_denied(store: str, log: list[str]) -> None:
+    """A tool from elsewhere keeps the definition with which its run began; another run may have the new one."""
+
+    def pinned(number: int) -> Any:
+        return replace(version(number), pinned=True)
+
+    async def go(processes: Processes) -> None:
+        async with (
+            Gateway([pinned(1)], store=processes.first) as old,
+            Gateway([pinned(2)], store=processes.second) as new,
+        ):
+            early = new.begin("r")
+            assert (await old.run([put(0)], run="r"))[0].ok
+            assert (await new.run([put(1)], run=early))[0].code == "denied"
+            assert (await new.run([put(1)], run="r"))[0].code == "denied"
+            assert (await new.run([put(2)], run="other"))[0].ok
+
+    with Processes(store) as processes:
+        asyncio.run(go(processes))
+    assert log == ["1: 0", "2: 2"]

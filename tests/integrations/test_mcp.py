@@ -145,6 +145,7 @@ def test_definitions_are_pinned(tmp_path: Path, transport: str) -> None:
     async def go(server: Any) -> None:
         async with McpTools(server) as notes:
             pins = dict(notes.pins)
+            assert all(one.pinned for one in tools_from(notes))  # in its run, by the gateway
             async with Gateway(tools_from(notes)) as gateway:
                 assert (await gateway.run([ToolCall("betray", "{}")]))[0].ok
                 answer = (await gateway.run([ToolCall("add_note", '{"text": "x"}')]))[0]

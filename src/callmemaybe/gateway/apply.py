@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from callmemaybe.errors import StoreError
+from callmemaybe.gateway.answers import failure_answer
 from callmemaybe.gateway.lifecycle import (
     TERMINAL,
     CallState,
@@ -50,6 +51,10 @@ from callmemaybe.tools import Effect
 
 #: The owner of a call that was fenced off and not yet taken over.
 NOBODY = ""
+_CHANGED = (
+    "its process is gone ({}), and the tool's definition has changed since it was admitted;"
+    " it is not run as something else"
+)
 _TERMINAL = frozenset(state.value for state in TERMINAL)
 
 
@@ -298,9 +303,10 @@ class Applier:
         waits = stored.state == CallState.COMMITTED.value
         if waits and refusal is not None and refusal.status == "policy":
             return refusal  # nothing ran, so it is decided on like a new call
-        return self._take_over(stored, mine.created)
+        return self._take_over(stored, mine.created, mine.definition)
 
-    def _take_over(self, stored: CallRow, now: float) -> Admission:
+    def _take_over(self, stored: CallRow, now: float, definition: str) -> Admission:
+        """Take over a call whose owner is lost, as a process that has this definition of its tool."""
         state = CallState(stored.state)
         event = (
             LifecycleEvent.START
@@ -310,6 +316,8 @@ class Applier:
         target = transition(state, event).target
         if target is CallState.UNKNOWN:
             return self._declare_unknown(stored, now)
+        if stored.definition != definition:
+            return self._refuse_changed(stored, now)
         self._arbiter.open([stored.locks])
         if self._arbiter.is_busy(stored.key, stored.locks, stored.asked):
             return Admission("in_flight", stored)  # another call holds its locks now
@@ -346,29 +354,46 @@ class Applier:
         content = json.dumps(
             {"ok": False, "code": "unknown_outcome", "effect": "possible", "retry": "never"}
         )
-        lost = replace(
-            stored,
-            state=CallState.UNKNOWN.value,
-            code="unknown_outcome",
-            content=content,
-            ended=now,
+        lost = self._end(stored, LifecycleEvent.LOSE, "unknown_outcome", content, now)
+        return Admission("unknown", lost) if lost else Admission("in_flight", stored)
+
+    def _refuse_changed(self, stored: CallRow, now: float) -> Admission:
+        """End a lost call whose tool has another definition here: it would not run as it was admitted."""
+        began = stored.state == CallState.RUNNING.value
+        event = LifecycleEvent.FAIL if began else LifecycleEvent.CANCEL
+        code = "tool_error" if began else "refused"
+        answer = failure_answer(
+            stored.call_id,
+            code,
+            transition(CallState(stored.state), event).target,
+            effect_class=Effect(stored.effect),
+            detail=_CHANGED.format("it had begun" if began else "it had not begun"),
         )
+        ended = self._end(stored, event, code, answer.content, now)
+        return Admission("replay", ended) if ended else Admission("in_flight", stored)
+
+    def _end(
+        self, stored: CallRow, event: LifecycleEvent, code: str, content: str, now: float
+    ) -> CallRow | None:
+        """End a call whose owner is lost; None if it is not as ``stored`` any more."""
+        target = transition(CallState(stored.state), event).target
+        ended = replace(stored, state=target.value, code=code, content=content, ended=now)
         digest = hashlib.sha256(content.encode()).hexdigest()
-        record = _record(LifecycleEvent.LOSE, lost, now, lost_owner=stored.owner, answer=digest)
+        record = _record(event, ended, now, lost_owner=stored.owner, answer=digest)
         update = UpdateCall(
             stored.key,
-            CallState.RUNNING,
+            CallState(stored.state),
             stored.fence,
-            CallState.UNKNOWN,
+            target,
             record,
             ended=now,
-            code=lost.code,
+            code=code,
             content=content,
         )
         if not self._backend.update_calls([update]):
-            return Admission("in_flight", stored)
+            return None
         self._audit(stored.key, record)
-        return Admission("unknown", lost)
+        return ended
 
     # --- T2, T3 -------------------------------------------------------------------------------
 
@@ -488,7 +513,7 @@ class Applier:
         taken = []
         for row in self._backend.orphaned_calls(lost, claim.tools, claim.limit) if lost else []:
             # A `once` call becomes unknown here and is not taken over.
-            admitted = self._take_over(row, claim.at)
+            admitted = self._take_over(row, claim.at, claim.tools.get(row.tool, ""))
             if admitted.status == "restarted":
                 taken.append(admitted)
         return taken

@@ -108,7 +108,12 @@ class Gateway:
         self.bucket = TokenBucket()
         self._full_policy = policy_for(
             (
-                (name, entry.definition, entry.tool.effect, entry.tool.approval)
+                (
+                    name,
+                    entry.definition if entry.tool.pinned else "",
+                    entry.tool.effect,
+                    entry.tool.approval,
+                )
                 for name, entry in self.tools.items()
             ),
             verdicts,

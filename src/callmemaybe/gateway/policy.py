@@ -36,7 +36,11 @@ class PolicyDecision:
 
 @dataclass(frozen=True)
 class ToolGrant:
-    """The verdict for one tool, valid for the definition with this hash only."""
+    """The verdict for one tool.
+
+    ``definition``: the hash of the only definition that it is for; "" for a tool of the program itself, which
+    continues under the same verdict when a deployment changes it.
+    """
 
     definition: str
     verdict: Verdict
@@ -88,7 +92,7 @@ class Policy:
         grant = self.grants.get(tool)
         if grant is None:
             return PolicyDecision(Verdict.DENY, "the tool is not among those this run may use")
-        if grant.definition != definition:
+        if grant.definition and grant.definition != definition:
             return PolicyDecision(Verdict.DENY, "the tool's definition changed since the run began")
         if grant.verdict is Verdict.DENY:
             return PolicyDecision(Verdict.DENY, "the policy of this run denies it")
@@ -104,9 +108,13 @@ class Policy:
     def meet(self, other: Policy) -> Policy:
         """Return the policy that allows only what both allow; a run's policy changes in no other way."""
         grants = {
-            name: ToolGrant(grant.definition, max(grant.verdict, other.grants[name].verdict))
+            name: ToolGrant(
+                grant.definition or other.grants[name].definition,
+                max(grant.verdict, other.grants[name].verdict),
+            )
             for name, grant in self.grants.items()
-            if name in other.grants and other.grants[name].definition == grant.definition
+            if name in other.grants
+            and len({grant.definition, other.grants[name].definition} - {""}) < 2
         }
         return Policy(
             grants,
@@ -150,7 +158,7 @@ def policy_for(
     guard_origins: bool = True,
     guard_repeats: bool = True,
 ) -> Policy:
-    """Build a policy from (name, definition hash, effect, declared approval) of each tool.
+    """Build a policy from (name, pinned definition hash or "", effect, declared approval) of each tool.
 
     ``verdicts`` maps effect classes to verdicts. A tool that declares approval "always" is asked about
     even if its class is allowed; a declaration never makes a verdict less strict.

@@ -205,6 +205,8 @@ class McpTools:
                 Mode.ASYNC,
                 writes=(self._resource,) if effect.writes else None,
                 reads=None if effect.writes else (self._resource,),
+                # Without a pin that was given, a run takes only the definition that it began with.
+                pinned=expected is None,
             )
         )
 

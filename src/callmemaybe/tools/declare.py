@@ -98,6 +98,8 @@ class Tool:
     sensitive: frozenset[str] = frozenset()
     approval: Literal["always"] | None = None
     trusted: bool = False
+    pinned: bool = False
+    """Its definition comes from elsewhere: another one is denied in a run that began with this one."""
     reconcile: Callable[[str], Any] | None = None
     limits: ProcessLimits = ProcessLimits()
     environment: tuple[str, ...] | None = None

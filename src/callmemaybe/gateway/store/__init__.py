@@ -228,6 +228,8 @@ class ExpireResults:
 class ClaimLostCalls:
     """Take over running calls whose owner is lost: `once` becomes unknown, others restart here.
 
+    A call that was admitted under another definition of its tool is ended with that answer instead.
+
     The outcome is a list of Admission with the rows that this owner restarts.
     """
 
@@ -396,9 +398,9 @@ class StoreBackend(Protocol):
         """Return the other owners of running and committed rows."""
 
     def orphaned_calls(
-        self, owners: Iterable[str], tools: Mapping[str, str], limit: int
+        self, owners: Iterable[str], tools: Collection[str], limit: int
     ) -> list[CallRow]:
-        """Return running rows of these owners: `once`, or of ``tools`` (name -> definition hash)."""
+        """Return running rows of these owners: `once`, or of one of ``tools``."""
 
     def append_audit(self, records: Sequence[tuple[str, int, str, str, bytes]]) -> None:
         """Append audit rows (chain, number, key, record, hash), all of one chain."""

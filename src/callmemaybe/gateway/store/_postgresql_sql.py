@@ -148,8 +148,7 @@ DENIED = "select key, mac, by from approvals where decision = 'denied' and key =
 # unknown here: they must not use up the limit.
 ORPHANS = f"""
 select {ROW} from calls where state = 'running' and owner = any(%s)
-  and (effect = 'once'
-    or (tool, definition) in (select * from unnest(%s::text[], %s::text[])))
+  and (effect = 'once' or tool = any(%s))
 order by key limit %s for update skip locked
 """
 END = "select number, hash from audit where chain = %s order by number desc limit 1"

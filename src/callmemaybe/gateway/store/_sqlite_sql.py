@@ -122,7 +122,7 @@ END = "select number, hash from audit where chain = ? order by number desc limit
 ORPHANS = f"""
 select {ROW} from calls where state = 'running' and state in ('committed', 'running')
   and owner in (select value from json_each(?1))
-  and (effect = 'once' or (tool, definition) in (select key, value from json_each(?2)))
+  and (effect = 'once' or tool in (select value from json_each(?2)))
 order by id limit ?3
 """
 DONE = ", ".join(f"'{state.value}'" for state in sorted(TERMINAL))

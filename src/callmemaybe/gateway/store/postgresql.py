@@ -15,7 +15,7 @@ import operator
 import secrets
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -308,10 +308,10 @@ class PostgresqlStore:
         return {owner for (owner,) in rows}
 
     def orphaned_calls(
-        self, owners: Iterable[str], tools: Mapping[str, str], limit: int
+        self, owners: Iterable[str], tools: Collection[str], limit: int
     ) -> list[CallRow]:
         """Return running calls of these owners that can be taken over; skip rows that another process locked."""
-        asked = (list(owners), list(tools), list(tools.values()), limit)
+        asked = (list(owners), list(tools), limit)
         return [CallRow(*values) for values in self._write.execute(statements.ORPHANS, asked)]
 
     def begin_runs(self, runs: Sequence[RunRow]) -> dict[tuple[str, str], str]:

@@ -14,7 +14,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -274,10 +274,10 @@ class SqliteStore:
         return {owner for (owner,) in found}
 
     def orphaned_calls(
-        self, owners: Iterable[str], tools: Mapping[str, str], limit: int
+        self, owners: Iterable[str], tools: Collection[str], limit: int
     ) -> list[CallRow]:
         """Return running calls of these owners that are `once` or whose tool is known, oldest first."""
-        asked = (dumps(list(owners)), dumps(dict(tools)), limit)
+        asked = (dumps(list(owners)), dumps(list(tools)), limit)
         return [CallRow(*values) for values in self._write.execute(statements.ORPHANS, asked)]
 
     def begin_runs(self, runs: Sequence[RunRow]) -> dict[tuple[str, str], str]:
