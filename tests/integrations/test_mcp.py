@@ -119,6 +119,47 @@ def test_a_server_that_acts_and_never_answers_leaves_the_call_unknown(
         asyncio.run(use_and_lose(command(log), log, name))
 
 
+@contextlib.asynccontextmanager
+async def cut_at(address: str, word: bytes) -> AsyncIterator[str]:
+    """A proxy that resets the connection when the answer to a request with ``word`` in it comes."""
+    port = int(address.split(":")[2].split("/", maxsplit=1)[0])
+
+    async def serve(near: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
+        far, there = await asyncio.open_connection("127.0.0.1", port)
+        asked = bytearray()
+
+        async def forth() -> None:
+            while piece := await near.read(1 << 16):
+                asked.extend(piece)
+                there.write(piece)
+
+        forwarding = asyncio.create_task(forth())
+        while piece := await far.read(1 << 16):
+            if word in asked:
+                back.transport.abort()
+                break
+            back.write(piece)
+        forwarding.cancel()
+        back.close()
+        there.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
+
+
+def test_a_stream_that_is_cut_leaves_the_call_unknown(tmp_path: Path) -> None:
+    """The server lives, and its answer is lost on the way: one effect, and the session goes on or refuses."""
+    log = tmp_path / "log"
+
+    async def go(address: str) -> None:
+        async with cut_at(address, b"milk") as near:
+            await use_and_lose(near, log, "add_note")
+
+    with over_http(command(log)) as address:
+        asyncio.run(go(address))
+
+
 def test_an_error_that_refuses_the_request_is_a_failure(tmp_path: Path) -> None:
     """The server says that it did not carry the call out: nothing is blocked."""
 
