@@ -325,3 +325,29 @@ def test_the_public_names_are_those_of_the_loop() -> None:
         "GatewayExecutor",
     }
     assert names <= set(callmemaybe.__all__)
+
+
+@pytest.mark.parametrize("drift", ["Rome", "Paris"])
+def test_a_lost_conversation_gets_its_recorded_turns_again(tmp_path: Any, drift: str) -> None:
+    """A model that would call something else after a crash is not asked for what the ledger has."""
+    log: list[str] = []
+    tools = weather_tools(log)
+    specs = [one.spec for one in tools]
+    store = tmp_path / "ledger.db"
+    other = ToolCall("get_weather", '{"city": "%s"}' % drift)  # noqa: UP031 - braces
+
+    async def ask(text: str, call: ToolCall) -> Any:
+        made = caller(specs, HERMES.render([call]), ("Warm.",))
+        async with Gateway(tools, store=store) as gateway:
+            return await made.arun(text, GatewayExecutor(gateway, "order-17"))
+
+    async def scene() -> None:
+        await ask("Weather?", PARIS)
+        await ask("Weather?", other)  # all of the first conversation was lost
+        assert log == ["weather Paris"]
+        ran = await ask("And elsewhere?", other)  # another one under the same name
+        assert log == ["weather Paris", f"weather {drift}"]
+        results = [one for one in ran.conversation.entries if isinstance(one, ToolResult)]
+        assert not results[0].is_error
+
+    asyncio.run(scene())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -93,7 +94,9 @@ class GatewayExecutor:
     """Runs the calls of a conversation through a gateway: at most once, in the order they need.
 
     ``run`` names the gateway's run; with the same name, a conversation that was saved before its calls
-    were answered goes on without running one of them twice. The gateway gets the calls of a turn at
+    were answered goes on without running one of them twice. One that was lost and begins again with the same
+    messages gets the turns that the ledger recorded, in place of new ones from the model; one that begins
+    with other messages continues the run after its last turn. The gateway gets the calls of a turn at
     once, with their references to each other, and the messages of the user. It has to be awaited: use
     ``Caller.arun``. Without a name it serves one conversation: raises InputError for another.
     """
@@ -103,6 +106,7 @@ class GatewayExecutor:
     tenant: str = ""
     _begun: Run | None = None
     _messages: int = 0
+    _first: int = 0
     _conversation: Conversation | None = None
 
     #: Whether calls come with references to results of earlier calls of the turn still in place.
@@ -112,18 +116,63 @@ class GatewayExecutor:
         self, conversation: Conversation, calls: Sequence[ToolCall]
     ) -> Sequence[ToolResult]:
         """Return the gateway's answers; its keys count the turns that called something."""
+        begun = await self._enter(conversation)
+        number = self._first + _count_turns(conversation) - 1
+        return await self.gateway.run([*map(references_as_pointers, calls)], run=begun, turn=number)
+
+    async def recorded(self, conversation: Conversation) -> Sequence[ToolCall]:
+        """Return the calls that the ledger recorded as the next turn of this conversation.
+
+        There are none if it has not come so far, or if arguments are not kept (sensitive ones, say). Then
+        the model is asked, and other calls than the recorded ones are a key_conflict.
+        """
+        from callmemaybe.gateway.recorded import read_calls
+
+        if self.run is None:
+            return ()
+        begun = await self._enter(conversation)
+        number, ledger = self._first + _count_turns(conversation), self.gateway.ledger
+        request = self.gateway.mac.of(begun.user)
+        row = await ledger.read(
+            lambda: ledger.backend.following_turn(begun.tenant, begun.id, number, request)
+        )
+        if row is None:
+            return ()
+        # Turns of which nothing was recorded are left out: all their calls were rejected.
+        self._first += row.turn - number
+        calls = [
+            ToolCall(call.tool, call.arguments, call.call_id)
+            for call in read_calls(row)
+            if call.arguments is not None
+        ]
+        return calls if len(calls) == len(read_calls(row)) else ()
+
+    async def _enter(self, conversation: Conversation) -> Run:
+        """Return the run with the messages of the conversation; find its first turn in the ledger."""
         self._check_conversation(conversation)
         if self._begun is None:
             self._begun = await self._begin()
+            self._first = await self._find_first_turn(self._begun, conversation)
         begun = self._begun
         texts = [entry.text for entry in conversation.entries if isinstance(entry, UserMessage)]
         for text in texts[self._messages :]:
             begun.add_user_message(text)
         self._messages = len(texts)
-        number = (
-            sum(isinstance(one, ModelTurn) and bool(one.calls) for one in conversation.entries) - 1
-        )
-        return await self.gateway.run([*map(references_as_pointers, calls)], run=begun, turn=number)
+        return begun
+
+    async def _find_first_turn(self, run: Run, conversation: Conversation) -> int:
+        opening = [
+            entry.text
+            for entry in itertools.takewhile(lambda one: not _calls(one), conversation.entries)
+            if isinstance(entry, UserMessage)
+        ]
+        request, ledger = self.gateway.mac.of([*run.user, *opening]), self.gateway.ledger
+
+        def find() -> int:
+            row = ledger.backend.following_turn(run.tenant, run.id, 0, request)
+            return row.turn if row else ledger.backend.next_turn(run.tenant, run.id)
+
+        return await ledger.read(find)
 
     async def _begin(self) -> Run:
         name, gateway = self.run, self.gateway
@@ -143,6 +192,14 @@ class GatewayExecutor:
                 hint="make a GatewayExecutor for each conversation, or name the run of one that goes on",
             )  # fmt: skip
         self._conversation = conversation
+
+
+def _calls(entry: object) -> bool:
+    return isinstance(entry, ModelTurn) and bool(entry.calls)
+
+
+def _count_turns(conversation: Conversation) -> int:
+    return sum(map(_calls, conversation.entries))
 
 
 @dataclass(frozen=True)

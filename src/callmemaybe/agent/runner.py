@@ -177,7 +177,7 @@ class AgentRunner:
             except StopIteration as stopped:
                 result: RunResult = stopped.value
                 return result
-            reply = execute(need.calls) if need is not None else None
+            reply = execute(need.calls) if isinstance(need, ExecuteCalls) else None
 
     async def arun(
         self, conversation: str | Conversation, execute: AsyncExecute | Executor
@@ -206,6 +206,9 @@ class AgentRunner:
                     return result
                 if need is None:
                     reply = None
+                elif isinstance(need, GenerateTurn):
+                    recorded = getattr(execute, "recorded", None)
+                    reply = await recorded(run.conversation) if recorded else None
                 elif hasattr(execute, "execute"):
                     reply = await execute.execute(run.conversation, need.calls)
                 else:
@@ -237,8 +240,12 @@ class _AgentRun:
     turns: list[TurnResult] = field(default_factory=list)
     _offered: Sequence[ToolSpec] = ()
 
-    def drive(self, *, is_whole: bool = False) -> Generator[ExecuteCalls | None, Any, RunResult]:
-        """Yield the calls to run, and None after each step of the model; return the result."""
+    def drive(self, *, is_whole: bool = False) -> Generator[LoopRequest | None, Any, RunResult]:
+        """Yield the calls to run, and None after each step of the model; return the result.
+
+        With ``is_whole`` each turn is yielded, too, before the model is asked: the calls that are sent back,
+        if there are any, are the turn.
+        """
         loop = self._loop(is_whole)
         reply: LoopReply | None = None
         while True:
@@ -246,9 +253,13 @@ class _AgentRun:
                 need = loop.send(reply)
             except StopIteration as stopped:
                 return self._result(stopped.value)
-            reply = (
-                (yield need) if isinstance(need, ExecuteCalls) else (yield from self._reply(need))
-            )
+            if isinstance(need, ExecuteCalls):
+                reply = yield need
+            elif is_whole and need.may_call and (recorded := (yield need)):
+                self._offered = self._choose_tools()
+                reply = ModelReply("", tuple(recorded))
+            else:
+                reply = yield from self._reply(need)
 
     def _loop(self, is_whole: bool) -> Generator[LoopRequest, LoopReply | None, LoopEnd]:
         own = self.generator.format.has_ids or self.config.plan

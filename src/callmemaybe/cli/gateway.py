@@ -160,7 +160,12 @@ def execute(
         str | None, typer.Option(help="Name of the run: the same name again redelivers its calls.")
     ] = None,
     turn: Annotated[
-        int, typer.Option(min=0, max=_MAX_INT, help="Which turn of the run this is.")
+        int,
+        typer.Option(
+            min=0,
+            max=_MAX_INT,
+            help="Which turn of the run this is; other calls need another turn.",
+        ),
     ] = 0,
     yes: Yes = [],  # noqa: B006 - typer copies it
     secrets: Secrets = None,

@@ -32,7 +32,8 @@ class RecordedCall(NamedTuple):
 class TurnRow(NamedTuple):
     """A turn of a run as the ledger stores it; the fields are the columns.
 
-    ``delivery`` names the delivery that recorded it. ``calls`` and ``arguments`` are JSON lists, one
+    ``delivery`` names the delivery that recorded it; ``request`` is the HMAC of the user's messages that it
+    answers, empty if the gateway was told none. ``calls`` and ``arguments`` are JSON lists, one
     entry per call. ``is_new`` is no column: the turn must not be in the ledger yet.
     """
 
@@ -40,6 +41,7 @@ class TurnRow(NamedTuple):
     run: str
     turn: int
     delivery: str
+    request: str
     calls: str
     arguments: str
     created: float

@@ -280,10 +280,13 @@ class GatewayTurn:
             calls, arguments = write_calls([self._recorded(item) for item in self.items[:most]])
             now = self._gateway.ledger.backend.now()
             self._recorded_row = TurnRow(
-                run.tenant, run.id, self.number, self._delivery, calls, arguments, now,
+                run.tenant, run.id, self.number, self._delivery, self._request(), calls, arguments, now,
                 is_new=self._is_new,
             )  # fmt: skip
         return self._recorded_row
+
+    def _request(self) -> str:
+        return self._gateway.mac.of(self.run.user) if self.run.user else ""
 
     def _recorded(self, item: PendingCall) -> RecordedCall:
         call, answer = item.call, item.answer

@@ -443,6 +443,9 @@ class StoreBackend(Protocol):
     def read_turn(self, tenant: str, run: str, turn: int) -> TurnRow | None:
         """Return the committed row of a turn."""
 
+    def following_turn(self, tenant: str, run: str, turn: int, request: str) -> TurnRow | None:
+        """Return the first turn from ``turn`` on that was recorded for this request, None if there is none."""
+
     def next_turn(self, tenant: str, run: str) -> int:
         """Return one more than the last recorded turn of a run, 0 if there is none."""
 

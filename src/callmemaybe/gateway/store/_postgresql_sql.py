@@ -14,7 +14,7 @@ create table if not exists runs(
 );
 create table if not exists turns(
   tenant text not null, run text not null, turn bigint not null, delivery text not null,
-  calls text not null, arguments text not null, created double precision not null,
+  request text not null, calls text not null, arguments text not null, created double precision not null,
   primary key (tenant, run, turn)
 );
 create table if not exists calls(
@@ -134,9 +134,10 @@ POLICIES = """
 select tenant, run, policy_hash from runs
 where (run, tenant) in (select v ->> 0, v ->> 1 from json_array_elements(%s::json) as v)
 """
-TURN = "tenant, run, turn, delivery, calls, arguments, created"
+TURN = "tenant, run, turn, delivery, request, calls, arguments, created"
 OPEN_TURNS = f"""
-insert into turns({TURN}) select v ->> 0, v ->> 1, (v ->> 2)::bigint, v ->> 3, v ->> 4, v ->> 5, (v ->> 6)::float8
+insert into turns({TURN}) select v ->> 0, v ->> 1, (v ->> 2)::bigint, v ->> 3, v ->> 4, v ->> 5,
+  v ->> 6, (v ->> 7)::float8
 from json_array_elements(%s::json) as v on conflict do nothing returning tenant, run, turn
 """
 TURNS = f"""

@@ -25,7 +25,7 @@ create table if not exists runs(
 ) without rowid;
 create table if not exists turns(
   tenant text not null, run text not null, turn integer not null, delivery text not null,
-  calls text not null, arguments text not null, created real not null,
+  request text not null, calls text not null, arguments text not null, created real not null,
   primary key (tenant, run, turn)
 ) without rowid;
 -- In the order of arrival: keys are hashes, and rows in their order would touch a page each.
@@ -108,7 +108,7 @@ RUNS = """
 with j(tenant, run) as ({})
 select tenant, run, policy_hash from runs where (tenant, run) in (select tenant, run from j)
 """
-TURN = "tenant, run, turn, delivery, calls, arguments, created"
+TURN = "tenant, run, turn, delivery, request, calls, arguments, created"
 OPEN_TURNS = f"insert into turns({TURN}) {{}} on conflict do nothing returning tenant, run, turn"
 TURNS = f"""
 with j(tenant, run, turn) as ({{}})

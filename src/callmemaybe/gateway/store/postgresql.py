@@ -349,7 +349,7 @@ class PostgresqlStore:
 
     def insert_turns(self, rows: Sequence[TurnRow]) -> dict[tuple[str, str, int], TurnRow]:
         """Insert the turns that are not recorded, in one order for all writers; return those that were."""
-        ordered = sorted(row[:7] for row in rows)
+        ordered = sorted(row[:8] for row in rows)
         made = set(self._write.execute(statements.OPEN_TURNS, (dumps(ordered),)).fetchall())
         others = [row.place for row in rows if row.place not in made]
         if not others:
@@ -444,6 +444,15 @@ class PostgresqlStore:
         rows = self._read(
             f"select {statements.TURN} from turns where tenant = %s and run = %s and turn = %s",
             (tenant, run, turn),
+        )
+        return TurnRow(*rows[0]) if rows else None
+
+    def following_turn(self, tenant: str, run: str, turn: int, request: str) -> TurnRow | None:
+        """Return the first turn from ``turn`` on that was recorded for this request."""
+        rows = self._read(
+            f"select {statements.TURN} from turns where tenant = %s and run = %s and turn >= %s"
+            " and request = %s order by turn limit 1",
+            (tenant, run, turn, request),
         )
         return TurnRow(*rows[0]) if rows else None
 

@@ -308,7 +308,7 @@ class SqliteStore:
     def insert_turns(self, rows: Sequence[TurnRow]) -> dict[tuple[str, str, int], TurnRow]:
         """Insert the turns that are not recorded; return those that were."""
         made = {
-            tuple(place) for place in self._all(statements.OPEN_TURNS, [row[:7] for row in rows])
+            tuple(place) for place in self._all(statements.OPEN_TURNS, [row[:8] for row in rows])
         }
         others = [row.place for row in rows if row.place not in made]
         found = [TurnRow(*values) for values in self._all(statements.TURNS, others)]
@@ -413,6 +413,15 @@ class SqliteStore:
         rows = self._read(
             f"select {statements.TURN} from turns where tenant = ? and run = ? and turn = ?",
             (tenant, run, turn),
+        )
+        return TurnRow(*rows[0]) if rows else None
+
+    def following_turn(self, tenant: str, run: str, turn: int, request: str) -> TurnRow | None:
+        """Return the first turn from ``turn`` on that was recorded for this request."""
+        rows = self._read(
+            f"select {statements.TURN} from turns where tenant = ? and run = ? and turn >= ?"
+            " and request = ? order by turn limit 1",
+            (tenant, run, turn, request),
         )
         return TurnRow(*rows[0]) if rows else None
 
