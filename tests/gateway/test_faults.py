@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from callmemaybe.gateway import Gateway
+from callmemaybe.gateway import Gateway, GatewayLimits
+from callmemaybe.gateway.audit.verify import verify_ledger
 from callmemaybe.gateway.keys import call_key
 from callmemaybe.gateway.ledger import Ledger, open_ledger
 from callmemaybe.gateway.store import open_backend
@@ -202,6 +203,56 @@ def test_recover_without_a_redelivery(store: str, tmp_path: Path) -> None:
     keys = [call_key("", "r", 0, place, effect.value) for place, effect in enumerate(CLASSES)]
     check_invariant(log, backend, keys, rows_of_effects(backend))
     backend.close()
+
+
+def test_what_never_started_is_cancelled_after_its_turn(store: str) -> None:
+    """kill -9 between T1 and T2: `recover()` cancels what waited, with effect none, and it never runs."""
+    waits = [make_tool(_hang, name=name, effect="once", writes="x") for name in ("first", "second")]
+    calls = [ToolCall(name, '{"n": 1}', name) for name in ("first", "second")]
+
+    async def die() -> None:
+        gateway = Gateway(waits, store=opened(store))
+        turn = asyncio.ensure_future(gateway.run(calls, run="r", turn=0))
+        while not turn.done():
+            await asyncio.sleep(0.02)
+            rows = gateway.ledger.backend.read_calls(run="r", limit=9)
+            if sorted(row.state for row in rows) == ["committed", "running"]:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    child = os.fork()
+    if child == 0:  # pragma: no cover - the child
+        asyncio.run(die())
+        os._exit(70)
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL
+    lapse(store)
+
+    async def go() -> None:
+        ledger = opened(store)
+        async with Gateway(waits, store=ledger, limits=GatewayLimits(turn=3600)) as early:
+            await early.recover()
+            assert states(ledger) == {"first": "unknown", "second": "committed"}
+        async with Gateway(waits, store=ledger, limits=GatewayLimits(turn=0.001)) as late:
+            await asyncio.sleep(0.01)
+            await late.recover()
+            assert states(ledger) == {"first": "unknown", "second": "cancelled"}
+        async with Gateway(waits, store=ledger) as gateway:
+            answers = await gateway.run(calls, run="r", turn=0)
+            assert [(one.code, one.effect) for one in answers] == [
+                ("unknown_outcome", "possible"), ("cancelled", "none"),
+            ]  # fmt: skip
+            assert not verify_ledger(ledger.backend).breaks
+        ledger.close()
+
+    asyncio.run(go())
+
+
+async def _hang(n: int) -> int:
+    await asyncio.sleep(60)
+    return n
+
+
+def states(ledger: Ledger) -> dict[str, str]:
+    return {row.tool: row.state for row in ledger.backend.read_calls(run="r", limit=9)}
 
 
 def test_recovery_is_not_blocked_by_calls_it_cannot_run(store: str) -> None:

@@ -516,7 +516,32 @@ class Applier:
             admitted = self._take_over(row, claim.at, claim.tools.get(row.tool, ""))
             if admitted.status == "restarted":
                 taken.append(admitted)
+        old = self._backend.unstarted_calls(lost, claim.unstarted, claim.limit) if lost else []
+        for row in old:
+            self._cancel_unstarted(row, claim.at)
         return taken
+
+    def _cancel_unstarted(self, stored: CallRow, now: float) -> None:
+        """Cancel a call that was admitted and never started, as its process would have at its deadline."""
+        state = transition(CallState.COMMITTED, LifecycleEvent.CANCEL).target
+        why = "its process ended before it began"
+        content = failure_answer(stored.call_id, "cancelled", state, detail=why).content
+        row = replace(stored, state=state.value)
+        digest = hashlib.sha256(content.encode()).hexdigest()
+        facts = {"lost_owner": stored.owner, "code": "cancelled", "answer": digest}
+        record = _record(LifecycleEvent.CANCEL, row, now, **facts)
+        self._update_one(
+            UpdateCall(
+                stored.key,
+                CallState.COMMITTED,
+                stored.fence,
+                state,
+                record,
+                ended=now,
+                code="cancelled",
+                content=content,
+            )
+        )
 
     def _transact(self, operation: RunInTransaction) -> UpdateResult:
         try:

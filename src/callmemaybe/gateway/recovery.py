@@ -33,7 +33,10 @@ class Recovery:
         self._gateway = gateway
 
     async def recover(self) -> int:
-        """Take over lost calls and run those that may run again; return how many."""
+        """Take over lost calls and run those that may run again; return how many.
+
+        Calls that were admitted and never started are cancelled once the time of their turn is over.
+        """
         gateway = self._gateway
         known = {
             name: entry.definition
@@ -42,7 +45,9 @@ class Recovery:
             if not entry.tool.sensitive
         }
         began = lease_clock()
-        taken = await gateway.ledger.send(ClaimLostCalls(known, gateway.ledger.backend.now()))
+        now = gateway.ledger.backend.now()
+        claim = ClaimLostCalls(known, now, now - gateway.limits.turn)
+        taken = await gateway.ledger.send(claim)
         reruns = [self._rerun(one, began) for one in taken]
         outcomes = await asyncio.gather(*reruns, return_exceptions=True)
         for outcome in outcomes:

@@ -228,7 +228,8 @@ class ExpireResults:
 class ClaimLostCalls:
     """Take over running calls whose owner is lost: `once` becomes unknown, others restart here.
 
-    A call that was admitted under another definition of its tool is ended with that answer instead.
+    A call that was admitted under another definition of its tool is ended with that answer instead. Calls of
+    lost owners that never started, and were admitted before ``unstarted``, are cancelled.
 
     The outcome is a list of Admission with the rows that this owner restarts.
     """
@@ -236,6 +237,7 @@ class ClaimLostCalls:
     tools: Mapping[str, str]
     """The tools that this process can run: name -> definition hash."""
     at: float
+    unstarted: float
     limit: int = 100
 
 
@@ -401,6 +403,9 @@ class StoreBackend(Protocol):
         self, owners: Iterable[str], tools: Collection[str], limit: int
     ) -> list[CallRow]:
         """Return running rows of these owners: `once`, or of one of ``tools``."""
+
+    def unstarted_calls(self, owners: Iterable[str], before: float, limit: int) -> list[CallRow]:
+        """Return committed rows of these owners that were admitted before ``before``."""
 
     def append_audit(self, records: Sequence[tuple[str, int, str, str, bytes]]) -> None:
         """Append audit rows (chain, number, key, record, hash), all of one chain."""

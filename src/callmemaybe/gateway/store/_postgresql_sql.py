@@ -152,6 +152,10 @@ select {ROW} from calls where state = 'running' and owner = any(%s)
   and (effect = 'once' or tool = any(%s))
 order by key limit %s for update skip locked
 """
+UNSTARTED = f"""
+select {ROW} from calls where state = 'committed' and owner = any(%s) and created < %s
+order by key limit %s for update skip locked
+"""
 END = "select number, hash from audit where chain = %s order by number desc limit 1"
 AUDIT = """
 insert into audit select %s, %s + n, v ->> 0, v ->> 1, decode(v ->> 2, 'hex')

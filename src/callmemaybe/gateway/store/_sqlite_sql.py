@@ -125,6 +125,11 @@ select {ROW} from calls where state = 'running' and state in ('committed', 'runn
   and (effect = 'once' or tool in (select value from json_each(?2)))
 order by id limit ?3
 """
+UNSTARTED = f"""
+select {ROW} from calls where state = 'committed' and state in ('committed', 'running')
+  and owner in (select value from json_each(?1)) and created < ?2
+order by id limit ?3
+"""
 DONE = ", ".join(f"'{state.value}'" for state in sorted(TERMINAL))
 _MOST = 64
 _T = TypeVar("_T")

@@ -314,6 +314,11 @@ class PostgresqlStore:
         asked = (list(owners), list(tools), limit)
         return [CallRow(*values) for values in self._write.execute(statements.ORPHANS, asked)]
 
+    def unstarted_calls(self, owners: Iterable[str], before: float, limit: int) -> list[CallRow]:
+        """Return old committed calls of these owners; skip rows that another process locked."""
+        asked = (list(owners), before, limit)
+        return [CallRow(*values) for values in self._write.execute(statements.UNSTARTED, asked)]
+
     def begin_runs(self, runs: Sequence[RunRow]) -> dict[tuple[str, str], str]:
         """Insert the runs that do not exist, in one order for all writers."""
         ordered = sorted((run.tenant, run.run, run.policy, run.policy_hash) for run in runs)

@@ -280,6 +280,11 @@ class SqliteStore:
         asked = (dumps(list(owners)), dumps(list(tools)), limit)
         return [CallRow(*values) for values in self._write.execute(statements.ORPHANS, asked)]
 
+    def unstarted_calls(self, owners: Iterable[str], before: float, limit: int) -> list[CallRow]:
+        """Return old committed calls of these owners, oldest first."""
+        asked = (dumps(list(owners)), before, limit)
+        return [CallRow(*values) for values in self._write.execute(statements.UNSTARTED, asked)]
+
     def begin_runs(self, runs: Sequence[RunRow]) -> dict[tuple[str, str], str]:
         """Insert the runs that do not exist; return the policy hash of each."""
         rows = [(run.tenant, run.run, run.policy, run.policy_hash) for run in runs]
