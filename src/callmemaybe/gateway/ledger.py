@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
+import os
 import queue
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from callmemaybe.errors import StoreError, StoreFull, StoreTransient
 from callmemaybe.gateway.apply import Applier
@@ -41,6 +44,19 @@ _T = TypeVar("_T")
 
 def _no_probe(_point: str) -> None:
     return None
+
+
+_FORKED = "this ledger was opened before a fork and belongs to the parent: open one after the fork"
+
+
+class _ForkedStore:
+    """What a forked child has in place of its parent's store: every use is refused."""
+
+    def __init__(self, owner: str) -> None:
+        self.owner = owner
+
+    def __getattr__(self, name: str) -> Any:
+        raise StoreError(_FORKED)
 
 
 class _QueuedOperation:
@@ -114,6 +130,7 @@ class Ledger:
         )
         with backend.transaction():
             backend.renew_lease(lease)
+        _open_ledgers.add(self)
         self._writer.start()
         self._heart.start()
         if anchor is not None:
@@ -171,7 +188,7 @@ class Ledger:
 
         Raises what the anchor raises, after the store is released.
         """
-        if self._closed:
+        if self._closed or isinstance(self.backend, _ForkedStore):
             return
         self._closed = True
         self._queue.put(None)
@@ -180,12 +197,23 @@ class Ledger:
         self._heart.join()
         if self._anchor is not None:
             self._anchorer.join()
+        _open_ledgers.discard(self)
         try:
             self._write_anchor()
         finally:
             self.backend.close()
 
+    def abandon(self) -> None:
+        """Forget the store in a forked child: the writer stayed in the parent, and so do the connections."""
+        # Nothing may close them here, not even the end of the interpreter.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.backend))
+        alive, self.backend = self.backend.alive, cast("StoreBackend", _ForkedStore(self.owner))
+        if alive is not None:
+            os.close(alive)  # the child is no sign that its parent lives
+
     def _put(self, entry: _QueuedOperation) -> None:
+        if isinstance(self.backend, _ForkedStore):
+            raise StoreError(_FORKED)
         if self._closed:
             raise StoreError("the ledger is closed")
         self._queue.put(entry)
@@ -325,6 +353,18 @@ class Ledger:
             time.sleep(_RETRY_PAUSE)
             for entry in remaining:
                 self._queue.put(entry)
+
+
+_open_ledgers: weakref.WeakSet[Ledger] = weakref.WeakSet()
+
+
+def _abandon_all() -> None:
+    for ledger in list(_open_ledgers):
+        ledger.abandon()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_abandon_all)
 
 
 def lease_clock() -> float:
