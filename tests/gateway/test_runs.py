@@ -12,7 +12,8 @@ import pytest
 from callmemaybe.errors import InputError, StoreError
 from callmemaybe.gateway import CAREFUL, Gateway, GatewayLimits
 from callmemaybe.gateway.ledger import open_ledger
-from callmemaybe.tools import ToolCall, tool
+from callmemaybe.tools import Context, Tool, ToolCall, ToolSpec, tool
+from callmemaybe.tools.declare import Mode
 
 _LOG: list[str] = []
 
@@ -484,3 +485,91 @@ def test_a_pinned_definition_that_changed_is_denied(store: str, log: list[str]) 
     with Processes(store) as processes:
         asyncio.run(go(processes))
     assert log == ["1: 0", "2: 2"]
+
+
+# --- business keys ------------------------------------------------------------------------------
+
+
+@tool(effect="keyed", writes="orders", trusted=True, idempotency_key="order:{order_id}")
+async def charge(order_id: int, cents: int, context: Context) -> str:
+    """Charge an order."""
+    _LOG.append(f"charge {order_id} {cents}")
+    return context.key
+
+
+@pytest.mark.parametrize("how", ["declared", "given"])
+def test_a_business_key_holds_over_all_runs_of_a_tenant(
+    store: str, log: list[str], how: str
+) -> None:
+    """The same key and arguments anywhere are the first answer, other arguments a conflict."""
+
+    async def go(processes: Processes) -> None:
+        async with (
+            Gateway([charge, pay, look], store=processes.first) as one,
+            Gateway([charge, pay, look], store=processes.second) as two,
+        ):
+
+            async def buy(gateway: Gateway, cents: int, **where: Any) -> Any:
+                if how == "declared":
+                    return (await gateway.run([call("charge", order_id=1, cents=cents)], **where))[
+                        0
+                    ]
+                bought = call("pay", source="a", amount=cents)
+                return (await gateway.run([LOOK, bought], keys=[None, "order:1"], **where))[1]
+
+            first = await buy(one, 5, run="r", turn=0)
+            assert first.ok
+            if how == "declared":
+                assert first.value == first.key  # passed downstream
+            for gateway in (one, two):
+                for where in ({"run": "r"}, {"run": "s", "turn": 4}, {}):
+                    again = await buy(gateway, 5, **where)
+                    assert (again.content, again.key) == (first.content, first.key)
+                    assert (await buy(gateway, 6, **where | {"turn": 9})).code == "key_conflict"
+            assert (await buy(two, 5, run="r", tenant="other")).key != first.key
+            narrowed = two.begin("narrow", tools=["look"])
+            assert (await buy(two, 5, run=narrowed)).code == "denied"
+
+    with Processes(store) as processes:
+        asyncio.run(go(processes))
+    assert sum(not one.startswith("look") for one in log) == 2
+
+
+def test_a_position_keeps_the_key_that_it_was_delivered_with(ledger: Any, log: list[str]) -> None:
+    """The same turn with and without a business key is not two effects."""
+
+    async def go() -> None:
+        async with Gateway([pay], store=ledger) as gateway:
+            assert (await gateway.run([PAY], run="r", turn=0))[0].ok
+            named = await gateway.run([PAY], run="r", turn=0, keys=["order:1"])
+            assert named[0].code == "key_conflict"
+            with pytest.raises(InputError, match="2 for 1"):
+                await gateway.run([PAY], keys=["a", "b"])
+
+    asyncio.run(go())
+    assert log == ["pay a 3"]
+
+
+@pytest.mark.parametrize(
+    ("declared", "wrong"),
+    [
+        ({"idempotency_key": "order"}, "names no parameter"),
+        ({"idempotency_key": "{nothing}"}, "there is no parameter"),
+        ({"idempotency_key": "{n}", "sensitive": "n"}, "reveal the sensitive"),
+        ({"idempotency_key": "{may}"}, "may be left out"),
+    ],
+)
+def test_a_business_key_that_cannot_be_kept_is_refused(declared: Any, wrong: str) -> None:
+    """When it is declared, in one sentence."""
+
+    async def act(**_: Any) -> None: ...
+
+    properties = {"n": {"type": "integer"}, "may": {"type": "integer"}}
+    spec = ToolSpec("act", "", {"properties": properties, "required": ["n"]})
+    with pytest.raises(InputError, match=wrong):
+        Tool(
+            spec,
+            act,
+            mode=Mode.ASYNC,
+            **{**declared, "sensitive": frozenset(declared.get("sensitive", ()))},
+        )

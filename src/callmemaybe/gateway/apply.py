@@ -250,7 +250,7 @@ class Applier:
                     refused[id(proposal)] = Admission("taken")
                 elif conflict is not None:
                     refused[id(proposal)] = Admission("conflict", detail=conflict)
-                elif found.existed:
+                elif found.existed or proposal.is_named:
                     doubtful.append(proposal)
         denied = self._backend.denied_calls([p.row.key for p in doubtful]) if doubtful else {}
         for proposal in doubtful if denied else ():

@@ -239,43 +239,50 @@ class Gateway:
         tenant: str = "",
         turn: int | None = None,
         stopped: bool = True,
+        keys: Sequence[str | None] = (),
     ) -> list[CallAnswer]:
         """Run the calls of one turn; return their answers in call order, whatever the schedule.
 
         The key of a call is made of tenant, run, turn, position and tool; the same key again is a
         redelivery and is answered from the ledger. Without ``turn`` the calls are a new turn: a named run
         continues after the last turn that the ledger has of it, from whatever process.
-        ``stopped=False`` means that the model's output was cut off: then nothing runs. Cancelling this
+        ``keys`` gives calls names of their own, by position ("order:17"; None for none): the same tool with
+        the same name and arguments in any run of the tenant is answered as it was the first time, and with
+        other arguments it is a key_conflict. ``stopped=False`` means that the model's output was cut off: then nothing runs. Cancelling this
         coroutine cancels the calls that have not started; the others are recorded.
 
         Raises StoreError if the ledger cannot be written, without any answer. Raises InputError for a name
         or turn that no store can hold, and in a worker process whose tool's module runs calls when it is
         imported.
         """
-        if worker.importing:
-            raise InputError(
-                "a worker imports this module for its tools, and its program would run again",
-                where="Gateway.run",
-                hint='put what is to be run under `if __name__ == "__main__":`',
-            )
+        _refuse_in_worker()
         if turn is not None:
             check_turn(turn)
+        _check_names(keys, calls)
         read = self.ledger.read
         current = run if isinstance(run, Run) else await read(lambda: self._run_named(run, tenant))
         number = _next_turn(current) if turn is None else turn
         if number > current.turn:  # another process may have had the turns between
             await read(lambda: self._read_history(current, exclude_owner=self.ledger.owner))
         is_past, current.turn = number < current.turn, max(current.turn, number + 1)
-        keys = _keys(current, number, calls)
-        if stopped and turn is not None and self._cache:
-            cached = self._cached_answers(keys, calls)
+        own_keys = _keys(current, number, calls)
+        if stopped and not keys and turn is not None and self._cache:
+            cached = self._cached_answers(own_keys, calls)
             if cached is not None:
                 return cached
         made = GatewayTurn(
-            self, current, number, calls, stopped=stopped, keys=keys, is_new=turn is None
+            self,
+            current,
+            number,
+            calls,
+            stopped=stopped,
+            keys=own_keys,
+            is_new=turn is None,
+            names=keys,
         )
         made.validate()
-        if turn is not None and (is_past or self._cache or current.resumed):
+        is_known = turn is not None and (is_past or self._cache or current.resumed)
+        if is_known or any(item.is_named for item in made.items):
             await read(lambda: self._replay(made, is_past=is_past))
         if all(item.answer is not None for item in made.items):
             return [item.answer for item in made.items if item.answer is not None]
@@ -375,13 +382,14 @@ class Gateway:
         for item in turn.items:
             if not item.mac:
                 continue
-            known = self._cache.get(item.key)
+            # A business key may be another run's: whether that answer may be given here is decided first.
+            known = None if item.is_named else self._cache.get(item.key)
             if known is not None and known.until > self.ledger.backend.now():
                 if known.mac == item.mac:
                     item.answer = _as_replay(known.answer, item.call.id)
-            elif is_past or turn.run.resumed:
+            elif is_past or turn.run.resumed or item.is_named:
                 row = self.ledger.backend.read_call(item.key)
-                if row is None or row.mac != item.mac:
+                if row is None or row.mac != item.mac or row.run != turn.run.id:
                     continue
                 if row.ended is not None:
                     item.answer = self.answer_from_ledger(item.call.id, row)
@@ -489,6 +497,23 @@ class Gateway:
     async def expire(self) -> int:
         """Drop the results that are older than ``limits.retention``; return how many."""
         return await Recovery(self).expire()
+
+
+def _refuse_in_worker() -> None:
+    if worker.importing:
+        raise InputError(
+            "a worker imports this module for its tools, and its program would run again",
+            where="Gateway.run",
+            hint='put what is to be run under `if __name__ == "__main__":`',
+        )
+
+
+def _check_names(names: Sequence[str | None], calls: Sequence[ToolCall]) -> None:
+    if names and len(names) != len(calls):
+        raise InputError(f"there are {len(names)} for {len(calls)} calls", where="keys")
+    for name in names:
+        if name is not None:
+            check_name(name, "keys")
 
 
 def _next_turn(run: Run) -> int:

@@ -39,6 +39,12 @@ def call_key(tenant: str, run: str, turn: int, ordinal: int, tool: str) -> str:
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
+def business_key(tenant: str, tool: str, name: str) -> str:
+    """Return the key of a call that has a name of its own, the same in every run of the tenant."""
+    text = f"[{_quoted(tenant)},{_quoted(tool)},{_quoted(name)}]"
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
 class Mac:
     """HMAC-SHA-256 (RFC 2104) over canonical JSON, with the two keyed hash states computed once.
 

@@ -17,6 +17,7 @@ from typing import Any
 from callmemaybe.errors import InputError
 from callmemaybe.gateway import redact
 from callmemaybe.gateway.answers import CODES, CallAnswer, failure_answer
+from callmemaybe.gateway.keys import business_key
 from callmemaybe.gateway.ledger import lease_clock
 from callmemaybe.gateway.lifecycle import CallRecord, CallState, LifecycleEvent
 from callmemaybe.gateway.plan import (
@@ -69,6 +70,8 @@ class PendingCall:
     arguments: dict[str, Any] = field(default_factory=dict)
     values: dict[str, Any] | None = None
     """The arguments as the function's own types, for the first attempt."""
+    is_named: bool = False
+    """The key is a business key, which holds in every run of the tenant."""
     mac: str = ""
     """HMAC of the arguments; empty if they could not be read."""
     cursor: CallRecord = _PROPOSED
@@ -131,8 +134,10 @@ class GatewayTurn:
         stopped: bool,
         keys: Sequence[str],
         is_new: bool = False,
+        names: Sequence[str | None] = (),
     ) -> None:
         self._gateway = gateway
+        self._names = names
         self.run = run
         self._is_new = is_new
         self._set(number, calls, keys)
@@ -203,6 +208,7 @@ class GatewayTurn:
             )
             if not item.references:
                 item.values = item.entry.check(value)
+            self._name(item)
         except InputError as error:
             self._reject(
                 item,
@@ -213,6 +219,15 @@ class GatewayTurn:
             )
             return
         item.advance(LifecycleEvent.VALIDATE)
+
+    def _name(self, item: PendingCall) -> None:
+        """Give the call its business key, if the caller or its tool's declaration has one."""
+        name = self._names[item.ordinal] if self._names else None
+        if name is None:
+            name = item.tool.tool.name_of_call(item.arguments)
+        if name is not None:
+            item.key = business_key(self.run.tenant, item.call.name, name)
+            item.is_named = True
 
     def _read(self, item: PendingCall) -> dict[str, Any]:
         limits = self._gateway.limits
@@ -293,7 +308,7 @@ class GatewayTurn:
         is_kept = bool(item.mac) and not (item.entry and item.entry.tool.sensitive)
         return RecordedCall(
             call.name if item.entry else _printable(call.name),
-            item.mac,
+            f"{item.mac} {item.key}" if item.is_named else item.mac,
             _printable(call.id),
             answer is not None and answer.code in _CORRECTABLE,
             call.arguments if is_kept and item.entry else None,
@@ -469,6 +484,7 @@ class GatewayTurn:
                     self._row(item, now),
                     self.record("admit", item, args=self.redacted(item, item.arguments)),
                     item.approved,
+                    item.is_named,
                 )
             )
         frozen = None
@@ -510,6 +526,11 @@ class GatewayTurn:
         if status in {"replay", "unknown"}:
             row = outcome.row
             assert row is not None
+            if (row.run, row.tenant) != (
+                self.run.id,
+                self.run.tenant,
+            ) and not item.tool.tool.trusted:
+                self.run.add_untrusted_result(row.result or row.content or "", row.key)
             item.answer = await self._gateway.ledger.read(
                 lambda: self._gateway.answer_from_ledger(item.call.id, row)
             )

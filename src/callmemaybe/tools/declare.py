@@ -98,6 +98,7 @@ class Tool:
     sensitive: frozenset[str] = frozenset()
     approval: Literal["always"] | None = None
     trusted: bool = False
+    idempotency_key: str | None = None
     pinned: bool = False
     """Its definition comes from elsewhere: another one is denied in a run that began with this one."""
     reconcile: Callable[[str], Any] | None = None
@@ -187,6 +188,24 @@ class Tool:
         except Exception:  # a type of the user's: a value without a name may be any resource
             return (("*", self.effect.writes),)
 
+    def name_of_call(self, arguments: Mapping[str, Any]) -> str | None:
+        """Return the declared idempotency key filled with arguments; None if none is declared.
+
+        Raises InputError where it would need the result of another call.
+        """
+        if self.idempotency_key is None:
+            return None
+        given = {**self._defaults, **arguments}
+        parts = [self.idempotency_key]
+        for parameter in _FIELD.findall(self.idempotency_key):
+            if isinstance(given[parameter], Mapping) and "$ref" in given[parameter]:
+                raise InputError(
+                    "the idempotency key is made of it, so it must be written out",
+                    where=f"/{parameter}",
+                )
+            parts.append(repr(canonical_resource_value(given[parameter])))
+        return "\n".join(parts)
+
     @property
     def location(self) -> tuple[str, str, str] | None:
         """(module, file, name) by which another process imports this function, None if it cannot."""
@@ -215,6 +234,7 @@ def tool(
     sensitive: str | Sequence[str] = (),
     approval: Literal["always"] | None = None,
     trusted: bool = False,
+    idempotency_key: str | None = None,
     reconcile: Callable[[str], Any] | None = None,
     limits: ProcessLimits = ProcessLimits(),
     environment: str | Sequence[str] | None = None,
@@ -230,7 +250,8 @@ def tool(function: Callable[..., Any] | None = None, /, **declared: Any) -> Any:
     for none. ``attempts``: the most attempts, if failures are temporary. ``secrets``: parameter -> name of
     a secret; a model never sees such a parameter. ``sensitive``: parameters that are never recorded, nor
     shown in results and errors. ``approval="always"``: a person must approve each call. ``trusted``: its
-    results may become arguments of `once` and `keyed` tools without approval. ``reconcile(key)``: returns
+    results may become arguments of `once` and `keyed` tools without approval. ``idempotency_key``: what makes two calls
+    the same in all runs of a tenant, such as ``"order:{order_id}"``. ``reconcile(key)``: returns
     whether a call whose outcome is unknown happened: True, False, or None. ``environment``: the variables
     of the environment that the tool needs where it runs in a process (a plain ``def`` that writes does by
     default); it gets no other.
@@ -466,8 +487,29 @@ def _check_numbers(made: Tool, where: str) -> None:
                     f"the resource {text!r} would be written down with the sensitive {parameter!r}",
                     where=where,
                 )
+    _check_idempotency_key(made, where)
     for parameter in made.sensitive - properties.keys():
         raise InputError(f"there is no parameter {parameter!r}", where=f"{where}, sensitive")
+
+
+def _check_idempotency_key(made: Tool, where: str) -> None:
+    if made.idempotency_key is None:
+        return
+    where = f"{where}, idempotency_key"
+    named = _FIELD.findall(made.idempotency_key)
+    if not named:
+        raise InputError(
+            "it names no parameter, so the tool could be called once and never again", where=where
+        )
+    properties = made.spec.parameters.get("properties", {})
+    for parameter in named:
+        if parameter not in properties:
+            raise InputError(f"there is no parameter {parameter!r}", where=where)
+        if parameter in made.sensitive:
+            raise InputError(f"the key would reveal the sensitive {parameter!r}", where=where)
+        is_given = parameter in made.spec.parameters.get("required", ())
+        if not is_given and "default" not in properties[parameter]:
+            raise InputError(f"the parameter {parameter!r} may be left out", where=where)
 
 
 def _fill(parts: tuple[str, ...], arguments: Mapping[str, Any]) -> str:

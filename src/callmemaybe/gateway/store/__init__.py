@@ -63,6 +63,8 @@ class CallProposal(NamedTuple):
     record: str
     approved: bool = False
     """A person approved exactly this call, so a repeat needs no second approval."""
+    is_named: bool = False
+    """Its key is a business key, which other runs have, too."""
 
 
 @dataclass(frozen=True, slots=True)
