@@ -573,3 +573,26 @@ def test_a_business_key_that_cannot_be_kept_is_refused(declared: Any, wrong: str
             mode=Mode.ASYNC,
             **{**declared, "sensitive": frozenset(declared.get("sensitive", ()))},
         )
+
+
+def test_a_reconciliation_is_of_one_run(ledger: Any) -> None:
+    """What is settled in one run does not offer the tool again in another, whose call is still unknown."""
+
+    @tool(effect="once", writes="x", name="act")
+    async def act(n: int) -> None:
+        raise TimeoutError(f"{n}")
+
+    async def go() -> None:
+        async with Gateway([act], store=ledger) as gateway:
+            keys = {}
+            for tenant in ("one", "two"):
+                answer = (await gateway.run([call("act", n=1)], run="r", tenant=tenant))[0]
+                assert answer.code == "unknown_outcome"
+                keys[tenant] = answer.key
+            await gateway.reconcile(keys["one"], "not_done", by="ada")
+            offered = [
+                bool(gateway.offers(gateway._run_named("r", tenant))) for tenant in ("one", "two")
+            ]
+            assert offered == [True, False]
+
+    asyncio.run(go())

@@ -489,9 +489,9 @@ class Gateway:
         ``outcome`` is "done" or "not_done"; None asks the tool. Raises InputError if there is no such call
         or the tool cannot tell.
         """
-        answer, tool = await Recovery(self).reconcile(key, outcome, by=by, result=result)
-        for run in self._runs.values():
-            run.blocked.discard(tool)
+        answer, row = await Recovery(self).reconcile(key, outcome, by=by, result=result)
+        if (run := self._runs.get((row.tenant, row.run))) is not None:
+            run.blocked.discard(row.tool)
         return answer
 
     async def expire(self) -> int:

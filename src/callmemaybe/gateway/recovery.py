@@ -77,8 +77,8 @@ class Recovery:
 
     async def reconcile(
         self, key: str, outcome: str | None, *, by: str, result: Any
-    ) -> tuple[CallAnswer, str]:
-        """Record the outcome of an unknown call; return its answer from now on and the tool's name."""
+    ) -> tuple[CallAnswer, CallRow]:
+        """Record the outcome of an unknown call; return its answer from now on and its row."""
         gateway, backend = self._gateway, self._gateway.ledger.backend
         row = await gateway.ledger.read(lambda: backend.read_call(key))
         if row is None or row.state != CallState.UNKNOWN.value:
@@ -103,7 +103,7 @@ class Recovery:
         )
         stored = await gateway.ledger.read(lambda: backend.read_reconciliation(key))
         assert stored is not None
-        return answer_from_row(row.call_id, row, stored[1]), row.tool
+        return answer_from_row(row.call_id, row, stored[1]), row
 
     async def _ask_tool(self, row: CallRow) -> str:
         entry = self._gateway.tools.get(row.tool)
