@@ -93,8 +93,10 @@ class Deliveries(RuleBasedStateMachine):
                 await asyncio.gather(task, return_exceptions=True)
             else:
                 lost.cancel()
+                # What is refused before T1 is in no ledger: it may be refused otherwise the next time.
+                admitted = self.reader.backend.read_call(key) is not None
                 for answer in task.result():
-                    if answer.state in TERMINAL:
+                    if answer.state in TERMINAL and admitted:
                         self.answers.setdefault(key, set()).add(answer.content)
             ledger.close()
 
