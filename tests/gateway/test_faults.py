@@ -246,6 +246,40 @@ def test_what_never_started_is_cancelled_after_its_turn(store: str) -> None:
     asyncio.run(go())
 
 
+def test_what_dead_processes_leave_beside_a_ledger_is_deleted(tmp_path: Path) -> None:
+    """Files and leases of dead owners go at the next open and at `recover()`; those of living ones stay."""
+    store, folder = str(tmp_path / "s.db"), tmp_path / "s.db-owners"
+
+    def die() -> None:
+        child = os.fork()
+        if child == 0:  # pragma: no cover - the child
+            open_ledger(store, reserve=0)
+            os.kill(os.getpid(), signal.SIGKILL)
+        os.waitpid(child, 0)
+
+    def left(ledger: Ledger) -> tuple[int, int]:
+        found = ledger.backend._read("select count(*) from owners", ())  # type: ignore[attr-defined]
+        return len(list(folder.iterdir())), found[0][0]
+
+    living = opened(store)
+    for _ in range(3):
+        die()
+    second = opened(store)
+    assert left(second) == (2, 2)
+    die()
+
+    async def go() -> None:
+        async with Gateway([], store=second) as gateway:
+            assert left(second) == (3, 3)
+            await gateway.recover()
+
+    asyncio.run(go())
+    assert left(second) == (2, 2)
+    second.close()
+    living.close()
+    assert not list(folder.iterdir())
+
+
 async def _hang(n: int) -> int:
     await asyncio.sleep(60)
     return n

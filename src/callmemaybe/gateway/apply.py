@@ -519,6 +519,7 @@ class Applier:
         old = self._backend.unstarted_calls(lost, claim.unstarted, claim.limit) if lost else []
         for row in old:
             self._cancel_unstarted(row, claim.at)
+        self._backend.forget_dead_owners()
         return taken
 
     def _cancel_unstarted(self, stored: CallRow, now: float) -> None:

@@ -398,6 +398,9 @@ class StoreBackend(Protocol):
         Until this transaction ends, none of them can renew its lease.
         """
 
+    def forget_dead_owners(self) -> None:
+        """Delete what is left of processes that are gone, but their calls."""
+
     def open_owners(self) -> set[str]:
         """Return the other owners of running and committed rows."""
 

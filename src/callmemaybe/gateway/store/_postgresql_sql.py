@@ -70,6 +70,11 @@ with lapsed as (
 select o from unnest(%(asked)s::text[]) as o
 where o in (select owner from lapsed) or o not in (select owner from owners)
 """
+#: A process that slept for a day renews its lease before it starts anything, so its calls have an owner.
+FORGET = """
+delete from owners as o where expires < clock_timestamp() - interval '1 day' and not exists (
+  select from calls as c where c.owner = o.owner and c.state in ('committed', 'running'))
+"""
 ROW = ", ".join(CALL_COLUMNS)
 #: A batch is sent as one JSON text: twenty array parameters cost more to write than the rows to insert.
 INSERT = """

@@ -147,6 +147,10 @@ class PostgresqlStore:
         asked = [owner for owner in owners if owner != self.owner]
         return {owner for (owner,) in self._write.execute(statements.LOST, {"asked": asked})}
 
+    def forget_dead_owners(self) -> None:
+        """Delete leases that lapsed a day ago, of owners that have no open call."""
+        self._write.execute(statements.FORGET)
+
     # --- transactions -------------------------------------------------------------------------
 
     @contextlib.contextmanager

@@ -110,6 +110,8 @@ class SqliteStore:
         self._alive = None if self._memory else _OwnerFiles(self.path, self.owner)
         self.alive = self._alive.handle if self._alive is not None else None
         self._reserve = None if self._memory else _DiskReserve(self.path, reserve)
+        with self.transaction():
+            self.forget_dead_owners()
 
     # --- leases -------------------------------------------------------------------------------
 
@@ -129,6 +131,15 @@ class SqliteStore:
         if self._alive is not None:
             lost |= {owner for owner in asked - lost if not self._alive.is_held(owner)}
         return lost
+
+    def forget_dead_owners(self) -> None:
+        """Delete the files and leases of processes that are gone; their calls are lost without them, too."""
+        if self._alive is None:
+            return
+        self._alive.delete_dead()
+        owners = [owner for (owner,) in self._write.execute("select owner from owners")]
+        dead = [(owner,) for owner in owners if not self._alive.is_held(owner)]
+        self._write.executemany("delete from owners where owner = ?", dead)
 
     def _lapsed(self, owners: Iterable[str]) -> set[str]:
         """Return the owners without a lease of this boot, or with a lapsed one."""
@@ -547,9 +558,35 @@ class _OwnerFiles:
         self.handle: int | None = None
         if fcntl is None:  # pragma: no cover
             return
-        self._folder.mkdir(mode=0o700, exist_ok=True)
-        self.handle = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self.handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            while self.handle is None:
+                self.handle = self._locked_file()
+        except OSError as error:
+            raise StoreError(f"{self._folder}: cannot be written ({error.strerror})") from None
+
+    def _locked_file(self) -> int | None:
+        """Create and lock the file; None if another process took it for a dead owner's and deleted it."""
+        handle = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with contextlib.suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(handle), self._file.stat()):
+                return handle
+        os.close(handle)
+        return None
+
+    def delete_dead(self) -> None:
+        """Delete the files that no living process holds."""
+        if self.handle is None:
+            return
+        for file in self._folder.iterdir():
+            with contextlib.suppress(OSError):
+                handle = os.open(file, os.O_RDWR | os.O_CLOEXEC)
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    file.unlink()  # while it is locked: its owner, if one just makes it, notices
+                finally:
+                    os.close(handle)
 
     def is_held(self, owner: str) -> bool:
         """Whether the process behind ``owner`` still holds its file."""
