@@ -25,7 +25,7 @@ from callmemaybe.gateway.execution.completion import (
     drain_generator,
     needs_event_loop,
 )
-from callmemaybe.gateway.execution.loop_watch import LoopWatch
+from callmemaybe.gateway.execution.loop_watch import LOOP_WATCH
 from callmemaybe.gateway.execution.outcome import (
     TIMED_OUT,
     AttemptOutcome,
@@ -58,7 +58,6 @@ class ToolExecutor:
         self._slots = asyncio.Semaphore(processes or min(8, (os.cpu_count() or 2) * 2))
         self._idle: dict[_WorkerKind, list[_WorkerProcess]] = {}
         self._closed = False
-        self._loop_watch = LoopWatch()
 
     async def run(
         self,
@@ -115,11 +114,11 @@ class ToolExecutor:
         if timeout is None:
             await _wait(task, None)
             return self._ended(task, threads)
-        watched = self._loop_watch.begin(timeout)
+        watched = LOOP_WATCH.begin(timeout)
         try:
             in_time = await _wait(task, timeout)
         finally:
-            self._loop_watch.end(watched)
+            LOOP_WATCH.end(watched)
         if in_time:
             return self._ended(task, threads)
         task.cancel(TIMED_OUT)

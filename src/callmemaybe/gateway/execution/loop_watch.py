@@ -36,12 +36,12 @@ class LoopWatch:
         self._watched: dict[int, _WatchedAttempt] = {}
         self._busy = threading.Event()
         self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
 
     def begin(self, timeout: float) -> int:
         """Expect :meth:`end` with the number that is returned, ``timeout`` seconds from now at the latest."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._look, name="loop watch", daemon=True)
-            self._thread.start()
+        if self._thread is None or not self._thread.is_alive():
+            self._start()
         number = next(self._numbers)
         until = time.monotonic() + timeout + _GRACE
         loop = asyncio.get_running_loop()
@@ -53,6 +53,15 @@ class LoopWatch:
     def end(self, number: int) -> None:
         """Stop watching an attempt."""
         del self._watched[number]
+
+    def _start(self) -> None:
+        with self._starting:
+            if self._thread is not None:
+                if self._thread.is_alive():
+                    return
+                self._watched.clear()  # this process was forked: those attempts are its parent's
+            self._thread = threading.Thread(target=self._look, name="loop watch", daemon=True)
+            self._thread.start()
 
     def _look(self) -> None:
         reported: set[int] = set()
@@ -71,6 +80,10 @@ class LoopWatch:
                     if attempt.loop not in named:  # one report for all that wait for the same loop
                         named.add(attempt.loop)
                         _report(attempt)
+
+
+#: The watch of this process: one thread looks after the attempts of all gateways.
+LOOP_WATCH = LoopWatch()
 
 
 def _report(attempt: _WatchedAttempt) -> None:
