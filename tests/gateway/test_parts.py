@@ -18,7 +18,7 @@ from callmemaybe.errors import InputError
 from callmemaybe.gateway import CODES, redact
 from callmemaybe.gateway.keys import Mac, call_key, canonical
 from callmemaybe.gateway.lifecycle import TABLE
-from callmemaybe.gateway.limits import CircuitBreaker, GatewayLimits, TokenBucket, backoff
+from callmemaybe.gateway.limits import GatewayLimits, backoff
 from callmemaybe.gateway.locks import LockTable
 from callmemaybe.gateway.plan import (
     Lock,
@@ -166,25 +166,6 @@ def test_policies_only_narrow(one: Policy, two: Policy) -> None:
     assert (both.hash == one.hash) == (both == one)
 
 
-def test_breaker_opens_probes_and_closes() -> None:
-    """Half of twenty failures within the window open it; one probe after the rest closes it."""
-    breaker = CircuitBreaker()
-    for second in range(19):
-        breaker.record(second, ok=second % 2 == 0)
-    assert breaker.allows(19)
-    breaker.record(19, ok=False)
-    assert breaker.is_open
-    assert not breaker.allows(40)
-    assert breaker.allows(49.5)
-    assert not breaker.allows(49.6)
-    breaker.record(50, ok=True)
-    assert breaker.allows(50)
-    quiet = CircuitBreaker()
-    for second in range(0, 4000, 40):
-        quiet.record(second, ok=False)
-    assert quiet.allows(4001)
-
-
 @quick
 @given(st.integers(1, 40), st.floats(0, 1, exclude_max=True))
 def test_backoff_is_full_jitter(attempt: int, rng: float) -> None:
@@ -192,10 +173,8 @@ def test_backoff_is_full_jitter(attempt: int, rng: float) -> None:
     assert 0 <= backoff(attempt, rng) <= min(8.0, 0.25 * 2**attempt)
 
 
-def test_bucket_and_limits() -> None:
-    """Tokens come back with time; limits that contradict each other are refused."""
-    bucket = TokenBucket(size=2, rate=1)
-    assert [bucket.take(now) for now in (0, 0, 0, 1, 1)] == [True, True, False, True, False]
+def test_limits_that_contradict_each_other_are_refused() -> None:
+    """Two heartbeats fit into a lease, and no limit is nothing."""
     with pytest.raises(InputError):
         GatewayLimits(lease=5, heartbeat=4)
     with pytest.raises(InputError):

@@ -1,4 +1,4 @@
-"""What the gateway promises in numbers and settings: limits, keys, durability, deadlines, the breaker."""
+"""What the gateway promises in numbers and settings: limits, keys, durability, deadlines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from callmemaybe.gateway import Gateway, GatewayLimits, StoreError
 from callmemaybe.gateway.keys import call_key, canonical
 from callmemaybe.gateway.ledger import open_ledger
 from callmemaybe.gateway.lifecycle import CallState
-from callmemaybe.gateway.limits import CircuitBreaker, TokenBucket, backoff
+from callmemaybe.gateway.limits import backoff
 from callmemaybe.gateway.store import open_backend
 from callmemaybe.tools import ToolCall, tool
 
@@ -34,11 +34,8 @@ def test_the_limits_are_the_documented_ones() -> None:
     assert (limits.calls, limits.arguments, limits.depth) == (32, 64 * 1024, 64)
     assert (limits.result, limits.answer, limits.attempts) == (256 * 1024, 16 * 1024, 3)
     assert (limits.lease, limits.heartbeat, limits.anchor) == (30, 5, 10)
-    breaker = CircuitBreaker()
-    assert (breaker.share, breaker.least, breaker.window) == (0.5, 20, 30)
     assert backoff(1, 1.0) == 0.5
     assert backoff(9, 1.0) == 8.0
-    assert TokenBucket().size == 10
 
 
 names = st.text(st.characters(exclude_categories=["Cs"]))
@@ -158,26 +155,22 @@ def test_a_turn_ends_in_time(store: str) -> None:
     assert len(ran) == 3 - len(late)
 
 
-def test_a_tool_that_keeps_failing_is_not_called() -> None:
-    """Its breaker open, a tool is refused, and leaves the next grammar; nothing else changes."""
+def test_a_tool_that_kept_failing_is_called_all_the_same() -> None:
+    """Twenty-five not-founds of one tenant refuse nothing, neither to it nor to another."""
 
     @tool(effect="read", reads="x", attempts=1)
-    async def broken(n: int) -> int:
-        raise ValueError(str(n))
-
-    @tool(effect="read", reads="x")
-    async def fine(n: int) -> int:
+    async def look(n: int) -> int:
+        if n < 25:
+            raise ValueError(f"{n} is not found")
         return n
 
     async def go() -> None:
-        async with Gateway([broken, fine]) as gateway:
-            run = gateway.begin()
-            for n in range(20):
-                assert (await gateway.run([ToolCall("broken", f'{{"n": {n}}}')], run=run))[0].code == "tool_error"  # fmt: skip
-            answer = (await gateway.run([ToolCall("broken", '{"n": 99}')], run=run))[0]
-            assert (answer.code, answer.effect) == ("refused", "none")
-            assert [spec.name for spec in gateway.offers(run)] == ["fine"]
-            assert (await gateway.run([ToolCall("fine", '{"n": 1}')], run=run))[0].ok
+        async with Gateway([look]) as gateway:
+            for n in range(25):
+                answer = (await gateway.run([ToolCall("look", f'{{"n": {n}}}')], tenant="one"))[0]
+                assert answer.code == "tool_error"
+            for tenant in ("one", "two"):
+                assert (await gateway.run([ToolCall("look", '{"n": 99}')], tenant=tenant))[0].ok
 
     asyncio.run(go())
 

@@ -136,34 +136,6 @@ def test_a_turn_that_is_cancelled_waits_for_nobody_and_runs_nothing(ledger) -> N
     assert not ran
 
 
-def test_a_cancelled_turn_ends_though_its_tool_is_not_to_be_tried(ledger) -> None:
-    """Neither asked about nor refused for a tool that keeps failing: the call is cancelled, and no error is left."""
-    wrong: list[BaseException | None] = []
-
-    @tool(effect="once", writes="money", approval="always")
-    async def pay(to: str) -> None: ...
-
-    async def go() -> None:
-        async def approver(*_: Any) -> str:
-            await asyncio.Event().wait()
-            return "approved"
-
-        async with Gateway([pay], approver=approver, store=ledger) as gateway:
-            for _ in range(50):
-                gateway.tools["pay"].breaker.record(gateway.monotonic(), False)
-            assert not gateway.tools["pay"].breaker.allows(gateway.monotonic())
-            before = asyncio.all_tasks()
-            waiting = asyncio.ensure_future(gateway.run([call("pay", to="x"), call("pay", to="y")]))
-            await asyncio.sleep(0.05)
-            turns = asyncio.all_tasks() - before - {waiting}
-            waiting.cancel()
-            ended = await asyncio.gather(*turns, return_exceptions=True)
-            wrong.extend(one for one in ended if isinstance(one, Exception))
-
-    asyncio.run(asyncio.wait_for(go(), 10))
-    assert not wrong
-
-
 # --- results -----------------------------------------------------------------------------------
 
 

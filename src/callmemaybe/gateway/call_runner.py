@@ -50,7 +50,6 @@ from callmemaybe.tools.declare import DEFAULT_TIMEOUT, Context, Mode
 _RECORD_PATIENCE = 60.0
 #: Seconds until the first and between later checks whether another process released a call's locks.
 _FIRST_PAUSE, _MAX_PAUSE = 0.005, 0.08
-_FAILED = frozenset({"raised", "transient", "timed_out", "died"})
 
 
 class CallRunner:
@@ -199,7 +198,7 @@ class CallRunner:
             code = "cancelled" if self._turn.cancelled.is_set() else code
             await self._cancel(item, code, detail=detail)
             return False
-        item.locks = item.tool.locks(item.arguments)
+        item.locks = self._turn.locks_of(item, item.arguments)
         return True
 
     async def _start(self, item: PendingCall) -> bool:
@@ -347,9 +346,7 @@ class CallRunner:
 
     def _may_retry(self, attempt: int) -> bool:
         longest = backoff(attempt, 1.0)
-        if self._turn.cancelled.is_set() or self._remaining() <= longest:
-            return False
-        return self._gateway.bucket.take(self._gateway.monotonic())
+        return not self._turn.cancelled.is_set() and self._remaining() > longest
 
     def _secrets(self, item: PendingCall) -> dict[str, str]:
         """Look up the tool's secrets; raises InputError if one is not available."""
@@ -464,8 +461,7 @@ class CallRunner:
                 self._gateway.locks.release(locks)
 
     def _note_outcome(self, item: PendingCall, outcome: AttemptOutcome, answer: CallAnswer) -> None:
-        """Update the breaker and the run: untrusted results and blocked tools."""
-        item.tool.breaker.record(self._gateway.monotonic(), outcome.kind not in _FAILED)
+        """Update the run: untrusted results and blocked tools."""
         if not item.tool.tool.trusted:
             text = answer.content if answer.value is None else outcome.text
             self._turn.run.add_untrusted_result(text, item.key)

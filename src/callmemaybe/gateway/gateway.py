@@ -27,7 +27,7 @@ from callmemaybe.gateway.execution.executor import ToolExecutor
 from callmemaybe.gateway.keys import Mac, call_key
 from callmemaybe.gateway.ledger import Ledger, open_ledger
 from callmemaybe.gateway.lifecycle import CallState
-from callmemaybe.gateway.limits import DEFAULT_LIMITS, GatewayLimits, TokenBucket
+from callmemaybe.gateway.limits import DEFAULT_LIMITS, GatewayLimits
 from callmemaybe.gateway.policy import OPEN, Policy, Verdict, policy_for
 from callmemaybe.gateway.recovery import Recovery
 from callmemaybe.gateway.registry import RegisteredTool, SecretSource, register_tools
@@ -105,7 +105,6 @@ class Gateway:
         self.rng = rng
         self.new_id = new_id
         self.monotonic = monotonic
-        self.bucket = TokenBucket()
         self._full_policy = policy_for(
             (
                 (
@@ -223,11 +222,8 @@ class Gateway:
             run.saturate()  # older results were not read
 
     def offers(self, run: Run) -> tuple[ToolSpec, ...]:
-        """Return the tools that the next turn of ``run`` may call: not denied, not blocked, not failing."""
-        return run.offers(
-            [entry.spec for entry in self.tools.values()],
-            lambda name: not self.tools[name].breaker.is_open,
-        )
+        """Return the tools that the next turn of ``run`` may call: not denied, not blocked."""
+        return run.offers([entry.spec for entry in self.tools.values()])
 
     # --- turns ----------------------------------------------------------------------------------
 

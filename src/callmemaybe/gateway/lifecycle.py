@@ -96,7 +96,7 @@ TABLE: tuple[Transition, ...] = (
     _row(S.VALIDATED, E.ASK, S.AWAITING_APPROVAL, "the policy, a duplicate or the origin of a value asks for a person", D.T0),
     _row(S.AWAITING_APPROVAL, E.AUTHORISE, S.AUTHORISED, "approved for this key, arguments and policy; not expired", D.NOTHING),
     _row(S.AWAITING_APPROVAL, E.DENY, S.DENIED, "a person denied it, or the approval expired", D.NOTHING),
-    _row(S.AUTHORISED, E.REFUSE, S.REJECTED, "budget spent, breaker open, or blocked by an unknown call", D.NOTHING),
+    _row(S.AUTHORISED, E.REFUSE, S.REJECTED, "budget spent, or blocked by an unknown call", D.NOTHING),
     _row(S.AUTHORISED, E.COMMIT, S.COMMITTED, "within budget; locks known", D.T1),
     _row(S.COMMITTED, E.START, S.RUNNING, "locks taken", D.T2),
     _row(S.RUNNING, E.RESTART, S.RUNNING, "owner lost; not `once`; fence moves on", D.T2),

@@ -1,12 +1,8 @@
-"""Limits and flow control: sizes and times, the retry schedule, the circuit breaker, the token bucket.
-
-Pure: time and random numbers are arguments.
-"""
+"""Limits of sizes and times, and the schedule of retries. Pure: random numbers are arguments."""
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from callmemaybe.errors import InputError
 
@@ -68,74 +64,3 @@ def backoff(attempt: int, draw: float, *, base: float = 0.25, most: float = 8.0)
     "Exponential Backoff And Jitter", 2015.
     """
     return float(draw * min(most, base * 2**attempt))
-
-
-@dataclass
-class TokenBucket:
-    """A token bucket for retries: holds up to ``size`` tokens, refilled at ``rate`` per second."""
-
-    size: float = 10.0
-    rate: float = 1.0
-    _level: float = field(default=-1.0, repr=False)
-    _at: float = field(default=0.0, repr=False)
-
-    def take(self, now: float) -> bool:
-        """Take one token; False if there is none. ``now`` is in seconds and never decreases."""
-        if self._level < 0:
-            self._level, self._at = self.size, now
-        self._level = min(self.size, self._level + (now - self._at) * self.rate)
-        self._at = now
-        if self._level < 1:
-            return False
-        self._level -= 1
-        return True
-
-
-@dataclass
-class CircuitBreaker:
-    """A circuit breaker for one tool. It saves work; correctness never depends on it.
-
-    It opens when at least ``share`` of at least ``least`` outcomes of the last ``window`` seconds are
-    failures. While it is open, one probe may start every ``rest`` seconds.
-    """
-
-    share: float = 0.5
-    least: int = 20
-    window: float = 30.0
-    rest: float = 30.0
-    _outcomes: deque[tuple[float, bool]] = field(default_factory=deque, repr=False)
-    _failures: int = field(default=0, repr=False)
-    _opened: float | None = field(default=None, repr=False)
-    _probing: float | None = field(default=None, repr=False)
-
-    def allows(self, now: float) -> bool:
-        """Whether a call may start now; while the breaker is open, the call is its probe."""
-        if self._opened is None:
-            return True
-        since = self._opened if self._probing is None else self._probing
-        if now - since < self.rest:
-            return False
-        self._probing = now
-        return True
-
-    @property
-    def is_open(self) -> bool:
-        """Whether calls are refused."""
-        return self._opened is not None
-
-    def record(self, now: float, ok: bool) -> None:
-        """Record how a call ended. A successful probe closes the breaker, a failed one restarts the wait."""
-        if self._opened is not None:
-            if ok and self._probing is not None:
-                self._opened = self._probing = None
-                self._outcomes.clear()
-                self._failures = 0
-            elif not ok:
-                self._opened, self._probing = now, None
-            return
-        self._outcomes.append((now, ok))
-        self._failures += not ok
-        while self._outcomes and self._outcomes[0][0] < now - self.window:
-            self._failures -= not self._outcomes.popleft()[1]
-        if len(self._outcomes) >= self.least and self._failures >= self.share * len(self._outcomes):
-            self._opened, self._probing = now, None

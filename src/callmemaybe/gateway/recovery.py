@@ -71,7 +71,7 @@ class Recovery:
         item.ordinal, item.row, item.token, item.may_have_run = row.ordinal, row, taken.token, True
         item.entry = gateway.tools[row.tool]
         item.arguments, item.mac = json.loads(row.arguments), row.mac
-        item.locks = item.entry.locks(item.arguments)
+        item.locks = turn.locks_of(item, item.arguments)
         item.cursor = CallRecord(CallState.RUNNING, row.fence)
         await CallRunner(gateway, turn).one(item)
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from callmemaybe.errors import InputError
 from callmemaybe.gateway.keys import fingerprint
-from callmemaybe.gateway.limits import CircuitBreaker
 from callmemaybe.gateway.plan import Lock, merge_locks
 from callmemaybe.jsonio import join_pointer
 from callmemaybe.tools import ToolSpec, check_distinct
@@ -27,7 +26,6 @@ class RegisteredTool:
     definition: str
     """SHA-256 of everything that the model and the gateway know about the tool."""
     validator: Any
-    breaker: CircuitBreaker = field(default_factory=CircuitBreaker)
 
     @property
     def spec(self) -> ToolSpec:
@@ -45,12 +43,30 @@ class RegisteredTool:
             raise InputError(error.message[:500], where=pointer or "/", hint=_expected(error))
         return self.tool.bind(arguments)
 
-    def locks(self, arguments: Mapping[str, Any] | None) -> tuple[Lock, ...]:
-        """Return the locks of a call; ``arguments`` is None while references are not resolved."""
-        found = self.tool.locks_for(arguments)
-        if len(found) == 1:
-            return (Lock(*found[0]),)
-        return merge_locks([Lock(name, exclusive) for name, exclusive in found])
+    def order_locks(self, arguments: Mapping[str, Any] | None) -> tuple[Lock, ...]:
+        """Return the locks that order a call in its turn; a tool that declares no resource uses everything.
+
+        ``arguments`` is None while references are not resolved.
+        """
+        return _merged(self.tool.locks_for(arguments))
+
+    def locks(self, arguments: Mapping[str, Any] | None, tenant: str, run: str) -> tuple[Lock, ...]:
+        """Return the locks that a call holds while it runs.
+
+        A write that declares no resource excludes the calls of its tool for the tenant, and the other such
+        writes of its run. A read that declares none excludes nothing: what it reads is kept by its service.
+        """
+        if self.tool.declares_resources:
+            return self.order_locks(arguments)
+        if not self.tool.effect.writes:
+            return ()
+        return merge_locks([Lock(f"tool:{self.tool.name}/{tenant}"), Lock(f"run:{run}/{tenant}")])
+
+
+def _merged(found: Sequence[tuple[str, bool]]) -> tuple[Lock, ...]:
+    if len(found) == 1:
+        return (Lock(*found[0]),)
+    return merge_locks([Lock(name, exclusive) for name, exclusive in found])
 
 
 def register_tools(tools: Iterable[Tool], secrets: SecretSource) -> dict[str, RegisteredTool]:

@@ -7,7 +7,7 @@ unknown outcome. No tool result changes it. A run owns no clock and no store.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from callmemaybe.errors import InputError
@@ -83,17 +83,14 @@ class Run:
         """Whether there is more untrusted text than is searched."""
         return self._untrusted_size > _MAX_UNTRUSTED
 
-    def offers(
-        self, specs: Sequence[ToolSpec], usable: Callable[[str], bool]
-    ) -> tuple[ToolSpec, ...]:
-        """Return the specs that the next turn may call: not denied, not blocked, and ``usable``."""
+    def offers(self, specs: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
+        """Return the specs that the next turn may call: not denied, not blocked."""
         return tuple(
             spec
             for spec in specs
             if spec.name not in self.blocked
             and (grant := self.policy.grants.get(spec.name)) is not None
             and grant.verdict is not Verdict.DENY
-            and usable(spec.name)
         )
 
 

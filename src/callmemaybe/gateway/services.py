@@ -9,7 +9,7 @@ from callmemaybe.gateway.answers import CallAnswer
 from callmemaybe.gateway.execution.executor import ToolExecutor
 from callmemaybe.gateway.keys import Mac
 from callmemaybe.gateway.ledger import Ledger
-from callmemaybe.gateway.limits import GatewayLimits, TokenBucket
+from callmemaybe.gateway.limits import GatewayLimits
 from callmemaybe.gateway.locks import LockTable
 from callmemaybe.gateway.registry import RegisteredTool, SecretSource
 from callmemaybe.gateway.run import Run
@@ -24,7 +24,6 @@ class GatewayServices(Protocol):
     ledger: Ledger
     mac: Mac
     locks: LockTable
-    bucket: TokenBucket
     executor: ToolExecutor
     secrets: SecretSource
     observer: GatewayObserver | None

@@ -178,18 +178,27 @@ class GatewayTurn:
                 self._validate(item)
         live = [item for item in self.items if item.answer is None]
         if len(live) == 1 and not live[0].references:
-            live[0].locks = live[0].tool.locks(live[0].arguments)
+            live[0].locks = self.locks_of(live[0], live[0].arguments)
             return
         for item in live:
-            item.locks = item.tool.locks(None if item.references else item.arguments)
+            item.locks = self.locks_of(item, None if item.references else item.arguments)
         # A model that does not stop makes thousands of calls, and a plan compares every pair.
         planned = self.items[: self._gateway.limits.calls]
         steps = plan_calls(
-            [item.locks if item.answer is None else () for item in planned],
+            [
+                item.tool.order_locks(None if item.references else item.arguments)
+                if item.answer is None
+                else ()
+                for item in planned
+            ],
             [item.references for item in planned],
         )
         for item, step in zip(planned, steps, strict=True):
             item.step = step
+
+    def locks_of(self, item: PendingCall, arguments: Any) -> tuple[Lock, ...]:
+        """Return the locks that ``item`` holds while it runs; ``arguments`` is None while they are unknown."""
+        return item.tool.locks(arguments, self.run.tenant, self.run.id)
 
     def _validate(self, item: PendingCall) -> None:
         item.entry = self._gateway.tools.get(item.call.name)
@@ -460,10 +469,7 @@ class GatewayTurn:
         return []
 
     def _refuse_early(self, item: PendingCall) -> None:
-        if not item.tool.breaker.allows(self._gateway.monotonic()):
-            item.advance(LifecycleEvent.REFUSE)
-            item.fail("refused", CallState.REJECTED, detail="the tool keeps failing; not tried now")
-        elif any(_failed(self.items[source].answer) for source in item.step.needs):
+        if any(_failed(self.items[source].answer) for source in item.step.needs):
             item.advance(LifecycleEvent.CANCEL)
             item.fail("dependency_failed", CallState.CANCELLED, detail="a call it uses did not run")
 

@@ -162,15 +162,19 @@ class Tool:
         """Return the arguments as Python values of the hinted types; raises InputError with a pointer."""
         return self.signature.bind(arguments) if self.signature else dict(arguments)
 
+    @property
+    def declares_resources(self) -> bool:
+        """Whether it says what it writes or reads."""
+        return not (self.locks is None and self.writes is None and self.reads is None)
+
     def locks_for(self, arguments: Mapping[str, Any] | None) -> tuple[tuple[str, bool], ...]:
         """Return (resource, is exclusive) pairs; ``arguments`` is None while they are unknown.
 
-        A writing tool that declares no resource locks everything; a reading one shares everything.
+        "*" is everything: what a tool writes or reads that declares no resource.
         """
         if self.effect is Effect.PURE:
             return ()
-        undeclared = self.locks is None and self.writes is None and self.reads is None
-        if undeclared or arguments is None:
+        if not self.declares_resources or arguments is None:
             return (("*", self.effect.writes),)
         if self.locks is not None:
             given = {**self._defaults, **arguments}
