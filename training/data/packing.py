@@ -138,7 +138,7 @@ def encode_pair(encoder: Encoder, block: Block, pair: Pair) -> EncodedPair:
     forms: list[int] = []
     marks: list[tuple[int, bool]] = []
     found: list[tuple[int, list[int]]] = []
-    segments = completion(pair.calls, block.tools)
+    segments = completion(pair.calls, block.tools, pair.prompt)
     owner, inside = 0, False
     for segment, piece in zip(segments, encoder.pieces(segments), strict=True):
         if segment.control:

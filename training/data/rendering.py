@@ -12,9 +12,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from typing import Any
 
 from callmemaybe.wire.enum_glosses import boolean_glosses, enum_glosses, listed_values
+from callmemaybe.wire.formats import nano
 
 PAD, TOOLS, USER, CALL, NONE, END = (
     "<|pad|>",
@@ -120,7 +122,8 @@ def tool_text(tool: Mapping[str, Any]) -> str:
     parameters = tool.get("parameters") or {}
     required = parameters.get("required", ())
     for name, schema in parameters.get("properties", {}).items():
-        line = f"{name}{'' if name in required else '?'} {type_text(schema)}"
+        kind = nano.type_text(schema, nano.values_or_kind)
+        line = f"{name}{'' if name in required else '?'} {kind}"
         if description := one_line((schema or {}).get("description") or ""):
             line += " " + description
         lines.append(line)
@@ -169,17 +172,18 @@ def with_glosses(values: Sequence[Any], about: str) -> tuple[str, Sequence[Any],
     return "|".join(f"{words} {value}".lstrip() for words, value in pairs), values, glosses
 
 
-def form_lines(tool: Mapping[str, Any]) -> list[Line]:
+def form_lines(tool: Mapping[str, Any], request: str = "") -> list[Line]:
     """The parameters as the form names them: as many as there is room for.
 
-    A type that is longer than a form's line may be is left out; what values stand for is told where room is left.
+    Of many values, those are shown that `request` names. A type that is longer than a form's line may be is
+    left out; what values stand for is told where room is left.
     """
     parameters = tool.get("parameters") or {}
     required = parameters.get("required", ())
     plain: list[Line] = []
     size = -1
     for name, schema in parameters.get("properties", {}).items():
-        kind = type_text(schema)
+        kind = nano.type_text(schema, partial(nano.near_values, request))
         kind = f" {kind}" if len(kind) <= LONGEST_TYPE else ""
         line = Line(name, "" if name in required else "?", kind)
         if size + len(name) + len(line.text) >= LONGEST_FORM:
@@ -196,13 +200,15 @@ def form_lines(tool: Mapping[str, Any]) -> list[Line]:
             if len(kind) <= LONGEST_TYPE and longer <= room:
                 room -= longer
                 line = replace(line, kind=f" {kind}", choices=choices, glosses=glosses)
-            elif "enum" in schema:
+            elif line.kind == f" {type_text(schema)}" and "enum" in schema:
                 line = replace(line, choices=schema["enum"])
         lines.append(line)
     return lines
 
 
-def form(tool: Mapping[str, Any], arguments: Mapping[str, Any] | None = None) -> Segment:
+def form(
+    tool: Mapping[str, Any], arguments: Mapping[str, Any] | None = None, request: str = ""
+) -> Segment:
     """Write what is to be filled in: the called tool's parameters once more, without descriptions.
 
     The model reads them knowing the request; nothing of it is chosen. Those that make it too long are left
@@ -215,7 +221,7 @@ def form(tool: Mapping[str, Any], arguments: Mapping[str, Any] | None = None) ->
     text = ""
     marks: list[tuple[int, bool]] = []
     lines: list[tuple[int, Any]] = []
-    for line in form_lines(tool):
+    for line in form_lines(tool, request):
         text += "\n" if text else ""
         given = arguments is not None and line.name in arguments
         if arguments is not None and line.mark:
@@ -319,8 +325,9 @@ def object_segments(value: Mapping[str, Any], schema: Mapping[str, Any]) -> Iter
 def completion(
     calls: Sequence[tuple[int, Mapping[str, Any]]],
     tools: Sequence[Mapping[str, Any]],
+    request: str = "",
 ) -> list[Segment]:
-    """Write calls as (index of the tool, arguments); an empty sequence is a refusal."""
+    """Write calls as (index of the tool, arguments) that `request` asks for; an empty sequence is a refusal."""
     if not calls:
         return [Segment(NONE, ChoiceKind.CONTROL, True), Segment(END, ChoiceKind.FORCED, True)]
     segments: list[Segment] = []
@@ -329,7 +336,7 @@ def completion(
             segments.append(Segment(CALL, ChoiceKind.STOP, True))
         segments.append(Segment(escape(tools[index]["name"]), ChoiceKind.NAME))
         segments.append(Segment(ARGS, ChoiceKind.STOP, True))
-        segments.append(form(tools[index], arguments))
+        segments.append(form(tools[index], arguments, request))
         segments.append(Segment(FILL, ChoiceKind.FORCED, True))
         segments.extend(object_segments(arguments, tools[index].get("parameters") or {}))
     segments.append(Segment(END, ChoiceKind.STOP, True))

@@ -68,6 +68,7 @@ from callmemaybe.wire.format import Message
 from callmemaybe.wire.format_nodes import PromptParts
 from callmemaybe.wire.grounding import GroundingConfig
 from callmemaybe.wire.output_grammar import OutputSpec
+from callmemaybe.wire.prompt import last_user_text
 
 #: Constraints that are cached, each with its automaton and the masks it has needed.
 CONSTRAINT_CACHE_SIZE = 32
@@ -502,7 +503,7 @@ class LocalGenerator(TurnGenerator):
         messages: Sequence[Message],
         config: DecodingConfig,
     ) -> Constraint:
-        if self._grounding.depends_on_request(tools, spec.answer):
+        if self._depends_on_request(tools, spec):
             return self._grounded(tools, spec, messages, config)
         return self._shared_constraint(tools, spec, config)
 
@@ -513,9 +514,18 @@ class LocalGenerator(TurnGenerator):
         messages: Sequence[Message],
         config: DecodingConfig,
     ) -> Constraint:
-        """Return the constraint of one request whose texts decide which values may be written."""
-        spec = self._grounding.for_messages(_ordered(spec, config), messages)
+        """Return the constraint of one request whose texts decide what may be written."""
+        spec = _ordered(spec, config)
+        if self._grounding.depends_on_request(tools, spec.answer):
+            spec = self._grounding.for_messages(spec, messages)
+        if self.format.echoes_request(tools):
+            spec = replace(spec, request=last_user_text(messages))
         return self._new_constraint(tools, spec, is_grounded=True, is_shared=False)
+
+    def _depends_on_request(self, tools: Sequence[ToolSpec], spec: OutputSpec) -> bool:
+        return self._grounding.depends_on_request(tools, spec.answer) or self.format.echoes_request(
+            tools
+        )
 
     def _shared_constraint(
         self, tools: Sequence[ToolSpec], spec: OutputSpec, config: DecodingConfig
@@ -543,7 +553,7 @@ class LocalGenerator(TurnGenerator):
         found = self._constraints.get(key)
         is_new = found is None or found.matcher.automaton.needs_renewal
         if found is None or is_new:
-            is_grounded = self._grounding.depends_on_request(tools, spec.answer)
+            is_grounded = self._depends_on_request(tools, spec)
             found = self._new_constraint(tools, spec, is_grounded=is_grounded, is_shared=True)
         # Another thread may evict it at the same time; what was used last stands last.
         self._constraints.pop(key, None)

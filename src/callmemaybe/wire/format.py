@@ -26,6 +26,7 @@ from callmemaybe.wire.format_nodes import (
     NameNode,
     PromptPart,
     PromptParts,
+    SchemaEchoNode,
     SequenceNode,
     ThoughtNode,
     join_parts,
@@ -168,6 +169,11 @@ class Format:
                 _GRAMMARS.pop(next(iter(_GRAMMARS)), None)
         return known[1]
 
+    def echoes_request(self, tools: Sequence[ToolSpec]) -> bool:
+        """Whether the output depends on the request, not on the tools alone."""
+        echoes = [leaf for leaf in leaves(self.tree) if isinstance(leaf, SchemaEchoNode)]
+        return any(echo.needs_request(tool) for echo in echoes for tool in tools)
+
     def encoded_names(self, tools: Sequence[ToolSpec]) -> Mapping[bytes, str]:
         """Return the bytes of the capture "name" for each tool, and the tool's name."""
         (leaf,) = {leaf for leaf in leaves(self.tree) if isinstance(leaf, NameNode)}
@@ -265,8 +271,8 @@ def _without_calls(node: FormatNode) -> FormatNode:
 
 def _content_key(tools: Sequence[ToolSpec], spec: OutputSpec, controls: Controls) -> Hashable:
     """Return what a grammar depends on, by content; None for one that is not worth caching."""
-    is_of_one_request = spec.ground is not None and spec.ground.is_known
-    if spec.answer is not None or spec.given or is_of_one_request:
+    is_grounded = spec.ground is not None and spec.ground.is_known
+    if spec.answer is not None or spec.given or is_grounded or spec.request is not None:
         return None
     try:
         # Version 2 writes equal values as equal bytes, and 1, 1.0 and true as different ones.

@@ -67,13 +67,14 @@ class NameNode:
 
 @dataclass(frozen=True, slots=True)
 class SchemaEchoNode:
-    """Text that depends on the called tool alone, between its name and a control token.
+    """Text that depends on the called tool and the request, between its name and a control token.
 
     The grammar forces it: it repeats the tool's parameters behind the request, where a causal model
-    reads them knowing what was asked for.
+    reads them knowing what was asked for. ``needs_request`` says for which tools the request counts.
     """
 
-    write: Callable[[ToolSpec], str]
+    write: Callable[[ToolSpec, str], str]
+    needs_request: Callable[[ToolSpec], bool]
 
 
 @dataclass(frozen=True, slots=True)

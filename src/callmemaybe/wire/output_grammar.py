@@ -83,6 +83,8 @@ class OutputSpec:
     Schema, or the grammar, of an answer that is not free text. ``order`` is the order of the arguments'
     keys, "schema" or "any"; ``ground`` is the text their values are limited to (see
     :class:`callmemaybe.wire.grounding.GroundingConfig`), without which ``x-ground`` is refused.
+    ``request`` is the last text of a user, where the format writes it into the output
+    (:meth:`Format.echoes_request`).
     """
 
     calls: bool = True
@@ -96,6 +98,7 @@ class OutputSpec:
     answer_length: int | None = None
     order: str = "schema"
     ground: GroundingSource | None = None
+    request: str | None = None
 
 
 class _CallFrame(NamedTuple):
@@ -336,7 +339,7 @@ class OutputGrammarBuilder:
 
     def _schema_echo(self, node: SchemaEchoNode, tool: int | None) -> Node:
         assert tool is not None, "the echo stands behind the name"
-        return lit(node.write(self._tools[tool]))
+        return lit(node.write(self._tools[tool], self._spec.request or ""))
 
     def _token(self, node: TokenNode, _: int | None) -> Node:
         return Control(node.text) if has_token(node, self._controls) else lit(node.text)

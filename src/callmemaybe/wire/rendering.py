@@ -105,7 +105,7 @@ class _CallRenderer:
                 f"this format writes the parameters of the called function, and {name!r} is unknown",
                 hint="give it among the tools",
             )
-        return node.write(self._tools[name])
+        return node.write(self._tools[name], "")
 
     def _arguments(self, node: ArgumentsNode, call: ToolCall) -> Iterable[PromptPart]:
         syntax = node.syntax

@@ -18,12 +18,14 @@ parameters are written once more, as a form to be filled in (a SchemaEchoNode): 
 the model reads it knowing the request, which it did not when it read the tools. Where a description
 explains the values of a choice or a switch, the form has these glosses before the values, and it lists
 values that only the description of a string lists: ``size? van "v"|car "c"``, ``round_up? always up
-true|to the nearest false``, ``unit? "celsius"|"fahrenheit"|string``.
+true|to the nearest false``, ``unit? "celsius"|"fahrenheit"|string``. Of more values than a line holds, the
+form lists those that the request names, and the prompt only says what kind they are of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
 from typing import Any
 
 from callmemaybe.grammar.nodes import Control
@@ -44,6 +46,7 @@ from callmemaybe.wire.format_nodes import (
     join_parts,
     sequence,
 )
+from callmemaybe.wire.nearest_values import ValueIndex
 from callmemaybe.wire.prompt import last_user_text
 
 _TOOLS, _TOOL, _USER, _CALL = "<|tools|>", "<|tool|>", "<|user|>", "<|call|>"
@@ -70,11 +73,12 @@ def request(
     return join_parts([text, Control(_AGAIN), text, Control(_CALL)])
 
 
-def form(tool: ToolSpec) -> str:
+def form(tool: ToolSpec, request: str = "") -> str:
     """Write the parameters without descriptions and long types, as many as there is room for.
 
-    Where room is left, values are written with their glosses.
+    Where room is left, values are written with their glosses; of many values, those nearest to ``request``.
     """
+    near = partial(near_values, request)
     properties = tool.parameters.get("properties")
     if not isinstance(properties, Mapping):
         return ""
@@ -82,7 +86,7 @@ def form(tool: ToolSpec) -> str:
     lines: list[tuple[str, str, str]] = []
     size = -1
     for name, inner in properties.items():
-        head, plain = f"{name}{'' if name in required else '?'}", _short(type_text(inner))
+        head, plain = f"{name}{'' if name in required else '?'}", _short(type_text(inner, near))
         if size + len(head) + len(plain) >= MAX_FORM_LENGTH:
             break
         size += len(head) + len(plain) + 1
@@ -135,11 +139,17 @@ def _fields(schema: Mapping[str, Any]) -> Iterator[str]:
         return
     for name, inner in properties.items():
         description = inner.get("description") if isinstance(inner, Mapping) else None
-        yield _described(_field(name, inner, schema), description)
+        yield _described(_field(name, inner, schema, values_or_kind), description)
 
 
-def _field(name: str, inner: Any, schema: Mapping[str, Any]) -> str:
-    return f"{name}{'' if name in (schema.get('required') or ()) else '?'} {type_text(inner)}"
+def _field(
+    name: str,
+    inner: Any,
+    schema: Mapping[str, Any],
+    write_values: Callable[[Sequence[Any]], str],
+) -> str:
+    mark = "" if name in (schema.get("required") or ()) else "?"
+    return f"{name}{mark} {type_text(inner, write_values)}"
 
 
 def _described(text: str, description: object) -> str:
@@ -148,26 +158,70 @@ def _described(text: str, description: object) -> str:
     return f"{text} {line}" if line else text
 
 
-def type_text(schema: Any) -> str:
-    """Return a short text for the values that a schema allows."""
+def has_many_values(tool: ToolSpec) -> bool:
+    """Whether a parameter has an enum that is too long to be shown."""
+    found = []
+
+    def look(values: Sequence[Any]) -> str:
+        found.append(len(_all_values(values)) > MAX_TYPE_LENGTH)
+        return ""
+
+    properties = tool.parameters.get("properties")
+    for inner in properties.values() if isinstance(properties, Mapping) else ():
+        type_text(inner, look)
+    return any(found)
+
+
+def _all_values(values: Sequence[Any]) -> str:
+    return "|".join(dumps(value, compact=True) for value in values)
+
+
+def values_or_kind(values: Sequence[Any]) -> str:
+    """Write the values of an enum, or of too many only what they are."""
+    text = _all_values(values)
+    if len(text) <= MAX_TYPE_LENGTH:
+        return text
+    return "string" if all(isinstance(value, str) for value in values) else "any"
+
+
+def near_values(request: str, values: Sequence[Any]) -> str:
+    """Write all values; of too many, those that the request may name, the nearest first."""
+    kind = values_or_kind(values)
+    if len(_all_values(values)) <= MAX_TYPE_LENGTH:
+        return kind
+    texts = tuple(value if isinstance(value, str) else dumps(value) for value in values)
+    shown = [dumps(values[at], compact=True) for at in _index_of(texts).named(request)]
+    while len("|".join(shown)) > MAX_TYPE_LENGTH:
+        shown.pop()
+    return "|".join(shown) or kind
+
+
+@lru_cache(maxsize=64)
+def _index_of(texts: tuple[str, ...]) -> ValueIndex:
+    return ValueIndex(texts)
+
+
+def type_text(schema: Any, write_values: Callable[[Sequence[Any]], str] = _all_values) -> str:
+    """Return a short text for the values that a schema allows; ``write_values`` writes those of an enum."""
     if not isinstance(schema, Mapping):
         return "any"
     if isinstance(schema.get("enum"), list):
-        return "|".join(dumps(value, compact=True) for value in schema["enum"])
+        return write_values(schema["enum"])
     if "const" in schema:
         return dumps(schema["const"], compact=True)
     for keyword in ("anyOf", "oneOf"):
         if isinstance(schema.get(keyword), list):
-            return "|".join(map(type_text, schema[keyword]))
+            return "|".join(type_text(each, write_values) for each in schema[keyword])
     kind = schema.get("type", "any")
     if isinstance(kind, list):
-        return "|".join(type_text({**schema, "type": each}) for each in kind)
+        return "|".join(type_text({**schema, "type": each}, write_values) for each in kind)
     if kind == "array":
-        return f"[{type_text(schema.get('items'))}]"
+        return f"[{type_text(schema.get('items'), write_values)}]"
     if kind == "object":
         properties = schema.get("properties")
         fields = properties.items() if isinstance(properties, Mapping) else ()
-        return "{" + ",".join(_field(name, inner, schema) for name, inner in fields) + "}"
+        texts = (_field(name, inner, schema, write_values) for name, inner in fields)
+        return "{" + ",".join(texts) + "}"
     if kind == "string":
         return str(schema.get("format", "string"))
     return str(kind)
@@ -182,7 +236,7 @@ FORMAT = Format(
                 sequence(
                     NameNode(),
                     TokenNode(_ARGS),
-                    SchemaEchoNode(form),
+                    SchemaEchoNode(form, has_many_values),
                     TokenNode(_FILL),
                     ArgumentsNode("compact"),
                 ),
