@@ -43,6 +43,7 @@ from callmemaybe.gateway.store import (
 )
 from callmemaybe.gateway.turn import GatewayTurn, PendingCall
 from callmemaybe.jsonio import dumps
+from callmemaybe.plugins import notify
 from callmemaybe.tools import Effect
 from callmemaybe.tools.declare import DEFAULT_TIMEOUT, Context, Mode
 
@@ -82,9 +83,8 @@ class CallRunner:
                 call = item.call
                 if item.tool.tool.sensitive:
                     call = replace(call, arguments=self._turn.redacted(item, item.arguments))
-                self._gateway.observer.started(
-                    call, key=item.key, run=self._turn.run.id, effect=effect
-                )
+                observer = self._gateway.observer
+                notify(observer.started, call, key=item.key, run=self._turn.run.id, effect=effect)
             if await self._ready(item):
                 if item.tool.tool.mode is Mode.TRANSACTION:
                     await self._transact(item)

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import json
+import logging
 import random
 import secrets as tokens
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from callmemaybe.errors import InputError, StoreError
-from callmemaybe.gateway.answers import CallAnswer, answer_from_row
+from callmemaybe.gateway.answers import CallAnswer, answer_from_row, failure_answer
 from callmemaybe.gateway.call_runner import CallRunner
 from callmemaybe.gateway.execution import worker
 from callmemaybe.gateway.execution.executor import ToolExecutor
@@ -35,17 +38,23 @@ from callmemaybe.gateway.run import MAX_TURN, Run, check_name, check_turn
 from callmemaybe.gateway.services import GatewayObserver
 from callmemaybe.gateway.store import Approval, CallRow, DecideApproval, UpdateCall
 from callmemaybe.gateway.turn import GatewayTurn, TurnIsTaken
+from callmemaybe.plugins import notify
 from callmemaybe.tools import Effect, ToolCall, ToolSpec
 from callmemaybe.tools.declare import Tool
 
+_LOG = logging.getLogger("callmemaybe.gateway")
+#: What a person may decide.
+DECISIONS = ("approved", "denied")
 #: Decides on an approval: "approved", "denied", or None to leave it pending.
-Approver = Callable[[Approval, ToolCall], Awaitable[str | None]]
+Approver = Callable[[Approval, ToolCall], Awaitable[str | None] | str | None]
 #: Answers, and runs, that are cached.
 _CACHED_ANSWERS = 10_000
 #: Earlier calls of a resumed run whose results are read back.
 _RESUMED_CALLS = 10_000
 #: Characters of cached answers. As Python values they take up to ten times as many bytes.
 _CACHED_CHARACTERS = 16 * 1024 * 1024
+#: Seconds between the first two looks at a call that is waited for, and the most between any two.
+_FIRST_LOOK, _MAX_LOOK = 0.005, 0.5
 #: Effect classes whose effect may exist although no result was recorded.
 _LASTING = frozenset({Effect.IDEMPOTENT, Effect.KEYED, Effect.ONCE})
 
@@ -70,7 +79,9 @@ class Gateway:
     - ``store``: ``":memory:"`` (trials), a file, a ``postgresql://`` address, or an open Ledger.
     - ``verdicts``: what happens to each effect class; by default every registered tool may run.
     - ``secrets``: secrets by name, as a mapping or a function.
-    - ``approver``: awaited when a call needs a person; without one such calls stay pending.
+    - ``approver``: asked when a call needs a person, and awaited if it is ``async``. It answers "approved", "denied",
+      or None: then the approval stays pending, as it does without an approver. Whatever else it answers or raises is
+      logged and counts as None; it may take as long as the approval is valid.
     - ``guard_origins``, ``guard_repeats``: whether values from untrusted results, and the same `once` call
       again in a run, need approval.
     - ``observer``: called when a call is admitted and when it has its answer.
@@ -339,7 +350,7 @@ class Gateway:
             assert item.answer is not None
             answers.append(item.answer)
             if self.observer is not None:
-                self.observer.finished(item.call, item.answer)
+                notify(self.observer.finished, item.call, item.answer)
         self.ledger.probe("answered")
         return answers
 
@@ -447,8 +458,19 @@ class Gateway:
     async def ask_approver(self, approval: Approval, call: ToolCall) -> Approval:
         """Ask the approver; record and return its decision."""
         assert self.approver is not None
-        verdict = await self.approver(approval, call)
+        try:
+            said: object = self.approver(approval, call)
+            verdict = await said if inspect.isawaitable(said) else said
+        except Exception:
+            _LOG.exception("the approver failed, so approval %s stays pending", approval.id)
+            return approval
         if verdict is None:
+            return approval
+        if not isinstance(verdict, str) or verdict not in DECISIONS:
+            _LOG.error(
+                "the approver answered %.50r, so approval %s stays pending; let it answer 'approved',"
+                " 'denied' or None", verdict, approval.id,
+            )  # fmt: skip
             return approval
         return await self.decide(approval.id, verdict, by="approver")
 
@@ -457,7 +479,7 @@ class Gateway:
 
         Returns the approval. Raises InputError for another decision or an unknown id.
         """
-        if decision not in {"approved", "denied"}:
+        if decision not in DECISIONS:
             raise InputError(f"{decision!r} is neither approved nor denied", where="decision")
         now = self.ledger.backend.now()
         _, stored = await self.ledger.send(DecideApproval(approval, decision, by, now))
@@ -465,6 +487,30 @@ class Gateway:
             raise InputError(f"there is no approval {approval!r}", where="approval")
         assert isinstance(stored, Approval)
         return stored
+
+    async def wait(self, key: str, *, timeout: float | None = None) -> CallAnswer:
+        """Wait until the call with this key has ended, in whatever process; return its answer.
+
+        ``key`` is that of its first answer (``in_flight``). After ``timeout`` seconds (None:
+        ``limits.turn``) the answer is ``in_flight`` still. Nothing runs again: a call whose process died is
+        for :meth:`recover`. Raises InputError if no call with this key was admitted.
+        """
+        until = self.monotonic() + (self.limits.turn if timeout is None else timeout)
+        pause = _FIRST_LOOK
+        while True:
+            row = await self.ledger.read(lambda: self.ledger.backend.read_call(key))
+            if row is None:
+                raise InputError("no call with this key was admitted", where="key")
+            if row.ended is not None:
+                return await self.ledger.read(partial(self.answer_from_ledger, row.call_id, row))
+            if self.monotonic() >= until:
+                state, effect = CallState(row.state), Effect(row.effect)
+                return failure_answer(
+                    row.call_id, "in_flight", state, key=key, effect_class=effect,
+                    detail="it has not ended yet",
+                )  # fmt: skip
+            await asyncio.sleep(min(pause, max(0.0, until - self.monotonic())))
+            pause = min(2 * pause, _MAX_LOOK)
 
     async def recover(self) -> int:
         """Take over calls of processes that died: `once` becomes unknown, the others run again.

@@ -66,7 +66,10 @@ class GatewayServices(Protocol):
 
 
 class GatewayObserver(Protocol):
-    """Called when a call is admitted and when its answer is durable; must not raise or block."""
+    """Called when a call is admitted and when its answer is durable.
+
+    Plain methods that return at once: what they raise is logged and changes nothing, and while one blocks, all wait.
+    """
 
     def started(self, call: ToolCall, *, key: str, run: str, effect: str) -> None:
         """Observe that the call's intent is on disk; it runs now or once its locks are free."""

@@ -410,8 +410,11 @@ class GatewayTurn:
         asked = asyncio.ensure_future(self._gateway.ask_approver(approval, call))
         stop = asyncio.ensure_future(self.cancelled.wait())
         try:
-            await asyncio.wait((asked, stop), return_when=asyncio.FIRST_COMPLETED)
-            return asked.result() if asked.done() else approval
+            left = approval.expires - self._gateway.ledger.backend.now()
+            await asyncio.wait(
+                (asked, stop), timeout=max(0.0, left), return_when=asyncio.FIRST_COMPLETED
+            )
+            return asked.result() if asked.done() and not asked.cancelled() else approval
         finally:
             stop.cancel()
             if not asked.done():

@@ -18,6 +18,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from callmemaybe.generation.result import TurnResult
+from callmemaybe.plugins import notify
 from callmemaybe.server import chat, responses
 from callmemaybe.server.common import AnswerBuilder, Interface, ServedModel, new_id
 from callmemaybe.server.http import (
@@ -136,7 +137,7 @@ class ServerApp:
                     keys = self._config.keys
                     summary.client = client_id(request, keys, is_open=is_open)
                     for observer in self._observers:
-                        observer.started(summary)
+                        notify(observer.started, summary)
                     response = await handler(request)
             except ClientGone:
                 summary.is_dropped = True
@@ -165,7 +166,7 @@ class ServerApp:
         summary.status = status
         summary.seconds = self.clock() - began
         for observer in self._observers:
-            observer.finished(summary)
+            notify(observer.finished, summary)
 
     # -- the two interfaces -----------------------------------------------------------------------
 
