@@ -980,7 +980,8 @@ def test_cached_answers_are_bounded_by_their_size(ledger, monkeypatch: pytest.Mo
     "said",
     ["commit", "rollback", "begin", " /* a */ COMMIT", "end", "savepoint a", "release tool",
      "insert into effects values ('2'); commit", "attach ':memory:' as b", "set search_path = a",
-     "pragma user_version = 3", "; commit", "rollback to tool", "-- a\ncommit"],
+     "pragma user_version = 3", "; commit", "rollback to tool", "-- a\ncommit",
+     "update calls set content = ''", "insert into runs values ('', 'x', '', '')", "delete from audit"],
 )  # fmt: skip
 def test_a_tool_does_not_control_the_ledgers_transaction(store: str, said: str) -> None:
     """A transactional tool that ends the transaction fails and leaves no trace; the ledger goes on."""
@@ -1001,6 +1002,70 @@ def test_a_tool_does_not_control_the_ledgers_transaction(store: str, said: str) 
         # Not by a later statement of a tool that keeps the transaction, either.
         async with Gateway([inside], store=store) as gateway:
             assert (await gateway.run([call("inside", how="")], run="s"))[0].value == [["1"], ["1"]]
+            assert not verify_ledger(gateway.ledger.backend).breaks
+
+    asyncio.run(go())
+
+
+def test_a_tool_changes_neither_the_session_nor_the_ledgers_tables(postgres: Any) -> None:
+    """What a function or a trigger of the database does for a tool is found and undone: the tool fails."""
+    import psycopg
+
+    store = postgres.fresh()
+    with psycopg.connect(store, autocommit=True) as connection:
+        connection.execute("create schema elsewhere; create role nobody; create table mine(n int)")
+
+    @tool(effect="transactional", writes="a")
+    def inside(transaction: Transaction, says: str) -> Any:
+        return [list(row) for row in transaction.execute(says)]
+
+    async def go() -> None:
+        async with Gateway([inside], store=store) as gateway:
+            run = gateway.begin("r")
+            for name, value in {
+                "search_path": "elsewhere", "synchronous_commit": "off", "role": "nobody",
+                "session_authorization": "nobody", "statement_timeout": "1",
+            }.items():  # fmt: skip
+                for local in ("true", "false"):
+                    says = f"select set_config('{name}', '{value}', {local})"
+                    assert (await gateway.run([call("inside", says=says)], run=run))[0].ok, says
+            says = "create temp table calls(key text)"
+            await gateway.run([call("inside", says=says)], run=run)
+            (answer,) = await gateway.run(
+                [call("inside", says="select current_setting('synchronous_commit'), current_user")],
+                run=run,
+            )
+            assert answer.value == [["on", "tester"]]
+            says = "do $$ begin delete from audit; end $$"
+            (answer,) = await gateway.run([call("inside", says=says)], run=run)
+            assert answer.code == "tool_error"
+            assert "own tables" in (answer.detail or "")
+            assert not verify_ledger(gateway.ledger.backend).breaks
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize(
+    "says",
+    ["drop table audit", "alter table calls add x", "create temp table calls(key text)",
+     "create trigger t after update on CALLS begin select 1; end", "drop index calls_run",
+     "create temp view Audit as select 1", "replace into meta values ('mac', '')"],
+)  # fmt: skip
+def test_no_statement_of_a_tool_changes_the_tables_of_a_ledger_file(
+    tmp_path: Any, says: str
+) -> None:
+    """SQLite asks before it compiles a statement, so that none of them reaches a table of the ledger."""
+
+    @tool(effect="transactional", writes="a")
+    def inside(transaction: Transaction) -> int:
+        transaction.execute(says)
+        return 1
+
+    async def go() -> None:
+        async with Gateway([inside], store=tmp_path / "x.db") as gateway:
+            (answer,) = await gateway.run([call("inside")])
+            assert answer.code == "tool_error"
+            assert "own tables" in (answer.detail or ""), answer
             assert not verify_ledger(gateway.ledger.backend).breaks
 
     asyncio.run(go())
@@ -1048,7 +1113,7 @@ def test_a_tool_that_exits_fails_and_ends_nothing_else(store: str) -> None:
 
     @tool(effect="transactional", writes="c")
     def inside(transaction: Transaction) -> None:
-        transaction.execute("delete from calls")
+        transaction.execute("create table traces(n text)")
         sys.exit(4)
 
     async def go() -> None:

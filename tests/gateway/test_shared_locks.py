@@ -464,7 +464,7 @@ def test_a_large_batch_does_not_fill_the_servers_table_of_locks(
     """Up to 256 things are locked one by one while a transaction decides; more of them by one lock."""
     backend: Any = open_backend(postgres.fresh())
     with backend.transaction():
-        backend.serialise([f'[["n:{n}", true]]' for n in range(starts)], (), ())
+        backend.serialise([f'[["n:{n}", true]]' for n in range(starts)], (), (), ())
         held = (
             "select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()"
         )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -67,12 +67,17 @@ class Applier:
         batch: OperationBatch,
         active: Collection[str],
         lease: float | None = None,
+        in_doubt: Collection[tuple[str, str]] = (),
     ) -> None:
         self._backend = backend
         self._batch = batch
         self._active = active
         self._lease = lease
+        #: Audit records (key, JSON) of a transaction that was committed although its answer was lost.
+        self._in_doubt = in_doubt
         self._arbiter = LockArbiter(backend, self._fence_off)
+        #: The running calls that recover() takes over in this batch.
+        self._lost: list[CallRow] = []
         #: Keys that this batch admitted or took over for this process.
         self.taken: set[str] = set()
         #: Whether the lease, which is renewed if ``lease`` is given, had lapsed before.
@@ -92,6 +97,7 @@ class Applier:
                 updates.append((index, operation))
             else:
                 others.append((index, operation))
+        self._find_lost([one for _, one in others if isinstance(one, ClaimLostCalls)])
         starts = [(index, update) for index, update in updates if update.starts]
         if len(starts) < len(
             updates
@@ -112,13 +118,16 @@ class Applier:
         proposals = [(admit, proposal) for _, admit in admits for proposal in admit.proposals]
         needed = [p.row.locks for _, p in proposals if p.row.state == CallState.RUNNING.value]
         needed += [update.locks for _, update in starts if update.locks]
+        needed += [row.locks for row in self._lost]
         once = [
             proposal.row
             for admit, proposal in proposals
             if admit.guard_repeats and proposal.row.effect == Effect.ONCE.value
         ]
         if needed or once:
-            self._arbiter.open(needed, once, {(p.row.tenant, p.row.run) for _, p in proposals})
+            runs = {(p.row.tenant, p.row.run) for _, p in proposals}
+            begins = {(a.run.tenant, a.run.run) for _, a in admits if a.run is not None}
+            self._arbiter.open(needed, once, runs, runs - begins)
 
     def _audit(self, key: str, record: str) -> None:
         self._batch.audit.append((key, record))
@@ -208,7 +217,7 @@ class Applier:
     def _begin(self, new_runs: Sequence[RunRow]) -> dict[tuple[str, str], str]:
         """Begin or narrow these runs; return the policy hash in the ledger of each."""
         stored_rows = self._backend.begin_runs(new_runs) if new_runs else {}
-        for run in new_runs:
+        for run in sorted(new_runs, key=lambda run: (run.tenant, run.run)):
             stored = stored_rows[run.tenant, run.run]
             if stored != run.policy_hash and self._narrow(run, stored):
                 stored_rows[run.tenant, run.run] = run.policy_hash
@@ -318,7 +327,8 @@ class Applier:
             return self._declare_unknown(stored, now)
         if stored.definition != definition:
             return self._refuse_changed(stored, now)
-        self._arbiter.open([stored.locks])
+        if stored not in self._lost:
+            self._arbiter.open([stored.locks])
         if self._arbiter.is_busy(stored.key, stored.locks, stored.asked):
             return Admission("in_flight", stored)  # another call holds its locks now
         if state is CallState.COMMITTED:
@@ -469,7 +479,9 @@ class Applier:
             is_owned = row is not None and (row.state, row.owner, row.fence) == expected
             return self._arbiter.token if is_owned else 0
         if isinstance(operation, AppendAudit):
-            return self._audit(operation.key, operation.record)
+            if (operation.key, operation.record) not in self._in_doubt:
+                self._audit(operation.key, operation.record)
+            return None
         if isinstance(operation, OpenTurn):
             run, turn = operation
             policy = self._begin([run])[run.tenant, run.run]
@@ -508,19 +520,59 @@ class Applier:
             self._audit(approval.key, json.dumps(facts, ensure_ascii=False))
         return decided, approval
 
+    def _find_lost(self, claims: Sequence[ClaimLostCalls]) -> None:
+        """Read the running calls to take over, before the locks of the batch are asked for, all at once.
+
+        One after the other they would come in another order than those of another recovery: a deadlock.
+        """
+        for claim in claims:
+            lost = self._backend.lost_owners(self._backend.open_owners())
+            if lost:
+                self._lost += self._backend.orphaned_calls(lost, claim.tools, claim.limit)
+            self._lost += self._given_up(claim, self._backend.orphaned_calls, claim.tools)
+
+    def _given_up(
+        self, claim: ClaimLostCalls, find: Callable[..., list[CallRow]], *how: Any
+    ) -> list[CallRow]:
+        """Return old calls of this process that it does not know of: nobody heard that they were admitted."""
+        found = find([self._backend.owner], *how, claim.limit + len(self._active))
+        return [
+            row
+            for row in found
+            if row.key not in self._active
+            and row.key not in self.taken
+            and row.created < claim.unstarted
+        ]
+
     def _claim(self, claim: ClaimLostCalls) -> list[Admission]:
-        lost = self._backend.lost_owners(self._backend.open_owners())
         taken = []
-        for row in self._backend.orphaned_calls(lost, claim.tools, claim.limit) if lost else []:
+        for row in self._lost:
+            if row.owner == self._backend.owner and row.effect == Effect.ONCE.value:
+                self._refuse_given_up(row, claim.at)
+                continue
             # A `once` call becomes unknown here and is not taken over.
             admitted = self._take_over(row, claim.at, claim.tools.get(row.tool, ""))
             if admitted.status == "restarted":
                 taken.append(admitted)
+        self._lost = []
+        lost = self._backend.lost_owners(self._backend.open_owners())
         old = self._backend.unstarted_calls(lost, claim.unstarted, claim.limit) if lost else []
+        old += self._given_up(claim, self._backend.unstarted_calls, claim.unstarted)
         for row in old:
             self._cancel_unstarted(row, claim.at)
         self._backend.forget_dead_owners()
         return taken
+
+    def _refuse_given_up(self, stored: CallRow, now: float) -> None:
+        """End a `once` call of this process that was admitted while its caller was told of an error.
+
+        It has had no effect: this process drops a `once` call that acted only when its end is recorded.
+        """
+        event = LifecycleEvent.FAIL
+        state = transition(CallState.RUNNING, event).target
+        why = "the ledger was away when it was admitted, and it never began"
+        answer = failure_answer(stored.call_id, "refused", state, detail=why)
+        self._end(stored, event, "refused", answer.content, now)
 
     def _cancel_unstarted(self, stored: CallRow, now: float) -> None:
         """Cancel a call that was admitted and never started, as its process would have at its deadline."""

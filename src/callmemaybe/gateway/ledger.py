@@ -19,7 +19,7 @@ from typing import Any, TypeVar, cast
 
 from callmemaybe.errors import StoreError, StoreFull, StoreTransient
 from callmemaybe.gateway.apply import Applier
-from callmemaybe.gateway.audit.chain import GENESIS, ChainHead, record_hash
+from callmemaybe.gateway.audit.chain import ChainHead, record_hash
 from callmemaybe.gateway.limits import DEFAULT_LIMITS, GatewayLimits
 from callmemaybe.gateway.locks import LockTable
 from callmemaybe.gateway.store import (
@@ -282,9 +282,15 @@ class Ledger:
             isinstance(operation, RenewLease | ConfirmOwnership) for operation in batch.operations
         )
         with self._transaction():
+            written: set[tuple[str, str]] = set()
             if self._commit_in_doubt:
-                head = ChainHead(head.chain, *(self.backend.chain_end(head.chain) or (0, GENESIS)))
-            applier = Applier(self.backend, batch, self.active, self.lease if renews else None)
+                for _, length, key, record, digest in self.backend.chain_after(
+                    head.chain, head.length
+                ):
+                    head = ChainHead(head.chain, length, digest)
+                    written.add((key, record))
+            lease = self.lease if renews else None
+            applier = Applier(self.backend, batch, self.active, lease, written)
             applier.apply()
             self._point(kinds, "half written")
             head = self._append(head, batch.audit)

@@ -135,9 +135,10 @@ class LockArbiter:
         texts: Collection[str],
         rows: Collection[CallRow] = (),
         runs: Collection[tuple[str, str]] = (),
+        begun: Collection[tuple[str, str]] = (),
     ) -> None:
         """Serialise with transactions about the same locks (JSON) and rows; read the other open calls."""
-        self._backend.serialise(texts, rows, runs)
+        self._backend.serialise(texts, rows, runs, begun)
         self._others = self._backend.open_calls_of_others()
 
     @property

@@ -348,12 +348,17 @@ class StoreBackend(Protocol):
         """
 
     def serialise(
-        self, locks: Collection[str], rows: Collection[CallRow], runs: Collection[tuple[str, str]]
+        self,
+        locks: Collection[str],
+        rows: Collection[CallRow],
+        runs: Collection[tuple[str, str]],
+        begun: Collection[tuple[str, str]],
     ) -> None:
         """Wait for other transactions that decide about the same locks (JSON of each call).
 
         Also wait for those that may admit the same calls as ``rows`` (tenant, run, tool, arguments). What
-        the transaction will ask about ``locks``, ``rows`` and ``runs`` next may be read ahead here.
+        the transaction will ask about these and ``runs`` next may be read ahead here, and the policies of
+        those runs that are ``begun``.
         """
 
     def open_calls_of_others(self) -> list[OpenCall]:
@@ -372,10 +377,16 @@ class StoreBackend(Protocol):
         """Return the unknown, unreconciled rows of these (tenant, run)."""
 
     def begin_runs(self, runs: Sequence[RunRow]) -> dict[tuple[str, str], str]:
-        """Insert the runs that do not exist; return the policy hash in the ledger of each."""
+        """Insert the runs that do not exist; return the policy hash in the ledger of each.
+
+        Until the commit no other transaction reads or changes their policies.
+        """
 
     def policy_hashes(self, runs: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
-        """Return the policy hash in the ledger of each of these (tenant, run) that exists."""
+        """Return the policy hash in the ledger of each of these (tenant, run) that exists.
+
+        Until the commit no other transaction changes it: what T1 admits under a policy, it admits before.
+        """
 
     def policy_json(self, tenant: str, run: str) -> str:
         """Return the policy in the ledger, as JSON, of a run that exists."""
@@ -413,10 +424,13 @@ class StoreBackend(Protocol):
         """Return committed rows of these owners that were admitted before ``before``."""
 
     def append_audit(self, records: Sequence[tuple[str, int, str, str, bytes]]) -> None:
-        """Append audit rows (chain, number, key, record, hash), all of one chain."""
+        """Append audit rows (chain, number, key, record, hash), all of one chain.
 
-    def chain_end(self, chain: str) -> tuple[int, bytes] | None:
-        """Return the number and hash of the last audit row of ``chain`` as this transaction sees it."""
+        Raises StoreTransient if one of the numbers was written meanwhile, by an own commit without an answer.
+        """
+
+    def chain_after(self, chain: str, number: int) -> list[tuple[str, int, str, str, bytes]]:
+        """Return the audit rows of ``chain`` after ``number``, in order, as this transaction sees them."""
 
     def insert_approval(self, approval: Approval) -> tuple[bool, Approval]:
         """Insert the approval unless it exists; return (inserted, the row in the ledger)."""

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from callmemaybe.errors import InputError, StoreError
+from callmemaybe.errors import InputError
 
 #: Leading white space, comments and opening brackets of a statement.
 _LEADING = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/|\(|;)*", re.DOTALL)
@@ -69,11 +69,12 @@ class GuardedTransaction:
         self,
         run: Callable[[str, Sequence[Any]], Any],
         changed: Callable[[Any], int],
-        is_intact: Callable[[], bool],
+        check: Callable[[], None],
     ) -> None:
+        """``check`` is called once, when the tool has ended, and raises if it did what it may not."""
         self.__run = run
         self.__changed = changed
-        self.__is_intact = is_intact
+        self.__check = check
         self.__open = True
 
     def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> TransactionRows:
@@ -94,8 +95,20 @@ class GuardedTransaction:
     def close(self) -> None:
         """Refuse every later statement: the transaction goes on without the tool.
 
-        Raises StoreError if the tool ended it all the same.
+        Raises StoreError if the tool ended it all the same, InputError if it wrote to the ledger's tables.
         """
-        self.__open = False
-        if not self.__is_intact():
-            raise StoreError("a transactional tool ended the ledger's transaction")
+        if self.__open:
+            self.__open = False
+            self.__check()
+
+
+ENDED = "a transactional tool ended the ledger's transaction"
+
+
+def wrote_to_the_ledger() -> InputError:
+    """Return the error of a tool that wrote to the ledger's own tables."""
+    return InputError(
+        "a transactional tool cannot write to the ledger's own tables",
+        where="transaction",
+        hint="give it tables of its own",
+    )

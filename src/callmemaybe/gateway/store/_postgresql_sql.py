@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from callmemaybe.gateway.store import CALL_COLUMNS
 
 TABLES = """
@@ -45,11 +47,25 @@ create table if not exists audit(
   hash bytea not null, primary key (chain, number)
 );
 """
-#: A commit must be on disk when it returns, whatever the database's default; stricter settings stay.
-DURABLE = """
-select set_config('synchronous_commit', 'on', false)
-where current_setting('synchronous_commit') = 'off'
+#: The names of the tables.
+NAMES = tuple(re.findall(r"create table if not exists (\w+)", TABLES))
+#: A commit must be on disk when it returns, whatever the database's default; stricter settings stay. A
+#: temporary table of a tool must not stand before a table of the ledger with its name.
+SETTINGS = """
+select
+  case when current_setting('synchronous_commit') = 'off'
+    then set_config('synchronous_commit', 'on', false) end,
+  set_config('search_path',
+    concat_ws(', ', nullif(current_setting('search_path'), ''), 'pg_temp'), false)
 """
+#: How many rows of the ledger's tables this transaction has written.
+WRITTEN = "select " + " + ".join(
+    f"pg_stat_get_xact_tuples_{what}(to_regclass('{name}'))"
+    for name in NAMES
+    for what in ("inserted", "updated", "deleted")
+)
+#: Undo what a tool set for the session by set_config(), or in a function.
+RESET = f"reset session authorization; reset all; {SETTINGS}"
 #: The advisory lock under which the tables are created; an arbitrary constant.
 MAKING = 0x63616C6C
 #: A renewal and a judgement exclude each other by the lock on the owner's row. What is judged lost is marked,
@@ -58,7 +74,7 @@ OWN_LEASE = "select expires::text from owners where owner = %s for update"
 RENEW = """
 insert into owners values (%s, clock_timestamp() + make_interval(secs => %s))
 on conflict (owner) do update set expires = excluded.expires
-returning coalesce(%s::timestamptz <= clock_timestamp(), true)
+returning coalesce(%s::timestamptz <= clock_timestamp(), true), extract(epoch from clock_timestamp())
 """
 LOST = """
 with lapsed as (
@@ -135,10 +151,18 @@ select {ROW} from calls where state = 'unknown'
   and (run, tenant) in (select v ->> 0, v ->> 1 from json_array_elements(%s::json) as v)
   and key not in (select key from reconciliations)
 """
-POLICIES = """
+BEGIN_RUNS = """
+insert into runs select v ->> 0, v ->> 1, v ->> 2, v ->> 3 from json_array_elements(%s::json) as v
+on conflict do nothing returning tenant, run, policy_hash
+"""
+_POLICIES = """
 select tenant, run, policy_hash from runs
 where (run, tenant) in (select v ->> 0, v ->> 1 from json_array_elements(%s::json) as v)
+order by tenant, run
 """
+#: T1 and a change of the policy exclude each other until the commit: who is told that it was narrowed finds no
+#: call admitted under the old policy afterwards.
+POLICIES, POLICIES_TO_CHANGE = f"{_POLICIES} for share", f"{_POLICIES} for update"
 TURN = "tenant, run, turn, delivery, request, calls, arguments, created"
 OPEN_TURNS = f"""
 insert into turns({TURN}) select v ->> 0, v ->> 1, (v ->> 2)::bigint, v ->> 3, v ->> 4, v ->> 5,
@@ -161,7 +185,7 @@ UNSTARTED = f"""
 select {ROW} from calls where state = 'committed' and owner = any(%s) and created < %s
 order by key limit %s for update skip locked
 """
-END = "select number, hash from audit where chain = %s order by number desc limit 1"
+AFTER = "select * from audit where chain = %s and number > %s order by number"
 AUDIT = """
 insert into audit select %s, %s + n, v ->> 0, v ->> 1, decode(v ->> 2, 'hex')
 from json_array_elements(%s::json) with ordinality as j(v, n)

@@ -7,6 +7,7 @@ read back. Batches are cut to powers of two, so that few different statements ar
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -56,6 +57,8 @@ create table if not exists audit(
   hash blob not null, primary key (chain, number)
 ) without rowid;
 """
+#: The names of the tables.
+NAMES = frozenset(re.findall(r"create table if not exists (\w+)", TABLES))
 ROW = ", ".join(CALL_COLUMNS)
 #: The values are formatted into ``{}``.
 INSERT = f"insert into calls({ROW}) {{}} on conflict do nothing"
@@ -116,7 +119,7 @@ select {TURN} from turns where (tenant, run, turn) in (select tenant, run, turn 
 """
 DENIED = "select key, mac, by from approvals where decision = 'denied' and key in ({})"
 APPEND = "insert into audit {}"
-END = "select number, hash from audit where chain = ? order by number desc limit 1"
+AFTER = "select * from audit where chain = ? and number > ? order by number"
 # Calls that were committed and never started wait for their redelivery, and so do those whose tool is
 # unknown here: they must not use up the limit. The second condition makes SQLite use the index.
 ORPHANS = f"""

@@ -38,7 +38,7 @@ from callmemaybe.gateway.store import (
     UpdateCall,
 )
 from callmemaybe.gateway.store import _postgresql_sql as statements
-from callmemaybe.gateway.store._guard import GuardedTransaction
+from callmemaybe.gateway.store._guard import ENDED, GuardedTransaction, wrote_to_the_ledger
 from callmemaybe.jsonio import dumps
 
 _APPROVAL = ", ".join(item.name for item in fields(Approval))
@@ -124,11 +124,11 @@ class PostgresqlStore:
             options["options"] = f"{given} {statements.PLANS}"
         made = psycopg.connect(self._address, autocommit=autocommit, **options)
         with made.transaction():
-            made.execute(statements.DURABLE)
-            before = time.time()
+            made.execute(statements.SETTINGS)
+            before = _clock()
             row = made.execute("select extract(epoch from clock_timestamp())").fetchone()
             assert row is not None
-            self._offset = float(row[0]) - (before + time.time()) / 2
+            self._offset = float(row[0]) - (before + _clock()) / 2
         return made
 
     # --- leases -------------------------------------------------------------------------------
@@ -136,8 +136,13 @@ class PostgresqlStore:
     def renew_lease(self, lease: float) -> bool:
         """Renew this owner's lease, by the database's clock; waits for who judges it lost just now."""
         was = self._write.execute(statements.OWN_LEASE, (self.owner,)).fetchone()
+        before = _clock()
         found = self._write.execute(statements.RENEW, (self.owner, lease, was and was[0]))
-        return bool(found.fetchall()[0][0])
+        lapsed, now = found.fetchall()[0]
+        # The database's clock was read between these two; its offset stays if that agrees with it.
+        least, most = float(now) - _clock(), float(now) - before
+        self._offset = min(max(self._offset, least), most)
+        return bool(lapsed)
 
     def lost_owners(self, owners: Iterable[str]) -> set[str]:
         """Return the owners without a lease or with a lapsed one, which stay lost until the commit.
@@ -168,10 +173,11 @@ class PostgresqlStore:
         """Yield the transaction for a tool; undo what was written since if an exception passes."""
         write = self._write
         # A prepared statement is one statement: a second one behind a semicolon is refused.
+        before = write.execute(statements.WRITTEN).fetchone()
         guarded = GuardedTransaction(
             lambda sql, values: write.execute(sql, values or None, prepare=True),
             lambda cursor: int(cursor.rowcount),
-            self._is_in_transaction,
+            lambda: self._check_tool(before),
         )
         with write.transaction():
             try:
@@ -179,11 +185,17 @@ class PostgresqlStore:
             finally:
                 guarded.close()
 
-    def _is_in_transaction(self) -> bool:
-        """Whether the transaction is open; a connection without one is closed, and the next one connects anew."""
-        if self._write.info.transaction_status == psycopg.pq.TransactionStatus.IDLE:
-            self._write.close()
-        return not self._write.closed
+    def _check_tool(self, before: Any) -> None:
+        """Raise if a tool ended the transaction or wrote to the ledger's tables; undo what it set."""
+        status = self._write.info.transaction_status
+        if status == psycopg.pq.TransactionStatus.IDLE:
+            self._write.close()  # the next transaction connects anew
+        if self._write.closed:
+            raise StoreError(ENDED)
+        if status == psycopg.pq.TransactionStatus.INTRANS:  # else it is undone as a whole
+            self._write.execute(statements.RESET, prepare=False)
+            if self._write.execute(statements.WRITTEN).fetchone() != before:
+                raise wrote_to_the_ledger()
 
     def release_reserve(self) -> bool:
         """Return False: this store reserves no disk space on the database's host."""
@@ -236,7 +248,11 @@ class PostgresqlStore:
         return bool(done.rowcount)
 
     def serialise(
-        self, locks: Collection[str], rows: Collection[CallRow], runs: Collection[tuple[str, str]]
+        self,
+        locks: Collection[str],
+        rows: Collection[CallRow],
+        runs: Collection[tuple[str, str]],
+        begun: Collection[tuple[str, str]],
     ) -> None:
         """Take advisory locks until the commit, in one order for all processes.
 
@@ -258,13 +274,13 @@ class PostgresqlStore:
             others = ask(statements.OTHERS, {"me": self.owner})
             token = ask(statements.COUNT_UP) if locks else None
             unknown = ask(statements.BLOCKED, (_pairs(runs),)) if runs else None
-            policies = ask(statements.POLICIES, (_pairs(runs),)) if runs else None
+            policies = ask(statements.POLICIES, (_pairs(begun),)) if begun else None
             repeats = ask(statements.REPEATS, (_likes(rows),)) if rows else None
         self._ahead = _Prefetched(
             [OpenCall(*values) for values in others],
             None if token is None else _number_of(token),
             None if unknown is None else (set(runs), [CallRow(*values) for values in unknown]),
-            None if policies is None else (set(runs), policies.fetchall()),
+            None if policies is None else (set(begun), policies.fetchall()),
             None if repeats is None else ({row.key for row in rows}, dict(repeats.fetchall())),
         )
 
@@ -326,13 +342,12 @@ class PostgresqlStore:
     def begin_runs(self, runs: Sequence[RunRow]) -> dict[tuple[str, str], str]:
         """Insert the runs that do not exist, in one order for all writers."""
         ordered = sorted((run.tenant, run.run, run.policy, run.policy_hash) for run in runs)
-        self._write.execute(
-            "insert into runs select * from unnest(%s::text[], %s::text[], %s::text[], %s::text[])"
-            " on conflict do nothing",
-            list(map(list, zip(*ordered, strict=True))),
-        )
-        self._ahead.policies = None
-        return self.policy_hashes({(run.tenant, run.run) for run in runs})
+        found = self._write.execute(statements.BEGIN_RUNS, (dumps(ordered),)).fetchall()
+        known = {row[:2] for row in ordered} - {row[:2] for row in found}
+        if known:  # the rows that were just inserted are ours alone until the commit
+            asked = (_pairs(known),)
+            found += self._write.execute(statements.POLICIES_TO_CHANGE, asked).fetchall()
+        return {(tenant, run): policy_hash for tenant, run, policy_hash in found}
 
     def policy_hashes(self, runs: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
         """Return the policy hash of each run."""
@@ -343,9 +358,9 @@ class PostgresqlStore:
         return {(tenant, run): policy_hash for tenant, run, policy_hash in found}
 
     def policy_json(self, tenant: str, run: str) -> str:
-        """Return the policy of a run as JSON and lock its row until the commit."""
+        """Return the policy of a run as JSON."""
         found = self._write.execute(
-            "select policy from runs where tenant = %s and run = %s for update", (tenant, run)
+            "select policy from runs where tenant = %s and run = %s", (tenant, run)
         )
         return str(found.fetchall()[0][0])
 
@@ -385,11 +400,15 @@ class PostgresqlStore:
         """Append audit rows."""
         chain, first = records[0][:2]
         rows = dumps([(key, record, digest.hex()) for _, _, key, record, digest in records])
-        self._write.execute(statements.AUDIT, (chain, first - 1, rows))
+        try:
+            self._write.execute(statements.AUDIT, (chain, first - 1, rows))
+        except errors.UniqueViolation as error:
+            # Our own commit, of a connection that broke, was not done when the end of the chain was read.
+            raise StoreTransient("the end of the audit chain has moved") from error
 
-    def chain_end(self, chain: str) -> tuple[int, bytes] | None:
-        """Return the number and hash of the last record of a chain."""
-        return self._write.execute(statements.END, (chain,)).fetchone()
+    def chain_after(self, chain: str, number: int) -> list[tuple[str, int, str, str, bytes]]:
+        """Return the records of a chain after ``number``."""
+        return self._write.execute(statements.AFTER, (chain, number)).fetchall()
 
     # --- approvals, reconciliation, retention -------------------------------------------------
 
@@ -547,8 +566,8 @@ class PostgresqlStore:
         raise AssertionError("unreachable")
 
     def now(self) -> float:
-        """Return the database's clock: this host's, plus the offset measured at the last connect."""
-        return time.time() + self._offset
+        """Return the database's clock, by this host's monotonic one since the last renewal of the lease."""
+        return _clock() + self._offset
 
     def close(self) -> None:
         """Give up the lease and close the connections."""
@@ -557,6 +576,12 @@ class PostgresqlStore:
         self._write.close()
         if self._reader is not None:
             self._reader.close()
+
+
+def _clock() -> float:
+    """Return seconds of a clock that nobody turns and that counts while the machine sleeps."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
 def _number_of(cursor: psycopg.Cursor[Any]) -> int:

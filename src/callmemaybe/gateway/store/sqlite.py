@@ -36,7 +36,7 @@ from callmemaybe.gateway.store import (
     UpdateCall,
 )
 from callmemaybe.gateway.store import _sqlite_sql as statements
-from callmemaybe.gateway.store._guard import GuardedTransaction
+from callmemaybe.gateway.store._guard import ENDED, GuardedTransaction, wrote_to_the_ledger
 from callmemaybe.jsonio import dumps
 
 fcntl: Any
@@ -104,6 +104,7 @@ class SqliteStore:
             self._reader.set_busy_timeout(int(busy * 1000))
             meta = self._write.execute("select value from meta where name = 'mac'")
             self.secret: bytes = _one(meta)
+        self._refused = False  # whether a tool's statement would change a table of the ledger
         self._reading = threading.Lock()
         self._boot = _boot_id()
         self.owner = secrets.token_hex(8)
@@ -172,22 +173,43 @@ class SqliteStore:
         """Yield the transaction for a tool; undo what was written since if an exception passes."""
         self._write.execute("savepoint tool")
         guarded = GuardedTransaction(
-            self._write.execute,
-            lambda _: int(self._write.changes()),
-            lambda: bool(self._write.in_transaction),
+            self._run_of_tool, lambda _: int(self._write.changes()), self._check_intact
         )
-        self._write.authorizer = _refuse_control
+        self._write.authorizer = self._authorise_tool
         try:
             try:
                 yield guarded
             finally:
-                self._write.authorizer = None
                 guarded.close()
         except BaseException:
             if self._write.in_transaction:
                 self._write.execute("rollback to tool; release tool")
             raise
         self._write.execute("release tool")
+
+    def _run_of_tool(self, sql: str, values: Sequence[Any]) -> Any:
+        self._refused = False
+        try:
+            return self._write.execute(sql, values)
+        except apsw.AuthError:
+            if not self._refused:
+                raise
+            raise wrote_to_the_ledger() from None
+
+    def _authorise_tool(
+        self, operation: int, first: str | None, second: str | None, *_: str | None
+    ) -> int:
+        """Refuse what controls the transaction, and what changes the ledger's own tables."""
+        place = _CHANGES.get(operation)
+        name = None if place is None else (first, second)[place]
+        if name is not None and name.lower() in statements.NAMES:
+            self._refused = True
+        return int(apsw.SQLITE_DENY if self._refused or operation in _CONTROL else apsw.SQLITE_OK)
+
+    def _check_intact(self) -> None:
+        self._write.authorizer = None
+        if not self._write.in_transaction:
+            raise StoreError(ENDED)
 
     def release_reserve(self) -> bool:
         """Delete the reserve."""
@@ -244,7 +266,11 @@ class SqliteStore:
         return bool(self._write.changes())
 
     def serialise(
-        self, locks: Collection[str], rows: Collection[CallRow], runs: Collection[tuple[str, str]]
+        self,
+        locks: Collection[str],
+        rows: Collection[CallRow],
+        runs: Collection[tuple[str, str]],
+        begun: Collection[tuple[str, str]],
     ) -> None:
         """Do nothing: SQLite has one writer at a time."""
 
@@ -345,10 +371,10 @@ class SqliteStore:
         """Append audit rows."""
         self._each(statements.APPEND, records)
 
-    def chain_end(self, chain: str) -> tuple[int, bytes] | None:
-        """Return the number and hash of the last record of a chain."""
-        found = self._write.execute(statements.END, (chain,)).fetchall()
-        return (found[0][0], found[0][1]) if found else None
+    def chain_after(self, chain: str, number: int) -> list[tuple[str, int, str, str, bytes]]:
+        """Return the records of a chain after ``number``."""
+        found: list[Any] = self._write.execute(statements.AFTER, (chain, number)).fetchall()
+        return found
 
     def _each(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
         """Run a statement that returns nothing over all rows."""
@@ -530,8 +556,22 @@ _CONTROL = {
 }
 
 
-def _refuse_control(operation: int, *_: Any) -> int:
-    return apsw.SQLITE_DENY if operation in _CONTROL else apsw.SQLITE_OK
+#: What changes a table, and which of the two arguments names it.
+_CHANGES = {
+    apsw.SQLITE_INSERT: 0,
+    apsw.SQLITE_UPDATE: 0,
+    apsw.SQLITE_DELETE: 0,
+    apsw.SQLITE_DROP_TABLE: 0,
+    apsw.SQLITE_ALTER_TABLE: 1,
+    apsw.SQLITE_CREATE_TRIGGER: 1,
+    apsw.SQLITE_CREATE_TEMP_TRIGGER: 1,
+    apsw.SQLITE_DROP_TRIGGER: 1,
+    apsw.SQLITE_CREATE_INDEX: 1,
+    apsw.SQLITE_DROP_INDEX: 1,
+    # A temporary table of this name would stand before the ledger's.
+    apsw.SQLITE_CREATE_TEMP_TABLE: 0,
+    apsw.SQLITE_CREATE_TEMP_VIEW: 0,
+}
 
 
 _values = operator.attrgetter(*CALL_COLUMNS)

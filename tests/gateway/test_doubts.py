@@ -1,0 +1,209 @@
+"""A commit whose answer is lost, a policy that changes meanwhile, two who recover: the ledger says what is true."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from callmemaybe.gateway import Gateway, GatewayLimits, StoreError, StoreTransient
+from callmemaybe.gateway.audit.verify import verify_ledger
+from callmemaybe.gateway.ledger import Ledger, open_ledger
+from callmemaybe.gateway.store import AdmitCalls, AppendAudit
+from callmemaybe.tools import ToolCall, tool
+
+
+def opened(store: str, **more: Any) -> Ledger:
+    options = {} if "://" in store else {"reserve": 0}
+    return open_ledger(store, GatewayLimits(**more), **options)
+
+
+def test_who_narrowed_a_policy_finds_no_later_admission_under_the_old_one(store: str) -> None:
+    """T1 compares the policies until its commit: a process that narrows the run waits for it."""
+    order: list[str] = []
+    written, narrowed = threading.Event(), threading.Event()
+
+    def probe(point: str) -> None:
+        if point == "T1 written":
+            written.set()
+            narrowed.wait(1.0)  # time enough, if nothing made it wait
+        elif point == "T1 durable":
+            order.append("admitted")
+
+    @tool(effect="read", trusted=True)
+    async def look() -> int:
+        return 1
+
+    call = [ToolCall("look", "{}", "c")]
+
+    async def go() -> None:
+        first, second = opened(store), opened(store)
+        async with Gateway([look], store=first) as one, Gateway([look], store=second) as two:
+            assert (await one.run(call, run="r", turn=0))[0].ok
+            run = two.begin("r")
+            first.probe = probe
+            admitted = asyncio.ensure_future(one.run(call, run="r", turn=1))
+            while not written.is_set():
+                await asyncio.sleep(0.01)
+            run.narrow("look")
+            (denied,) = await two.run(call, run=run, turn=2)
+            order.append("narrowed")
+            narrowed.set()
+            assert denied.code == "denied"
+            assert (await admitted)[0].ok
+            first.probe = lambda _: None
+            assert (await one.run(call, run="r", turn=3))[0].code == "denied"
+        first.close()
+        second.close()
+
+    asyncio.run(go())
+    assert order == ["admitted", "narrowed"]
+
+
+def losing(ledger: Ledger, error: type[StoreError], kind: type) -> list[int]:
+    """Let the store commit the next operation of ``kind`` and lose the answer."""
+    real, commit, left = ledger.backend.transaction, ledger._commit, [1]
+
+    def watched(queued: Any) -> None:
+        @contextlib.contextmanager
+        def transaction() -> Any:
+            with real():
+                yield
+            if left and any(isinstance(one.operation, kind) for one in queued):
+                left.clear()
+                raise error("the connection broke")
+
+        ledger.backend.transaction = transaction  # type: ignore[method-assign]
+        commit(queued)
+
+    ledger._commit = watched  # type: ignore[method-assign]
+    return left
+
+
+@pytest.mark.parametrize("sees_it", [True, False])
+def test_an_audit_record_whose_commit_was_not_answered_is_there_once(
+    store: str, sees_it: bool
+) -> None:
+    """Sent again it is recognised, also if the commit is done only after the chain's end was read."""
+    ledger = opened(store)
+    left = losing(ledger, StoreTransient, AppendAudit)
+    if not sees_it and "://" in store:
+        after, blind = ledger.backend.chain_after, [1]
+
+        def chain_after(chain: str, number: int) -> Any:
+            return [] if blind and blind.pop() else after(chain, number)
+
+        ledger.backend.chain_after = chain_after  # type: ignore[method-assign]
+    for n in range(3):
+        ledger.send_and_wait(AppendAudit("", json.dumps({"event": "attempt", "n": n})))
+    assert not left
+    records = [json.loads(row[3])["n"] for row in ledger.backend.read_audit()]
+    assert records == [0, 1, 2]
+    assert not verify_ledger(ledger.backend).breaks
+    ledger.close()
+
+
+@pytest.mark.parametrize("effect", ["once", "idempotent"])
+def test_what_was_admitted_while_its_caller_heard_of_an_error_does_not_stay_running(
+    store: str, effect: str
+) -> None:
+    """`recover()` of the same, living process ends a `once` call, effect none, and runs the others."""
+    ran: list[int] = []
+
+    @tool(effect=effect, writes="a", trusted=True)
+    async def put(n: int) -> int:
+        ran.append(n)
+        return n
+
+    def call(n: int) -> list[ToolCall]:
+        return [ToolCall("put", json.dumps({"n": n}), "c")]
+
+    async def go() -> None:
+        ledger = opened(store)
+        losing(ledger, StoreError, AdmitCalls)
+        async with Gateway([put], store=ledger) as early:
+            with pytest.raises(StoreError, match="broke"):
+                await early.run(call(1), run="r", turn=0)
+            assert await early.recover() == 0  # its caller may deliver it again
+            (row,) = ledger.backend.read_calls(run="r", limit=9)
+            assert (row.state, ran) == ("running", [])
+        now = ledger.backend.now
+        ledger.backend.now = lambda: now() + 100  # type: ignore[method-assign]
+        async with Gateway([put], store=ledger) as late:
+            await late.recover()
+            assert ran == ([] if effect == "once" else [1])
+        async with Gateway([put], store=ledger) as gateway:
+            (again,) = await gateway.run(call(1), run="r", turn=0)
+            told = ("refused", "none") if effect == "once" else ("ok", "done")
+            assert (again.code, again.effect) == told
+            assert (await gateway.run(call(2), run="r", turn=1))[0].ok
+        assert not verify_ledger(ledger.backend).breaks
+        ledger.close()
+
+    asyncio.run(go())
+
+
+def test_a_recovery_asks_for_all_locks_at_once(store: str) -> None:
+    """Two that recover calls of crossing resources take their locks in one order."""
+
+    @tool(effect="idempotent", writes="n:{n}", trusted=True)
+    async def put(n: int) -> int:
+        await asyncio.sleep(3600 if dying else 0)
+        return n
+
+    dying = [1]
+
+    async def go() -> None:
+        dead = opened(store)
+        one = Gateway([put], store=dead)
+        calls = [ToolCall("put", json.dumps({"n": n}), str(n)) for n in range(4)]
+        lost = asyncio.ensure_future(one.run(calls, run="r", turn=0))
+        while {row.state for row in dead.backend.read_calls(run="r", limit=9)} != {"running"}:
+            await asyncio.sleep(0.01)
+        ledger = opened(store)
+        backend = ledger.backend
+        serialised: list[int] = []
+        serialise, lost_owners = backend.serialise, backend.lost_owners
+
+        def counted(locks: Any, *rest: Any) -> None:
+            serialised.append(len(locks))
+            serialise(locks, *rest)
+
+        backend.serialise = counted  # type: ignore[method-assign]
+        backend.lost_owners = lambda owners: {dead.owner} & set(owners)  # type: ignore[method-assign]
+        dying.clear()
+        async with Gateway([put], store=ledger) as gateway:
+            taken = asyncio.ensure_future(gateway.recover())
+            while not serialised:
+                await asyncio.sleep(0.01)
+            assert await taken == 4
+        assert serialised[0] == 4
+        assert 4 not in serialised[1:]
+        assert lost_owners is not None
+        lost.cancel()
+        ledger.close()
+        dead.close()
+
+    asyncio.run(go())
+
+
+def test_nobodys_wall_clock_moves_the_clock_of_postgresql(
+    postgres: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Approvals and retention follow the database's clock, also while this host's is an hour wrong."""
+    ledger = opened(postgres.fresh(), heartbeat=0.02)
+    before, real = ledger.backend.now(), time.time
+    monkeypatch.setattr(time, "time", lambda: real() + 3600)
+    time.sleep(0.1)
+    assert 0 < ledger.backend.now() - before < 60
+    ledger.backend._offset -= 500.0  # type: ignore[attr-defined]
+    deadline = time.monotonic() + 30
+    while abs(ledger.backend.now() - real()) > 60 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert abs(ledger.backend.now() - real()) < 60
+    ledger.close()
