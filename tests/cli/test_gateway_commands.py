@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,8 @@ def exec_(cli: Any, calls: list[Any], *more: str) -> tuple[int, Any]:
     Path("calls.json").write_text(json.dumps(calls))
     arguments = ["exec", "calls.json", "--tools", str(TOOLS), "--secrets", "secrets.json", *more]
     code, out = cli(*arguments)
-    return code, json.loads(out) if out.startswith("[") else out
+    # What is said on standard error comes behind the answers.
+    return code, json.JSONDecoder().raw_decode(out)[0] if out.startswith("[") else out
 
 
 def test_exec_approve_and_redeliver(cli: Any) -> None:
@@ -62,6 +64,41 @@ def test_exec_approve_and_redeliver(cli: Any) -> None:
     code, shown = cli("audit", "show", first[0]["key"][:12])
     events = [json.loads(line).get("event") for line in shown.splitlines()]
     assert events == [None, "ask", "approved", "admit", "succeed"]
+
+
+def test_an_approval_lets_the_run_go_on(cli: Any) -> None:
+    """What `exec` prints for a waiting call runs it, once, and prints the answers of its turn; also without a run's name."""
+    call = {"name": "act", "arguments": {"path": "log", "text": "it's $HOME"}, "id": "c"}
+    look = {"function": {"name": "look", "arguments": '{"place": "home"}'}}
+    Path("calls.json").write_text(json.dumps([call, look]))
+    code, out = cli(
+        "exec", "calls.json", "--tools", str(TOOLS), "--secrets", "secrets.json", "--yes", "read"
+    )
+    assert code == 1
+    run, line = out.splitlines()[-2:]
+    assert run.endswith("1 of 2 calls wait for approval:")
+    _, *command = shlex.split(line)
+    code, out = cli(*command, "--secrets", "secrets.json", "--by", "ada")
+    answers, end = json.JSONDecoder().raw_decode(out)
+    assert (code, [one["ok"] for one in answers]) == (0, [True, True])
+    assert out[end:].startswith("\napproved: act ")
+    assert Path("log").read_text() == "it's $HOME\n"
+    code, again = cli(*command, "--secrets", "secrets.json", "--by", "ada")
+    assert (code, json.JSONDecoder().raw_decode(again)[0]) == (0, answers)
+    assert Path("log").read_text() == "it's $HOME\n"
+
+
+def test_a_denied_call_is_not_approved_later(cli: Any) -> None:
+    """The first decision stands, and nothing runs."""
+    call = {"name": "act", "arguments": {"path": "log", "text": "hello"}, "id": "c"}
+    exec_(cli, [call], "--run", "r")
+    approval = cli("approvals", "list")[1].split()[0]
+    assert cli("approvals", "deny", approval, "--by", "ada")[0] == 0
+    code, out = cli(
+        "approvals", "approve", approval, "--tools", str(TOOLS), "--secrets", "secrets.json"
+    )
+    assert (code, "it is denied by ada already" in out) == (2, True)
+    assert not Path("log").exists()
 
 
 def test_a_turn_without_its_run_is_refused(cli: Any) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from callmemaybe import plugins
+from callmemaybe import Conversation, GatewayExecutor, plugins
+from callmemaybe.conversation.events import UserMessage, turn_events
 from callmemaybe.errors import InputError
 from callmemaybe.gateway import Gateway, GatewayLimits
 from callmemaybe.gateway.lifecycle import CallState
@@ -212,3 +213,141 @@ def test_a_call_in_flight_is_awaited(ledger) -> None:
 
     asyncio.run(asyncio.wait_for(go(), 60))
     assert ran == [1]
+
+
+@tool(effect="once", writes="money", approval="always")
+async def pay(to: str) -> str:
+    """Pay."""
+    PAID.append(to)
+    return to
+
+
+@tool(effect="once", writes="post")
+async def tell(who: str) -> str:
+    """Tell."""
+    PAID.append(who)
+    return who
+
+
+PAID: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def nothing_paid() -> None:
+    """Each test begins with nothing done."""
+    PAID.clear()
+
+
+def test_a_run_goes_on_after_a_decision(ledger) -> None:
+    """Whoever awaits a decision resumes the turn: what was approved runs once, the rest is as it was."""
+
+    async def go() -> None:
+        async with Gateway([pay, tell], store=ledger) as one:
+            asked = await one.run(
+                [
+                    call("pay", to="x"),
+                    call("tell", who="y"),
+                    call("pay", to="z"),
+                    ToolCall("pay", "{"),
+                ]
+            )
+            assert [answer.code for answer in asked] == [
+                "approval_pending",
+                "ok",
+                "approval_pending",
+                "invalid_arguments",
+            ]
+            first, second = asked[0].approval, asked[2].approval
+            assert (await one.decision(first, timeout=0.05)).decision is None
+            waiting = asyncio.ensure_future(one.decision(first))
+            await asyncio.sleep(0.05)
+            await one.decide(first, "approved", by="ann")
+            assert (await waiting).by == "ann"
+        async with Gateway([pay, tell], store=ledger) as other:
+            answers = await other.resume(first)
+            assert [answer.code for answer in answers] == [
+                "ok",
+                "ok",
+                "approval_pending",
+                "invalid_arguments",
+            ]
+            await other.decide(second, "denied", by="ann")
+            answers = await other.resume(second)
+            assert [answer.code for answer in answers] == [
+                "ok",
+                "ok",
+                "denied",
+                "invalid_arguments",
+            ]
+            with pytest.raises(InputError, match="there is no approval"):
+                await other.resume("nope")
+            with pytest.raises(InputError, match="there is no approval"):
+                await other.decision("nope")
+
+    asyncio.run(asyncio.wait_for(go(), 60))
+    assert PAID == ["y", "x"]
+
+
+def test_a_policy_of_the_resuming_process_still_holds(ledger) -> None:
+    """An approval lets nothing run that the run's or this process's policy denies."""
+
+    async def go() -> None:
+        async with Gateway([pay, tell], store=ledger) as one:
+            (asked,) = await one.run([call("pay", to="x")], run="r")
+            await one.decide(asked.approval, "approved", by="ann")
+        async with Gateway([tell], store=ledger) as other:
+            (answer,) = await other.resume(asked.approval)
+            assert answer.code == "unknown_tool"
+
+    asyncio.run(go())
+    assert not PAID
+
+
+def test_what_the_ledger_does_not_keep_is_said(ledger) -> None:
+    """A turn whose arguments are sensitive, or whose calls had keys of the caller's, is not made up."""
+
+    @tool(effect="once", writes="safe", approval="always", sensitive="code")
+    async def store_code(code: str) -> None:
+        """Store."""
+
+    async def go() -> None:
+        async with Gateway([store_code, pay], store=ledger) as gateway:
+            (asked,) = await gateway.run([call("store_code", code="1234")])
+            with pytest.raises(InputError, match="does not keep"):
+                await gateway.resume(asked.approval)
+            (asked,) = await gateway.run([call("pay", to="x")], keys=["order:1"])
+            with pytest.raises(InputError, match="a key of its own"):
+                await gateway.resume(asked.approval)
+
+    asyncio.run(go())
+    assert not PAID
+
+
+def test_an_agent_waits_for_a_person(ledger) -> None:
+    """Its turn goes on when somebody else has decided, without another turn of the model."""
+
+    async def go() -> None:
+        async with (
+            Gateway([pay, tell], store=ledger) as gateway,
+            Gateway([pay], store=ledger) as desk,
+        ):
+            conversation = Conversation()
+            conversation.take(UserMessage("user", "pay x"))
+            for event in turn_events("", [ToolCall("pay", '{"to": "x"}', "c1")]):
+                conversation.take(event)
+            execute = GatewayExecutor(gateway, wait_for_approvals=True)
+            turn = asyncio.ensure_future(
+                execute.execute(conversation, conversation.entries[-1].calls)
+            )
+            backend = gateway.ledger.backend
+            while not (
+                found := await desk.ledger.read(lambda: backend.read_approvals(pending_only=True))
+            ):
+                await asyncio.sleep(0.01)
+            assert not turn.done()
+            await desk.decide(found[0].id, "approved", by="ann")
+            (answer,) = await turn
+            assert answer.ok
+
+    asyncio.run(asyncio.wait_for(go(), 60))
+    assert PAID == ["x"]

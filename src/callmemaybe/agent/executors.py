@@ -96,7 +96,9 @@ class GatewayExecutor:
     ``run`` names the gateway's run; with the same name, a conversation that was saved before its calls
     were answered goes on without running one of them twice. One that was lost and begins again with the same
     messages gets the turns that the ledger recorded, in place of new ones from the model; one that begins
-    with other messages continues the run after its last turn. The gateway gets the calls of a turn at
+    with other messages continues the run after its last turn. With ``wait_for_approvals`` a turn that needs a
+    person's decision waits for it, by whomever and in whatever process it is made, as long as the approval is
+    valid; without it the model is told that the approval is pending. The gateway gets the calls of a turn at
     once, with their references to each other, and the messages of the user. It has to be awaited: use
     ``Caller.arun``. Without a name it serves one conversation: raises InputError for another.
     """
@@ -104,6 +106,7 @@ class GatewayExecutor:
     gateway: Gateway
     run: Run | str | None = None
     tenant: str = ""
+    wait_for_approvals: bool = False
     _begun: Run | None = None
     _messages: int = 0
     _first: int = 0
@@ -118,7 +121,14 @@ class GatewayExecutor:
         """Return the gateway's answers; its keys count the turns that called something."""
         begun = await self._enter(conversation)
         number = self._first + _count_turns(conversation) - 1
-        return await self.gateway.run([*map(references_as_pointers, calls)], run=begun, turn=number)
+        whole = [*map(references_as_pointers, calls)]
+        while True:
+            answers = await self.gateway.run(whole, run=begun, turn=number)
+            pending = [answer.approval for answer in answers if answer.approval]
+            if not (pending and self.wait_for_approvals):
+                return answers
+            for approval in pending:
+                await self.gateway.decision(approval)
 
     async def recorded(self, conversation: Conversation) -> Sequence[ToolCall]:
         """Return the calls that the ledger recorded as the next turn of this conversation.

@@ -6,6 +6,7 @@ import contextlib
 import getpass
 import json
 import os
+import shlex
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,12 +20,13 @@ from callmemaybe.cli.process import ExitCode, printable
 from callmemaybe.errors import CallMeMaybeError, InputError, LedgerError, WriteError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from callmemaybe.gateway import Verdict
+    from callmemaybe.gateway import CallAnswer, Verdict
     from callmemaybe.gateway.audit.chain import ChainHead
     from callmemaybe.gateway.ledger import Ledger
     from callmemaybe.tools import Effect
+    from callmemaybe.tools.declare import Tool
 
 DEFAULT_LEDGER = "callmemaybe.db"
 
@@ -173,8 +175,8 @@ def execute(
 ) -> None:
     """Run a file of calls as one turn through the gateway; print the answers as JSON.
 
-    Calls that need approval stay pending: approve them, then execute the same file under the same run
-    name again. Exit code 1 if any call did not succeed.
+    Calls that need approval stay pending: `approvals approve` with the same tools runs them, and so does
+    executing the same file under the same run name again. Exit code 1 if any call did not succeed.
     """
     import asyncio
 
@@ -185,20 +187,42 @@ def execute(
     loaded, listed, policy = load_tools(tools), read_calls(calls), verdicts(yes)
     secret_values = read_secrets(secrets)
 
-    async def go(ledger: Ledger) -> list[Any]:
+    async def go(ledger: Ledger) -> tuple[str, list[CallAnswer]]:
         async with Gateway(loaded, store=ledger, verdicts=policy, secrets=secret_values) as gateway:
             await gateway.recover()
-            return await gateway.run(listed, run=run, turn=turn if run else None)
+            begun = await ledger.read(lambda: gateway.begin(run))
+            return begun.id, await gateway.run(listed, run=begun, turn=turn if run else None)
 
     with opened_ledger(db, anchors, create=True) as ledger:
-        answers = asyncio.run(go(ledger))
-        shown = [
-            {"id": one.call_id, "key": one.key, "state": one.state.value, **json.loads(one.content)}
-            for one in answers
-        ]
+        name, answers = asyncio.run(go(ledger))
         # Printed before the last anchor is appended: a failure there must not lose the results.
-        typer.echo(json.dumps(shown, ensure_ascii=False, indent=1))
+        _print_answers(answers)
+        _say_what_waits(answers, name, tools, db)
     raise typer.Exit(ExitCode.DONE if all(one.ok for one in answers) else ExitCode.SOME_FAILED)
+
+
+def _print_answers(answers: Sequence[CallAnswer]) -> None:
+    shown = [
+        {"id": one.call_id, "key": one.key, "state": one.state.value, **json.loads(one.content)}
+        for one in answers
+    ]
+    typer.echo(json.dumps(shown, ensure_ascii=False, indent=1))
+
+
+def _say_what_waits(answers: Sequence[CallAnswer], run: str, tools: Path, db: str) -> None:
+    """Print to stderr how to go on with the calls that wait for approval."""
+    waiting = [one.approval for one in answers if one.approval]
+    if not waiting:
+        return
+    typer.echo(
+        f"run {printable(run)}: {len(waiting)} of {len(answers)} calls wait for approval:", err=True
+    )
+    where = "" if db == DEFAULT_LEDGER else f" --db {shlex.quote(db)}"
+    for approval in waiting:
+        command = (
+            f"callmemaybe approvals approve {approval} --tools {shlex.quote(str(tools))}{where}"
+        )
+        typer.echo(f"  {command}", err=True)
 
 
 def reconcile(
@@ -348,11 +372,48 @@ def list_approvals(
 @approvals.command()
 def approve(
     approval: Annotated[str, typer.Argument(help="The id of the approval.")],
+    tools: Annotated[
+        Path | None,
+        typer.Option(
+            "--tools", "-t", help="The tools, to run the call now: .py, or OpenAPI .json."
+        ),
+    ] = None,
+    secrets: Secrets = None,
     by: By = "",
     db: Db = DEFAULT_LEDGER,
 ) -> None:
-    """Let a call run: exactly this one, with these arguments, until the approval expires."""
-    _decide(db, approval, "approved", by)
+    """Let a call run: exactly this one, with these arguments, until the approval expires.
+
+    With --tools its turn goes on at once, and the answers of the turn are printed as JSON; exit code 1 if
+    any call did not succeed. Without, it goes on where the turn is delivered again.
+    """
+    loaded = load_tools(tools) if tools else []
+    values = read_secrets(secrets)
+    _decide(db, approval, "approved", by, again=bool(tools))
+    if tools:
+        answers = _resume(db, approval, loaded, values)
+        raise typer.Exit(ExitCode.DONE if all(one.ok for one in answers) else ExitCode.SOME_FAILED)
+
+
+def _resume(
+    db: str, approval: str, tools: Sequence[Tool], secrets: Mapping[str, str]
+) -> Sequence[CallAnswer]:
+    import asyncio
+
+    from callmemaybe.gateway import Gateway
+
+    async def go(ledger: Ledger) -> list[CallAnswer]:
+        # The run goes on under the policy that it began with, which the ledger has.
+        async with Gateway(
+            tools, store=ledger, secrets=secrets, guard_origins=False, guard_repeats=False
+        ) as gateway:
+            await gateway.recover()
+            return await gateway.resume(approval)
+
+    with opened_ledger(db) as ledger:
+        answers = asyncio.run(go(ledger))
+        _print_answers(answers)
+    return answers
 
 
 @approvals.command()
@@ -365,7 +426,8 @@ def deny(
     _decide(db, approval, "denied", by)
 
 
-def _decide(db: str, approval: str, decision: str, by: str) -> None:
+def _decide(db: str, approval: str, decision: str, by: str, *, again: bool = False) -> None:
+    """Record a decision; ``again``: the same decision may have been recorded before."""
     from callmemaybe.gateway.store import DecideApproval
 
     with opened_ledger(db) as ledger:
@@ -374,10 +436,10 @@ def _decide(db: str, approval: str, decision: str, by: str) -> None:
         decided, stands = ledger.send_and_wait(DecideApproval(approval, decision, decider, now))
     if stands is None:
         raise InputError("there is no such approval", where=approval)
-    if not decided:
+    if not decided and not (again and stands.decision == decision):
         what = f"{stands.decision} by {stands.by}" if stands.decision else "expired"
         raise InputError(f"it is {what} already", where=approval)
-    typer.echo(f"{decision}: {printable(stands.tool)} {printable(stands.arguments)}")
+    typer.echo(f"{decision}: {printable(stands.tool)} {printable(stands.arguments)}", err=again)
 
 
 def _read_result(text: str, outcome: str | None) -> Any:

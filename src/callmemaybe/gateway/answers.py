@@ -56,7 +56,8 @@ class CallAnswer(ToolResult):
 
     ``effect`` is none, possible or done. ``retry`` is never, same (the same call may be sent again under a
     new id) or fix (send a corrected call). ``value`` is the tool's result as JSON values, if the call
-    succeeded and the whole result is known. ``replayed`` says that nothing ran for this delivery.
+    succeeded and the whole result is known. ``approval`` is the id of the approval that the
+    call waits for. ``replayed`` says that nothing ran for this delivery.
     """
 
     code: str = "ok"
@@ -68,6 +69,7 @@ class CallAnswer(ToolResult):
     path: str | None = None
     expected: str | None = None
     detail: str | None = None
+    approval: str | None = None
     replayed: bool = False
 
     @property
@@ -86,6 +88,7 @@ def failure_answer(
     path: str | None = None,
     expected: str | None = None,
     detail: str | None = None,
+    approval: str | None = None,
 ) -> CallAnswer:
     """Return the answer of a call that failed with ``code``; ``effect_class`` matters to tool_error only."""
     effect, retry = CODES[code]
@@ -109,6 +112,7 @@ def failure_answer(
         path=path,
         expected=expected,
         detail=detail,
+        approval=approval,
     )
 
 

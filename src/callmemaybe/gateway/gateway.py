@@ -18,12 +18,12 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from callmemaybe.errors import InputError, StoreError
-from callmemaybe.gateway.answers import CallAnswer, answer_from_row, failure_answer
+from callmemaybe.gateway import waiting
+from callmemaybe.gateway.answers import CallAnswer, answer_from_row
 from callmemaybe.gateway.call_runner import CallRunner
 from callmemaybe.gateway.execution import worker
 from callmemaybe.gateway.execution.executor import ToolExecutor
@@ -53,8 +53,6 @@ _CACHED_ANSWERS = 10_000
 _RESUMED_CALLS = 10_000
 #: Characters of cached answers. As Python values they take up to ten times as many bytes.
 _CACHED_CHARACTERS = 16 * 1024 * 1024
-#: Seconds between the first two looks at a call that is waited for, and the most between any two.
-_FIRST_LOOK, _MAX_LOOK = 0.005, 0.5
 #: Effect classes whose effect may exist although no result was recorded.
 _LASTING = frozenset({Effect.IDEMPOTENT, Effect.KEYED, Effect.ONCE})
 
@@ -495,22 +493,28 @@ class Gateway:
         ``limits.turn``) the answer is ``in_flight`` still. Nothing runs again: a call whose process died is
         for :meth:`recover`. Raises InputError if no call with this key was admitted.
         """
-        until = self.monotonic() + (self.limits.turn if timeout is None else timeout)
-        pause = _FIRST_LOOK
-        while True:
-            row = await self.ledger.read(lambda: self.ledger.backend.read_call(key))
-            if row is None:
-                raise InputError("no call with this key was admitted", where="key")
-            if row.ended is not None:
-                return await self.ledger.read(partial(self.answer_from_ledger, row.call_id, row))
-            if self.monotonic() >= until:
-                state, effect = CallState(row.state), Effect(row.effect)
-                return failure_answer(
-                    row.call_id, "in_flight", state, key=key, effect_class=effect,
-                    detail="it has not ended yet",
-                )  # fmt: skip
-            await asyncio.sleep(min(pause, max(0.0, until - self.monotonic())))
-            pause = min(2 * pause, _MAX_LOOK)
+        seconds = self.limits.turn if timeout is None else timeout
+        return await waiting.answer_of(self, key, seconds)
+
+    async def decision(self, approval: str, *, timeout: float | None = None) -> Approval:
+        """Wait until a person has decided on the approval with this id, or it has expired; return it.
+
+        Whoever decides may be another process. After ``timeout`` seconds (None: no limit) the approval is returned
+        undecided. Raises InputError for an unknown id.
+        """
+        return await waiting.decision_on(self, approval, timeout)
+
+    async def resume(self, approval: str) -> list[CallAnswer]:
+        """Run the turn again that waits for this approval, as the ledger has it; return all its answers.
+
+        Nothing that ran runs again: this is a redelivery. What a person approved runs now, what was denied
+        is told so, and what still waits is pending. Raises InputError for an unknown id, and for a turn whose
+        calls the ledger does not keep (sensitive arguments, keys of the caller's own).
+        """
+        read = self.ledger.read
+        found, turn, calls = await read(lambda: waiting.recorded_turn(self, approval))
+        run = await read(lambda: self._run_named(found.run, found.tenant))
+        return await self.run(calls, run=run, turn=turn)
 
     async def recover(self) -> int:
         """Take over calls of processes that died: `once` becomes unknown, the others run again.

@@ -436,6 +436,7 @@ class GatewayTurn:
                 "approval_pending",
                 CallState.AWAITING_APPROVAL,
                 detail=f"approval {approval.id}: {approval.reason}",
+                approval=approval.id,
             )
 
     # --- authorised -> committed (T1), and running where its locks are free (T2) -------
