@@ -98,6 +98,23 @@ def test_a_ledger_of_another_version_is_refused(
         open_backend(store)
 
 
+def test_a_foreign_database_of_postgresql_is_refused(postgres: Any) -> None:
+    """Its tables are left alone, and the error says whose they are not."""
+    import psycopg
+
+    store = postgres.fresh()
+    with psycopg.connect(store, autocommit=True) as connection:
+        connection.execute("create table calls(number int)")
+        with pytest.raises(StoreError, match=r"database d\d+: the database of another program"):
+            open_backend(store)
+        assert connection.execute("select to_regclass('audit')").fetchone() == (None,)
+        connection.execute("drop table calls")
+        open_backend(store).close()
+        connection.execute("alter table runs drop column policy")
+    with pytest.raises(StoreError, match="its table 'runs' is changed"):
+        open_backend(store)
+
+
 def test_every_audit_record_of_a_call_names_the_policy(store: str) -> None:
     """Admitted, started, tried again, finished, asked, denied: each record has the policy's hash."""
     failures = [ConnectionError("once"), None]

@@ -115,16 +115,21 @@ def opened_ledger(
     Raises InputError if it cannot be opened, LedgerError if it fails later, and WriteError at the end
     if its last head could not be appended to ``anchors``.
     """
-    from callmemaybe.gateway import StoreError
+    from callmemaybe.gateway import StoreError, StoreTransient
     from callmemaybe.gateway.ledger import open_ledger
 
-    if not create and "://" not in store and not is_file(Path(store)):
+    if (
+        not create
+        and "://" not in store
+        and not (is_file(Path(store)) and Path(store).stat().st_size)
+    ):
         raise InputError("there is no ledger", where=store, hint="name it with --db")
     anchor = AnchorFile(anchors) if anchors else None
     try:
         ledger = open_ledger(store, anchor=anchor)
     except StoreError as error:
-        raise InputError(str(error), where="--db", hint="check the address") from error
+        hint = "check the address" if isinstance(error, StoreTransient) else None
+        raise InputError(str(error), where="--db", hint=hint) from error
     try:
         with contextlib.closing(ledger):
             yield ledger
@@ -311,12 +316,12 @@ def show(
         if row is not None:
             typer.echo(json.dumps({name: getattr(row, name) for name in row.__slots__}))
         events = [
-            {"chain": chain, "number": number, **json.loads(record), "hash": digest.hex()}
+            {"chain": chain, "number": number, **_facts(record), "hash": digest.hex()}
             for chain, number, _, record, digest in ledger.backend.read_audit(key=full_key)
         ]
         if row is None and not events:
             raise _no_call(full_key)
-        for facts in sorted(events, key=lambda facts: (facts["t"], facts["number"])):
+        for facts in sorted(events, key=lambda facts: (facts.get("t", 0), facts["number"])):
             typer.echo(json.dumps(facts))
 
 
@@ -350,7 +355,7 @@ def export(db: Db = DEFAULT_LEDGER) -> None:
     with opened_ledger(db) as ledger:
         for chain, number, key, record, digest in ledger.backend.read_audit():
             facts = {"chain": chain, "number": number, "key": key, "hash": digest.hex()}
-            typer.echo(json.dumps({**facts, "record": json.loads(record)}))
+            typer.echo(json.dumps({**facts, "record": _facts(record)}))
 
 
 @approvals.command("list")
@@ -440,6 +445,15 @@ def _decide(db: str, approval: str, decision: str, by: str, *, again: bool = Fal
         what = f"{stands.decision} by {stands.by}" if stands.decision else "expired"
         raise InputError(f"it is {what} already", where=approval)
     typer.echo(f"{decision}: {printable(stands.tool)} {printable(stands.arguments)}", err=again)
+
+
+def _facts(record: str) -> dict[str, Any]:
+    """Return what an audit record says; of one that was damaged, its text."""
+    try:
+        facts = json.loads(record)
+    except ValueError:
+        facts = None
+    return facts if isinstance(facts, dict) else {"damaged": record}
 
 
 def _read_result(text: str, outcome: str | None) -> Any:

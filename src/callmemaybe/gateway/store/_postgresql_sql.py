@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 from callmemaybe.gateway.store import CALL_COLUMNS
+from callmemaybe.gateway.store._tables import columns_of
 
 TABLES = """
 create table if not exists meta(name text primary key, value bytea not null);
@@ -47,8 +46,8 @@ create table if not exists audit(
   hash bytea not null, primary key (chain, number)
 );
 """
-#: The names of the tables.
-NAMES = tuple(re.findall(r"create table if not exists (\w+)", TABLES))
+#: The columns of each table.
+COLUMNS = columns_of(TABLES)
 #: A commit must be on disk when it returns, whatever the database's default; stricter settings stay. A
 #: temporary table of a tool must not stand before a table of the ledger with its name.
 SETTINGS = """
@@ -61,9 +60,14 @@ select
 #: How many rows of the ledger's tables this transaction has written.
 WRITTEN = "select " + " + ".join(
     f"pg_stat_get_xact_tuples_{what}(to_regclass('{name}'))"
-    for name in NAMES
+    for name in COLUMNS
     for what in ("inserted", "updated", "deleted")
 )
+#: The columns of the tables that are found under our names.
+FOUND = """
+select name, array_agg(attname::text) from unnest(%s::text[]) as name
+join pg_attribute on attrelid = to_regclass(name) and attnum > 0 and not attisdropped group by name
+"""
 #: Undo what a tool set for the session by set_config(), or in a function.
 RESET = f"reset session authorization; reset all; {SETTINGS}"
 #: The advisory lock under which the tables are created; an arbitrary constant.

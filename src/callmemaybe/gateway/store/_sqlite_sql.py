@@ -7,12 +7,12 @@ read back. Batches are cut to powers of two, so that few different statements ar
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 from callmemaybe.gateway.lifecycle import TERMINAL
 from callmemaybe.gateway.store import CALL_COLUMNS
+from callmemaybe.gateway.store._tables import columns_of
 
 TABLES = """
 create table if not exists meta(name text primary key, value blob not null) without rowid;
@@ -57,8 +57,8 @@ create table if not exists audit(
   hash blob not null, primary key (chain, number)
 ) without rowid;
 """
-#: The names of the tables.
-NAMES = frozenset(re.findall(r"create table if not exists (\w+)", TABLES))
+#: The columns of each table.
+COLUMNS = columns_of(TABLES)
 ROW = ", ".join(CALL_COLUMNS)
 #: The values are formatted into ``{}``.
 INSERT = f"insert into calls({ROW}) {{}} on conflict do nothing"

@@ -39,6 +39,7 @@ from callmemaybe.gateway.store import (
 )
 from callmemaybe.gateway.store import _postgresql_sql as statements
 from callmemaybe.gateway.store._guard import ENDED, GuardedTransaction, wrote_to_the_ledger
+from callmemaybe.gateway.store._tables import check_tables
 from callmemaybe.jsonio import dumps
 
 _APPROVAL = ", ".join(item.name for item in fields(Approval))
@@ -103,19 +104,38 @@ class PostgresqlStore:
         self.alive: int | None = None  # a lease, which others see in the database
         with _translated():
             self._write = self._connect()
-            with self._write.transaction():
-                self._write.execute("select pg_advisory_xact_lock(%s)", (statements.MAKING,))
+            try:
+                self.secret: bytes = self._prepare()
+            except BaseException:
+                self._write.close()
+                raise
+
+    def _prepare(self) -> bytes:
+        """Make the tables unless they are there; return the key of the HMAC. Raises StoreError for others."""
+        where, expected, version = f"database {self._write.info.dbname}", statements.COLUMNS, None
+        with self._write.transaction():
+            self._write.execute("select pg_advisory_xact_lock(%s)", (statements.MAKING,))
+            found = dict(self._write.execute(statements.FOUND, (list(expected),)).fetchall())
+            if frozenset(found.get("meta", ())) == expected["meta"]:
+                said = self._write.execute(
+                    "select value from meta where name = 'version'"
+                ).fetchone()
+                version = bytes(said[0]).decode(errors="replace") if said else None
+            check_tables(where, found, expected, version)
+            try:
                 self._write.execute(statements.TABLES)
-                self._write.execute(
-                    "insert into meta values ('mac', %s), ('version', %s) on conflict do nothing",
-                    (secrets.token_bytes(32), str(SCHEMA_VERSION).encode()),
-                )
-                found = self._write.execute("select value from meta order by name").fetchall()
-        secret, version = (bytes(value) for (value,) in found)
-        if version != str(SCHEMA_VERSION).encode():
-            self._write.close()
-            raise StoreError(f"a ledger of version {version.decode()}, this is {SCHEMA_VERSION}")
-        self.secret: bytes = secret
+            except errors.InsufficientPrivilege as error:
+                raise StoreError(
+                    f"{where}: its tables cannot be made ({_first_line(error)});"
+                    " let the role create tables there"
+                ) from error
+            self._write.execute(
+                "insert into meta values ('mac', %s), ('version', %s) on conflict do nothing",
+                (secrets.token_bytes(32), str(SCHEMA_VERSION).encode()),
+            )
+            secret = self._write.execute("select value from meta where name = 'mac'").fetchone()
+            assert secret is not None
+            return bytes(secret[0])
 
     def _connect(self, *, autocommit: bool = False) -> psycopg.Connection[Any]:
         options: dict[str, Any] = dict(self._options)

@@ -37,6 +37,7 @@ from callmemaybe.gateway.store import (
 )
 from callmemaybe.gateway.store import _sqlite_sql as statements
 from callmemaybe.gateway.store._guard import ENDED, GuardedTransaction, wrote_to_the_ledger
+from callmemaybe.gateway.store._tables import check_tables
 from callmemaybe.jsonio import dumps
 
 fcntl: Any
@@ -50,18 +51,29 @@ _RESERVE = 4 * 1024 * 1024
 
 
 @contextlib.contextmanager
-def _translated() -> Iterator[None]:
+def _translated(path: object) -> Iterator[None]:
     """Translate apsw's exceptions into StoreError and its subclasses."""
     try:
         yield
     except apsw.FullError as error:
-        raise StoreFull(f"the disk under the ledger is full ({error})") from error
+        raise StoreFull(f"{path}: the disk under the ledger is full ({error})") from error
     except (apsw.BusyError, apsw.LockedError) as error:
-        raise StoreTransient(f"the ledger is busy ({error})") from error
+        raise StoreTransient(f"{path}: the ledger is busy ({error})") from error
     except apsw.IOError as error:
-        raise StoreTransient(f"the ledger's disk failed ({error})") from error
+        raise StoreTransient(f"{path}: the ledger's disk failed ({error})") from error
+    except apsw.NotADBError as error:
+        raise StoreError(f"{path}: no ledger, and no SQLite database; name another file") from error
+    except (apsw.CorruptError, UnicodeDecodeError) as error:
+        raise StoreError(
+            f"{path}: the ledger is damaged ({error}); restore it from a copy"
+        ) from error
+    except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError) as error:
+        raise StoreError(
+            f"{path}: the ledger cannot be opened for writing ({error});"
+            " let this user write the file and its folder"
+        ) from error
     except apsw.Error as error:
-        raise StoreError(f"SQLite: {error}") from error
+        raise StoreError(f"{path}: SQLite: {error}") from error
 
 
 class SqliteStore:
@@ -79,31 +91,17 @@ class SqliteStore:
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
         if not self._memory:
             _create_private(self.path)
-        with _translated():
+        with _translated(self.path):
             self._write: Any = apsw.Connection(name, flags=flags)
             self._write.set_busy_timeout(int(busy * 1000))
-            if not self._memory:
-                self._write.execute("pragma journal_mode = wal")
-            self._write.execute(
-                "pragma synchronous = full; pragma wal_autocheckpoint = 4000;"
-                " pragma cache_size = -32768"
-            )
-            self._write.execute("begin immediate")
-            self._write.execute(statements.TABLES)
-            self._write.execute(
-                "insert into meta values ('mac', ?), ('version', ?), ('token', 0)"
-                " on conflict do nothing",
-                (secrets.token_bytes(32), SCHEMA_VERSION),
-            )
-            self._write.execute("commit")
-            found = _one(self._write.execute("select value from meta where name = 'version'"))
-            if found != SCHEMA_VERSION:
+            self._reader: Any = self._write
+            try:
+                self.secret: bytes = self._prepare()
+            except BaseException:
                 self._write.close()
-                raise StoreError(f"{path}: a ledger of version {found}, this is {SCHEMA_VERSION}")
-            self._reader: Any = apsw.Connection(name, flags=flags)
+                raise
+            self._reader = apsw.Connection(name, flags=flags)
             self._reader.set_busy_timeout(int(busy * 1000))
-            meta = self._write.execute("select value from meta where name = 'mac'")
-            self.secret: bytes = _one(meta)
         self._refused = False  # whether a tool's statement would change a table of the ledger
         self._reading = threading.Lock()
         self._boot = _boot_id()
@@ -113,6 +111,40 @@ class SqliteStore:
         self._reserve = None if self._memory else _DiskReserve(self.path, reserve)
         with self.transaction():
             self.forget_dead_owners()
+
+    def _prepare(self) -> bytes:
+        """Make the tables unless they are there; return the key of the HMAC. Raises StoreError for others."""
+        self._write.execute("begin")  # a foreign database is not touched
+        check_tables(str(self.path), *self._tables())
+        self._write.execute("commit")
+        if not self._memory:
+            self._write.execute("pragma journal_mode = wal")
+        self._write.execute(
+            "pragma synchronous = full; pragma wal_autocheckpoint = 4000; pragma cache_size = -32768"
+        )
+        self._write.execute("begin immediate")
+        self._write.execute(statements.TABLES)
+        self._write.execute(
+            "insert into meta values ('mac', ?), ('version', ?), ('token', 0) on conflict do nothing",
+            (secrets.token_bytes(32), SCHEMA_VERSION),
+        )
+        self._write.execute("commit")
+        found: bytes = _one(self._write.execute("select value from meta where name = 'mac'"))
+        return found
+
+    def _tables(self) -> tuple[dict[str, list[str]], dict[str, frozenset[str]], str | None]:
+        """Return the columns of the tables with our names, what they should be, and the version."""
+        expected = statements.COLUMNS
+        found = {
+            name: [row[1] for row in self._write.execute(f"pragma table_info({name})")]
+            for (name,) in self._write.execute("select lower(name) from sqlite_schema").fetchall()
+            if name in expected
+        }
+        version = None
+        if frozenset(found.get("meta", ())) == expected["meta"]:
+            said = self._write.execute("select value from meta where name = 'version'").fetchall()
+            version = str(said[0][0]) if said else None
+        return found, expected, version
 
     # --- leases -------------------------------------------------------------------------------
 
@@ -158,7 +190,7 @@ class SqliteStore:
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
         """Begin immediate, then commit with a sync, or roll back."""
-        with _translated():
+        with _translated(self.path):
             self._write.execute("begin immediate")
             try:
                 yield
@@ -202,7 +234,7 @@ class SqliteStore:
         """Refuse what controls the transaction, and what changes the ledger's own tables."""
         place = _CHANGES.get(operation)
         name = None if place is None else (first, second)[place]
-        if name is not None and name.lower() in statements.NAMES:
+        if name is not None and name.lower() in statements.COLUMNS:
             self._refused = True
         return int(apsw.SQLITE_DENY if self._refused or operation in _CONTROL else apsw.SQLITE_OK)
 
@@ -482,7 +514,7 @@ class SqliteStore:
 
     def read_approval(self, id_: str) -> Approval | None:
         """Return an approval by its id."""
-        with self._reading, _translated():
+        with self._reading, _translated(self.path):
             return _approval(self._reader, id_)
 
     def read_reconciliation(self, key: str) -> tuple[str, str] | None:
@@ -522,7 +554,7 @@ class SqliteStore:
         if self._memory:
             yield from self._read(sql, (key, -1 if limit is None else limit))
             return
-        with _translated():
+        with _translated(self.path):
             connection = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READONLY)
             try:
                 yield from connection.execute(sql, (key, -1 if limit is None else limit))
@@ -530,7 +562,7 @@ class SqliteStore:
                 connection.close()
 
     def _read(self, sql: str, values: tuple[Any, ...]) -> list[Any]:
-        with self._reading, _translated():
+        with self._reading, _translated(self.path):
             rows: list[Any] = self._reader.execute(sql, values).fetchall()
             return rows
 
@@ -694,7 +726,9 @@ def _create_private(path: Path) -> None:
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except OSError as error:
-        raise StoreError(f"{path}: the ledger cannot be opened ({error.strerror})") from None
+        raise StoreError(
+            f"{path}: the ledger cannot be opened ({error.strerror}); check the path and who may write it"
+        ) from None
 
 
 def _boot_id() -> str:
