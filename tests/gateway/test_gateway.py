@@ -435,7 +435,9 @@ def test_timeouts(ledger) -> None:
                 await asyncio.sleep(1.5)
 
     async def go() -> None:
-        async with Gateway([open_door, look, stuck, stubborn], store=ledger) as gateway:
+        async with Gateway(
+            [open_door, look, stuck, stubborn], store=ledger, guard_values=False
+        ) as gateway:
             run = gateway.begin("r")
             lost = (await gateway.run([call("open_door")], run=run))[0]
             assert (lost.code, lost.state) == ("unknown_outcome", CallState.UNKNOWN)
@@ -1077,7 +1079,7 @@ def test_a_transaction_that_a_tool_ended_all_the_same_poisons_nothing(
     """If the guards are circumvented, the call is an error, and the ledger goes on with its chain."""
     ends = [True]
 
-    @tool(effect="transactional", writes="a")
+    @tool(effect="transactional", writes="a", trusted=True)
     def inside(transaction: Transaction) -> int:
         transaction.execute("select 1").fetchall()
         if ends:
@@ -1117,7 +1119,7 @@ def test_a_tool_that_exits_fails_and_ends_nothing_else(store: str) -> None:
         sys.exit(4)
 
     async def go() -> None:
-        async with Gateway([later, threaded, inside], store=store) as gateway:
+        async with Gateway([later, threaded, inside], store=store, guard_values=False) as gateway:
             run = gateway.begin("r")
             for name in ("later", "threaded", "inside"):
                 (answer,) = await gateway.run([call(name)], run=run)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, Literal, Protocol, TypedDict, cast
 
+from callmemaybe.agent.seen import SeenTexts
 from callmemaybe.conversation import Conversation, FinishReason, UserMessage
 from callmemaybe.conversation.loop import (
     ExecuteCalls,
@@ -357,21 +358,19 @@ class _AgentRun:
 
     def _missing(self, call: ToolCall, conversation: Conversation) -> Sequence[str]:
         """Return the required arguments whose values occur in no message and no result."""
-        from callmemaybe.gateway.provenance import Origin, label
-
         tool = next(one for one in self._offered if one.name == call.name)
-        messages = [entry.text for entry in conversation.entries if isinstance(entry, UserMessage)]
-        results = [one.content for one in conversation.entries if isinstance(one, ToolResult)]
+        seen = SeenTexts(
+            one.text if isinstance(one, UserMessage) else one.content
+            for one in conversation.entries
+            if isinstance(one, UserMessage | ToolResult)
+        )
         given = {name: value for name, value in call.parsed.items() if _is_groundable(value)}
-        arguments = map_decimals(given, _plain_number)
-        labels = label(arguments, tool.parameters, user=messages, untrusted=results)
-        invented = {one.pointer for one in labels if one.origin is Origin.UNGROUNDED}
         required = tool.parameters.get("required") or ()
+        properties = tool.parameters.get("properties") or {}
         return [
             name
-            for name in arguments
-            if name in required
-            and any(place == f"/{name}" or place.startswith(f"/{name}/") for place in invented)
+            for name, value in map_decimals(given, _plain_number).items()
+            if name in required and not seen.hold(value, properties.get(name))
         ]
 
 

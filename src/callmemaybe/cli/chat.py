@@ -145,7 +145,7 @@ class ChatSession:
                 self.cancelled = False
                 return
             # An edited call is a new one, whose values come from the user.
-            run.add_user_message(edited)
+            run.add_user_message("\n".join([edited, *_leaves(json.loads(edited))]))
             call = replace(call, arguments=edited)
 
     def _take_edited(self) -> str | None:
@@ -234,6 +234,19 @@ def call_line(call: ToolCall, probability: float | None = None) -> str:
     """Return a call as one line."""
     confidence = f"   ({probability:.0%} sure of the function)" if probability is not None else ""
     return f"{printable(call.name)}({printable(call.arguments)}){confidence}"
+
+
+def _leaves(value: Any) -> Iterator[str]:
+    """Yield what the user wrote, value by value: in JSON they need not stand between white space."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield key
+            yield from _leaves(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _leaves(inner)
+    else:
+        yield str(value)
 
 
 def render(answer: CallAnswer) -> str:

@@ -410,7 +410,7 @@ def _resume(
     async def go(ledger: Ledger) -> list[CallAnswer]:
         # The run goes on under the policy that it began with, which the ledger has.
         async with Gateway(
-            tools, store=ledger, secrets=secrets, guard_origins=False, guard_repeats=False
+            tools, store=ledger, secrets=secrets, guard_values=False, guard_repeats=False
         ) as gateway:
             await gateway.recover()
             return await gateway.resume(approval)

@@ -17,7 +17,7 @@ The data structures:
 The order of the files is the order of a call: ``gateway`` (front door) -> ``turn`` (validate, authorise, T1)
 -> ``call_runner`` (T2, attempts, T3) -> ``execution`` (one attempt) -> ``answers`` (what the model reads).
 ``ledger`` owns the writer thread, ``apply`` decides what each operation does in its transaction,
-``store`` holds the SQL, one file per database. ``policy``, ``plan``, ``provenance``, ``keys``, ``limits`` and
+``store`` holds the SQL, one file per database. ``policy``, ``plan``, ``listed``, ``keys``, ``limits`` and
 ``redact`` are pure functions and tables: no clock, no randomness, no thread.
 
 The room knows no model, token, grammar or array. A tool's failure is a value (``CallAnswer``); a failure of

@@ -430,7 +430,7 @@ class CallRunner:
         before, fence = item.cursor.state, item.cursor.fence
         item.advance(event)
         facts = {"event": event.value, "attempts": attempts}
-        self._note_outcome(item, outcome, answer)
+        self._note_outcome(item, answer)
         await self._end(item, before, fence, answer, facts, result)
 
     def _leave_in_flight(self, item: PendingCall, outcome: AttemptOutcome, attempts: int) -> None:
@@ -460,11 +460,9 @@ class CallRunner:
             if locks is not None:
                 self._gateway.locks.release(locks)
 
-    def _note_outcome(self, item: PendingCall, outcome: AttemptOutcome, answer: CallAnswer) -> None:
+    def _note_outcome(self, item: PendingCall, answer: CallAnswer) -> None:
         """Update the run: untrusted results and blocked tools."""
-        if not item.tool.tool.trusted:
-            text = answer.content if answer.value is None else outcome.text
-            self._turn.run.add_untrusted_result(text, item.key)
+        self._turn.run.has_untrusted |= not item.tool.tool.trusted
         if answer.state is CallState.UNKNOWN:
             self._turn.run.blocked.add(item.tool.tool.name)
 
@@ -567,7 +565,7 @@ class CallRunner:
             # Nothing was committed, so nothing happened; a redelivery continues from the row.
             self._gateway.ledger.active.discard(item.key)
             raise
-        event, answer, outcome = ends[-1]
+        event, answer, _ = ends[-1]
         item.advance(event)
-        self._note_outcome(item, outcome, answer)
+        self._note_outcome(item, answer)
         self._answer_recorded(item, answer, recorded)

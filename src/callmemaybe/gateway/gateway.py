@@ -31,7 +31,7 @@ from callmemaybe.gateway.keys import Mac, call_key
 from callmemaybe.gateway.ledger import Ledger, open_ledger
 from callmemaybe.gateway.lifecycle import CallState
 from callmemaybe.gateway.limits import DEFAULT_LIMITS, GatewayLimits
-from callmemaybe.gateway.policy import OPEN, Policy, Verdict, policy_for
+from callmemaybe.gateway.policy import OPEN, AllowedValues, Policy, Verdict, policy_for
 from callmemaybe.gateway.recovery import Recovery
 from callmemaybe.gateway.registry import RegisteredTool, SecretSource, register_tools
 from callmemaybe.gateway.run import MAX_TURN, Run, check_name, check_turn
@@ -80,8 +80,10 @@ class Gateway:
     - ``approver``: asked when a call needs a person, and awaited if it is ``async``. It answers "approved", "denied",
       or None: then the approval stays pending, as it does without an approver. Whatever else it answers or raises is
       logged and counts as None; it may take as long as the approval is valid.
-    - ``guard_origins``, ``guard_repeats``: whether values from untrusted results, and the same `once` call
-      again in a run, need approval.
+    - ``guard_values``, ``guard_repeats``: whether, after an untrusted result, values of writes that nobody
+      listed need approval, and the same `once` call again in a run.
+    - ``allowed``: values that need no approval, by tool and argument:
+      ``{"send_money": {"recipient": ["landlord"]}}``; ``{"sync": {}}`` allows the call without arguments.
     - ``observer``: called when a call is admitted and when it has its answer.
     - ``rng``, ``new_id``, ``monotonic``: sources of random numbers in [0, 1), of run ids and of time.
     - ``processes``: how many worker processes run at once.
@@ -98,8 +100,9 @@ class Gateway:
         secrets: SecretSource | None = None,
         approver: Approver | None = None,
         limits: GatewayLimits = DEFAULT_LIMITS,
-        guard_origins: bool = True,
+        guard_values: bool = True,
         guard_repeats: bool = True,
+        allowed: AllowedValues | None = None,
         observer: GatewayObserver | None = None,
         rng: Callable[[], float] = random.random,
         new_id: Callable[[], str] = lambda: tokens.token_hex(8),
@@ -125,8 +128,9 @@ class Gateway:
                 for name, entry in self.tools.items()
             ),
             verdicts,
-            guard_origins=guard_origins,
+            guard_values=guard_values,
             guard_repeats=guard_repeats,
+            allowed=_checked_allowed(allowed or {}, self.tools),
         )
         self._own_ledger = not isinstance(store, Ledger)
         self.ledger = store if isinstance(store, Ledger) else open_ledger(str(store), limits)
@@ -217,7 +221,7 @@ class Gateway:
         return begun
 
     def _read_history(self, run: Run, *, exclude_owner: str | None = None) -> None:
-        """Read the run's earlier untrusted results, of all processes but ``exclude_owner``."""
+        """Read whether the run had untrusted results before, in all processes but ``exclude_owner``."""
         rows = self.ledger.backend.read_calls(
             run=run.id, tenant=run.tenant, limit=_RESUMED_CALLS, exclude_owner=exclude_owner
         )
@@ -225,10 +229,9 @@ class Gateway:
             run.resumed |= row.owner != self.ledger.owner
             entry = self.tools.get(row.tool)
             if row.content and not (entry and entry.tool.trusted):
-                run.add_untrusted_result(row.result or row.content, row.key)
-        trusts_all = not run.untrusted and all(one.tool.trusted for one in self.tools.values())
-        if len(rows) == _RESUMED_CALLS and not trusts_all:
-            run.saturate()  # older results were not read
+                run.has_untrusted = True
+        if len(rows) == _RESUMED_CALLS and not all(one.tool.trusted for one in self.tools.values()):
+            run.has_untrusted = True  # older results were not read
 
     def offers(self, run: Run) -> tuple[ToolSpec, ...]:
         """Return the tools that the next turn of ``run`` may call: not denied, not blocked."""
@@ -577,3 +580,19 @@ def _keys(run: Run, number: int, calls: Sequence[ToolCall]) -> list[str]:
 
 def _as_replay(answer: CallAnswer, call_id: str) -> CallAnswer:
     return replace(answer, call_id=call_id, replayed=True)
+
+
+def _checked_allowed(allowed: AllowedValues, tools: Mapping[str, RegisteredTool]) -> AllowedValues:
+    """Return the allowed values as a policy keeps them; raises InputError that names the wrong entry."""
+    for name, arguments in allowed.items():
+        if name not in tools:
+            raise InputError(f"there is no tool {name!r}", where="allowed")
+        for argument, options in arguments.items():
+            if isinstance(options, str) or not isinstance(options, Sequence):
+                raise InputError(
+                    "it must be a list of values", where=f"allowed, {name}, {argument}"
+                )
+    return {
+        name: {argument: tuple(options) for argument, options in arguments.items()}
+        for name, arguments in allowed.items()
+    }

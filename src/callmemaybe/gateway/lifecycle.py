@@ -93,7 +93,7 @@ TABLE: tuple[Transition, ...] = (
     _row(S.PROPOSED, E.REJECT, S.REJECTED, "half-streamed, malformed, or against the schema", D.NOTHING),
     _row(S.VALIDATED, E.AUTHORISE, S.AUTHORISED, "the policy frozen at run start allows it", D.NOTHING),
     _row(S.VALIDATED, E.DENY, S.DENIED, "the policy denies it", D.NOTHING),
-    _row(S.VALIDATED, E.ASK, S.AWAITING_APPROVAL, "the policy, a duplicate or the origin of a value asks for a person", D.T0),
+    _row(S.VALIDATED, E.ASK, S.AWAITING_APPROVAL, "the policy, a duplicate or an unlisted value asks for a person", D.T0),
     _row(S.AWAITING_APPROVAL, E.AUTHORISE, S.AUTHORISED, "approved for this key, arguments and policy; not expired", D.NOTHING),
     _row(S.AWAITING_APPROVAL, E.DENY, S.DENIED, "a person denied it, or the approval expired", D.NOTHING),
     _row(S.AUTHORISED, E.REFUSE, S.REJECTED, "budget spent, or blocked by an unknown call", D.NOTHING),

@@ -1,13 +1,13 @@
 """What a run may call. A policy is frozen when the run begins and can only be narrowed afterwards.
 
 Its hash is part of every audit record. A policy never reads the text of a tool's result: it knows tool
-names, hashes of definitions, effect classes and the origins of argument values. Pure.
+names, hashes of definitions, effect classes and which argument values nobody listed. Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
 from typing import Any
@@ -58,18 +58,24 @@ CAREFUL: Mapping[Effect, Verdict] = {
 #: Every registered tool may run: the program decides by what it registers.
 OPEN: Mapping[Effect, Verdict] = dict.fromkeys(Effect, Verdict.ALLOW)
 
-#: Effect classes whose arguments must not come from untrusted results without approval.
-ORIGIN_GUARDED = frozenset({Effect.ONCE, Effect.KEYED})
+#: Places that a reason names.
+_MOST_PLACES = 10
+#: Values that need no approval, by tool and argument.
+AllowedValues = Mapping[str, Mapping[str, Sequence[Any]]]
 _ALLOWED = PolicyDecision(Verdict.ALLOW)
 
 
 @dataclass(frozen=True)
 class Policy:
-    """The tools of one run with their verdicts, and whether origins and repeats need approval."""
+    """The tools of one run with their verdicts, and whether unlisted values and repeats need approval.
+
+    ``allowed``: values that need no approval, by tool and argument.
+    """
 
     grants: Mapping[str, ToolGrant] = field(default_factory=dict)
-    guard_origins: bool = True
+    guard_values: bool = True
     guard_repeats: bool = True
+    allowed: AllowedValues = field(default_factory=dict)
 
     @cached_property
     def hash(self) -> str:
@@ -82,12 +88,12 @@ class Policy:
         return dumps(self.as_json())
 
     def decide(
-        self, tool: str, definition: str, effect: Effect, *, tainted: Collection[str] = ()
+        self, tool: str, definition: str, effect: Effect, *, unlisted: Collection[str] = ()
     ) -> PolicyDecision:
         """Decide on a call of ``tool``.
 
-        ``definition`` is the hash of the registered definition; ``tainted`` holds the JSON pointers of
-        argument values that came from untrusted results.
+        ``definition`` is the hash of the registered definition; ``unlisted`` holds the JSON pointers of
+        argument values that nobody listed, after an untrusted result ("": the call as a whole).
         """
         grant = self.grants.get(tool)
         if grant is None:
@@ -100,9 +106,8 @@ class Policy:
             return PolicyDecision(
                 Verdict.ASK, f"a tool of class {effect.value} needs a person here"
             )
-        if tainted and self.guard_origins and effect in ORIGIN_GUARDED:
-            places = ", ".join(sorted(tainted))
-            return PolicyDecision(Verdict.ASK, f"values from an untrusted result at {places}")
+        if unlisted and self.guard_values:
+            return PolicyDecision(Verdict.ASK, _reason(sorted(unlisted)))
         return _ALLOWED
 
     def meet(self, other: Policy) -> Policy:
@@ -118,14 +123,15 @@ class Policy:
         }
         return Policy(
             grants,
-            self.guard_origins or other.guard_origins,
+            self.guard_values or other.guard_values,
             self.guard_repeats or other.guard_repeats,
+            _meet_allowed(self, other),
         )
 
     def without(self, *tools: str) -> Policy:
         """Return the policy without these tools."""
         kept = {name: grant for name, grant in self.grants.items() if name not in tools}
-        return Policy(kept, self.guard_origins, self.guard_repeats)
+        return replace(self, grants=kept)
 
     def as_json(self) -> dict[str, Any]:
         """Return the policy as JSON values."""
@@ -134,8 +140,12 @@ class Policy:
                 name: [grant.definition, grant.verdict.name.lower()]
                 for name, grant in sorted(self.grants.items())
             },
-            "guard_origins": self.guard_origins,
+            "guard_values": self.guard_values,
             "guard_repeats": self.guard_repeats,
+            "allowed": {
+                tool: {name: list(options) for name, options in sorted(arguments.items())}
+                for tool, arguments in sorted(self.allowed.items())
+            },
         }
 
     @classmethod
@@ -146,7 +156,11 @@ class Policy:
                 name: ToolGrant(definition, Verdict[verdict.upper()])
                 for name, (definition, verdict) in value["grants"].items()
             }
-            return cls(grants, bool(value["guard_origins"]), bool(value["guard_repeats"]))
+            allowed = {
+                tool: {name: tuple(options) for name, options in arguments.items()}
+                for tool, arguments in value["allowed"].items()
+            }
+            return cls(grants, bool(value["guard_values"]), bool(value["guard_repeats"]), allowed)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InputError(f"this is not a stored policy ({error!r})", where="policy") from None
 
@@ -155,8 +169,9 @@ def policy_for(
     tools: Iterable[tuple[str, str, Effect, str | None]],
     verdicts: Mapping[Effect, Verdict] = OPEN,
     *,
-    guard_origins: bool = True,
+    guard_values: bool = True,
     guard_repeats: bool = True,
+    allowed: AllowedValues | None = None,
 ) -> Policy:
     """Build a policy from (name, pinned definition hash or "", effect, declared approval) of each tool.
 
@@ -169,4 +184,38 @@ def policy_for(
         if approval == "always":
             verdict = max(verdict, Verdict.ASK)
         grants[name] = ToolGrant(definition, verdict)
-    return Policy(grants, guard_origins, guard_repeats)
+    return Policy(grants, guard_values, guard_repeats, (guard_values and allowed) or {})
+
+
+def _reason(unlisted: Sequence[str]) -> str:
+    if unlisted[0] == "":
+        return "after an untrusted result, and no message of the user lists anything in it"
+    places = ", ".join(unlisted[:_MOST_PLACES])
+    more = f" and {len(unlisted) - _MOST_PLACES} more" if len(unlisted) > _MOST_PLACES else ""
+    return f"after an untrusted result, values that nobody listed at {places}{more}"
+
+
+def _meet_allowed(first: Policy, second: Policy) -> AllowedValues:
+    """Return what both allow; a policy that does not guard values allows every one."""
+    one, other = first.allowed, second.allowed
+    if not first.guard_values:
+        return other
+    if not second.guard_values:
+        return one
+    return {
+        tool: {
+            name: tuple(
+                option
+                for option in options
+                if any(_same(option, another) for another in other[tool][name])
+            )
+            for name, options in arguments.items()
+            if name in other[tool]
+        }
+        for tool, arguments in one.items()
+        if tool in other
+    }
+
+
+def _same(one: Any, other: Any) -> bool:
+    return dumps(one, canonical=True) == dumps(other, canonical=True)

@@ -11,12 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from callmemaybe.errors import InputError
+from callmemaybe.gateway.listed import UserWords
 from callmemaybe.gateway.policy import Policy, Verdict
-from callmemaybe.gateway.provenance import unescaped_texts
 from callmemaybe.tools import ToolSpec
 
-#: Characters of untrusted results that are searched; beyond it every ungrounded value is suspect.
-_MAX_UNTRUSTED = 4 * 1024 * 1024
 #: The largest number of a turn that every store can hold.
 MAX_TURN = 2**63 - 1
 #: Characters of a name.
@@ -32,12 +30,9 @@ class Run:
     policy: Policy
     resumed: bool = False
     user: list[str] = field(default_factory=list)
-    """The user's messages; a value found in them is the user's."""
-    untrusted: list[str] = field(default_factory=list)
-    """Results of untrusted tools, as JSON and with the escapes undone.
-
-    Once the run is saturated it holds a single empty text: untrusted results exist, and are not searched.
-    """
+    """The user's messages; a value that they list is the user's."""
+    has_untrusted: bool = False
+    """It has had the result of an untrusted tool; from then on each value of a write must be listed."""
     blocked: set[str] = field(default_factory=set)
     """Tools that are refused until a call of unknown outcome is reconciled."""
     turn: int = 0
@@ -46,8 +41,8 @@ class Run:
     """The ledger has a policy of this run."""
     policy_recorded: bool = False
     """The ledger's policy of this run is ``policy``."""
-    _untrusted_size: int = 0
-    _seen_keys: set[str] = field(default_factory=set)
+    _words: UserWords = field(default_factory=UserWords)
+    _prepared: int = 0
 
     def narrow(self, *tools: str) -> None:
         """Take tools away from the rest of the run."""
@@ -55,33 +50,16 @@ class Run:
         self.policy_recorded = False
 
     def add_user_message(self, text: str) -> None:
-        """Add a message of the user: the values in it need no approval."""
+        """Add a message of the user: the values that it lists need no approval."""
         self.user.append(text)
 
-    def add_untrusted_result(self, text: str, key: str = "") -> None:
-        """Add the result of an untrusted tool; a call's ``key`` makes it count once.
-
-        Once there is too much text to search, none is kept and the run is saturated.
-        """
-        if key in self._seen_keys:
-            return
-        if key:
-            self._seen_keys.add(key)
-        if not self.saturated:
-            found = unescaped_texts(text)
-            self._untrusted_size += sum(map(len, found))
-            self.untrusted += found
-        if self.saturated:
-            self.saturate()
-
-    def saturate(self) -> None:
-        """Stop searching untrusted results: from here on every ungrounded value is suspect."""
-        self._untrusted_size, self.untrusted = _MAX_UNTRUSTED + 1, [""]
-
     @property
-    def saturated(self) -> bool:
-        """Whether there is more untrusted text than is searched."""
-        return self._untrusted_size > _MAX_UNTRUSTED
+    def words(self) -> UserWords:
+        """The user's messages, prepared for looking up values in them."""
+        while self._prepared < len(self.user):
+            self._words.add(self.user[self._prepared])
+            self._prepared += 1
+        return self._words
 
     def offers(self, specs: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
         """Return the specs that the next turn may call: not denied, not blocked."""

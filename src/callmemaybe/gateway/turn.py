@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import itertools
 import json
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ from callmemaybe.gateway.answers import CODES, CallAnswer, failure_answer
 from callmemaybe.gateway.keys import business_key
 from callmemaybe.gateway.ledger import lease_clock
 from callmemaybe.gateway.lifecycle import CallRecord, CallState, LifecycleEvent
+from callmemaybe.gateway.listed import unlisted_values
 from callmemaybe.gateway.plan import (
     Lock,
     PlanStep,
@@ -28,8 +30,7 @@ from callmemaybe.gateway.plan import (
     locks_to_json,
     plan_calls,
 )
-from callmemaybe.gateway.policy import ORIGIN_GUARDED, Policy, PolicyDecision, Verdict
-from callmemaybe.gateway.provenance import label, tainted_pointers
+from callmemaybe.gateway.policy import Policy, PolicyDecision, Verdict
 from callmemaybe.gateway.recorded import OpenedTurn, RecordedCall, TurnRow, write_calls
 from callmemaybe.gateway.registry import RegisteredTool
 from callmemaybe.gateway.run import Run, approval_id
@@ -88,6 +89,8 @@ class PendingCall:
     decided: PolicyDecision | None = None
     """The policy's decision, if it was made before the turn was recorded."""
     approved: bool = False
+    was_admitted: bool = False
+    """An earlier delivery of this very call passed T1."""
     may_have_run: bool = False
     """An earlier delivery may have started the tool, and its outcome is not in the ledger."""
     secrets: dict[str, str] = field(default_factory=dict, repr=False)
@@ -259,6 +262,8 @@ class GatewayTurn:
 
     async def authorise(self) -> None:
         """Apply the policy; answer what it denies and what waits for a person."""
+        if self.run.has_untrusted:
+            await self._find_admitted()
         await self._open()
         for item in self.items:
             if item.answer is None:
@@ -337,21 +342,36 @@ class GatewayTurn:
     def decision(self, item: PendingCall, arguments: dict[str, Any]) -> PolicyDecision:
         """Return the policy's decision on ``arguments``, whose references may have been resolved since."""
         entry = item.tool
-        suspects: Sequence[str] = ()
-        guarded = self.run.policy.guard_origins and entry.tool.effect in ORIGIN_GUARDED
-        if guarded and self.run.untrusted:
-            labels = label(
-                arguments,
-                entry.spec.parameters,
-                user=self.run.user,
-                untrusted=self.run.untrusted,
-            )
-            suspects = tainted_pointers(labels)
-            if self.run.saturated:
-                suspects = [one.pointer for one in labels if one.origin == "ungrounded"]
+        unlisted = () if item.was_admitted else self._unlisted(item, arguments)
         return self.run.policy.decide(
-            entry.tool.name, entry.definition, entry.tool.effect, tainted=suspects
+            entry.tool.name, entry.definition, entry.tool.effect, unlisted=unlisted
         )
+
+    def _unlisted(self, item: PendingCall, arguments: dict[str, Any]) -> Sequence[str]:
+        """Return the places of the values that nobody listed, once an untrusted result may have made them."""
+        run, tool = self.run, item.tool.tool
+        if not run.has_untrusted or not run.policy.guard_values or not tool.may_send(arguments):
+            return ()
+        found = unlisted_values(
+            arguments,
+            tool.spec.parameters,
+            user=run.words,
+            allowed=run.policy.allowed.get(tool.name),
+        )
+        if not tool.sensitive:
+            return found
+        # Keys below a sensitive argument are as secret as its values.
+        return tuple(dict.fromkeys("/".join(pointer.split("/")[:2]) for pointer in found))
+
+    async def _find_admitted(self) -> None:
+        """Find out which calls were admitted before: they go on as they were, and nobody is asked."""
+        ledger = self._gateway.ledger
+        for item in self.items:
+            if item.answer is None and self._unlisted(item, item.arguments):
+                row = await ledger.read(functools.partial(ledger.backend.read_call, item.key))
+                item.was_admitted = row is not None and (row.tenant, row.run, row.mac) == (
+                    self.run.tenant, self.run.id, item.mac,
+                )  # fmt: skip
 
     async def deny(self, item: PendingCall, reason: str) -> None:
         """Answer a call as denied and append the denial to the audit.
@@ -540,7 +560,7 @@ class GatewayTurn:
                 self.run.id,
                 self.run.tenant,
             ) and not item.tool.tool.trusted:
-                self.run.add_untrusted_result(row.result or row.content or "", row.key)
+                self.run.has_untrusted = True
             item.answer = await self._gateway.ledger.read(
                 lambda: self._gateway.answer_from_ledger(item.call.id, row)
             )

@@ -10,7 +10,7 @@ import decimal
 import inspect
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import Enum, StrEnum
@@ -21,6 +21,7 @@ from typing import Any, Literal, Protocol, overload
 from pydantic_core import to_jsonable_python
 
 from callmemaybe.errors import InputError
+from callmemaybe.jsonio import dumps
 from callmemaybe.tools.signature import Signature, read_signature, unwrap_callable
 from callmemaybe.tools.spec import Effect, ToolSpec
 
@@ -78,6 +79,10 @@ DEFAULT_TIMEOUT = -1.0
 Locks = Callable[[Mapping[str, Any]], Sequence[tuple[str, bool]]]
 #: Names by which Python code reads the environment (in `os`).
 _ENVIRONMENT = frozenset({"environ", "environb", "getenv", "getenvb"})
+#: Formats of JSON Schema that are URLs, and words in the names of arguments that are.
+_URL_FORMATS = frozenset({"uri", "uri-reference", "iri", "iri-reference"})
+_URL_NAMES = frozenset({"url", "urls", "uri", "uris", "href", "iri"})
+_NAME_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _FIELD = re.compile(r"\{([^{}]*)\}")
 
 
@@ -98,6 +103,8 @@ class Tool:
     sensitive: frozenset[str] = frozenset()
     approval: Literal["always"] | None = None
     trusted: bool = False
+    open_world: bool | None = None
+    """Its arguments may reach the open internet; None: if they hold a URL."""
     idempotency_key: str | None = None
     pinned: bool = False
     """Its definition comes from elsewhere: another one is denied in a run that began with this one."""
@@ -161,6 +168,21 @@ class Tool:
     def bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments as Python values of the hinted types; raises InputError with a pointer."""
         return self.signature.bind(arguments) if self.signature else dict(arguments)
+
+    def may_send(self, arguments: Mapping[str, Any]) -> bool:
+        """Whether a call with these arguments may change something, or carry data to strangers."""
+        if self.effect is not Effect.READ:
+            return self.effect.writes
+        if self.open_world is not None:
+            return self.open_world
+        return self._takes_url or "://" in dumps(arguments)
+
+    @cached_property
+    def _takes_url(self) -> bool:
+        return any(
+            str(schema.get("format")) in _URL_FORMATS or not _URL_NAMES.isdisjoint(_words(name))
+            for name, schema in _properties(self.spec.parameters)
+        )
 
     @property
     def declares_resources(self) -> bool:
@@ -238,6 +260,7 @@ def tool(
     sensitive: str | Sequence[str] = (),
     approval: Literal["always"] | None = None,
     trusted: bool = False,
+    open_world: bool | None = None,
     idempotency_key: str | None = None,
     reconcile: Callable[[str], Any] | None = None,
     limits: ProcessLimits = ProcessLimits(),
@@ -253,8 +276,10 @@ def tool(function: Callable[..., Any] | None = None, /, **declared: Any) -> Any:
     with parameters in braces; ``locks`` computes them instead. ``timeout``: seconds per attempt, None
     for none. ``attempts``: the most attempts, if failures are temporary. ``secrets``: parameter -> name of
     a secret; a model never sees such a parameter. ``sensitive``: parameters that are never recorded, nor
-    shown in results and errors. ``approval="always"``: a person must approve each call. ``trusted``: its
-    results may become arguments of `once` and `keyed` tools without approval. ``idempotency_key``: what makes two calls
+    shown in results and errors. ``approval="always"``: a person must approve each call. ``trusted``: nobody but
+    you and the user writes its results, so that what a model does after them needs no approval.
+    ``open_world``: a `read` whose arguments may reach strangers (a web page, a search engine), so that it is
+    guarded as a write is; by default one with an argument that is a URL. ``idempotency_key``: what makes two calls
     the same in all runs of a tenant, such as ``"order:{order_id}"``. ``reconcile(key)``: returns
     whether a call whose outcome is unknown happened: True, False, or None. ``environment``: the variables
     of the environment that the tool needs where it runs in a process (a plain ``def`` that writes does by
@@ -514,6 +539,26 @@ def _check_idempotency_key(made: Tool, where: str) -> None:
         is_given = parameter in made.spec.parameters.get("required", ())
         if not is_given and "default" not in properties[parameter]:
             raise InputError(f"the parameter {parameter!r} may be left out", where=where)
+
+
+def _properties(schema: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield every property of a schema at any depth, with its name."""
+    waiting, seen = [schema], set()
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, list):
+            waiting += part
+        if not isinstance(part, Mapping) or id(part) in seen:
+            continue
+        seen.add(id(part))
+        named = part.get("properties")
+        if isinstance(named, Mapping):
+            yield from ((name, one) for name, one in named.items() if isinstance(one, Mapping))
+        waiting += part.values()
+
+
+def _words(name: str) -> set[str]:
+    return {word.lower() for word in _NAME_WORD.findall(name)}
 
 
 def _fill(parts: tuple[str, ...], arguments: Mapping[str, Any]) -> str:
