@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import ctypes
 import glob
 import json
 import os
@@ -168,6 +169,7 @@ def in_child(store: str, log: ActionLog, begun: float, seed: int, bug: str) -> t
     if child:
         return child, handicap
     try:  # pragma: no cover - the child
+        _die_with_parent()
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         if handicap == "clock":
             real, wrong = time.time, rng.choice([-3600.0, 3600.0])
@@ -190,6 +192,12 @@ def in_child(store: str, log: ActionLog, begun: float, seed: int, bug: str) -> t
             log.write("ended", error=f"{type(error).__name__}: {error}"[:300])
     finally:
         os._exit(3)
+
+
+def _die_with_parent() -> None:
+    """Have the kernel kill this process when its parent dies (Linux)."""
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 # -- the faults ---------------------------------------------------------------------------------------
@@ -274,9 +282,10 @@ class Attack:
 
     def _kill(self, worker: Worker) -> None:
         os.kill(worker.pid, signal.SIGKILL)
+        killed = time.monotonic()
         os.waitpid(worker.pid, 0)
         self.workers.remove(worker)
-        self.log.write("gone", who=worker.pid)
+        self.log.write("gone", who=worker.pid, killed=killed)
 
 
 class Server:
@@ -293,6 +302,7 @@ class Server:
             os.chown(folder, pwd.getpwnam(self._user).pw_uid, -1)
         self._do("initdb", "-D", "data", "-A", "trust", "-U", "tester", "--no-sync", "-E", "UTF8")
         self.start()
+        self._guard = self._start_guard()
         self.address = f"postgresql://tester@/postgres?host={folder}"
 
     def _do(self, program: str, *arguments: str) -> None:
@@ -307,6 +317,25 @@ class Server:
     def stop(self) -> None:
         """End it at once, as a crash does."""
         self._do("pg_ctl", "-D", "data", "-w", "-m", "immediate", "stop")
+
+    def _start_guard(self) -> int:
+        """Fork a process that stops the server if this one dies without doing so; return its id."""
+        parent, child = os.getpid(), os.fork()
+        if child:
+            return child
+        try:  # pragma: no cover - the child
+            os.setsid()
+            while os.getppid() == parent:
+                time.sleep(0.5)
+            self.stop()
+        finally:
+            os._exit(0)
+
+    def close(self) -> None:
+        """Stop it for good."""
+        os.kill(self._guard, signal.SIGKILL)
+        os.waitpid(self._guard, 0)
+        self.stop()
 
     def disconnect(self, store: str) -> None:
         """Terminate every backend of the workers."""
@@ -386,7 +415,13 @@ def overlaps(lines: list[dict[str, Any]]) -> list[str]:
     The documented exception: a process that was stopped past its lease, while the later holder has a higher fence.
     """
     ends = {(one["pid"], one["key"]): one["at"] for one in lines if one["what"] == "end"}
-    gone = {one["who"]: one["at"] for one in lines if one["what"] == "gone"}
+    # A killed process acts no more, also before its parent has waited for it: unless it wrote another line.
+    said = {one["pid"]: one["at"] for one in lines}
+    gone = {
+        one["who"]: max(one.get("killed", one["at"]), said.get(one["who"], 0.0))
+        for one in lines
+        if one["what"] == "gone"
+    }
     gone |= {one["pid"]: one["at"] for one in lines if one["what"] == "ended"}
     stops: dict[int, list[float]] = defaultdict(list)
     for one in lines:
@@ -440,7 +475,7 @@ def attack(
         return one.counts, violations(store, log)
     finally:
         if server is not None:
-            server.stop()
+            server.close()
 
 
 def main() -> int:
