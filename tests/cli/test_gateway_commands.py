@@ -420,3 +420,20 @@ def test_chat(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for words in ("look (read): Look somewhere.", '"nothing at home"', "no function fits",
                   "denied: denied by approver (nothing happened)", "cancelled", "90% sure"):  # fmt: skip
         assert words in out, (words, out)
+
+
+def test_archives_are_made_and_verified(cli: Any) -> None:
+    """`audit archive` says what went where, and `audit verify` holds with the file and without."""
+    exec_(cli, [{"name": "look", "arguments": {"place": "home"}}], "--yes", "all", "--run", "r")
+    assert cli("audit", "archive", "old") == (0, "nothing to archive\n")
+    code, out = cli("audit", "archive", "old", "--older-than", "0", "--gzip")
+    (file,) = Path("old").iterdir()
+    assert (code, out) == (0, f"{file}: 1 runs, 1 calls, 2 audit records\n")
+    code, out = cli("audit", "verify")
+    assert (code, "2 records are in archives that were not given" in out) == (0, True), out
+    code, out = cli("audit", "verify", "--archive", str(file))
+    assert (code, "3 records in 2 chains, 1 calls: they hold" in out) == (0, True), out
+    code, out = exec_(cli, [{"name": "look", "arguments": {"place": "home"}}], "--run", "r")
+    assert (code, "this run was archived" in out) == (2, True), out
+    Path("other").write_text("{}")
+    assert cli("audit", "verify", "--archive", "other")[0] == 2

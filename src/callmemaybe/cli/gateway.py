@@ -330,6 +330,9 @@ def verify(
     anchors: Annotated[
         Path | None, typer.Option(help="A file that --anchors wrote, stored elsewhere.")
     ] = None,
+    archives: Annotated[
+        list[Path], typer.Option("--archive", help="A file of `audit archive`; may be repeated.")
+    ] = [],  # noqa: B006 - typer copies it
     db: Db = DEFAULT_LEDGER,
 ) -> None:
     """Recompute the audit chains; print each record that does not verify, and exit with 1.
@@ -339,7 +342,10 @@ def verify(
     from callmemaybe.gateway.audit.verify import read_anchors, verify_ledger
 
     with opened_ledger(db) as ledger:
-        report = verify_ledger(ledger.backend, read_anchors(anchors) if anchors else ())
+        heads = read_anchors(anchors) if anchors else ()
+        report = verify_ledger(ledger.backend, heads, archives)
+    if report.archived:
+        typer.echo(f"{report.archived} records are in archives that were not given (--archive)")
     for problem in report.breaks:
         typer.echo(problem)
     typer.echo(
@@ -356,6 +362,34 @@ def export(db: Db = DEFAULT_LEDGER) -> None:
         for chain, number, key, record, digest in ledger.backend.read_audit():
             facts = {"chain": chain, "number": number, "key": key, "hash": digest.hex()}
             typer.echo(json.dumps({**facts, "record": _facts(record)}))
+
+
+@audit.command()
+def archive(
+    folder: Annotated[Path, typer.Argument(help="Where the files go; keep them with the ledger.")],
+    older_than: Annotated[
+        float, typer.Option(min=0, help="Days since a run ended; younger ones stay.")
+    ] = 90.0,
+    compress: Annotated[bool, typer.Option("--gzip", help="Compress the files.")] = False,
+    db: Db = DEFAULT_LEDGER,
+) -> None:
+    """Move finished runs, and the audit records that only they need, to files of JSON lines.
+
+    An archived run is closed: whoever delivers calls of it again is told so, and nothing runs. Runs with a call
+    of unknown outcome, or that wait for a person, stay. `audit verify` works with the files (--archive) and without.
+    """
+    from callmemaybe.gateway.archive import archive_runs
+
+    with opened_ledger(db) as ledger:
+        try:
+            made = archive_runs(ledger, folder, older_than * 86_400, compress=compress)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise WriteError(f"{folder}: the archive cannot be written: {reason}") from error
+    for one in made:
+        typer.echo(f"{one.path}: {one.runs} runs, {one.calls} calls, {one.records} audit records")
+    if not made:
+        typer.echo("nothing to archive")
 
 
 @approvals.command("list")

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from callmemaybe.errors import StoreError
 from callmemaybe.gateway.answers import failure_answer
+from callmemaybe.gateway.keys import call_key
 from callmemaybe.gateway.lifecycle import (
     TERMINAL,
     CallState,
@@ -25,9 +26,12 @@ from callmemaybe.gateway.plan import locks_conflict, locks_from_json
 from callmemaybe.gateway.policy import Policy
 from callmemaybe.gateway.recorded import OpenedTurn, TurnRow, compare
 from callmemaybe.gateway.store import (
+    ARCHIVE_KEY,
+    ARCHIVED,
     Admission,
     AdmitCalls,
     AppendAudit,
+    ArchiveRuns,
     CallProposal,
     CallRow,
     ClaimLostCalls,
@@ -219,7 +223,9 @@ class Applier:
         stored_rows = self._backend.begin_runs(new_runs) if new_runs else {}
         for run in sorted(new_runs, key=lambda run: (run.tenant, run.run)):
             stored = stored_rows[run.tenant, run.run]
-            if stored != run.policy_hash and self._narrow(run, stored):
+            if stored in {run.policy_hash, ARCHIVED}:
+                continue
+            if self._narrow(run, stored):
                 stored_rows[run.tenant, run.run] = run.policy_hash
         return stored_rows
 
@@ -505,6 +511,8 @@ class Applier:
             return count
         if isinstance(operation, ClaimLostCalls):
             return self._claim(operation)
+        if isinstance(operation, ArchiveRuns):
+            return self._archive(operation)
         assert isinstance(operation, RunInTransaction)
         return self._transact(operation)
 
@@ -612,6 +620,29 @@ class Applier:
             return self._update_one(operation.failed(error))
         return result
 
+    def _archive(self, archive: ArchiveRuns) -> dict[str, Any] | None:
+        """Write finished runs and the records that only they need to a file; then delete them."""
+        backend = self._backend
+        runs = backend.finished_runs(archive.before, archive.limit)
+        if not runs:
+            return None
+        moved = list(backend.rows_of_runs(runs))
+        calls = [row for table, row in moved if table == "calls"]
+        # A business key holds in other runs, too.
+        backend.close_runs(runs, [row["key"] for row in calls if not _is_positional(row)])
+        untils = backend.unneeded_audit(archive.before)
+        parts = {chain: backend.read_chain(chain, until) for chain, until in untils.items()}
+        ends = {chain: [rows[-1][1], rows[-1][4].hex()] for chain, rows in parts.items() if rows}
+        audit = [row for chain in sorted(ends) for row in parts[chain]]
+        name, digest = archive.write(_archive_lines(moved, audit))
+        for chain in ends:
+            backend.delete_chain(chain, untils[chain])
+        facts = {"event": "archive", "t": backend.now(), "file": name, "sha256": digest}
+        facts |= {"before": archive.before, "runs": len(runs), "calls": len(calls)}
+        facts |= {"records": len(audit), "ends": ends}
+        self._audit(ARCHIVE_KEY, json.dumps(facts, ensure_ascii=False))
+        return facts
+
     def _update_one(self, update: UpdateCall) -> UpdateResult:
         if self._backend.update_calls([update]):
             self._audit(update.key, update.record)
@@ -625,6 +656,21 @@ class _LostFence(Exception):
     def __init__(self, result: UpdateResult) -> None:
         super().__init__("lost fence")
         self.result = result
+
+
+def _is_positional(row: Mapping[str, Any]) -> bool:
+    place = (row["tenant"], row["run"], row["turn"], row["ordinal"], row["tool"])
+    return bool(call_key(*place) == row["key"])
+
+
+def _archive_lines(
+    rows: Iterable[tuple[str, dict[str, Any]]], audit: Iterable[tuple[str, int, str, str, bytes]]
+) -> Iterator[dict[str, Any]]:
+    """Yield the lines of an archive (see ``callmemaybe.gateway.archive``)."""
+    for table, row in rows:
+        yield {"table": table, "row": row}
+    for chain, number, key, record, digest in audit:
+        yield {"table": "audit", "row": [chain, number, key, record, digest.hex()]}
 
 
 def _blocker(row: CallRow, unknown: Sequence[CallRow]) -> CallRow | None:

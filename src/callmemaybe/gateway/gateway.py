@@ -34,7 +34,7 @@ from callmemaybe.gateway.limits import DEFAULT_LIMITS, GatewayLimits
 from callmemaybe.gateway.policy import OPEN, AllowedValues, Policy, Verdict, policy_for
 from callmemaybe.gateway.recovery import Recovery
 from callmemaybe.gateway.registry import RegisteredTool, SecretSource, register_tools
-from callmemaybe.gateway.run import MAX_TURN, Run, check_name, check_turn
+from callmemaybe.gateway.run import MAX_TURN, Run, check_name, check_open, check_turn
 from callmemaybe.gateway.services import GatewayObserver
 from callmemaybe.gateway.store import Approval, CallRow, DecideApproval, UpdateCall
 from callmemaybe.gateway.turn import GatewayTurn, TurnIsTaken
@@ -213,6 +213,7 @@ class Gateway:
         begun = Run(run, tenant, policy, user=list(user))
         stored = self.ledger.backend.read_run(tenant, run)
         if stored is not None:
+            check_open(stored)
             begun.resumed = begun.in_ledger = True
             begun.policy = Policy.from_json(json.loads(stored.policy)).meet(policy)
             begun.policy_recorded = begun.policy.hash == stored.policy_hash

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from callmemaybe.errors import InputError
 from callmemaybe.gateway.listed import UserWords
 from callmemaybe.gateway.policy import Policy, Verdict
+from callmemaybe.gateway.store import ARCHIVED, RunRow
 from callmemaybe.tools import ToolSpec
 
 #: The largest number of a turn that every store can hold.
@@ -89,6 +90,16 @@ def check_name(name: object, where: str) -> None:
         raise InputError(
             f"it must have at most {_MAX_NAME} characters, no NUL and no half of a pair",
             where=where,
+        )
+
+
+def check_open(stored: RunRow) -> None:
+    """Raise InputError for a run that was archived: its calls are not in the ledger any more."""
+    if stored.policy_hash == ARCHIVED:
+        raise InputError(
+            "this run was archived, and none of its calls is run or answered any more",
+            where=f"run {stored.run!r}",
+            hint="give new work a new name",
         )
 
 

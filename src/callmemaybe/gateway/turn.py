@@ -33,7 +33,7 @@ from callmemaybe.gateway.plan import (
 from callmemaybe.gateway.policy import Policy, PolicyDecision, Verdict
 from callmemaybe.gateway.recorded import OpenedTurn, RecordedCall, TurnRow, write_calls
 from callmemaybe.gateway.registry import RegisteredTool
-from callmemaybe.gateway.run import Run, approval_id
+from callmemaybe.gateway.run import Run, approval_id, check_open
 from callmemaybe.gateway.services import GatewayServices
 from callmemaybe.gateway.store import (
     Admission,
@@ -299,6 +299,7 @@ class GatewayTurn:
         run, ledger = self.run, self._gateway.ledger
         stored = await ledger.read(lambda: ledger.backend.read_run(run.tenant, run.id))
         assert stored is not None
+        check_open(stored)
         run.policy = Policy.from_json(json.loads(stored.policy)).meet(run.policy)
         run.policy_recorded = False
 

@@ -47,17 +47,24 @@ def record_hash(previous: bytes, chain: str, number: int, key: str, record: str)
 
 
 def verify_chains(
-    rows: Iterable[tuple[str, int, str, str, bytes]], anchors: Iterable[ChainHead] = ()
+    rows: Iterable[tuple[str, int, str, str, bytes]],
+    anchors: Iterable[ChainHead] = (),
+    archived: Iterable[ChainHead] = (),
 ) -> tuple[dict[str, ChainHead], list[ChainBreak]]:
     """Recompute chains from rows (chain, number, key, record, hash), ordered by chain and number.
 
     Returns the head of each chain, and every break. An anchor that no record matches is a break too.
+    ``archived`` are heads up to which chains were archived: rows before one of them may be missing.
     """
     sha256 = hashlib.sha256  # record_hash() inlined: this loop runs once per audit record
     anchored: dict[str, dict[int, bytes]] = {}
     for anchor in anchors:
         anchored.setdefault(anchor.chain, {})[anchor.length] = anchor.hash
+    moved: dict[str, dict[int, bytes]] = {}
     heads: dict[str, ChainHead] = {}
+    for head in archived:
+        moved.setdefault(head.chain, {})[head.length] = head.hash
+        heads[head.chain] = max(heads.get(head.chain, head), head, key=lambda one: one.length)
     breaks: list[ChainBreak] = []
     current, number, previous = "", 0, GENESIS
     marks: dict[int, bytes] = {}
@@ -69,7 +76,11 @@ def verify_chains(
             marks = anchored.get(chain, {})
         number += 1
         if at != number:
-            breaks.append(ChainBreak(chain, number, f"missing; the next record there is {at}"))
+            start = moved.get(chain, {}).get(at - 1) if at > number else None
+            if start is None:
+                breaks.append(ChainBreak(chain, number, f"missing; the next record there is {at}"))
+            else:
+                previous = start
             number = at
         expected = sha256(
             previous + f"{chain}\n{at}\n{key}\n{record}".encode(errors="surrogatepass")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import itertools
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -12,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from callmemaybe.errors import InputError
+from callmemaybe.gateway.audit.archives import ArchiveReader, merged_audit, read_archive_events
 from callmemaybe.gateway.audit.chain import ChainHead, verify_chains
 from callmemaybe.gateway.lifecycle import CallState
-from callmemaybe.gateway.store import StoreBackend
+from callmemaybe.gateway.store import CallRow, StoreBackend
 
 # Audit records are searched as text, not parsed: the gateway wrote them, and there may be millions.
 _ANSWER = '"answer": "'
@@ -29,19 +31,33 @@ class LedgerReport:
     heads: dict[str, ChainHead]
     calls: int
     breaks: tuple[str, ...]
+    archived: int = 0
+    """Audit records that are in archives which were not given."""
 
     @property
     def records(self) -> int:
         """The number of audit records."""
-        return sum(head.length for head in self.heads.values())
+        return sum(head.length for head in self.heads.values()) - self.archived
 
 
-def verify_ledger(backend: StoreBackend, anchors: Iterable[ChainHead] = ()) -> LedgerReport:
+def verify_ledger(
+    backend: StoreBackend, anchors: Iterable[ChainHead] = (), archives: Iterable[Path] = ()
+) -> LedgerReport:
     """Recompute every chain, and compare every answer in the ledger with its audit record.
 
-    The answers are read first, so that each has its audit record when the audit is read.
+    The answers are read first, so that each has its audit record when the audit is read. ``archives`` are files
+    of :mod:`callmemaybe.gateway.archive`: what is in one that is not given is taken for archived as the audit
+    says. Raises InputError for a file that the audit does not know.
     """
+    events = read_archive_events(backend)
+    files = [ArchiveReader(path, events) for path in archives]
+    ends = [
+        ChainHead(chain, number, bytes.fromhex(digest))
+        for facts in events
+        for chain, (number, digest) in facts["ends"].items()
+    ]
     rows = backend.read_calls(run=None, limit=2**31)
+    rows += [CallRow(**row) for file in files for row in file.calls()]
     answers = {row.key: _digest(row.content) for row in rows if row.content is not None}
     unknown = [row.key for row in rows if row.state == CallState.UNKNOWN.value]
     count = len(rows)
@@ -51,7 +67,8 @@ def verify_ledger(backend: StoreBackend, anchors: Iterable[ChainHead] = ()) -> L
     audited_reconciliations: dict[str, set[str]] = {}
 
     def collect_digests() -> Iterator[tuple[str, int, str, str, bytes]]:
-        for row in backend.read_audit():
+        for row in merged_audit(backend.read_audit(), files):
+            next(seen)
             is_reconciliation = row[3].startswith(_RECONCILED)
             digests = (
                 audited_reconciliations.setdefault(row[2], set()) if is_reconciliation else None
@@ -63,7 +80,8 @@ def verify_ledger(backend: StoreBackend, anchors: Iterable[ChainHead] = ()) -> L
                 digests.add(row[3][start : start + 64])
             yield row
 
-    heads, breaks = verify_chains(collect_digests(), anchors)
+    seen = itertools.count()
+    heads, breaks = verify_chains(collect_digests(), anchors, ends)
     found = [str(one) for one in breaks]
     for key, digest in answers.items():
         if digest not in audited.get(key, set()):
@@ -73,7 +91,8 @@ def verify_ledger(backend: StoreBackend, anchors: Iterable[ChainHead] = ()) -> L
         # The records of earlier versions hold no digest.
         if digests is None or stored is None or (digests and _digest(stored[1]) not in digests):
             found.append(f"call {key}: what was found out about it is not what the audit says")
-    return LedgerReport(heads, count, tuple(found))
+    unseen = sum(head.length for head in heads.values()) - next(seen)
+    return LedgerReport(heads, count, tuple(found), max(0, unseen))
 
 
 def _digest(content: str) -> str:

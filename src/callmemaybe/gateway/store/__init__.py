@@ -255,6 +255,25 @@ class RunInTransaction:
     failed: Any
 
 
+#: The hash of the policy of a run that was archived: no other policy has it, so no call is admitted.
+ARCHIVED = "archived"
+#: The key of the audit records of archives.
+ARCHIVE_KEY = "archive"
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveRuns:
+    """Move up to ``limit`` runs that were finished before ``before`` to an archive.
+
+    ``write(lines)`` makes them durable and returns (name, SHA-256); what it raises undoes everything. The
+    outcome is the audit record, None if there is nothing to move.
+    """
+
+    before: float
+    limit: int
+    write: Any
+
+
 @dataclass(frozen=True, slots=True)
 class RenewLease:
     """Renew this owner's lease, as each transaction does that finds it half used."""
@@ -295,6 +314,7 @@ LedgerOperation = (
     | ExpireResults
     | ClaimLostCalls
     | RunInTransaction
+    | ArchiveRuns
 )
 
 
@@ -443,6 +463,24 @@ class StoreBackend(Protocol):
 
     def expire_results(self, before: float) -> int:
         """Drop the results of calls that ended before ``before``; return how many."""
+
+    def finished_runs(self, before: float, limit: int) -> list[tuple[str, str]]:
+        """Return runs (tenant, run) with nothing open, waiting or newer than ``before``, and lock them."""
+
+    def rows_of_runs(self, runs: Sequence[tuple[str, str]]) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield (table, row) of everything that belongs to these runs."""
+
+    def close_runs(self, runs: Sequence[tuple[str, str]], named: Sequence[str]) -> None:
+        """Delete what belongs to these runs, but the keys ``named``, and mark them as archived."""
+
+    def unneeded_audit(self, before: float) -> dict[str, int]:
+        """Return chain -> number before which no record is younger or belongs to a run that is not archived."""
+
+    def read_chain(self, chain: str, until: int) -> list[tuple[str, int, str, str, bytes]]:
+        """Return the audit rows of ``chain`` before number ``until``, as this transaction sees them."""
+
+    def delete_chain(self, chain: str, until: int) -> None:
+        """Delete the audit rows of ``chain`` before number ``until``."""
 
     def renew_lease(self, lease: float) -> bool:
         """Renew this owner's lease; return whether it had lapsed, so that others may have judged it lost.

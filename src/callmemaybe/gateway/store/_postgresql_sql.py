@@ -36,6 +36,8 @@ create table if not exists approvals(
   reason text not null, created double precision not null, expires double precision not null,
   decision text, by text, decided double precision
 );
+create index if not exists approvals_key on approvals(key);
+create index if not exists approvals_run on approvals(run);
 create index if not exists approvals_denied on approvals(key) where decision = 'denied';
 create table if not exists reconciliations(
   key text primary key, outcome text not null, by text not null, at double precision not null,

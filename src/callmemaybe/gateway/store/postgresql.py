@@ -37,12 +37,16 @@ from callmemaybe.gateway.store import (
     RunRow,
     UpdateCall,
 )
+from callmemaybe.gateway.store import _archive_sql as archives
 from callmemaybe.gateway.store import _postgresql_sql as statements
 from callmemaybe.gateway.store._guard import ENDED, GuardedTransaction, wrote_to_the_ledger
 from callmemaybe.gateway.store._tables import check_tables
 from callmemaybe.jsonio import dumps
 
 _APPROVAL = ", ".join(item.name for item in fields(Approval))
+_AMONG = archives.AMONG.format(
+    pairs="select v ->> 0, v ->> 1 from json_array_elements(%(runs)s::json) as v"
+)
 _DONE = [state.value for state in sorted(TERMINAL)]
 _TRANSIENT = (
     psycopg.OperationalError,
@@ -474,6 +478,64 @@ class PostgresqlStore:
             "update turns set arguments = '[]' where created < %s and arguments <> '[]'", (before,)
         )
         return done.rowcount
+
+    # --- archives -----------------------------------------------------------------------------
+
+    def finished_runs(self, before: float, limit: int) -> list[tuple[str, str]]:
+        """Lock runs that seem finished, so that T1 waits; return those that are, now that they are locked."""
+        more = "limit %(limit)s for update of r skip locked"
+        sql = archives.FINISHED.format(before="%(before)s", now="%(now)s", more="{more}")
+        asked: dict[str, Any] = {"before": before, "now": self.now(), "limit": limit}
+        locked = self._write.execute(sql.format(more=more), asked).fetchall()
+        among = f"and ({_AMONG.replace('tenant, run', 'r.tenant, r.run', 1)})"
+        asked["runs"] = dumps(locked)
+        return self._write.execute(sql.format(more=among), asked).fetchall()
+
+    def rows_of_runs(self, runs: Sequence[tuple[str, str]]) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield every row of these runs."""
+        asked = {"runs": dumps(list(runs))}
+        selects = [(table, f"select * from {table} where {_AMONG}") for table in archives.TABLES]
+        for table, sql in [*selects, ("reconciliations", archives.RECONCILED.format(among=_AMONG))]:
+            cursor = self._write.execute(sql, asked)
+            names = [column.name for column in cursor.description or ()]
+            for row in cursor:
+                yield table, dict(zip(names, row, strict=True))
+
+    def close_runs(self, runs: Sequence[tuple[str, str]], named: Sequence[str]) -> None:
+        """Delete the rows of these runs, but keep named keys."""
+        asked = {"runs": dumps(list(runs)), "named": list(named)}
+        mine = f"{_AMONG} and key <> all(%(named)s::text[])"
+        self._write.execute(
+            f"delete from reconciliations where key in (select key from calls where {mine})", asked
+        )
+        self._write.execute(f"delete from calls where {mine}", asked)
+        self._write.execute(
+            "update calls set content = null, result = null, arguments = '{}', locks = '[]'"
+            f" where {_AMONG}",
+            asked,
+        )
+        for table in ("turns", "approvals"):
+            self._write.execute(f"delete from {table} where {_AMONG}", asked)
+        self._write.execute(archives.CLOSE.format(among=_AMONG), asked)
+
+    def unneeded_audit(self, before: float) -> dict[str, int]:
+        """Return where each chain begins to be needed."""
+        ends = dict(
+            self._write.execute(
+                "select chain, max(number) + 1 from audit group by chain"
+            ).fetchall()
+        )
+        sql = archives.NEEDED.format(before="%s", t="(a.record::json ->> 't')::float8")
+        return ends | dict(self._write.execute(sql, (before,)).fetchall())
+
+    def read_chain(self, chain: str, until: int) -> list[tuple[str, int, str, str, bytes]]:
+        """Return the beginning of a chain."""
+        sql = "select * from audit where chain = %s and number < %s order by number"
+        return self._write.execute(sql, (chain, until)).fetchall()
+
+    def delete_chain(self, chain: str, until: int) -> None:
+        """Delete the beginning of a chain."""
+        self._write.execute("delete from audit where chain = %s and number < %s", (chain, until))
 
     # --- readers ------------------------------------------------------------------------------
 

@@ -35,6 +35,7 @@ from callmemaybe.gateway.store import (
     RunRow,
     UpdateCall,
 )
+from callmemaybe.gateway.store import _archive_sql as archives
 from callmemaybe.gateway.store import _sqlite_sql as statements
 from callmemaybe.gateway.store._guard import ENDED, GuardedTransaction, wrote_to_the_ledger
 from callmemaybe.gateway.store._tables import check_tables
@@ -47,6 +48,9 @@ except ImportError:  # pragma: no cover - Windows: only leases show who is alive
     fcntl = None
 
 _APPROVAL = ", ".join(item.name for item in fields(Approval))
+_AMONG = archives.AMONG.format(
+    pairs="select json_extract(value, '$[0]'), json_extract(value, '$[1]') from json_each(?1)"
+)
 _RESERVE = 4 * 1024 * 1024
 
 
@@ -469,6 +473,56 @@ class SqliteStore:
             "update turns set arguments = '[]' where created < ? and arguments <> '[]'", (before,)
         )
         return count
+
+    # --- archives -----------------------------------------------------------------------------
+
+    def finished_runs(self, before: float, limit: int) -> list[tuple[str, str]]:
+        """Return runs that ended; nobody else writes meanwhile."""
+        sql = archives.FINISHED.format(before="?1", now="?2", more="limit ?3")
+        return list(self._write.execute(sql, (before, self.now(), limit)))
+
+    def rows_of_runs(self, runs: Sequence[tuple[str, str]]) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield every row of these runs."""
+        asked = (dumps(list(runs)),)
+        selects = [(table, f"select * from {table} where {_AMONG}") for table in archives.TABLES]
+        for table, sql in [*selects, ("reconciliations", archives.RECONCILED.format(among=_AMONG))]:
+            cursor = self._write.execute(sql, asked)
+            for row in cursor:
+                names = [column[0] for column in cursor.get_description()]
+                yield table, dict(zip(names, row, strict=True))
+
+    def close_runs(self, runs: Sequence[tuple[str, str]], named: Sequence[str]) -> None:
+        """Delete the rows of these runs, but keep named keys."""
+        asked, kept = dumps(list(runs)), dumps(list(named))
+        mine = f"{_AMONG} and key not in (select value from json_each(?2))"
+        self._write.execute(
+            f"delete from reconciliations where key in (select key from calls where {mine})",
+            (asked, kept),
+        )
+        self._write.execute(f"delete from calls where {mine}", (asked, kept))
+        self._write.execute(
+            "update calls set content = null, result = null, arguments = '{}', locks = '[]'"
+            f" where {_AMONG}",
+            (asked,),
+        )
+        for table in ("turns", "approvals"):
+            self._write.execute(f"delete from {table} where {_AMONG}", (asked,))
+        self._write.execute(archives.CLOSE.format(among=_AMONG), (asked,))
+
+    def unneeded_audit(self, before: float) -> dict[str, int]:
+        """Return where each chain begins to be needed."""
+        ends = dict(self._write.execute("select chain, max(number) + 1 from audit group by chain"))
+        sql = archives.NEEDED.format(before="?1", t="json_extract(a.record, '$.t')")
+        return ends | dict(self._write.execute(sql, (before,)))
+
+    def read_chain(self, chain: str, until: int) -> list[tuple[str, int, str, str, bytes]]:
+        """Return the beginning of a chain."""
+        sql = "select * from audit where chain = ? and number < ? order by number"
+        return list(self._write.execute(sql, (chain, until)))
+
+    def delete_chain(self, chain: str, until: int) -> None:
+        """Delete the beginning of a chain."""
+        self._write.execute("delete from audit where chain = ? and number < ?", (chain, until))
 
     # --- readers ------------------------------------------------------------------------------
 
