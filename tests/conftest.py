@@ -1,4 +1,4 @@
-"""Every run of the tests has a cache folder of its own, and leaves the user's alone."""
+"""Every run of the tests has folders of its own for caches and keys, and leaves the user's alone."""
 
 from __future__ import annotations
 
@@ -16,4 +16,5 @@ def pytest_configure(config: pytest.Config) -> None:
     folder = os.environ[disk_cache.ENVIRONMENT_VARIABLE] = tempfile.mkdtemp(
         prefix="callmemaybe-tests-"
     )
+    os.environ["XDG_CONFIG_HOME"] = folder
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))

@@ -356,6 +356,18 @@ def verify(
 
 
 @audit.command()
+def rekey(db: Db = DEFAULT_LEDGER) -> None:
+    """Go on with this machine's key where the ledger's own key is lost; end the ledger's other programs first.
+
+    Calls recorded under the lost key are not recognised if they are delivered again: they are refused as a
+    key_conflict, and do not run.
+    """
+    with opened_ledger(db) as ledger:
+        check = ledger.replace_key()
+    typer.echo(f"the ledger's key has the check value {check} now")
+
+
+@audit.command()
 def export(db: Db = DEFAULT_LEDGER) -> None:
     """Print the whole audit log as JSON lines, chain by chain."""
     with opened_ledger(db) as ledger:

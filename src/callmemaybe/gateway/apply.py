@@ -34,6 +34,7 @@ from callmemaybe.gateway.store import (
     ArchiveRuns,
     CallProposal,
     CallRow,
+    ClaimKey,
     ClaimLostCalls,
     ConfirmOwnership,
     DecideApproval,
@@ -509,6 +510,12 @@ class Applier:
             if count:
                 self._audit("", operation.record)
             return count
+        if isinstance(operation, ClaimKey):
+            before = self._backend.claim_key(operation.check, replace=operation.replace)
+            if operation.replace:
+                self._audit("", operation.record)
+                return operation.check
+            return before or operation.check
         if isinstance(operation, ClaimLostCalls):
             return self._claim(operation)
         if isinstance(operation, ArchiveRuns):

@@ -85,6 +85,8 @@ class Gateway:
     - ``allowed``: values that need no approval, by tool and argument:
       ``{"send_money": {"recipient": ["landlord"]}}``; ``{"sync": {}}`` allows the call without arguments.
     - ``observer``: called when a call is admitted and when it has its answer.
+    - ``ledger_key``: a file with the key of the HMACs over arguments; None: the file that CALLMEMAYBE_LEDGER_KEY names,
+      else the user's own. All processes of a ledger need the same.
     - ``rng``, ``new_id``, ``monotonic``: sources of random numbers in [0, 1), of run ids and of time.
     - ``processes``: how many worker processes run at once.
 
@@ -104,6 +106,7 @@ class Gateway:
         guard_repeats: bool = True,
         allowed: AllowedValues | None = None,
         observer: GatewayObserver | None = None,
+        ledger_key: Path | None = None,
         rng: Callable[[], float] = random.random,
         new_id: Callable[[], str] = lambda: tokens.token_hex(8),
         monotonic: Callable[[], float] = time.monotonic,
@@ -133,10 +136,9 @@ class Gateway:
             allowed=_checked_allowed(allowed or {}, self.tools),
         )
         self._own_ledger = not isinstance(store, Ledger)
-        self.ledger = store if isinstance(store, Ledger) else open_ledger(str(store), limits)
+        self.ledger, self.mac = _open(store, limits, ledger_key)
         #: The ledger's, so that gateways that share a ledger respect each other's locks.
         self.locks = self.ledger.locks
-        self.mac = Mac(self.ledger.backend.secret)
         self.executor = ToolExecutor(
             most=limits.result,
             depth=limits.depth,
@@ -547,6 +549,21 @@ class Gateway:
     async def expire(self) -> int:
         """Drop the results that are older than ``limits.retention``; return how many."""
         return await Recovery(self).expire()
+
+
+def _open(
+    store: str | Path | Ledger, limits: GatewayLimits, key: Path | None
+) -> tuple[Ledger, Mac]:
+    if isinstance(store, Ledger):
+        if key is not None:
+            raise InputError("give the key to open_ledger instead", where="ledger_key")
+        return store, store.mac
+    ledger = open_ledger(str(store), limits, key=key)
+    try:
+        return ledger, ledger.mac
+    except BaseException:
+        ledger.close()
+        raise
 
 
 def _refuse_in_worker() -> None:

@@ -9,21 +9,28 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
+import functools
+import json
 import os
 import queue
+import secrets
 import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from callmemaybe.errors import StoreError, StoreFull, StoreTransient
+from callmemaybe.errors import InputError, StoreError, StoreFull, StoreTransient
 from callmemaybe.gateway.apply import Applier
 from callmemaybe.gateway.audit.chain import ChainHead, record_hash
+from callmemaybe.gateway.keys import Mac
+from callmemaybe.gateway.ledger_key import ENVIRONMENT_VARIABLE, check_value, read_key
 from callmemaybe.gateway.limits import DEFAULT_LIMITS, GatewayLimits
 from callmemaybe.gateway.locks import LockTable
 from callmemaybe.gateway.store import (
     AdmitCalls,
+    ClaimKey,
     ConfirmOwnership,
     LedgerOperation,
     OpenTurn,
@@ -102,10 +109,12 @@ class Ledger:
         anchor: Callable[[ChainHead], None] | None = None,
         anchor_every: float = 10.0,
         probe: Callable[[str], None] = _no_probe,
+        key: Path | None = None,
     ) -> None:
         self.backend = backend
         self.owner = backend.owner
         self.probe = probe
+        self._key = key
         self.locks = LockTable()
         self.lease = lease
         self._leased_at = self._held_since = lease_clock()
@@ -140,6 +149,37 @@ class Ledger:
     def head(self) -> ChainHead:
         """The end of this process's audit chain, as far as it is durable."""
         return self._head
+
+    @functools.cached_property
+    def mac(self) -> Mac:
+        """The HMAC over arguments, with the key that this ledger was begun with.
+
+        Raises InputError if the key cannot be read or is another one, StoreError if the ledger cannot be written.
+        """
+        if self.backend.is_private:  # nobody else will ever read it
+            return Mac(secrets.token_bytes(32))
+        key = read_key(self._key)
+        check = check_value(key)
+        known = self.send_and_wait(ClaimKey(check))
+        if known != check:
+            raise InputError(
+                f"the ledger was begun with another key (check value {known}) than this process has ({check})",
+                where="the ledger's key",
+                hint=f"name the file of the other with {ENVIRONMENT_VARIABLE}; if it is lost, `callmemaybe"
+                " audit rekey` goes on with this one",
+            )
+        return Mac(key)
+
+    def replace_key(self) -> str:
+        """Go on with the key that this process has; return its check value.
+
+        Calls that were recorded under the other key are not recognised when they are delivered again: they are a
+        ``key_conflict``, and approvals that wait are asked for anew.
+        """
+        check = check_value(read_key(self._key))
+        record = json.dumps({"event": "replace key", "t": self.backend.now(), "check": check})
+        self.send_and_wait(ClaimKey(check, replace=True, record=record))
+        return check
 
     def has_held_lease(self, since: float) -> bool:
         """Whether no other process can have considered this one lost since ``since`` (see :func:`lease_clock`).
@@ -420,12 +460,14 @@ def open_ledger(
     *,
     anchor: Callable[[ChainHead], None] | None = None,
     probe: Callable[[str], None] | None = None,
+    key: Path | None = None,
     **options: Any,
 ) -> Ledger:
     """Open the ledger at ``store`` (see :func:`~callmemaybe.gateway.store.open_backend`) with its writer.
 
     ``anchor`` is called with the end of the audit chain every ``limits.anchor`` seconds and on close.
-    ``probe`` is called at each write point; ``options`` are those of the store. Raises StoreError.
+    ``probe`` is called at each write point; ``key`` is a file with the key of the HMACs (see
+    :func:`~callmemaybe.gateway.ledger_key.read_key`); ``options`` are those of the store. Raises StoreError.
     """
     more: dict[str, Any] = {} if probe is None else {"probe": probe}
     return Ledger(
@@ -434,5 +476,6 @@ def open_ledger(
         heartbeat=limits.heartbeat,
         anchor=anchor,
         anchor_every=limits.anchor,
+        key=key,
         **more,
     )

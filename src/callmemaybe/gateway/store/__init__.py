@@ -301,6 +301,19 @@ class OpenCall:
     asked: float | None
 
 
+@dataclass(frozen=True, slots=True)
+class ClaimKey:
+    """Note the check value of the key that the HMACs are made with, unless one is there; ``replace``: in any case.
+
+    The outcome is the check value in the ledger from now on.
+    """
+
+    check: str
+    replace: bool = False
+    record: str = ""
+    """The audit record of a replacement."""
+
+
 LedgerOperation = (
     RenewLease
     | ConfirmOwnership
@@ -312,6 +325,7 @@ LedgerOperation = (
     | DecideApproval
     | ReconcileCall
     | ExpireResults
+    | ClaimKey
     | ClaimLostCalls
     | RunInTransaction
     | ArchiveRuns
@@ -335,8 +349,8 @@ class StoreBackend(Protocol):
 
     owner: str
     """A random id of this process."""
-    secret: bytes
-    """The key of the HMAC over arguments."""
+    is_private: bool
+    """Whether no other process can ever open it, as one in memory."""
     alive: int | None
     """The descriptor of a lock that lets other processes see that this one lives, None if there is none.
     A process of a tool that inherits it is seen as part of this one."""
@@ -494,6 +508,9 @@ class StoreBackend(Protocol):
 
     def close(self) -> None:
         """Release everything."""
+
+    def claim_key(self, check: str, *, replace: bool) -> str | None:
+        """Store the check value of the HMACs' key if there is none, or ``replace`` it; return the one before."""
 
     # readers: any thread, outside transactions
     def read_call(self, key: str) -> CallRow | None:

@@ -105,17 +105,18 @@ class PostgresqlStore:
         self._offset = 0.0
         self._ahead = _Prefetched()
         self.owner = secrets.token_hex(8)
+        self.is_private = False
         self.alive: int | None = None  # a lease, which others see in the database
         with _translated():
             self._write = self._connect()
             try:
-                self.secret: bytes = self._prepare()
+                self._prepare()
             except BaseException:
                 self._write.close()
                 raise
 
-    def _prepare(self) -> bytes:
-        """Make the tables unless they are there; return the key of the HMAC. Raises StoreError for others."""
+    def _prepare(self) -> None:
+        """Make the tables unless they are there. Raises StoreError for others."""
         where, expected, version = f"database {self._write.info.dbname}", statements.COLUMNS, None
         with self._write.transaction():
             self._write.execute("select pg_advisory_xact_lock(%s)", (statements.MAKING,))
@@ -134,12 +135,23 @@ class PostgresqlStore:
                     " let the role create tables there"
                 ) from error
             self._write.execute(
-                "insert into meta values ('mac', %s), ('version', %s) on conflict do nothing",
-                (secrets.token_bytes(32), str(SCHEMA_VERSION).encode()),
+                "insert into meta values ('version', %s) on conflict do nothing",
+                (str(SCHEMA_VERSION).encode(),),
             )
-            secret = self._write.execute("select value from meta where name = 'mac'").fetchone()
-            assert secret is not None
-            return bytes(secret[0])
+
+    def claim_key(self, check: str, *, replace: bool) -> str | None:
+        """Store the check value of the HMACs' key; return the one before."""
+        made = self._write.execute(
+            "insert into meta values ('key', %s) on conflict do nothing", (check.encode(),)
+        )
+        if made.rowcount:
+            return None
+        found = self._write.execute(
+            "select value from meta where name = 'key' for update"
+        ).fetchone()
+        if replace:
+            self._write.execute("update meta set value = %s where name = 'key'", (check.encode(),))
+        return None if found is None else bytes(found[0]).decode()
 
     def _connect(self, *, autocommit: bool = False) -> psycopg.Connection[Any]:
         options: dict[str, Any] = dict(self._options)

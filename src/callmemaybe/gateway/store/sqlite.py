@@ -89,7 +89,7 @@ class SqliteStore:
 
     def __init__(self, path: str, *, reserve: int = _RESERVE, busy: float = 10.0) -> None:
         self.path = Path(path)
-        self._memory = path == ":memory:"
+        self.is_private = self._memory = path == ":memory:"
         # The two connections of an in-memory ledger share it by name.
         name = f"file:/{secrets.token_hex(8)}?vfs=memdb" if self._memory else str(self.path)
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
@@ -100,7 +100,7 @@ class SqliteStore:
             self._write.set_busy_timeout(int(busy * 1000))
             self._reader: Any = self._write
             try:
-                self.secret: bytes = self._prepare()
+                self._prepare()
             except BaseException:
                 self._write.close()
                 raise
@@ -116,8 +116,8 @@ class SqliteStore:
         with self.transaction():
             self.forget_dead_owners()
 
-    def _prepare(self) -> bytes:
-        """Make the tables unless they are there; return the key of the HMAC. Raises StoreError for others."""
+    def _prepare(self) -> None:
+        """Make the tables unless they are there. Raises StoreError for others."""
         self._write.execute("begin")  # a foreign database is not touched
         check_tables(str(self.path), *self._tables())
         self._write.execute("commit")
@@ -129,12 +129,10 @@ class SqliteStore:
         self._write.execute("begin immediate")
         self._write.execute(statements.TABLES)
         self._write.execute(
-            "insert into meta values ('mac', ?), ('version', ?), ('token', 0) on conflict do nothing",
-            (secrets.token_bytes(32), SCHEMA_VERSION),
+            "insert into meta values ('version', ?), ('token', 0) on conflict do nothing",
+            (SCHEMA_VERSION,),
         )
         self._write.execute("commit")
-        found: bytes = _one(self._write.execute("select value from meta where name = 'mac'"))
-        return found
 
     def _tables(self) -> tuple[dict[str, list[str]], dict[str, frozenset[str]], str | None]:
         """Return the columns of the tables with our names, what they should be, and the version."""
@@ -149,6 +147,13 @@ class SqliteStore:
             said = self._write.execute("select value from meta where name = 'version'").fetchall()
             version = str(said[0][0]) if said else None
         return found, expected, version
+
+    def claim_key(self, check: str, *, replace: bool) -> str | None:
+        """Store the check value of the HMACs' key; return the one before."""
+        known = self._write.execute("select value from meta where name = 'key'").fetchone()
+        if known is None or replace:
+            self._write.execute("insert or replace into meta values ('key', ?)", (check,))
+        return None if known is None else str(known[0])
 
     # --- leases -------------------------------------------------------------------------------
 
