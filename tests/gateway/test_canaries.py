@@ -279,3 +279,19 @@ def test_an_error_of_the_store_contains_no_values(tmp_path: Path) -> None:
     with pytest.raises(StoreError) as error:
         asyncio.run(go())
     assert found_in(str(error.value), repr(error.value)) == []
+
+
+@pytest.mark.parametrize("how", ["panic", "interrupt", "exit"])
+def test_a_worker_prints_no_secret(how: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """Whatever a tool raises is its answer, redacted; Python does not print it."""
+
+    async def go() -> Any:
+        from tests.gateway.panic_tools import panic
+
+        async with Gateway([panic], secrets={"KEY": "canary-77"}) as gateway:
+            return (await gateway.run([ToolCall("panic", json.dumps({"how": how}))]))[0]
+
+    answer = asyncio.run(go())
+    assert answer.code == "tool_error"
+    assert "no way with [secret KEY]" in answer.content
+    assert "canary" not in answer.content + "".join(capfd.readouterr())

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import html
 import json
 import re
 import time
+import urllib.parse
 from pathlib import Path
 from typing import Any
 
@@ -189,7 +192,7 @@ def test_redaction_knows_the_json_spelling() -> None:
     assert redact.arguments({"card": 1, "n": 2}, {"card"}) == {"card": "[redacted]", "n": 2}
     result = redact.result('{"a": 1234, "b": [5678, 7, "5678!"], "1234": true}', found)
     assert json.loads(result) == {
-        "a": "[secret N]", "b": ["[redacted]", 7, "[redacted]!"], "[secret N]": True
+        "a": "[secret N]", "b": ["[redacted]", "[redacted]", "[redacted]!"], "[secret N]": True
     }  # fmt: skip
     assert redact.result('"cut off 1234', found) == '"cut off [secret N]'
 
@@ -203,6 +206,64 @@ def test_no_spelling_of_a_secret_survives(secret: str, around: Any) -> None:
     assume(secret not in "[secret S]")
     assert secret not in cleaned[1]
     assert list(cleaned[2].items()) == [("[secret S]", "[secret S]")]
+
+
+ENCODERS: dict[str, Any] = {
+    "plain": lambda data: data.decode(),
+    "json": lambda data: json.dumps(data.decode()),
+    "json in json": lambda data: json.dumps(json.dumps(data.decode())),
+    "repr": lambda data: repr(data.decode()),
+    "url": lambda data: urllib.parse.quote(data, safe=""),
+    "form": lambda data: urllib.parse.urlencode({"key": data}),
+    "url, lower case": lambda data: re.sub(
+        "%..", lambda code: code[0].lower(), urllib.parse.quote(data, safe="")
+    ),
+    "hex": lambda data: data.hex(),
+    "HEX": lambda data: data.hex().upper(),
+    "html": lambda data: html.escape(data.decode()),
+    "base64": lambda data: base64.b64encode(data).decode(),
+    "basic": lambda data: base64.b64encode(b"user:" + data + b":x").decode(),
+    "basic, one": lambda data: base64.b64encode(b"u" + data + b":").decode(),
+    "basic, two": lambda data: base64.urlsafe_b64encode(b"us" + data).decode(),
+}
+
+
+@pytest.mark.parametrize("encode", ENCODERS.values(), ids=ENCODERS)
+@pytest.mark.parametrize(
+    "secret", ["sk-live-0f1e2d3c", "p&ss/w\u00f6rd+=?", 'O\'Neil "quoted" <b>', "C:\\Users\\x"]
+)
+def test_encodings_of_a_secret_are_found(secret: str, encode: Any) -> None:
+    """However a service repeats a secret, no half of it is left, in that encoding or decoded."""
+    written = f"the service said <{encode(secret.encode())}>"
+    cleaned = redact.text(written, redact.replacements({"KEY": secret}))
+    assert "[secret KEY]" in cleaned
+    encoded = encode(secret.encode())
+    middle = len(encoded) // 2
+    assert encoded[middle - 3 : middle + 3] not in cleaned
+
+
+@given(st.binary(max_size=7), st.text(min_size=5, max_size=20), st.binary(max_size=7))
+def test_base64_of_a_text_around_a_secret_tells_nothing_of_it(
+    before: bytes, secret: str, after: bytes
+) -> None:
+    """Wherever it stands, what is left of the encoded text has no three bytes in a row of it."""
+    data = secret.encode()
+    written = base64.b64encode(before + data + after).decode()
+    cleaned = redact.text(written, redact.replacements({"K": secret}))
+    assume(secret not in "[secret K]")
+    left, found, right = cleaned.partition("[secret K]")
+    assert found
+    assert len(left) * 6 // 8 <= len(before) + 2
+    assert len(right.rstrip("=")) * 6 // 8 <= len(after) + 2
+
+
+def test_a_short_value_is_found_as_a_word() -> None:
+    """A code of three digits is removed where it stands alone, and nothing is torn out of other words."""
+    found = redact.replacements({}, {"cvv": "123", "n": 7}, {"cvv", "n"})
+    assert redact.text("cvv=123, id 51234, 123.", found) == "cvv=[redacted], id 51234, [redacted]."
+    assert json.loads(redact.result('{"cvv": 123, "id": 1234, "n": "7"}', found)) == {
+        "cvv": "[redacted]", "id": 1234, "n": "[redacted]"
+    }  # fmt: skip
 
 
 def test_the_docs_show_the_tables() -> None:

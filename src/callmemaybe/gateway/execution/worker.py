@@ -70,13 +70,13 @@ def _serve(request: Mapping[str, Any]) -> dict[str, Any]:
     try:
         tool = _find(request["module"], request["file"], request["name"], request["secrets"])
         arguments = tool.bind(request["arguments"])
-    except Exception as error:
+    except BaseException as error:
         return {"kind": "not_executed", "text": f"{type(error).__name__}: {error}"}
     arguments |= request["secrets"]
     arguments |= dict.fromkeys(tool.injected, Context(**request["context"]))
     try:
         value = complete_result(tool.call(arguments))
-    except (Exception, SystemExit) as error:
+    except BaseException as error:  # Python would print it, with any secret in its text
         outcome = outcome_of_error(error)
         if _misses_variable(error):
             hint = "; the tool runs in a process, which has only the variables that it names"
