@@ -1017,7 +1017,7 @@ def test_a_tool_changes_neither_the_session_nor_the_ledgers_tables(postgres: Any
     with psycopg.connect(store, autocommit=True) as connection:
         connection.execute("create schema elsewhere; create role nobody; create table mine(n int)")
 
-    @tool(effect="transactional", writes="a")
+    @tool(effect="transactional", writes="a", trusted=True)
     def inside(transaction: Transaction, says: str) -> Any:
         return [list(row) for row in transaction.execute(says)]
 
