@@ -66,7 +66,9 @@ def test_limits_crashes_and_secrets() -> None:
     """A fresh process has its limits; its death is a failure; secrets go in and do not come out."""
 
     async def go() -> None:
-        async with Gateway(load_tools(TOOLS), secrets={"T": "canary"}) as gateway:
+        async with Gateway(
+            load_tools(TOOLS), secrets={"T": "canary"}, guard_origins=False
+        ) as gateway:
             run = gateway.begin()
             greedy = (await gateway.run([call("greedy")], run=run))[0]
             assert (greedy.code, "MemoryError" in greedy.detail) == ("tool_error", True)
@@ -169,7 +171,7 @@ def test_a_process_that_cannot_be_started_has_done_nothing(
 
     async def go() -> None:
         async with Gateway(
-            load_tools(tmp_path / "naps.py"), limits=GatewayLimits(attempts=1)
+            load_tools(tmp_path / "naps.py"), limits=GatewayLimits(attempts=1), guard_origins=False
         ) as gateway:
             run = gateway.begin()
             monkeypatch.setattr(asyncio, "create_subprocess_exec", full)
