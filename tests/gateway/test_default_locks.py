@@ -120,7 +120,7 @@ def test_an_unknown_call_blocks_the_undeclared_writes_of_its_run(ledger) -> None
         """Look."""
 
     async def go() -> None:
-        async with Gateway([send, tell, look], store=ledger, guard_origins=False) as gateway:
+        async with Gateway([send, tell, look], store=ledger, guard_values=False) as gateway:
             run = gateway.begin()
             answers = await gateway.run([call("send"), call("tell"), call("look")], run=run)
             assert [answer.code for answer in answers] == ["unknown_outcome", "refused", "ok"]

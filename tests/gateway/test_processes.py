@@ -67,7 +67,7 @@ def test_limits_crashes_and_secrets() -> None:
 
     async def go() -> None:
         async with Gateway(
-            load_tools(TOOLS), secrets={"T": "canary"}, guard_origins=False
+            load_tools(TOOLS), secrets={"T": "canary"}, guard_values=False
         ) as gateway:
             run = gateway.begin()
             greedy = (await gateway.run([call("greedy")], run=run))[0]
@@ -171,7 +171,7 @@ def test_a_process_that_cannot_be_started_has_done_nothing(
 
     async def go() -> None:
         async with Gateway(
-            load_tools(tmp_path / "naps.py"), limits=GatewayLimits(attempts=1), guard_origins=False
+            load_tools(tmp_path / "naps.py"), limits=GatewayLimits(attempts=1), guard_values=False
         ) as gateway:
             run = gateway.begin()
             monkeypatch.setattr(asyncio, "create_subprocess_exec", full)
