@@ -78,6 +78,11 @@ def embedded_model() -> str:
     return measured("nano", "nano")
 
 
+def agentdojo() -> str:
+    """Return what the gateway prevents of AgentDojo, from the results of its benchmark."""
+    return measured("dojopage", "agentdojo")
+
+
 def retrieval() -> str:
     """Return how well retrieval finds a tool, from the results of its benchmark."""
     return measured("retrieval", "retrieval")
@@ -503,6 +508,7 @@ PAGES = {
     "reference/command-line.md": command_line,
     "reference/gateway.md": gateway,
     "reference/nano.md": embedded_model,
+    "reference/agentdojo.md": agentdojo,
     "reference/retrieval.md": retrieval,
     "reference/conversation.md": conversation,
     "reference/server.md": server,

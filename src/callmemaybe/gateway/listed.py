@@ -8,6 +8,7 @@ So it is asked what is known for certain: whether someone who may decide wrote d
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -20,17 +21,22 @@ from callmemaybe.jsonio import dumps, escape_token, resolve_pointer
 #: Characters of the user's messages that are compared for one call, at most; beyond them nothing is listed.
 _MOST_WORK = 16 * 1024 * 1024
 #: What an occurrence costs beside the characters that were passed on the way to it.
-_OCCURRENCE = 64
+_OCCURRENCE = 512
 #: Parts of a schema that are read for one value: references and alternatives.
 _MOST_PARTS = 64
+#: Digits by which a number ties a call to a message: days, years, prices and counts have fewer.
+_TYING_DIGITS = 5
 #: Digits of a number; longer ones are not compared.
 _MOST_DIGITS = 400
 #: What may stand between white space and a value, before it and after it.
 _OPENING = frozenset("([{<\"'`“”‘’«»‹›„‚¿¡")
 _CLOSING = frozenset(")]}>\"'`“”‘’«»‹›.,;:!?…")
-_STARTS, _ENDS = 1, 2
-_CHUNK = re.compile(r"\S+")
+#: Such characters that are passed over, at most.
+_MOST_EDGE = 16
+_DIGITS = re.compile(r"[+-]?\d[\d.,]*", re.ASCII)
 _NUMBER = re.compile(r"([+-]?)(\d{1,3}(?:,\d{3})+|\d+)(\.\d+)?", re.ASCII)
+#: Numbers of a message that are looked at.
+_MOST_NUMBERS = 50_000
 
 
 class UserWords:
@@ -43,7 +49,7 @@ class UserWords:
     """
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
-        self._texts: list[tuple[str, bytearray]] = []
+        self._texts: list[str] = []
         self._numbers: set[str] = set()
         for text in texts:
             self.add(text)
@@ -51,23 +57,8 @@ class UserWords:
     def add(self, text: str) -> None:
         """Add a message."""
         plain = _plain(text)
-        edges = bytearray(len(plain) + 1)
-        for chunk in _CHUNK.finditer(plain):
-            first, end = chunk.span()
-            edges[first] |= _STARTS
-            while first < end and plain[first] in _OPENING:
-                first += 1
-                edges[first] |= _STARTS
-            edges[end] |= _ENDS
-            while first < end and plain[end - 1] in _CLOSING:
-                end -= 1
-                edges[end] |= _ENDS
-            if plain[max(first, end - 2) : end] in {"'s", "’s"}:
-                edges[end - 2] |= _ENDS
-            number = _number_in(plain[first:end])
-            if number is not None:
-                self._numbers.add(number)
-        self._texts.append((plain, edges))
+        self._texts.append(plain)
+        self._numbers.update(itertools.islice(_numbers_in(plain), _MOST_NUMBERS))
 
     def lists_number(self, number: str) -> bool:
         """Whether a message holds a number of this value, written as :func:`plain_number` writes it."""
@@ -79,14 +70,14 @@ class UserWords:
         It is not found once no work is left.
         """
         wanted = _plain(value)
-        for text, edges in self._texts if wanted else ():
+        for text in self._texts if wanted else ():
             after = 0
             while work > 0:
                 at = text.find(wanted, after)
                 work -= (len(text) if at < 0 else at + 1) - after + _OCCURRENCE
                 if at < 0:
                     break
-                if edges[at] & _STARTS and edges[at + len(wanted)] & _ENDS:
+                if _may_start(text, at) and _may_end(text, at + len(wanted)):
                     return True, work
                 after = at + 1
         return False, work
@@ -104,8 +95,8 @@ def unlisted_values(
     Listed is what is in the user's messages, what ``allowed`` holds for the argument (None: nothing; a
     mapping without arguments allows a call without any), and what the tool's JSON Schema names at this
     place as `enum`, `const` or `default`. What holds nothing (an empty text, list or object, null,
-    true and false) is in no message. The pointer "" is the call as a whole: its values are the schema's
-    alone, so that nothing ties it to what was asked for.
+    true and false) is in no message. The pointer "" is the call as a whole: besides the schema's it holds
+    nothing but short numbers, so that nothing ties it to what was asked for.
     """
     return _Lookup(user, allowed).unlisted(arguments, schema)
 
@@ -152,8 +143,11 @@ class _Lookup:
             yield pointer
 
     def _is_listed(self, value: Any, allowed: frozenset[Any]) -> bool:
-        listed = (bool(allowed) and _key(value) in allowed) or self._is_in_messages(value)
-        self._is_tied |= listed
+        if allowed and _key(value) in allowed:
+            self._is_tied = True
+            return True
+        listed = self._is_in_messages(value)
+        self._is_tied |= listed and _ties(value)
         return listed
 
     def _is_in_messages(self, value: Any) -> bool:
@@ -163,6 +157,12 @@ class _Lookup:
             return self._known[value]
         number = plain_number(value)
         return number is not None and self._user.lists_number(number)
+
+
+def _ties(value: Any) -> bool:
+    """Whether a listed value is more than a number of a few digits, which may stand in a message for anything."""
+    text = value if isinstance(value, str) else plain_number(value) or ""
+    return any(map(str.isalpha, text)) or sum(map(str.isdecimal, text)) >= _TYING_DIGITS
 
 
 class _Part:
@@ -254,18 +254,37 @@ def plain_number(value: Any) -> str | None:
     return _trimmed(f"{exact:f}")
 
 
-def _number_in(word: str) -> str | None:
-    if len(word) > _MOST_DIGITS:
-        return None
-    if word and unicodedata.category(word[0]) == "Sc":
-        word = word[1:]
-    elif word and unicodedata.category(word[-1]) == "Sc":
-        word = word[:-1]
-    match = _NUMBER.fullmatch(word)
-    if match is None:
-        return None
-    sign = "-" if match[1] == "-" else ""
-    return _trimmed(f"{sign}{match[2].replace(',', '')}{match[3] or ''}")
+def _may_start(text: str, at: int) -> bool:
+    """Whether a value may start here: white space is before it, and what opens a quotation between them."""
+    least = max(0, at - _MOST_EDGE)
+    while at > least and text[at - 1] in _OPENING:
+        at -= 1
+    return at == 0 or text[at - 1] == " "
+
+
+def _may_end(text: str, at: int) -> bool:
+    """Whether a value may end here: white space is behind it, and 's or what closes a sentence between them."""
+    for begin in (at, at + 2) if text[at : at + 2] in {"'s", "’s"} else (at,):
+        end, most = begin, min(len(text), begin + _MOST_EDGE)
+        while end < most and text[end] in _CLOSING:
+            end += 1
+        if end == len(text) or text[end] == " ":
+            return True
+    return False
+
+
+def _numbers_in(text: str) -> Iterator[str]:
+    for found in _DIGITS.finditer(text):
+        first, word = found.start(), found[0].rstrip(".,")
+        end = first + len(word)
+        if first and unicodedata.category(text[first - 1]) == "Sc":
+            first -= 1
+        elif end < len(text) and unicodedata.category(text[end]) == "Sc":
+            end += 1
+        match = _NUMBER.fullmatch(word) if len(word) <= _MOST_DIGITS else None
+        if match is not None and _may_start(text, first) and _may_end(text, end):
+            sign = "-" if match[1] == "-" else ""
+            yield _trimmed(f"{sign}{match[2].replace(',', '')}{match[3] or ''}")
 
 
 def _trimmed(number: str) -> str:
